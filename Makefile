@@ -1,0 +1,59 @@
+# Everything by hand and in CI goes through these targets; `make help` lists them.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PACKAGES := shared_schemas broker edge inference_worker recorder_service cleanup_job client ops
+
+# The first of these that is Python 3.11 or 3.12; `make PYTHON=/path/to/python3.12 …` names another.
+CANDIDATES := python3 python3.12 python3.11
+SUITABLE := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
+PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITABLE)' 2>/dev/null && echo $(p))))
+
+.PHONY: help demo up test check lint format types bench clean
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .run-time  ## Install, start everything, ask one spoken question and show the answer
+	@$(BIN)/antiphon demo
+
+up: .run-time  ## Run the whole pipeline until Ctrl-C
+	@exec $(BIN)/antiphon up
+
+test: check  ## The whole suite: lint, types, tests
+	$(BIN)/pytest
+
+check: lint types  ## Lint and types only
+
+lint: .test-time  ## ruff, without changing anything
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: .test-time  ## Let ruff put things in order
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: .test-time  ## mypy, strict
+	$(BIN)/mypy
+
+bench: .test-time  ## How soon the local engine answers, measured without sockets (a minute)
+	$(BIN)/python bench/local_latency.py --quiet
+
+clean:  ## Remove the virtual environment, caches and what the demo left
+	rm -rf $(VENV) data/demo .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+
+.PHONY: .run-time .test-time .python
+
+.run-time: .python
+	@$(PYTHON) ops/make_venv.py $(VENV) local
+
+.test-time: .python
+	@$(PYTHON) ops/make_venv.py $(VENV) local minicpmo test
+
+.python:
+	@test -n "$(PYTHON)" || { \
+	  echo "Python 3.11 or 3.12 is needed, and none of: $(CANDIDATES) is one."; \
+	  echo "On Debian 12 and Ubuntu 24.04, run:  apt-get install -y python3 python3-venv"; \
+	  echo "On Ubuntu 22.04, run:                apt-get install -y python3.11 python3.11-venv"; \
+	  echo "One that lies elsewhere:             make PYTHON=/path/to/python3.12 …"; \
+	  exit 1; } >&2
