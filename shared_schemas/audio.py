@@ -1,0 +1,57 @@
+"""PCM as Antiphon moves it: sample rates, formats, and conversions between bytes and arrays."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+INPUT_RATE = 16_000
+"""Hz of everything a client sends (float32 mono on the wire)."""
+
+OUTPUT_RATE = 24_000
+"""Hz of everything an engine says (float32 mono on the wire)."""
+
+_FULL_SCALE = np.float32(32767.0)
+"""The same both ways, so that 16-bit audio is recorded as it came."""
+
+Samples = NDArray[np.float32]
+"""Mono PCM, shape (n,), values nominally in [-1, 1]."""
+
+SILENCE: Samples = np.zeros(0, dtype=np.float32)
+
+
+class PcmFormat(StrEnum):
+    """Sample encoding of a byte string; both are little-endian."""
+
+    F32 = "f32"
+    S16 = "s16"
+
+    @property
+    def width(self) -> int:
+        """Bytes per sample."""
+        return 4 if self is PcmFormat.F32 else 2
+
+
+def samples_from_bytes(data: bytes, pcm_format: PcmFormat) -> Samples:
+    """Decode PCM bytes to float32, shape (n,). Raises ValueError on a partial sample or a NaN/Inf."""
+    if len(data) % pcm_format.width:
+        raise ValueError(f"{len(data)} bytes is not a whole number of {pcm_format} samples")
+    if pcm_format is PcmFormat.S16:
+        return np.frombuffer(data, dtype="<i2").astype(np.float32) / _FULL_SCALE
+    samples = np.frombuffer(data, dtype="<f4")
+    if not np.isfinite(samples).all():
+        raise ValueError("audio holds NaN or infinite samples")
+    return samples.astype(np.float32, copy=False)
+
+
+def float_bytes(samples: Samples) -> bytes:
+    """Encode float32 samples as little-endian bytes, 4 per sample."""
+    return samples.astype("<f4", copy=False).tobytes()
+
+
+def to_pcm16(samples: Samples) -> NDArray[np.int16]:
+    """Round float32 samples to the 16-bit scale that recordings use (full scale is 32767)."""
+    scaled: Samples = np.rint(samples * _FULL_SCALE)
+    return np.clip(scaled, -32768, 32767).astype(np.int16)

@@ -1,0 +1,176 @@
+"""Both directions of `/ws/chat` and `POST /api/chat`: one request with its history, one answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+
+from shared_schemas.audio import OUTPUT_RATE
+from shared_schemas.config import GenerationConfig
+from shared_schemas.errors import InvalidInput, from_validation
+from shared_schemas.part_messages import Item
+from shared_schemas.server_messages import Error, Queued, QueueDone, QueueUpdate
+from shared_schemas.wire import NULLABLE, ClientMessage, ServerMessage
+
+MAX_MESSAGES = 1000
+MAX_PARTS = 1000
+
+
+def _as_list(content: Any) -> Any:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+class ChatMessage(ClientMessage):
+    """One message of the history. `content` is text, or a list of parts."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Annotated[list[Item], Field(max_length=MAX_PARTS), BeforeValidator(_as_list)]
+
+
+class ChatGeneration(GenerationConfig):
+    """How the answer is generated; `do_sample: false` always takes the likeliest token."""
+
+    do_sample: bool = True
+
+
+class ChatImage(ClientMessage):
+    """How pictures are looked at."""
+
+    max_slice_nums: int | None = Field(default=None, ge=1, le=9)
+
+
+class ChatTts(ClientMessage):
+    """Whether and with which voice the answer is spoken; `default` ignores the reference.
+
+    `ref_audio_data` is base64 float32 PCM at 16 kHz or a WAV; `ref_audio_path` names a voice of the
+    server instead.
+    """
+
+    enabled: bool = False
+    mode: Literal["default", "audio_assistant", "omni", "audio_roleplay", "voice_cloning"] = (
+        "audio_assistant"
+    )
+    ref_audio_data: str | None = None
+    ref_audio_path: str | None = None
+    ref_audio_max_ms: int | None = Field(default=None, ge=1000)
+
+
+class ChatRequest(ClientMessage):
+    """A chat request. `streaming` counts on the WebSocket only."""
+
+    messages: list[ChatMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
+    streaming: bool = True
+    generation: ChatGeneration | None = None
+    image: ChatImage | None = None
+    tts: ChatTts | None = None
+    use_tts_template: bool = False
+    omni_mode: bool = False
+    enable_thinking: bool = False
+
+
+def parse_chat_request(data: object) -> ChatRequest:
+    """Check one decoded JSON value. Raises InvalidInput naming the field and the remedy."""
+    if not isinstance(data, dict):
+        raise InvalidInput("request: must be a JSON object with `messages`", field="messages")
+    try:
+        request = ChatRequest.model_validate(data)
+    except ValidationError as error:
+        raise from_validation(error) from None
+    if not any(message.role == "user" for message in request.messages):
+        raise InvalidInput("messages: at least one must be the user's", field="messages")
+    return request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillDone(ServerMessage):
+    """The request has been read."""
+
+    type: ClassVar[str] = "prefill_done"
+    input_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatChunk(ServerMessage):
+    """A piece of the answer; base64 float32 PCM at 24 kHz. What is missing is not sent."""
+
+    type: ClassVar[str] = "chunk"
+    text_delta: str | None
+    audio_data: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatDone(ServerMessage):
+    """The answer is complete, and was streamed. `stopped` is sent when the client cut it short."""
+
+    type: ClassVar[str] = "done"
+    text: str
+    generated_tokens: int
+    input_tokens: int
+    recording_session_id: str
+    stopped: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatWhole(ChatDone):
+    """The answer in one piece; `audio_data` is null where it was not spoken."""
+
+    audio_data: str | None = field(metadata=NULLABLE)
+
+
+ChatServerMessage = (
+    Queued | QueueUpdate | QueueDone | PrefillDone | ChatChunk | ChatDone | ChatWhole | Error
+)
+
+
+class TokenStats(BaseModel):
+    """Tokens of one chat request."""
+
+    cached_tokens: int = 0
+    input_tokens: int
+    generated_tokens: int
+    total_tokens: int
+
+
+class ChatResponse(BaseModel):
+    """What `POST /api/chat` answers."""
+
+    text: str
+    audio_path: str | None = Field(default=None, description="always null: nothing is kept by path")
+    audio_data: str | None = Field(default=None, description="base64 float32 PCM at 24 kHz")
+    audio_sample_rate: int = OUTPUT_RATE
+    tokens_generated: int
+    duration_ms: float
+    prompt: str | None = None
+    token_stats: TokenStats
+    recording_session_id: str
+    error: str | None = None
+    success: bool = True
+    queue_wait_ms: int
+    estimated_queue_wait_s: float
+
+
+class ChatProblem(BaseModel):
+    """Why `POST /api/chat` could not answer; `error`, `message` and `detail` are the same text."""
+
+    success: bool = False
+    text: str = ""
+    error: str
+    message: str
+    detail: str
+    code: str
+    field: str | None = None
+    retryable: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpBody(ServerMessage):
+    """The one thing that an HTTP client is told."""
+
+    type: ClassVar[str] = "body"
+    body: ChatResponse | ChatProblem
+
+    def wire(self) -> dict[str, Any]:
+        """The body itself."""
+        return self.body.model_dump(mode="json")

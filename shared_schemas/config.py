@@ -1,0 +1,83 @@
+"""Settings of one conversation, as a client states them in `prepare` (duplex-api.txt)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Probability = Annotated[float, Field(gt=0.0, le=1.0)]
+
+
+class DuplexConfig(BaseModel):
+    """The seed's DuplexConfig with its defaults; unknown fields are ignored, wrong types refused by name."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
+
+    generate_audio: bool = True
+    ls_mode: Literal["explicit", "implicit"] = "explicit"
+    force_listen_count: int = Field(default=3, ge=0, le=1000)
+    max_new_speak_tokens_per_chunk: int = Field(default=20, ge=1, le=200)
+    temperature: float = Field(default=0.7, ge=0.0, le=2.0)
+    top_k: int = Field(default=20, ge=0, le=1000)
+    top_p: Probability = 0.8
+    listen_prob_scale: float = Field(default=1.0, ge=0.0, le=100.0)
+    chunk_ms: int = Field(default=1000, ge=100, le=5000)
+    sample_rate: Literal[16000] = 16000
+    max_slice_nums: int = Field(default=1, ge=1, le=9)
+
+
+class _Options(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
+
+
+class VadConfig(_Options):
+    """When speech counts as begun and ended (half-duplex-api.txt); durations in milliseconds."""
+
+    threshold: float = Field(default=0.8, gt=0.0, lt=1.0)
+    min_speech_duration_ms: int = Field(default=128, ge=0, le=10_000)
+    min_silence_duration_ms: int = Field(default=800, ge=32, le=10_000)
+    speech_pad_ms: int = Field(default=30, ge=0, le=1000)
+
+
+class GenerationConfig(_Options):
+    """How an answer is generated."""
+
+    max_new_tokens: int = Field(default=256, ge=1, le=4096)
+    length_penalty: float = Field(default=1.1, gt=0.0, le=5.0)
+    temperature: float = Field(default=0.7, ge=0.0, le=2.0)
+    top_p: Probability = 0.8
+    top_k: int = Field(default=20, ge=0, le=1000)
+
+
+class TtsConfig(_Options):
+    """Whether an answer is spoken."""
+
+    enabled: bool = True
+
+
+class HalfDuplexSessionConfig(_Options):
+    """Limits of a half-duplex session, seconds."""
+
+    timeout_s: float = Field(default=180.0, gt=0.0, le=3600.0)
+
+
+class HalfDuplexConfig(_Options):
+    """The seed's half-duplex `config` with its defaults."""
+
+    vad: VadConfig = VadConfig()
+    generation: GenerationConfig = GenerationConfig()
+    tts: TtsConfig = TtsConfig()
+    session: HalfDuplexSessionConfig = HalfDuplexSessionConfig()
+
+
+class ChatOptions(_Options):
+    """What a chat request asks for beside its messages, as it lies in the stream."""
+
+    streaming: bool = True
+    generation: GenerationConfig = GenerationConfig()
+    tts: TtsConfig = TtsConfig(enabled=False)
+    max_slice_nums: int | None = Field(default=None, ge=1, le=9)
+    omni_mode: bool = False
+    enable_thinking: bool = False
+    use_tts_template: bool = False

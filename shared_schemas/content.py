@@ -1,0 +1,110 @@
+"""Multimodal content of turn-based conversations: messages of text, audio, images and video."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, assert_never
+
+
+class Role(StrEnum):
+    """Who says a message."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Words."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AudioPart:
+    """Float32 PCM, little-endian, mono 16 kHz."""
+
+    pcm: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """A JPEG, PNG or WebP file."""
+
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class VideoPart:
+    """A video file; `stack_frames` frames are taken for each second."""
+
+    data: bytes = field(repr=False)
+    stack_frames: int = 1
+
+
+Part = TextPart | AudioPart | ImagePart | VideoPart
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a history."""
+
+    role: Role
+    parts: tuple[Part, ...]
+
+    @property
+    def text(self) -> str:
+        """Its words, without the rest."""
+        return " ".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+
+def flatten(messages: Iterable[Message]) -> tuple[list[dict[str, Any]], tuple[bytes, ...]]:
+    """JSON-ready messages, and the media they refer to by place (`blob`)."""
+    blobs: list[bytes] = []
+    content = [
+        {"role": str(m.role), "parts": [_flat(part, blobs) for part in m.parts]} for m in messages
+    ]
+    return content, tuple(blobs)
+
+
+def restore(content: Sequence[dict[str, Any]], blobs: Sequence[bytes]) -> tuple[Message, ...]:
+    """Inverse of `flatten`. Raises KeyError, IndexError or ValueError on anything else."""
+    return tuple(
+        Message(Role(m["role"]), tuple(_part(raw, blobs) for raw in m["parts"])) for m in content
+    )
+
+
+def _flat(part: Part, blobs: list[bytes]) -> dict[str, Any]:
+    match part:
+        case TextPart(text):
+            return {"type": "text", "text": text}
+        case AudioPart(pcm):
+            return {"type": "audio", "blob": _keep(pcm, blobs)}
+        case ImagePart(data):
+            return {"type": "image", "blob": _keep(data, blobs)}
+        case VideoPart(data, stack_frames):
+            return {"type": "video", "blob": _keep(data, blobs), "stack_frames": stack_frames}
+        case _:
+            assert_never(part)
+
+
+def _keep(data: bytes, blobs: list[bytes]) -> int:
+    blobs.append(data)
+    return len(blobs) - 1
+
+
+def _part(raw: dict[str, Any], blobs: Sequence[bytes]) -> Part:
+    match raw["type"]:
+        case "text":
+            return TextPart(raw["text"])
+        case "audio":
+            return AudioPart(blobs[raw["blob"]])
+        case "image":
+            return ImagePart(blobs[raw["blob"]])
+        case "video":
+            return VideoPart(blobs[raw["blob"]], raw["stack_frames"])
+        case kind:
+            raise ValueError(f"unknown content type {kind!r}")

@@ -1,0 +1,78 @@
+"""Errors that a client may be told of, and how invalid input is put into words."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import ValidationError
+
+
+class ErrorCode(StrEnum):
+    """Machine-readable cause, beside the text of every error message."""
+
+    INVALID_JSON = "invalid_json"
+    UNKNOWN_TYPE = "unknown_type"
+    MISSING_FIELD = "missing_field"
+    INVALID_FIELD = "invalid_field"
+    MESSAGE_TOO_LARGE = "message_too_large"
+    NOT_READY = "not_ready"
+    PAUSED = "paused"
+    INVALID_SESSION_ID = "invalid_session_id"
+    SESSION_EXISTS = "session_exists"
+    QUEUE_FULL = "queue_full"
+    SLOW_CONSUMER = "slow_consumer"
+    INPUT_BACKPRESSURE = "input_backpressure"
+    INFERENCE_ERROR = "inference_error"
+    CONTEXT_FULL = "context_full"
+    WORKER_LOST = "worker_lost"
+    CANCELLED = "cancelled"
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    ORIGIN_NOT_ALLOWED = "origin_not_allowed"
+    RATE_LIMITED = "rate_limited"
+    PAGE_OFF = "page_off"
+    NOT_FOUND = "not_found"
+    VOICES_FULL = "voices_full"
+    BROKER_UNAVAILABLE = "broker_unavailable"
+    SERVER_SHUTDOWN = "server_shutdown"
+    INTERNAL = "internal"
+
+
+PART_TAGS = frozenset({"text", "audio", "image", "video"})
+"""Variants of a content part, which pydantic puts into the path of an error."""
+
+
+class InvalidInput(ValueError):
+    """Something a client sent is unusable; the session goes on.
+
+    `field` is the offending field's wire name, or None when the message as a whole is meant.
+    """
+
+    def __init__(
+        self, message: str, *, field: str | None = None, code: ErrorCode = ErrorCode.INVALID_FIELD
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.code = code
+
+
+def from_validation(error: ValidationError, *, skip: int = 0) -> InvalidInput:
+    """Name the first offending field of a pydantic error; `skip` drops leading union tags.
+
+    In a list of variants the tag that follows an index (`content.0.image.data`) is no field either.
+    """
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    name = ".".join(_path(first["loc"][skip:])) or None
+    if first["type"] == "missing":
+        return InvalidInput(f"{name} is required", field=name, code=ErrorCode.MISSING_FIELD)
+    text = first["msg"][0].lower() + first["msg"][1:]
+    return InvalidInput(f"{name or 'message'}: {text}", field=name)
+
+
+def _path(location: tuple[int | str, ...]) -> list[str]:
+    return [
+        str(part)
+        for index, part in enumerate(location)
+        if not (part in PART_TAGS and index and isinstance(location[index - 1], int))
+    ]

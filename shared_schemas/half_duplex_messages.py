@@ -1,0 +1,139 @@
+"""Both directions of `/ws/half_duplex/{session_id}` (half-duplex-api.txt)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AliasChoices, Field, TypeAdapter
+
+from shared_schemas.client_messages import Stop
+from shared_schemas.config import HalfDuplexConfig
+from shared_schemas.server_messages import Error, Queued, QueueDone, QueueUpdate, Stopped
+from shared_schemas.wire import ClientMessage, MessageReader, ServerMessage
+
+MAX_SYSTEM_ITEMS = 32
+
+
+class SystemText(ClientMessage):
+    """Words; an empty one is passed over."""
+
+    type: Literal["text"]
+    text: str | None = None
+
+
+class SystemAudio(ClientMessage):
+    """Base64 float32 PCM at 16 kHz; an empty one, as pages without a voice send it, is passed over."""
+
+    type: Literal["audio"]
+    data: str | None = None
+
+
+SystemItem = Annotated[SystemText | SystemAudio, Field(discriminator="type")]
+
+
+class HalfPrepare(ClientMessage):
+    """Initialise the session. `system_content` replaces `system_prompt` where it says anything.
+
+    Audio is base64 float32 PCM at 16 kHz; the first audio of `system_content` is the voice to
+    speak with, unless `ref_audio_base64` names another.
+    """
+
+    type: Literal["prepare"]
+    system_prompt: str | None = Field(
+        default=None,
+        max_length=20_000,
+        validation_alias=AliasChoices("system_prompt", "prefix_system_prompt"),
+    )
+    system_content: list[SystemItem] | None = Field(default=None, max_length=MAX_SYSTEM_ITEMS)
+    config: HalfDuplexConfig = HalfDuplexConfig()
+    ref_audio_base64: str | None = None
+
+
+class HalfAudioChunk(ClientMessage):
+    """Microphone audio of any length."""
+
+    type: Literal["audio_chunk"]
+    audio_base64: str = Field(validation_alias=AliasChoices("audio_base64", "audio"))
+
+
+HalfDuplexClientMessage = Annotated[
+    HalfPrepare | HalfAudioChunk | Stop, Field(discriminator="type")
+]
+
+_READER: MessageReader[HalfDuplexClientMessage] = MessageReader(
+    TypeAdapter(HalfDuplexClientMessage), "prepare", "audio_chunk", "stop"
+)
+
+
+def parse_half_duplex_message(data: object) -> HalfDuplexClientMessage:
+    """Check one decoded JSON value. Raises InvalidInput naming the field and the remedy."""
+    return _READER.parse(data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HalfPrepared(ServerMessage):
+    """Audio may be sent; the session ends after `timeout_s` without any. `prompt_length` in tokens."""
+
+    type: ClassVar[str] = "prepared"
+    session_id: str
+    timeout_s: float
+    recording_session_id: str
+    prompt_length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VadState(ServerMessage):
+    """The user began or ceased to speak."""
+
+    type: ClassVar[str] = "vad_state"
+    speaking: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generating(ServerMessage):
+    """The user has finished; the answer begins."""
+
+    type: ClassVar[str] = "generating"
+    speech_duration_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnChunk(ServerMessage):
+    """A piece of the answer; either part may be empty. Base64 float32 PCM at 24 kHz."""
+
+    type: ClassVar[str] = "chunk"
+    text_delta: str
+    audio_data: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnDone(ServerMessage):
+    """The answer is complete. `turn_index` counts from 0."""
+
+    type: ClassVar[str] = "turn_done"
+    turn_index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HalfTimeout(ServerMessage):
+    """No audio came for too long; the session has ended."""
+
+    type: ClassVar[str] = "timeout"
+    elapsed_s: float
+
+
+HalfDuplexServerMessage = (
+    Queued
+    | QueueUpdate
+    | QueueDone
+    | HalfPrepared
+    | VadState
+    | Generating
+    | TurnChunk
+    | TurnDone
+    | Stopped
+    | HalfTimeout
+    | Error
+)

@@ -1,0 +1,38 @@
+"""Names of sessions, recordings, workers and edges."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import secrets
+
+from shared_schemas.states import SessionKind
+
+SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+"""The ids a client may choose; anything else is refused, never rewritten."""
+
+_AUDIO_PREFIXES = ("adx_", "audio_duplex_")
+
+
+def is_session_id(text: str) -> bool:
+    """True when `text` may name a session."""
+    return SESSION_ID.match(text) is not None
+
+
+def duplex_kind(session_id: str) -> SessionKind:
+    """The variant that a `/ws/duplex` id asks for: `adx_*` and `audio_duplex_*` audio, else omni."""
+    if session_id.startswith(_AUDIO_PREFIXES):
+        return SessionKind.AUDIO_DUPLEX
+    return SessionKind.OMNI_DUPLEX
+
+
+def new_recording_id() -> str:
+    """128 unguessable bits: whoever holds it may read the recording."""
+    return secrets.token_hex(16)
+
+
+def new_process_id(role: str) -> str:
+    """A name for one run of a service, such as `worker-host1-4711-9f3a`; never reused after a restart."""
+    host = re.sub(r"[^A-Za-z0-9-]", "-", platform.node())[:32]
+    return f"{role}-{host}-{os.getpid()}-{secrets.token_hex(2)}"

@@ -1,0 +1,64 @@
+"""Presets: prompts and voices that pages offer, as `/api/presets` answers them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, RootModel
+
+
+class VoiceRef(BaseModel):
+    """A voice without its sound, which `/api/presets/{mode}/{preset_id}/audio` has. Seconds."""
+
+    data: None = None
+    path: str
+    name: str
+    duration: float
+
+
+class PresetText(BaseModel):
+    """Text of a system message."""
+
+    type: Literal["text"]
+    text: str
+
+
+class PresetVoice(VoiceRef):
+    """A voice within a system message."""
+
+    type: Literal["audio"]
+
+
+PresetItem = Annotated[PresetText | PresetVoice, Field(discriminator="type")]
+
+
+class Preset(BaseModel):
+    """`system_prompt` and `ref_audio` for duplex pages, `system_content` for the other two."""
+
+    id: str
+    order: int
+    name: str
+    description: str
+    lang: Literal["en", "zh"] | None = None
+    system_prompt: str | None = None
+    system_content: list[PresetItem] | None = None
+    ref_audio: VoiceRef | None = None
+
+
+class Presets(RootModel[dict[str, list[Preset]]]):
+    """Per page, in the order in which they are offered."""
+
+
+class PresetSound(BaseModel):
+    """base64 of float32 mono PCM at 16 kHz. `duration` in seconds."""
+
+    data: str
+    name: str
+    duration: float
+
+
+class PresetSounds(BaseModel):
+    """The sounds of one preset: of its system message in order, and the voice to speak with."""
+
+    system_content_audio: list[PresetSound] | None = None
+    ref_audio: PresetSound | None = None

@@ -1,0 +1,191 @@
+"""Both directions of `/v1/realtime` (video-duplex-protocol.txt). Nothing undocumented is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, TypeAdapter
+
+from shared_schemas.client_messages import MAX_FRAMES, Slices
+from shared_schemas.wire import ClientMessage, MessageReader, ServerMessage
+
+MIN_SAMPLES = 4000
+"""A quarter of a second: the shortest audio of an `append`."""
+
+CONTEXT_TOKENS = 8192
+
+
+class SessionSettings(ClientMessage):
+    """What a session is set up with. References are base64 WAV, or raw float32 PCM at 16 kHz."""
+
+    instructions: str = Field(min_length=1, max_length=20_000)
+    max_slice_nums: Slices | None = None
+    ref_audio: str | None = None
+    tts_ref_audio: str | None = None
+
+
+class SessionUpdate(ClientMessage):
+    """Set the session up; once."""
+
+    type: Literal["session.update"]
+    session: SessionSettings
+
+
+class Append(ClientMessage):
+    """A second of audio (base64 float32 PCM, 16 kHz), with JPEG frames in video mode."""
+
+    type: Literal["input_audio_buffer.append"]
+    audio: str
+    video_frames: list[str] | None = Field(default=None, max_length=MAX_FRAMES)
+    force_listen: bool = False
+    max_slice_nums: Slices | None = None
+
+
+class SessionClose(ClientMessage):
+    """End the session."""
+
+    type: Literal["session.close"]
+    reason: str | None = None
+
+
+RealtimeClientEvent = Annotated[SessionUpdate | Append | SessionClose, Field(discriminator="type")]
+
+_READER: MessageReader[RealtimeClientEvent] = MessageReader(
+    TypeAdapter(RealtimeClientEvent),
+    *("session.update", "input_audio_buffer.append", "session.close"),
+)
+
+
+def parse_realtime_event(data: object) -> RealtimeClientEvent:
+    """Check one decoded JSON value. Raises InvalidInput naming the field and the remedy."""
+    return _READER.parse(data)
+
+
+class RealtimeCode(StrEnum):
+    """Every code that an `error` event may carry."""
+
+    NOT_READY = "not_ready"
+    UNKNOWN_EVENT = "unknown_event"
+    MISSING_FIELD = "missing_field"
+    INVALID_PAYLOAD = "invalid_payload"
+    SERVICE_UNAVAILABLE = "service_unavailable"
+    QUEUE_FULL = "queue_full"
+    WORKER_BUSY = "worker_busy"
+    WORKER_CONNECT_FAILED = "worker_connect_failed"
+    INFERENCE_ERROR = "inference_error"
+
+    @property
+    def blames(self) -> str:
+        """The error's `type`: whose fault it is."""
+        return "client_error" if self in _CLIENT_CODES else "server_error"
+
+
+_CLIENT_CODES = frozenset(
+    {
+        RealtimeCode.NOT_READY,
+        RealtimeCode.UNKNOWN_EVENT,
+        RealtimeCode.MISSING_FIELD,
+        RealtimeCode.INVALID_PAYLOAD,
+    }
+)
+
+
+class ClosedReason(StrEnum):
+    """Why a session was closed."""
+
+    STOPPED = "stopped"
+    TIMEOUT = "timeout"
+    CONTEXT_FULL = "context_full"
+    SERVER_SHUTDOWN = "server_shutdown"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionQueueUpdate(ServerMessage):
+    """The place in the queue, or the estimate, has changed. Seconds; position is 1-based."""
+
+    type: ClassVar[str] = "session.queue_update"
+    position: int
+    estimated_wait_s: float
+    queue_length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionQueued(ServerMessage):
+    """The session waits; sent only when there is a wait."""
+
+    type: ClassVar[str] = "session.queued"
+    position: int
+    estimated_wait_s: float
+    ticket_id: str
+    queue_length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionQueueDone(ServerMessage):
+    """A worker holds the session; `session.update` may be sent."""
+
+    type: ClassVar[str] = "session.queue_done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCreated(ServerMessage):
+    """Audio may be sent. `prompt_length` in tokens."""
+
+    type: ClassVar[str] = "session.created"
+    session_id: str
+    prompt_length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AudioDelta(ServerMessage):
+    """The model speaks: base64 float32 PCM at 24 kHz, never empty."""
+
+    type: ClassVar[str] = "response.output_audio.delta"
+    text: str
+    audio: str
+    end_of_turn: bool
+    kv_cache_length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listen(ServerMessage):
+    """The model listens."""
+
+    type: ClassVar[str] = "response.listen"
+    kv_cache_length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionClosed(ServerMessage):
+    """Last event of a session."""
+
+    type: ClassVar[str] = "session.closed"
+    reason: ClosedReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorEvent(ServerMessage):
+    """Something went wrong; `code` says whether the connection closes."""
+
+    type: ClassVar[str] = "error"
+    error: dict[str, Any]
+
+    @classmethod
+    def of(cls, code: RealtimeCode, message: str) -> ErrorEvent:
+        """An error in the document's form."""
+        return cls(error={"code": str(code), "message": message, "type": code.blames})
+
+
+RealtimeServerEvent = (
+    SessionQueued
+    | SessionQueueUpdate
+    | SessionQueueDone
+    | SessionCreated
+    | AudioDelta
+    | Listen
+    | SessionClosed
+    | ErrorEvent
+)

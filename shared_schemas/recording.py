@@ -1,0 +1,284 @@
+"""What lies in a session directory: `meta.json` and `recording.json`, typed (internals.txt).
+
+Times named `*_ts_ms` are milliseconds since `start_ts`, from the Redis clock; file names are
+relative to the session directory. Fields that do not apply are left out of `recording.json`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal
+
+import orjson
+from pydantic import AwareDatetime, BaseModel, ConfigDict
+
+from shared_schemas.states import EndReason, SessionKind
+
+META_FILE = "meta.json"
+RECORDING_FILE = "recording.json"
+TIMELINE_FILE = "timeline.jsonl"
+"""The recorder's journal; it exists only while a session is being recorded."""
+
+USED_FILE = ".last_used"
+"""Whoever reads a recording may touch this file: its time counts as the last use."""
+
+SESSION_FOLDERS = ("user_audio", "user_frames", "ai_audio", "user_images")
+
+
+class RecordingState(StrEnum):
+    """`interrupted`: a part of the session, or its end, could not be recorded (`Meta.missing`)."""
+
+    RECORDING = "recording"
+    COMPLETE = "complete"
+    INTERRUPTED = "interrupted"
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Gap(_Record):
+    """Stream entries `first` to `last` (inclusive, counted from 1) that could not be read."""
+
+    stream: Literal["in", "out"]
+    first: int
+    last: int
+
+
+class Trouble(_Record):
+    """An outage of the disk while recording; what it kept back was written afterwards."""
+
+    at: AwareDatetime
+    error: str
+
+
+class Meta(_Record):
+    """`meta.json`. `reason` is why the session ended, None where that is unknown.
+
+    `chunks` counts those of a duplex session, `turns` those of the other kinds.
+    """
+
+    session_id: str
+    recording_id: str
+    ticket: int
+    app_type: SessionKind
+    state: RecordingState
+    reason: EndReason | None = None
+    created_at: AwareDatetime
+    ended_at: AwareDatetime | None = None
+    duration_s: float | None = None
+    worker_id: str = ""
+    chunks: int | None = None
+    turns: int | None = None
+    config: dict[str, Any]
+    missing: list[Gap] = []
+    degraded: list[Trouble] = []
+
+
+class Timing(_Record):
+    """What one unit cost. `all_ms` is the engine's share, `wall_clock_ms` the worker's.
+
+    `edge_to_worker_ms`: from the edge's stamp on the chunk to the worker's reading it.
+    """
+
+    prefill_ms: float
+    llm_ms: float
+    tts_prep_ms: float
+    tts_ms: float
+    token2wav_ms: float
+    all_ms: float
+    wall_clock_ms: float
+    edge_to_worker_ms: float
+    n_tokens: int
+    n_tts_tokens: int
+    kv_cache_length: int
+    vision_slices: int
+    vision_tokens: int
+
+
+class UnitRecord(_Record):
+    """One result. `user_text` is the engine's transcript of what it heard, if it makes one."""
+
+    mode: Literal["LISTEN", "SPEAK"]
+    publish_ts_ms: float
+    epoch: int
+    timing: Timing
+    text: str | None = None
+    user_text: str | None = None
+    ai_audio: str | None = None
+    ai_audio_duration_ms: int | None = None
+    end_of_turn: bool | None = None
+    simulated: bool | None = None
+    unreadable: str | None = None
+
+
+class ChunkRecord(_Record):
+    """One chunk of user audio. `input_n` is its number in the input stream.
+
+    `user_frame` is the first frame, `user_frames` lists all where there are several. `skipped`: the
+    worker dropped it under backpressure. `repeated_results`: further results the client received
+    for the same chunk, after a change of workers, in order.
+    """
+
+    index: int
+    input_n: int
+    receive_ts_ms: float
+    user_audio: str | None = None
+    user_audio_duration_ms: int | None = None
+    user_frame: str | None = None
+    user_frames: list[str] | None = None
+    force_listen: bool | None = None
+    skipped: bool | None = None
+    unreadable: str | None = None
+    result: UnitRecord | None = None
+    repeated_results: list[UnitRecord] | None = None
+
+
+class EventRecord(_Record):
+    """Anything else that was said: `type` is the stream entry's (prepare, paused, error …)."""
+
+    ts_ms: float
+    type: str
+    input_n: int | None = None
+    chunk: int | None = None
+    speaking: bool | None = None
+    timeout_s: float | None = None
+    elapsed_s: float | None = None
+    prompt_length: int | None = None
+    reason: str | None = None
+    code: str | None = None
+    message: str | None = None
+    field: str | None = None
+    fatal: bool | None = None
+
+
+class DiagnosticRecord(_Record):
+    """Figures that the client measured."""
+
+    ts_ms: float
+    metrics: dict[str, Any]
+
+
+class Recording(_Record):
+    """`recording.json` of a duplex session. `orphan_results`: results whose chunk is missing."""
+
+    session_id: str
+    recording_id: str
+    mode: str
+    app_type: SessionKind
+    worker_id: str
+    start_ts: AwareDatetime
+    config: dict[str, Any]
+    chunks: list[ChunkRecord]
+    events: list[EventRecord]
+    diagnostics: list[DiagnosticRecord]
+    orphan_results: list[UnitRecord] | None = None
+    missing: list[Gap] | None = None
+
+
+class PartRecord(_Record):
+    """A part of a message: `text`, or the `file` it was put into."""
+
+    type: Literal["text", "audio", "image", "video"]
+    text: str | None = None
+    file: str | None = None
+    duration_ms: int | None = None
+    stack_frames: int | None = None
+    unreadable: str | None = None
+
+
+class MessageRecord(_Record):
+    """One message of a chat's history."""
+
+    role: str
+    parts: list[PartRecord]
+
+
+class UserTurn(_Record):
+    """What a turn answers: one utterance, or a chat request.
+
+    `text`: the last user message; of an utterance, the engine's transcript if it makes one. `audio`,
+    `images`, `videos`: all that the user's messages hold, in order; `duration_ms` of the audio
+    together. `messages`: a chat's whole history.
+    """
+
+    text: str | None = None
+    audio: list[str] | None = None
+    duration_ms: int | None = None
+    speech_ms: int | None = None
+    images: list[str] | None = None
+    videos: list[str] | None = None
+    unreadable: str | None = None
+    messages: list[MessageRecord] | None = None
+
+
+class AssistantTurn(_Record):
+    """An answer. `audio` is all the sound that was sent, joined.
+
+    `streamed_text`: the words as they were sent, where they differ from `text`: a worker that could
+    not go on with another's answer began anew.
+    """
+
+    text: str
+    streamed_text: str | None = None
+    audio: str | None = None
+    duration_ms: int | None = None
+    unreadable: str | None = None
+
+
+class TurnTiming(_Record):
+    """What a turn cost; `elapsed_ms` is the worker's figure.
+
+    `prefill_ms`, `first_delta_ms`: from the request to its having been read, to the first piece.
+    """
+
+    elapsed_ms: float | None = None
+    prefill_ms: float | None = None
+    first_delta_ms: float | None = None
+    tokens: int | None = None
+    input_tokens: int | None = None
+    kv_cache_length: int | None = None
+
+
+class TurnRecord(_Record):
+    """One request and its answer.
+
+    `stopped`: broken off by the client; `failed`: the engine could not answer; `unfinished`: the
+    session ended before the answer did.
+    """
+
+    index: int
+    request_ts_ms: float
+    done_ts_ms: float | None = None
+    user: UserTurn
+    assistant: AssistantTurn
+    timing: TurnTiming
+    stopped: bool | None = None
+    failed: bool | None = None
+    unfinished: bool | None = None
+
+
+class TurnRecording(_Record):
+    """`recording.json` of a half-duplex or chat session; VAD and errors are among the events."""
+
+    session_id: str
+    recording_id: str
+    mode: Literal["half_duplex", "chat"]
+    app_type: SessionKind
+    worker_id: str
+    start_ts: AwareDatetime
+    config: dict[str, Any]
+    turns: list[TurnRecord]
+    events: list[EventRecord]
+    missing: list[Gap] | None = None
+
+
+def encode_meta(meta: Meta) -> bytes:
+    """The text of `meta.json`."""
+    return orjson.dumps(meta.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
+
+
+def encode_recording(recording: Recording | TurnRecording) -> bytes:
+    """The text of `recording.json`."""
+    data = recording.model_dump(mode="json", exclude_none=True)
+    return orjson.dumps(data, option=orjson.OPT_INDENT_2)

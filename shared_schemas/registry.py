@@ -1,0 +1,108 @@
+"""Rows of the control plane: sessions, workers, edges, the queue as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow:
+    """`{antiphon}:session:<sid>`. Times are Redis-clock ms; None where it has not happened yet."""
+
+    sid: str
+    kind: SessionKind
+    state: SessionState
+    ticket: int
+    epoch: int
+    attempt: int
+    edge: str
+    worker: str
+    recording: str
+    queued_at: int
+    assigned_at: int | None = None
+    ended_at: int | None = None
+    reason: EndReason | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRow:
+    """`{antiphon}:worker:<id>`. `beat_at` is the last heartbeat (Redis-clock ms).
+
+    `open` is False while it takes no sessions (loading, draining, broken).
+    """
+
+    id: str
+    engine: str
+    model: str
+    kinds: frozenset[SessionKind]
+    slots: int
+    used: int
+    state: WorkerState
+    device: str
+    address: str
+    beat_at: int
+    open: bool = True
+    detail: str = ""
+    counters: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """A place in the queue. `position` is 1-based; `wait` is False when a free slot is at hand."""
+
+    number: int
+    position: int
+    queue_length: int
+    wait: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A session that a worker now holds, under `epoch`."""
+
+    sid: str
+    kind: SessionKind
+    ticket: int
+    epoch: int
+    attempt: int
+    edge: str
+    recording: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """One queued session as a snapshot sees it. `eta_s`: seconds until a slot should be free."""
+
+    sid: str
+    kind: SessionKind
+    ticket: int
+    position: int
+    queued_at: int
+    eta_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """One session that a worker holds. `remaining_s` is the estimate of the time it still needs."""
+
+    sid: str
+    kind: SessionKind
+    worker: str
+    state: SessionState
+    assigned_at: int
+    elapsed_s: float
+    remaining_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSnapshot:
+    """The queue and what runs, at Redis-clock ms `at`."""
+
+    at: int
+    waiting: tuple[Waiting, ...]
+    running: tuple[Running, ...]
+    workers: tuple[WorkerRow, ...]

@@ -1,0 +1,79 @@
+"""What a session is, the states it passes through, and how it may end."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class SessionKind(StrEnum):
+    """What kind of conversation a session holds; workers claim by kind."""
+
+    CHAT = "chat"
+    HALF_DUPLEX = "half_duplex_audio"
+    AUDIO_DUPLEX = "audio_duplex"
+    OMNI_DUPLEX = "omni_duplex"
+
+    @property
+    def is_duplex(self) -> bool:
+        """True for the two kinds that run the full-duplex unit loop."""
+        return self in (SessionKind.AUDIO_DUPLEX, SessionKind.OMNI_DUPLEX)
+
+
+class SessionState(StrEnum):
+    """Where a session stands; LEGAL_MOVES says what may come next."""
+
+    QUEUED = "queued"
+    ASSIGNED = "assigned"
+    PREPARING = "preparing"
+    ACTIVE = "active"
+    PAUSED = "paused"
+    RECOVERING = "recovering"
+    ENDED = "ended"
+
+
+_S = SessionState
+_HELD_EXITS = frozenset({_S.RECOVERING, _S.ENDED})
+
+LEGAL_MOVES: dict[SessionState, frozenset[SessionState]] = {
+    _S.QUEUED: frozenset({_S.ASSIGNED, _S.ENDED}),
+    _S.ASSIGNED: _HELD_EXITS | {_S.PREPARING},
+    _S.PREPARING: _HELD_EXITS | {_S.ACTIVE, _S.ASSIGNED},
+    _S.ACTIVE: _HELD_EXITS | {_S.PAUSED},
+    _S.PAUSED: _HELD_EXITS | {_S.ACTIVE},
+    _S.RECOVERING: frozenset({_S.ASSIGNED, _S.ENDED}),
+    _S.ENDED: frozenset(),
+}
+
+HELD_STATES = frozenset({_S.ASSIGNED, _S.PREPARING, _S.ACTIVE, _S.PAUSED})
+"""States in which a worker holds a lease on the session."""
+
+WAITING_STATES = frozenset({_S.QUEUED, _S.RECOVERING})
+"""States in which the session stands in the queue."""
+
+
+class EndReason(StrEnum):
+    """Why a session ended; stored in its row, its last event and its recording."""
+
+    STOPPED = "stopped"
+    PAUSE_TIMEOUT = "timeout"
+    CLIENT_GONE = "client_gone"
+    CANCELLED = "cancelled"
+    EDGE_LOST = "edge_lost"
+    WORKER_LOST = "worker_lost"
+    SERVER_SHUTDOWN = "server_shutdown"
+    CONTEXT_FULL = "context_full"
+    ERROR = "error"
+
+
+class WorkerState(StrEnum):
+    """A worker as the registry shows it (internals.txt, Worker State Machine)."""
+
+    LOADING = "loading"
+    IDLE = "idle"
+    BUSY_CHAT = "busy_chat"
+    BUSY_HALF_DUPLEX = "busy_half_duplex"
+    DUPLEX_ACTIVE = "duplex_active"
+    DUPLEX_PAUSED = "duplex_paused"
+    DRAINING = "draining"
+    ERROR = "error"
+    OFFLINE = "offline"

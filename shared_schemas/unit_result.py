@@ -1,0 +1,36 @@
+"""What an engine returns for one unit (duplex-api.txt, DuplexGenerateResult)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared_schemas.audio import SILENCE, Samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UnitResult:
+    """One step of a duplex session: listen, or speak `text` with up to a second of `audio`.
+
+    Durations are milliseconds. `audio` is float32 mono at 24 kHz and empty while listening.
+    `memo` is the engine's own note for recovery (tokens, transcripts): it is stored with the
+    result and handed back to `DuplexView.replay`, and never sent to a client.
+    """
+
+    is_listen: bool
+    text: str = ""
+    audio: Samples = field(default_factory=lambda: SILENCE, repr=False)
+    end_of_turn: bool = False
+    current_time: int = 0
+    cost_llm_ms: float = 0.0
+    cost_tts_prep_ms: float = 0.0
+    cost_tts_ms: float = 0.0
+    cost_token2wav_ms: float = 0.0
+    cost_all_ms: float = 0.0
+    n_tokens: int = 0
+    n_tts_tokens: int = 0
+    kv_cache_length: int = 0
+    vision_slices: int = 0
+    vision_tokens: int = 0
+    simulated: bool = False
+    memo: dict[str, Any] = field(default_factory=dict)

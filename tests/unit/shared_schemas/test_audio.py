@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from shared_schemas.audio import PcmFormat, Samples, float_bytes, samples_from_bytes, to_pcm16
+
+FLOATS = st.floats(-2.0, 2.0, width=32)
+SAMPLES = hnp.arrays(np.float32, st.integers(0, 50), elements=FLOATS)
+
+
+@given(samples=SAMPLES)
+def test_float_samples_survive_exactly(samples: Samples) -> None:
+    data = float_bytes(samples)
+    assert len(data) == 4 * len(samples)
+    assert np.array_equal(samples_from_bytes(data, PcmFormat.F32), samples)
+
+
+@given(values=st.lists(st.integers(-32768, 32767), max_size=50))
+def test_pcm16_is_recorded_as_it_came(values: list[int]) -> None:
+    samples = samples_from_bytes(np.array(values, "<i2").tobytes(), PcmFormat.S16)
+    assert samples.dtype == np.float32
+    assert (np.abs(samples) < 1.0001).all()
+    assert to_pcm16(samples).tolist() == values
+
+
+@given(samples=SAMPLES)
+def test_recording_scale_clips_and_is_off_by_half_a_step_at_most(samples: Samples) -> None:
+    pcm = to_pcm16(samples)
+    assert pcm.dtype == np.int16
+    inside = np.abs(samples) <= 1.0
+    error = np.abs(pcm.astype(np.float64) - samples.astype(np.float64) * 32767.0)
+    assert (error[inside] <= 0.5 + 1e-2).all()
+    assert (np.abs(pcm[~inside].astype(np.int32)) >= 32767).all()
+
+
+def test_nothing_is_no_sample() -> None:
+    for pcm_format in PcmFormat:
+        assert samples_from_bytes(b"", pcm_format).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("size", "pcm"), [(1, PcmFormat.S16), (3, PcmFormat.F32), (6, PcmFormat.F32)]
+)
+def test_a_partial_sample_is_refused(size: int, pcm: PcmFormat) -> None:
+    with pytest.raises(ValueError, match="whole number"):
+        samples_from_bytes(bytes(size), pcm)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="NaN"):
+        samples_from_bytes(float_bytes(np.array([0.0, bad], np.float32)), PcmFormat.F32)

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_schemas.ids import duplex_kind, is_session_id, new_process_id, new_recording_id
+from shared_schemas.states import SessionKind
+
+
+@given(text=st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True))
+def test_good_ids(text: str) -> None:
+    assert is_session_id(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a" * 65, "a b", "a/b", "../x", "a\n", "ä", "a.b", "a{b}", "a%2e", "a\0", "\u0661", "a:b"],
+)
+def test_ids_that_are_refused(text: str) -> None:
+    assert not is_session_id(text)
+
+
+@pytest.mark.parametrize(
+    ("sid", "kind"),
+    [
+        ("adx_1", SessionKind.AUDIO_DUPLEX),
+        ("audio_duplex_1", SessionKind.AUDIO_DUPLEX),
+        ("omni_1", SessionKind.OMNI_DUPLEX),
+        ("anything", SessionKind.OMNI_DUPLEX),
+        ("x_adx_1", SessionKind.OMNI_DUPLEX),
+    ],
+)
+def test_the_id_names_the_variant(sid: str, kind: SessionKind) -> None:
+    assert duplex_kind(sid) is kind
+
+
+def test_made_ids_are_valid_and_never_repeat() -> None:
+    recordings = {new_recording_id() for _ in range(100)}
+    assert len(recordings) == 100
+    assert all(len(name) == 32 and is_session_id(name) for name in recordings)
+    assert new_process_id("worker") != new_process_id("worker")
+    assert new_process_id("edge").startswith("edge-")

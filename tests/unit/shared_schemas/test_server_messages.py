@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import base64
+import dataclasses
+import typing
+
+import orjson
+import pytest
+
+from shared_schemas.server_messages import (
+    DuplexServerMessage,
+    Error,
+    Prepared,
+    Queued,
+    QueueDone,
+    QueueUpdate,
+    Result,
+    Stopped,
+)
+from shared_schemas.wire import encode
+
+SEED_RESULT_FIELDS = {
+    *("type", "is_listen", "text", "audio_data", "end_of_turn", "current_time", "cost_llm_ms"),
+    *("cost_tts_ms", "cost_all_ms", "n_tokens", "n_tts_tokens", "server_send_ts"),
+}
+RESULT = Result(
+    is_listen=True,
+    text="",
+    audio_data="",
+    end_of_turn=False,
+    current_time=0,
+    cost_llm_ms=0.0,
+    cost_tts_prep_ms=0.0,
+    cost_tts_ms=0.0,
+    cost_token2wav_ms=0.0,
+    cost_all_ms=0.0,
+    n_tokens=0,
+    n_tts_tokens=0,
+    server_send_ts=0.0,
+    wall_clock_ms=0.0,
+    kv_cache_length=0,
+    vision_slices=0,
+    vision_tokens=0,
+)
+
+
+def test_a_result_that_says_nothing_still_has_every_field_of_the_seed() -> None:
+    wire = orjson.loads(encode(RESULT))
+    assert wire.keys() >= SEED_RESULT_FIELDS
+    assert (wire["type"], wire["text"], wire["audio_data"]) == ("result", "", "")
+    assert "simulated" not in wire
+
+
+def test_a_simulated_result_says_so() -> None:
+    assert dataclasses.replace(RESULT, simulated=True).wire()["simulated"] is True
+
+
+@pytest.mark.parametrize("kind", [Queued, QueueUpdate])
+def test_a_place_in_the_queue_carries_both_names_of_the_estimate(kind: type[Queued]) -> None:
+    message = kind(ticket_id="7", position=2, queue_length=3, eta_seconds=4.5, estimated_wait_s=4.5)
+    assert message.wire() == {
+        "type": "queued" if kind is Queued else "queue_update",
+        "ticket_id": "7",
+        "position": 2,
+        "queue_length": 3,
+        "eta_seconds": 4.5,
+        "estimated_wait_s": 4.5,
+    }
+
+
+def test_what_is_none_is_left_out() -> None:
+    assert QueueDone().wire() == {"type": "queue_done"}
+    assert Prepared(prompt_length=9, recording_session_id=None).wire() == {
+        "type": "prepared",
+        "prompt_length": 9,
+    }
+    error = Error(error="no", message="no", code="internal").wire()
+    assert error == {"type": "error", "error": "no", "message": "no", "code": "internal"}
+
+
+def test_text_of_any_language_is_encoded_as_it_is() -> None:
+    assert orjson.loads(encode(dataclasses.replace(RESULT, text="你好 \U0001f600 \u2028")))[
+        "text"
+    ] == ("你好 \U0001f600 \u2028")
+    assert encode(Stopped(session_id="adx_1")) == '{"type":"stopped","session_id":"adx_1"}'
+
+
+def test_types_tell_all_messages_apart() -> None:
+    kinds = typing.get_args(DuplexServerMessage)
+    assert len({kind.type for kind in kinds}) == len(kinds) == 10
+
+
+def test_audio_survives_the_wire() -> None:
+    sound = bytes(range(256))
+    message = dataclasses.replace(RESULT, audio_data=base64.b64encode(sound).decode())
+    assert base64.b64decode(orjson.loads(encode(message))["audio_data"]) == sound
