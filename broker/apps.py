@@ -1,0 +1,31 @@
+"""Pages that an operator has switched off; every edge asks before it takes a session."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+
+from broker.connection import call
+from broker.keys import Keys
+
+
+class AppSwitches:
+    """The `apps` hash. What is not in it is on, so that a new page needs no entry."""
+
+    def __init__(self, redis: Redis, keys: Keys) -> None:
+        self._redis = redis
+        self._key = keys.apps
+
+    async def off(self) -> frozenset[str]:
+        """Ids of everything that is switched off."""
+        return frozenset(name.decode() for name in await call(self._redis, "HKEYS", self._key))
+
+    async def is_off(self, app_id: str) -> bool:
+        """True when this one is switched off."""
+        return int(await call(self._redis, "HEXISTS", self._key, app_id)) == 1
+
+    async def switch(self, app_id: str, *, enabled: bool) -> None:
+        """Takes effect with the next connection to any edge; running sessions go on."""
+        if enabled:
+            await call(self._redis, "HDEL", self._key, app_id)
+        else:
+            await call(self._redis, "HSET", self._key, app_id, "off")

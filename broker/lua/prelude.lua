@@ -1,0 +1,88 @@
+-- Prepended to every script. KEYS are the same for all of them, in this order; ARGV[1] is the
+-- control prefix, to which `session:<sid>` and `worker:<id>` are appended (same slot).
+--
+--   queue    ZSET   session id -> ticket      leases ZSET   session id -> expiry ms
+--   workers  ZSET   worker id -> beat ms      edges  ZSET   edge id -> beat ms
+--   events   STREAM session transitions       eta    HASH   baselines and moving averages
+--   tickets  STRING last ticket number       reaper HASH   last run and quiet time of the upkeep
+local queue, leases, workers, edges, events, eta, tickets, reaper = unpack(KEYS)
+local control = ARGV[1]
+
+local EVENTS_KEPT = 100000
+
+local function session_key(sid) return control .. 'session:' .. sid end
+local function worker_key(id) return control .. 'worker:' .. id end
+
+-- Redis time in milliseconds: the only clock of the control plane.
+local function now_ms()
+  local t = redis.call('TIME')
+  return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+end
+
+-- Append the event that tells everyone where a session stands; `name`, `value` go with it if given.
+local function announce(sid, state, at, name, value)
+  local row = redis.call('HMGET', session_key(sid), 'kind', 'ticket', 'epoch', 'attempt', 'edge', 'worker', 'recording')
+  local entry = {'sid', sid, 'state', state, 'kind', row[1], 'ticket', row[2], 'epoch', row[3],
+    'attempt', row[4], 'edge', row[5], 'worker', row[6], 'recording', row[7], 'at', at}
+  if value then
+    entry[#entry + 1] = name
+    entry[#entry + 1] = value
+  end
+  redis.call('XADD', events, 'MAXLEN', '~', EVENTS_KEPT, '*', unpack(entry))
+end
+
+-- Write the new state into the row and tell everyone.
+local function move(sid, state, at, reason)
+  redis.call('HSET', session_key(sid), 'state', state)
+  announce(sid, state, at, 'reason', reason)
+end
+
+-- Take the session from its worker, if it has one: lease and slot.
+local function release(sid)
+  if redis.call('ZREM', leases, sid) == 0 then return false end
+  local worker = worker_key(redis.call('HGET', session_key(sid), 'worker') or '')
+  if tonumber(redis.call('HGET', worker, 'used') or '0') > 0 then
+    redis.call('HINCRBY', worker, 'used', -1)
+  end
+  return true
+end
+
+-- Fold one finished session's length into its kind's moving average.
+local function learn(kind, seconds)
+  local alpha = tonumber(redis.call('HGET', eta, 'alpha') or '0.3')
+  local old = redis.call('HGET', eta, 'ema:' .. kind)
+  local ema = old and (alpha * seconds + (1 - alpha) * tonumber(old)) or seconds
+  redis.call('HSET', eta, 'ema:' .. kind, string.format('%.3f', ema))
+  redis.call('HINCRBY', eta, 'count:' .. kind, 1)
+end
+
+-- End a session in whatever state it is. Returns false when it had ended already. Only a session
+-- that was active teaches how long its kind lasts.
+local function finish(sid, reason, at, row_ttl_s)
+  local key = session_key(sid)
+  local row = redis.call('HMGET', key, 'state', 'kind', 'assigned_at', 'active_at')
+  if not row[1] or row[1] == 'ended' then
+    redis.call('ZREM', queue, sid)
+    redis.call('ZREM', leases, sid)
+    return false
+  end
+  redis.call('ZREM', queue, sid)
+  if release(sid) and row[4] then learn(row[2], (at - tonumber(row[3])) / 1000) end
+  redis.call('HSET', key, 'ended_at', at, 'reason', reason)
+  move(sid, 'ended', at, reason)
+  redis.call('EXPIRE', key, row_ttl_s)
+  return true
+end
+
+-- Slots that live workers have free for this kind.
+local function free_slots(kind)
+  local free = 0
+  for _, id in ipairs(redis.call('ZRANGE', workers, 0, -1)) do
+    local row = redis.call('HMGET', worker_key(id), 'slots', 'used', 'kinds', 'open')
+    if row[1] and row[4] == '1' and string.find(',' .. row[3] .. ',', ',' .. kind .. ',', 1, true) then
+      free = free + math.max(0, tonumber(row[1]) - tonumber(row[2] or '0'))
+    end
+  end
+  return free
+end
+

@@ -1,0 +1,39 @@
+"""Sitting out an outage of Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+
+from broker.errors import BrokerUnavailable
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+_DELAY_S = (0.05, 1.0)
+
+
+async def persist(
+    attempt: Callable[[], Awaitable[T]], what: str, *, patience_s: float = float("inf")
+) -> T:
+    """Repeat a call until Redis answers, with jittered growing pauses.
+
+    Raises BrokerUnavailable once `patience_s` have passed. The call must be safe to repeat.
+    """
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + patience_s
+    delay = _DELAY_S[0]
+    while True:
+        try:
+            return await attempt()
+        except BrokerUnavailable as error:
+            if loop.time() + delay > give_up_at:
+                raise
+            log.warning("redis_away", waiting_to=what, error=str(error), retry_s=round(delay, 2))
+        await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+        delay = min(delay * 2, _DELAY_S[1])

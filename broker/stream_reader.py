@@ -1,0 +1,224 @@
+"""Reading many sessions' streams: 32 to a blocking connection, each entry handed to its subscriber.
+
+One blocking XREAD per shard serves all its streams, so a thousand idle sessions cost a few dozen
+connections and no polling. A newcomer wakes its shard with CLIENT UNBLOCK instead of waiting for the
+read in progress to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+import structlog
+from redis.asyncio import Redis
+
+from broker.connection import call
+from broker.errors import BrokerError, BrokerUnavailable
+from shared_schemas.stream_entries import StreamEntry, StreamPosition, UnreadableEntry, unpack
+
+log = structlog.get_logger()
+
+STREAMS_PER_SHARD = 32
+_BLOCK_MS = 10_000
+_COUNT = 16
+_WAKE_RETRY_S = 0.005
+_RETRY_S = (0.05, 1.0)
+
+Delivered = tuple[StreamPosition, StreamEntry]
+
+
+class Subscription:
+    """One stream's entries, in order, for one consumer; bounded by `limit` unread entries.
+
+    Iterate over it once. It ends when the consumer fell more than `limit` behind (`overflowed`),
+    and raises BrokerError when the stream cannot be read any more.
+    """
+
+    def __init__(self, key: str, after: StreamPosition, limit: int) -> None:
+        self.key = key
+        self.after = after
+        self.overflowed = False
+        self._ends_before = StreamPosition.before(after.ticket + 1)
+        self._entries: asyncio.Queue[Delivered | None] = asyncio.Queue()
+        self._limit = limit
+        self._failure: BaseException | None = None
+
+    def deliver(self, entry_id: bytes, data: dict[bytes, bytes]) -> None:
+        """Take one entry from the reader; an older epoch cannot occur, ids only grow."""
+        position = StreamPosition.parse(entry_id)
+        self.after = position
+        if position >= self._ends_before or self.overflowed:
+            return
+        if self._entries.qsize() >= self._limit:
+            self.overflowed = True
+            self._entries.put_nowait(None)
+            return
+        try:
+            self._entries.put_nowait((position, unpack(data)))
+        except UnreadableEntry:
+            log.exception("stream_entry_unreadable", key=self.key, id=entry_id.decode())
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing more will come; the consumer learns why after the entries that did."""
+        self._failure = error
+        self._entries.put_nowait(None)
+
+    @property
+    def unread(self) -> int:
+        """Entries that wait for the consumer."""
+        return self._entries.qsize()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Delivered:
+        delivered = await self._entries.get()
+        if delivered is not None:
+            return delivered
+        self._entries.put_nowait(None)  # asked again, it ends again
+        if self._failure is not None:
+            raise BrokerError(f"{self.key} cannot be read: {self._failure}") from self._failure
+        raise StopAsyncIteration
+
+
+class StreamReader:
+    """Shares blocking reads among subscriptions; grows and shrinks shard by shard."""
+
+    def __init__(self, control: Redis, connect_blocking: Callable[[], Redis]) -> None:
+        self._control = control
+        self._connect_blocking = connect_blocking
+        self._shards: list[_Shard] = []
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def subscribe(
+        self, key: str, after: StreamPosition, *, limit: int = 256
+    ) -> AsyncIterator[Subscription]:
+        """Entries of `key` after a position, for the session whose ticket the position names."""
+        subscription = Subscription(key, after, limit)
+        shard = self._shard_with_room()
+        shard.add(subscription)
+        try:
+            yield subscription
+        finally:
+            shard.remove(subscription)
+            if not shard.streams and shard in self._shards:
+                self._retire(shard)
+
+    async def close(self) -> None:
+        """Close every connection; to be called when all subscriptions have ended."""
+        for shard in list(self._shards):
+            self._retire(shard)
+        await asyncio.gather(*self._closing)
+
+    def _shard_with_room(self) -> _Shard:
+        for shard in self._shards:
+            if shard.works and len(shard.streams) < STREAMS_PER_SHARD:
+                return shard
+        shard = _Shard(self._control, self._connect_blocking())
+        self._shards.append(shard)
+        return shard
+
+    def _retire(self, shard: _Shard) -> None:
+        """Let nobody join any more, and close it without keeping the last subscriber waiting."""
+        self._shards.remove(shard)
+        task = asyncio.create_task(shard.close(), name="stream-shard-close")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+class _Shard:
+    """Up to 32 streams behind one blocking connection."""
+
+    def __init__(self, control: Redis, redis: Redis) -> None:
+        self.streams: dict[str, list[Subscription]] = {}
+        self._control = control
+        self._redis = redis
+        self._client_id = 0
+        self._round = 0
+        self._needed_round = 0
+        self._reading = asyncio.Event()
+        self._waker: asyncio.Task[None] | None = None
+        self._task = asyncio.create_task(self._run(), name="stream-shard")
+        self._task.add_done_callback(self._report_failure)
+
+    @property
+    def works(self) -> bool:
+        """False once reading has failed for good."""
+        return not self._task.done()
+
+    def add(self, subscription: Subscription) -> None:
+        self.streams.setdefault(subscription.key, []).append(subscription)
+        self._needed_round = self._round + 1
+        if self._waker is None or self._waker.done():
+            self._waker = asyncio.create_task(self._wake(), name="stream-shard-wake")
+
+    def remove(self, subscription: Subscription) -> None:
+        listeners = self.streams[subscription.key]
+        listeners.remove(subscription)
+        if not listeners:
+            del self.streams[subscription.key]
+
+    async def close(self) -> None:
+        tasks = [task for task in (self._task, self._waker) if task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._redis.aclose()
+
+    async def _wake(self) -> None:
+        """Repeat until the next read has begun: an unblock that precedes the block is lost."""
+        while True:
+            await self._reading.wait()
+            if self._round >= self._needed_round:
+                return
+            try:
+                await call(self._control, "CLIENT", "UNBLOCK", self._client_id)
+            except BrokerUnavailable as error:
+                log.warning("stream_wake_failed", error=str(error))
+                await asyncio.sleep(_RETRY_S[0])
+            await asyncio.sleep(_WAKE_RETRY_S)
+
+    async def _run(self) -> None:
+        delay = _RETRY_S[0]
+        while self.streams:
+            try:
+                self._client_id = int(await call(self._redis, "CLIENT", "ID"))
+                while self.streams:
+                    await self._read_once()
+                    delay = _RETRY_S[0]
+            except BrokerUnavailable as error:
+                log.warning("stream_read_failed", error=str(error), retry_s=round(delay, 2))
+                await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+                delay = min(delay * 2, _RETRY_S[1])
+
+    async def _read_once(self) -> None:
+        positions = {k: min(s.after for s in subs) for k, subs in self.streams.items()}
+        keys, ids = list(positions), [p.id() for p in positions.values()]
+        head = ("XREAD", "COUNT", _COUNT, "BLOCK", _BLOCK_MS, "STREAMS")
+        self._round += 1
+        self._reading.set()
+        try:
+            reply: Any = await call(self._redis, *head, *keys, *ids)
+        finally:
+            self._reading.clear()
+        for key, entries in reply or ():
+            self._deliver(key.decode(), entries)
+
+    def _deliver(self, key: str, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
+        for subscription in self.streams.get(key, ()):
+            for entry_id, data in entries:
+                if StreamPosition.parse(entry_id) > subscription.after:
+                    subscription.deliver(entry_id, data)
+
+    def _report_failure(self, task: asyncio.Task[None]) -> None:
+        """A shard must not die in silence: whoever listens to it is told."""
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        log.error("stream_shard_failed", streams=len(self.streams), exc_info=error)
+        for subscription in [s for subs in self.streams.values() for s in subs]:
+            subscription.fail(error)

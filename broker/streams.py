@@ -1,0 +1,165 @@
+"""Writing a session's streams: fenced by stream id, retried without doubling."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from broker.connection import RedisClock, call, call_all
+from broker.errors import StaleFence
+from broker.keys import Keys
+from broker.scripts import Scripts
+from broker.settings import BrokerSettings
+from shared_schemas.stream_entries import StreamEntry, StreamPosition, UnreadableEntry, pack, unpack
+
+log = structlog.get_logger()
+
+_REFRESH_S = 60.0
+_PAGE = 64
+_WRITER = b"w"
+"""Stream field with a writer's own token: tells a repeated append from another writer's entry."""
+
+
+class StreamWriter:
+    """The one writer of a stream under one (ticket, epoch). Not for concurrent use."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        clock: RedisClock,
+        settings: BrokerSettings,
+        key: str,
+        last: StreamPosition,
+    ) -> None:
+        self._redis = redis
+        self._clock = clock
+        self._settings = settings
+        self._key = key
+        self._last = last
+        self._token = secrets.token_bytes(6)
+        self._refresh_s = min(_REFRESH_S, settings.stream_ttl_s / 4)
+        self._refreshed = float("-inf")
+
+    @property
+    def n(self) -> int:
+        """Number of the last entry written, over the session's whole life."""
+        return self._last.n
+
+    async def append(self, entry: StreamEntry) -> StreamPosition:
+        """Stamp and write one entry.
+
+        Raises StaleFence when a newer writer has this stream, BrokerUnavailable when Redis does not
+        answer; after that the same entry may be appended again, and is never doubled, or another
+        one, which comes after the first if that was written after all.
+        """
+        stamped = replace(entry, at=round(self._clock.now_ms(), 3))
+        while True:
+            position = self._last._replace(n=self._last.n + 1)
+            found = await self._write(position, stamped)
+            self._last = position
+            if found is None or _same(found, stamped):
+                return position
+
+    async def _write(self, position: StreamPosition, entry: StreamEntry) -> StreamEntry | None:
+        """Write it there; if an earlier attempt of ours lies there already, return that one."""
+        try:
+            await self._add(position, [*pack(entry), _WRITER, self._token])
+        except ResponseError as error:
+            if "equal or smaller" not in str(error):
+                raise
+            there = await call(self._redis, "XRANGE", self._key, position.id(), position.id())
+            if not there or there[0][1].get(_WRITER) != self._token:
+                raise StaleFence(f"{self._key} has a newer writer") from error
+            return unpack(there[0][1])
+        return None
+
+    async def _add(self, position: StreamPosition, fields: list[bytes]) -> None:
+        """XADD; a stream that is missing, and any stream once a minute, is given its life time."""
+        tail = ("MAXLEN", "~", self._settings.stream_max_entries, position.id(), *fields)
+        if time.monotonic() - self._refreshed < self._refresh_s:
+            if await call(self._redis, "XADD", self._key, "NOMKSTREAM", *tail):
+                return
+            log.warning("stream_gone", key=self._key, next=position.id())
+        ttl_s = self._settings.stream_ttl_s
+        await call_all(self._redis, ("XADD", self._key, *tail), ("EXPIRE", self._key, ttl_s))
+        self._refreshed = time.monotonic()
+
+
+def _major(position: StreamPosition) -> str:
+    return position.id().partition("-")[0]
+
+
+def _same(one: StreamEntry, other: StreamEntry) -> bool:
+    """Equal but for the time of the attempt."""
+    return pack(replace(one, at=0.0)) == pack(replace(other, at=0.0))
+
+
+class Streams:
+    """Opens writers, reads history, removes what is no longer needed."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        clock: RedisClock,
+        settings: BrokerSettings,
+        keys: Keys,
+        scripts: Scripts,
+    ) -> None:
+        self._redis = redis
+        self._scripts = scripts
+        self._clock = clock
+        self._settings = settings
+        self._keys = keys
+
+    async def input_writer(self, sid: str, ticket: int, epoch: int = 1) -> StreamWriter:
+        """The edge's writer; `epoch` is raised when another edge takes the client over."""
+        return await self._writer(self._keys.inbound(sid), ticket, epoch)
+
+    async def output_writer(self, sid: str, ticket: int, epoch: int) -> StreamWriter:
+        """The worker's writer, under the epoch of its claim."""
+        return await self._writer(self._keys.outbound(sid), ticket, epoch)
+
+    async def _writer(self, key: str, ticket: int, epoch: int) -> StreamWriter:
+        """Shuts every older epoch out. Raises StaleFence when a newer writer has the stream."""
+        start = StreamPosition(ticket, epoch, 0)
+        majors = (_major(StreamPosition.before(ticket)), _major(start))
+        args = (*majors, self._settings.stream_ttl_s)
+        n = int(await self._scripts.run_on_stream("open_stream", key, *args))
+        if n < 0:
+            raise StaleFence(f"{key} has a newer writer")
+        start = start._replace(n=n)
+        return StreamWriter(self._redis, self._clock, self._settings, key, start)
+
+    async def history(
+        self, key: str, ticket: int, after: StreamPosition | None = None
+    ) -> AsyncIterator[tuple[StreamPosition, StreamEntry]]:
+        """Every readable entry of this session that the stream still holds, oldest first."""
+        start = (after or StreamPosition.before(ticket)).id()
+        end = StreamPosition.before(ticket + 1).id()
+        while page := await call(
+            self._redis, "XRANGE", key, f"({start}", f"({end}", "COUNT", _PAGE
+        ):
+            for entry_id, data in page:
+                try:
+                    entry = unpack(data)
+                except UnreadableEntry:
+                    log.exception("stream_entry_unreadable", key=key, id=entry_id.decode())
+                    continue
+                yield StreamPosition.parse(entry_id), entry
+            start = page[-1][0].decode()
+
+    async def discard(self, sid: str, ticket: int) -> None:
+        """Drop a finished session's entries; those of a newer session of the same id stay.
+
+        The empty stream stays for what is left of its life: it remembers its last id, which is the
+        fence against a writer that wakes up late.
+        """
+        bound = StreamPosition.before(ticket + 1).id()
+        for key in (self._keys.inbound(sid), self._keys.outbound(sid)):
+            await call(self._redis, "XTRIM", key, "MINID", bound)

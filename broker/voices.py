@@ -1,0 +1,68 @@
+"""Uploaded reference voices, for every edge alike."""
+
+from __future__ import annotations
+
+import orjson
+from redis.asyncio import Redis
+
+from broker.connection import call, call_all
+from broker.errors import VoicesFull
+from broker.keys import Keys
+from shared_schemas.voices import Voice
+
+_UNLISTED_TTL_S = 60
+"""Life of a sound that is not in the list yet: whoever dies in between leaves nothing behind."""
+
+
+class VoiceStore:
+    """The list in one small hash, the sound of each voice (16-bit mono PCM) under a key of its own."""
+
+    def __init__(self, redis: Redis, keys: Keys) -> None:
+        self._redis = redis
+        self._keys = keys
+
+    async def add(self, voice: Voice, pcm: bytes, *, at_most: int) -> None:
+        """Keep a voice under its new id. Raises VoicesFull when there are `at_most` already."""
+        sound = self._keys.voice(voice.id)
+        await call(self._redis, "SET", sound, pcm, "EX", _UNLISTED_TTL_S)
+        _, count = await call_all(
+            self._redis,
+            ("HSET", self._keys.ref_audio, voice.id, _pack(voice)),
+            ("HLEN", self._keys.ref_audio),
+        )
+        if int(count) > at_most:
+            await self.remove(voice.id)
+            raise VoicesFull(at_most)
+        await call(self._redis, "PERSIST", sound)
+
+    async def all(self) -> list[Voice]:
+        """Every voice, oldest first."""
+        rows = await call(self._redis, "HGETALL", self._keys.ref_audio)
+        voices = [_unpack(key.decode(), value) for key, value in rows.items()]
+        return sorted(voices, key=lambda voice: (voice.created_at, voice.id))
+
+    async def get(self, voice_id: str) -> Voice | None:
+        """One voice, or None when there is none of this id."""
+        row = await call(self._redis, "HGET", self._keys.ref_audio, voice_id)
+        return _unpack(voice_id, row) if row else None
+
+    async def sound(self, voice_id: str) -> bytes | None:
+        """Its 16-bit PCM at 16 kHz, or None when there is none of this id."""
+        pcm: bytes | None = await call(self._redis, "GET", self._keys.voice(voice_id))
+        return pcm
+
+    async def remove(self, voice_id: str) -> bool:
+        """Forget a voice; False when there was none. Sessions that speak with it go on."""
+        listed = await call(self._redis, "HDEL", self._keys.ref_audio, voice_id)
+        await call(self._redis, "DEL", self._keys.voice(voice_id))
+        return int(listed) == 1
+
+
+def _pack(voice: Voice) -> bytes:
+    return orjson.dumps(
+        {"name": voice.name, "duration_ms": voice.duration_ms, "created_at": voice.created_at}
+    )
+
+
+def _unpack(voice_id: str, row: bytes) -> Voice:
+    return Voice(id=voice_id, **orjson.loads(row))

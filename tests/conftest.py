@@ -1,0 +1,51 @@
+"""Fixtures that every folder of tests may use: a real Redis, and a broker under a name of its own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+
+import hypothesis
+import pytest
+from redis.asyncio import Redis
+from redis_server import RedisServer
+
+from broker.client import Broker, open_broker
+from broker.settings import BrokerSettings
+
+hypothesis.settings.register_profile("suite", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("suite")  # a busy machine is no failure
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One redis-server for the whole run; tests keep apart by `settings.key_prefix`."""
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server.url
+
+
+@pytest.fixture
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A server of this test's own that survives restarts with its data (AOF); already started."""
+    with RedisServer(tmp_path_factory.mktemp("redis-aof"), aof=True) as server:
+        yield server
+
+
+@pytest.fixture
+def settings(redis_url: str) -> BrokerSettings:
+    """Broker settings with a key prefix that no other test has."""
+    return BrokerSettings(redis_url=redis_url, key_prefix=f"t-{uuid.uuid4().hex[:12]}")
+
+
+@pytest.fixture
+async def broker(settings: BrokerSettings) -> AsyncIterator[Broker]:
+    """An opened broker on the run's Redis."""
+    async with open_broker(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def raw(settings: BrokerSettings) -> AsyncIterator[Redis]:
+    """A plain client on the same Redis, for looking behind the broker and for bending time."""
+    async with Redis.from_url(settings.redis_url) as client:
+        yield client

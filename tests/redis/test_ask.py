@@ -1,0 +1,46 @@
+"""Wishes for a running session travel on the events stream to the edge that serves it."""
+
+from __future__ import annotations
+
+import pytest
+from control_plane import activate, claim, join, serve
+
+from broker import lifecycle
+from broker.client import Broker
+from shared_schemas.lifecycle import Ask
+from shared_schemas.states import SessionKind, SessionState
+
+KIND = SessionKind.AUDIO_DUPLEX
+
+
+@pytest.fixture(autouse=True)
+def short_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads of an idle stream end soon; what they return does not depend on it."""
+    monkeypatch.setattr(lifecycle, "_BLOCK_MS", 50)
+
+
+async def test_an_active_session_is_asked_and_stays_as_it_is(broker: Broker) -> None:
+    await serve(broker)
+    ticket = await join(broker, "adx_1")
+    held = await claim(broker)
+    await activate(broker, held)
+    watch = await broker.watch_events()
+    try:
+        assert await broker.sessions.ask("adx_1", KIND, Ask.BREAK)
+        [event] = await watch.read()
+    finally:
+        await watch.close()
+    assert (event.sid, event.ticket, event.ask) == ("adx_1", ticket.number, Ask.BREAK)
+    assert event.state is SessionState.ACTIVE
+    row = await broker.sessions.get("adx_1")
+    assert row is not None
+    assert row.state is SessionState.ACTIVE
+
+
+async def test_nobody_else_is(broker: Broker) -> None:
+    assert not await broker.sessions.ask("nobody", KIND, Ask.BREAK)
+    await serve(broker)
+    await join(broker, "adx_1")
+    assert not await broker.sessions.ask("adx_1", KIND, Ask.BREAK)  # it waits
+    await activate(broker, await claim(broker))
+    assert not await broker.sessions.ask("adx_1", SessionKind.HALF_DUPLEX, Ask.BREAK)

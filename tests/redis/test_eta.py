@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+from control_plane import (
+    AUDIO,
+    CHAT,
+    OMNI,
+    activate,
+    claim,
+    expire_lease,
+    join,
+    now_ms,
+    reap,
+    serve,
+)
+from redis.asyncio import Redis
+
+from broker.client import Broker
+from shared_schemas.states import EndReason
+
+
+async def run_session(broker: Broker, raw: Redis, sid: str, seconds: float) -> None:
+    """A session that is active and lasted this long when it ends."""
+    await join(broker, sid)
+    held = await claim(broker)
+    await activate(broker, held)
+    began = await now_ms(raw) - round(seconds * 1000)
+    await raw.hset(broker.keys.session(sid), "assigned_at", began)
+    await broker.sessions.end(sid, EndReason.STOPPED)
+
+
+async def test_lengths_are_learnt_from_finished_sessions(broker: Broker, raw: Redis) -> None:
+    await serve(broker)
+    expected = None
+    for index, seconds in enumerate((10.0, 20.0, 40.0)):
+        assert (await broker.eta.status()).expected_s(AUDIO) == 120.0
+        await run_session(broker, raw, f"s{index}", seconds)
+        expected = seconds if expected is None else 0.3 * seconds + 0.7 * expected
+    status = await broker.eta.status()
+    assert status.counts[AUDIO] == 3
+    assert status.expected_s(AUDIO) == pytest.approx(expected, abs=0.2)
+    assert status.expected_s(CHAT) == 15.0
+
+
+async def test_a_session_that_never_was_active_teaches_nothing(broker: Broker, raw: Redis) -> None:
+    await serve(broker, slots=2)
+    for sid in ("cancelled", "gone-before-prepare", "lost"):
+        await join(broker, sid)
+    await broker.sessions.end("cancelled", EndReason.CANCELLED)
+    await claim(broker)
+    await broker.sessions.end("gone-before-prepare", EndReason.CLIENT_GONE)
+    await claim(broker)
+    await expire_lease(broker, raw, "lost")
+    await reap(broker, raw)
+    await broker.sessions.end("lost", EndReason.CLIENT_GONE)
+    assert (await broker.eta.status()).counts[AUDIO] == 0
+
+
+async def test_a_session_teaches_once_over_all_its_workers(broker: Broker, raw: Redis) -> None:
+    await serve(broker)
+    await join(broker, "s")
+    await activate(broker, await claim(broker))
+    await broker.leases.give_back("s", "w1", 1)
+    assert (await broker.eta.status()).counts[AUDIO] == 0
+    await activate(broker, await claim(broker))
+    await raw.hset(broker.keys.session("s"), "assigned_at", await now_ms(raw) - 50_000)
+    await broker.sessions.end("s", EndReason.STOPPED)
+    status = await broker.eta.status()
+    assert status.counts[AUDIO] == 1
+    assert status.averages[AUDIO] == pytest.approx(50.0, abs=0.5)
+
+
+async def test_baselines_and_smoothing_can_be_set(broker: Broker, raw: Redis) -> None:
+    await broker.eta.configure({AUDIO: 7.5}, alpha=1.0)
+    await broker.eta.configure({OMNI: 3.0})
+    await broker.eta.configure({})
+    status = await broker.eta.status()
+    assert (status.expected_s(AUDIO), status.expected_s(OMNI), status.alpha) == (7.5, 3.0, 1.0)
+    await serve(broker)
+    for sid, seconds in (("a", 10.0), ("b", 20.0)):
+        await run_session(broker, raw, sid, seconds)
+    assert (await broker.eta.status()).averages[AUDIO] == pytest.approx(20.0, abs=0.2)
+
+
+async def test_estimates_follow_what_was_configured(broker: Broker) -> None:
+    await broker.eta.configure({AUDIO: 10.0})
+    await serve(broker)
+    for sid in "abc":
+        await join(broker, sid)
+    await claim(broker)
+    first, second = [row.eta_s for row in (await broker.queue.snapshot()).waiting]
+    assert 9.0 <= first <= 10.0
+    assert second == pytest.approx(first + 10.0)

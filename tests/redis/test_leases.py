@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import pytest
+from control_plane import (
+    AUDIO,
+    CHAT,
+    OMNI,
+    activate,
+    claim,
+    expire_lease,
+    join,
+    now_ms,
+    reap,
+    serve,
+    used,
+    waiting,
+)
+from redis.asyncio import Redis
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+from shared_schemas.states import EndReason, SessionState
+
+
+async def test_a_claim_names_all_that_a_worker_needs(broker: Broker) -> None:
+    ticket = await join(broker, "adx_1")
+    await serve(broker)
+    held = await claim(broker)
+    assert (held.sid, held.kind, held.ticket) == ("adx_1", AUDIO, ticket.number)
+    assert (held.epoch, held.attempt, held.edge, held.recording) == (1, 1, "edge-1", "rec-adx_1")
+    row = await broker.sessions.get("adx_1")
+    assert row is not None
+    assert (row.state, row.worker, row.epoch) == (SessionState.ASSIGNED, "w1", 1)
+
+
+async def test_the_first_session_of_a_served_kind_is_claimed(broker: Broker) -> None:
+    for sid, kind in (("a", CHAT), ("b", AUDIO), ("c", OMNI), ("d", AUDIO)):
+        await join(broker, sid, kind)
+    await serve(broker, "w1", AUDIO, OMNI, slots=5)
+    assert [(await claim(broker)).sid for _ in range(3)] == ["b", "c", "d"]
+    assert await broker.leases.claim("w1") is None
+    assert await waiting(broker) == ["a"]
+
+
+async def test_no_claim_without_a_free_slot(broker: Broker) -> None:
+    await join(broker, "a")
+    await join(broker, "b")
+    await serve(broker, slots=1)
+    await claim(broker)
+    assert await broker.leases.claim("w1") is None
+    await broker.sessions.end("a", EndReason.STOPPED)
+    assert (await claim(broker)).sid == "b"
+
+
+async def test_a_worker_that_nobody_knows_claims_nothing(broker: Broker) -> None:
+    await join(broker, "a")
+    assert await broker.leases.claim("never-beaten") is None
+
+
+async def test_renewing_extends_what_is_held_and_names_what_is_lost(
+    broker: Broker, raw: Redis
+) -> None:
+    for sid in "ab":
+        await join(broker, sid)
+    await serve(broker, slots=2)
+    await claim(broker)
+    await claim(broker)
+    await expire_lease(broker, raw, "a")
+    assert await broker.leases.renew("w1", {"a": 1, "b": 2, "zz": 1}) == {"b", "zz"}
+    lease = await raw.zscore(broker.keys.leases, "a")
+    assert 4000 < float(lease) - await now_ms(raw) <= 5000
+    assert await broker.leases.renew("w2", {"a": 1}) == {"a"}
+    assert await broker.leases.renew("w1", {}) == set()
+
+
+async def test_an_expired_lease_returns_the_session_to_the_head(broker: Broker, raw: Redis) -> None:
+    for sid in "abc":
+        await join(broker, sid)
+    await serve(broker, "w1", slots=2)
+    await serve(broker, "w2", slots=2)
+    first = await claim(broker)
+    await expire_lease(broker, raw, "a")
+    assert await reap(broker, raw) == (1, 0)
+    assert await waiting(broker) == ["a", "b", "c"]
+    row = await broker.sessions.get("a")
+    assert row is not None
+    assert (row.state, row.attempt) == (SessionState.RECOVERING, 2)
+    again = await claim(broker, "w2")
+    assert (again.sid, again.ticket, again.epoch, again.attempt) == ("a", first.ticket, 2, 2)
+    assert await broker.leases.renew("w1", {"a": 1}) == {"a"}
+    assert await used(broker) == {"w1": 0, "w2": 1}
+
+
+async def test_a_stalled_worker_can_do_nothing_to_what_it_lost(broker: Broker, raw: Redis) -> None:
+    await join(broker, "a")
+    await serve(broker, "w1")
+    await serve(broker, "w2")
+    await claim(broker, "w1")
+    await expire_lease(broker, raw, "a")
+    await reap(broker, raw)
+    for taken in (False, True):
+        if taken:
+            await claim(broker, "w2")
+        assert not await broker.leases.move("a", "w1", 1, SessionState.PREPARING)
+        assert not await broker.leases.give_back("a", "w1", 1)
+    assert not await broker.sessions.end("a", EndReason.STOPPED, epoch=1)
+    row = await broker.sessions.get("a")
+    assert row is not None
+    assert (row.state, row.worker) == (SessionState.ASSIGNED, "w2")
+
+
+async def test_after_three_lost_workers_the_session_ends(broker: Broker, raw: Redis) -> None:
+    await join(broker, "poison")
+    await serve(broker)
+    outcomes = []
+    for _ in range(3):
+        await claim(broker)
+        await expire_lease(broker, raw, "poison")
+        outcomes.append(await reap(broker, raw))
+    assert outcomes == [(1, 0), (1, 0), (0, 1)]
+    row = await broker.sessions.get("poison")
+    assert row is not None
+    assert (row.state, row.reason) == (SessionState.ENDED, EndReason.WORKER_LOST)
+    assert await used(broker) == {"w1": 0}
+
+
+async def test_giving_back_does_not_count_as_a_failure(broker: Broker) -> None:
+    await join(broker, "a")
+    await join(broker, "b")
+    await serve(broker)
+    for epoch in range(1, 6):
+        held = await claim(broker)
+        assert (held.sid, held.epoch, held.attempt) == ("a", epoch, 1)
+        assert await broker.leases.give_back("a", "w1", epoch)
+        assert not await broker.leases.give_back("a", "w1", epoch)
+        assert await waiting(broker) == ["a", "b"]
+    assert await used(broker) == {"w1": 0}
+
+
+async def test_moves_follow_the_table_and_may_be_repeated(broker: Broker) -> None:
+    await join(broker, "a")
+    await serve(broker)
+    held = await claim(broker)
+    with pytest.raises(ValueError, match="paused"):
+        await broker.leases.move("a", "w1", 1, SessionState.PAUSED)
+    await activate(broker, held)
+    for state in (SessionState.PAUSED, SessionState.PAUSED, SessionState.ACTIVE):
+        assert await broker.leases.move("a", "w1", 1, state)
+    with pytest.raises(ValueError, match="preparing"):
+        await broker.leases.move("a", "w1", 1, SessionState.PREPARING)
+
+
+async def test_a_repeated_move_makes_one_event(broker: Broker) -> None:
+    await join(broker, "a")
+    await serve(broker)
+    await claim(broker)
+    watch = await broker.watch_events()
+    try:
+        for _ in range(2):
+            assert await broker.leases.move("a", "w1", 1, SessionState.PREPARING)
+        await broker.sessions.end("a", EndReason.STOPPED)
+        states = [event.state for event in await watch.read()]
+        while SessionState.ENDED not in states:
+            states += [event.state for event in await watch.read()]
+    finally:
+        await watch.close()
+    assert states == [SessionState.PREPARING, SessionState.ENDED]
+
+
+@pytest.mark.parametrize(
+    "state", [SessionState.ENDED, SessionState.RECOVERING, SessionState.QUEUED]
+)
+async def test_a_session_is_not_moved_out_of_its_workers_hands(
+    broker: Broker, state: SessionState
+) -> None:
+    await join(broker, "a")
+    await serve(broker)
+    await claim(broker)
+    with pytest.raises(ValueError, match="end it or give it back"):
+        await broker.leases.move("a", "w1", 1, state)
+    assert await used(broker) == {"w1": 1}
+
+
+async def test_ending_is_fenced_by_epoch_and_frees_the_slot_once(
+    broker: Broker, settings: BrokerSettings, raw: Redis
+) -> None:
+    await join(broker, "a")
+    await serve(broker)
+    await claim(broker)
+    assert not await broker.sessions.end("a", EndReason.STOPPED, epoch=7)
+    assert await broker.sessions.end("a", EndReason.STOPPED, epoch=1)
+    assert not await broker.sessions.end("a", EndReason.ERROR, epoch=1)
+    row = await broker.sessions.get("a")
+    assert row is not None
+    assert row.reason is EndReason.STOPPED
+    assert row.ended_at is not None
+    assert await used(broker) == {"w1": 0}
+    assert await raw.zcard(broker.keys.leases) == 0
+    assert 0 < await raw.ttl(broker.keys.session("a")) <= settings.session_row_ttl_s

@@ -1,0 +1,362 @@
+"""The queue against a model in plain Python: any order of joins, claims, losses and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pytest
+from control_plane import AUDIO, CHAT, OMNI, expire_lease, reap, report, silence
+from hypothesis import HealthCheck, note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from redis.asyncio import Redis
+
+from broker.client import Broker, open_broker
+from broker.errors import QueueFull, SessionExists
+from broker.settings import BrokerSettings
+from shared_schemas.registry import QueueSnapshot, Ticket
+from shared_schemas.states import (
+    HELD_STATES,
+    LEGAL_MOVES,
+    EndReason,
+    SessionKind,
+    SessionState,
+)
+
+T = TypeVar("T")
+
+SIDS = ("a", "b", "c", "d", "e", "f", "g", "h")
+EDGES = ("e1", "e2")
+MAX_QUEUE = 6
+MAX_ATTEMPTS = 3
+WORKERS: dict[str, tuple[frozenset[SessionKind], int]] = {
+    "w1": (frozenset(SessionKind), 1),
+    "w2": (frozenset({AUDIO}), 2),
+    "w3": (frozenset({CHAT, OMNI}), 3),
+}
+
+sids = st.sampled_from(SIDS)
+workers = st.sampled_from(sorted(WORKERS))
+numbers = st.integers(0, 7)
+wrong_by = st.sampled_from([0, 0, 0, 1, -1])
+
+
+@dataclass
+class Session:
+    """What the model knows of one session."""
+
+    ticket: int
+    kind: SessionKind
+    edge: str
+    state: SessionState = SessionState.QUEUED
+    epoch: int = 0
+    attempt: int = 1
+    worker: str = ""
+    expired: bool = False
+    reason: EndReason | None = None
+
+    @property
+    def live(self) -> bool:
+        return self.state is not SessionState.ENDED
+
+    @property
+    def held(self) -> bool:
+        return self.state in HELD_STATES
+
+    @property
+    def waits(self) -> bool:
+        return self.live and not self.held
+
+
+def any_held(machine: QueueMachine) -> bool:
+    return any(s.held for s in machine.sessions.values())
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Every rule does the same thing to Redis and to the model, and compares the answers."""
+
+    def __init__(self, redis_url: str) -> None:
+        super().__init__()
+        self.sessions: dict[str, Session] = {}
+        self.open: dict[str, bool] = {}
+        self.last_ticket = 0
+        self.runner = asyncio.Runner()
+        self.stack = AsyncExitStack()
+        self.settings = BrokerSettings(
+            redis_url=redis_url,
+            key_prefix=f"p-{uuid.uuid4().hex[:12]}",
+            max_queue_size=MAX_QUEUE,
+            max_attempts=MAX_ATTEMPTS,
+        )
+        self.broker, self.raw = self.run(self._connect)
+
+    async def _connect(self) -> tuple[Broker, Redis]:
+        broker = await self.stack.enter_async_context(open_broker(self.settings))
+        raw = await self.stack.enter_async_context(Redis.from_url(self.settings.redis_url))
+        return broker, raw
+
+    def run(self, call: Callable[[], Awaitable[T]]) -> T:
+        async def wrapped() -> T:
+            return await call()
+
+        return self.runner.run(wrapped())
+
+    def teardown(self) -> None:
+        self.run(self.stack.aclose)
+        self.runner.close()
+
+    # The model's own view.
+
+    def waiting(self) -> list[str]:
+        """Live sessions without a worker, in ticket order."""
+        found = [(s.ticket, sid) for sid, s in self.sessions.items() if s.waits]
+        return [sid for _, sid in sorted(found)]
+
+    def held_by(self, worker: str) -> list[str]:
+        return [sid for sid, s in self.sessions.items() if s.held and s.worker == worker]
+
+    def servable(self, worker: str) -> str | None:
+        kinds, slots = WORKERS[worker]
+        if not self.open.get(worker) or len(self.held_by(worker)) >= slots:
+            return None
+        return next((s for s in self.waiting() if self.sessions[s].kind in kinds), None)
+
+    def requeue(self, session: Session) -> None:
+        session.state, session.expired = SessionState.RECOVERING, False
+
+    def finish(self, session: Session, reason: EndReason) -> None:
+        session.state, session.reason, session.expired = SessionState.ENDED, reason, False
+
+    def pick(self, number: int, of: Callable[[Session], bool]) -> tuple[str, Session]:
+        """One of the sessions of which something is true; there must be one."""
+        found = [(sid, s) for sid, s in self.sessions.items() if of(s)]
+        return found[number % len(found)]
+
+    # What may happen.
+
+    @initialize()
+    def open_all_workers(self) -> None:
+        for worker in WORKERS:
+            self.beat(worker, is_open=True, believes=0)
+
+    @rule(sid=sids, kind=st.sampled_from([AUDIO, OMNI, CHAT]), edge=st.sampled_from(EDGES))
+    def join(self, sid: str, kind: SessionKind, edge: str) -> None:
+        old = self.sessions.get(sid)
+
+        def enqueue() -> Awaitable[Ticket]:
+            return self.broker.queue.join(sid, kind, edge=edge, recording=sid, summary={})
+
+        if old and old.live:
+            with pytest.raises(SessionExists):
+                self.run(enqueue)
+        elif len(self.waiting()) >= MAX_QUEUE:
+            with pytest.raises(QueueFull):
+                self.run(enqueue)
+        else:
+            ticket = self.run(enqueue)
+            assert ticket.number > self.last_ticket
+            self.last_ticket = ticket.number
+            self.sessions[sid] = Session(ticket.number, kind, edge)
+            assert ticket.position == len(self.waiting()) == ticket.queue_length
+
+    @rule(kinds=st.lists(st.sampled_from([AUDIO, OMNI, CHAT]), min_size=3, max_size=8))
+    def crowd(self, kinds: list[SessionKind]) -> None:
+        """Several at once, so that there is a queue to speak of."""
+        for sid, kind in zip(SIDS, kinds, strict=False):
+            self.join(sid, kind, EDGES[len(sid + kind) % 2])
+
+    @rule(worker=workers, is_open=st.sampled_from([True, True, False]), believes=st.integers(0, 9))
+    def beat(self, worker: str, is_open: bool, believes: int) -> None:
+        kinds, slots = WORKERS[worker]
+        told = report(*kinds, slots=slots, is_open=is_open)
+        self.run(lambda: self.broker.registry.worker_beat(worker, believes, told))
+        self.open[worker] = is_open
+
+    @precondition(lambda self: len(self.open) > 1)
+    @rule(worker=workers, in_order=st.booleans())
+    def lose_worker(self, worker: str, in_order: bool) -> None:
+        if in_order:
+            self.run(lambda: self.broker.registry.worker_gone(worker))
+        elif worker in self.open:
+            self.run(lambda: silence(self.raw, self.broker.keys.workers, worker, self.broker))
+            self.reap()
+        self.open.pop(worker, None)
+
+    @rule(worker=workers)
+    def claim(self, worker: str) -> None:
+        expected = self.servable(worker)
+        held = self.run(lambda: self.broker.leases.claim(worker))
+        assert (held.sid if held else None) == expected
+        if held:
+            session = self.sessions[held.sid]
+            assert held.epoch == session.epoch + 1
+            assert (held.ticket, held.kind) == (session.ticket, session.kind)
+            assert held.attempt == session.attempt
+            session.state, session.worker = SessionState.ASSIGNED, worker
+            session.epoch = held.epoch
+
+    @precondition(lambda self: bool(self.waiting()))
+    @rule()
+    def claim_all(self) -> None:
+        for worker in WORKERS:
+            while self.servable(worker):
+                self.claim(worker)
+
+    @precondition(lambda self: any(s.worker for s in self.sessions.values()))
+    @rule(worker=workers, offset=wrong_by)
+    def renew(self, worker: str, offset: int) -> None:
+        mine = {sid: s for sid, s in self.sessions.items() if s.worker == worker}
+        believed = {sid: s.epoch + offset for sid, s in mine.items()}
+        kept = {sid for sid, s in mine.items() if offset == 0 and s.held}
+        lost = self.run(lambda: self.broker.leases.renew(worker, believed))
+        assert lost == set(believed) - kept
+        for sid in kept:
+            self.sessions[sid].expired = False
+
+    @precondition(any_held)
+    @rule(number=numbers)
+    def expire(self, number: int) -> None:
+        sid, session = self.pick(number, of=lambda s: s.held)
+        self.run(lambda: expire_lease(self.broker, self.raw, sid))
+        session.expired = True
+
+    @rule()
+    def reap(self) -> None:
+        lost = [s for s in self.sessions.values() if s.held and s.expired]
+        ending = [s for s in lost if s.attempt >= MAX_ATTEMPTS]
+        outcome = self.run(lambda: reap(self.broker, self.raw))
+        assert outcome == (len(lost) - len(ending), len(ending))
+        for session in lost:
+            if session in ending:
+                self.finish(session, EndReason.WORKER_LOST)
+            else:
+                self.requeue(session)
+                session.attempt += 1
+
+    @precondition(lambda self: sum(s.live for s in self.sessions.values()) > 5)
+    @rule(edge=st.sampled_from(EDGES))
+    def lose_edge(self, edge: str) -> None:
+        self.reap()  # so that the next one counts the edge's sessions only
+        if self.run(lambda: self.raw.zscore(self.broker.keys.edges, edge)):
+            self.run(lambda: silence(self.raw, self.broker.keys.edges, edge, self.broker))
+        gone = [s for s in self.sessions.values() if s.live and s.edge == edge]
+        assert self.run(lambda: reap(self.broker, self.raw)) == (0, len(gone))
+        for session in gone:
+            self.finish(session, EndReason.EDGE_LOST)
+
+    @precondition(lambda self: sum(s.live for s in self.sessions.values()) > 3)
+    @rule(number=numbers, fenced=st.booleans(), epoch_off=wrong_by, ticket_off=wrong_by)
+    def end(self, number: int, fenced: bool, epoch_off: int, ticket_off: int) -> None:
+        sid, session = self.pick(number, of=lambda s: s.ticket > 0)
+        fence = {"epoch": session.epoch + epoch_off, "ticket": session.ticket + ticket_off}
+        right = not fenced or (epoch_off == 0 and ticket_off == 0)
+        expected = session.live and right
+        for attempt in (1, 2):  # ending is idempotent
+            ended = self.run(
+                lambda: self.broker.sessions.end(
+                    sid, EndReason.CANCELLED, **(fence if fenced else {})
+                )
+            )
+            assert ended == (expected and attempt == 1)
+        if expected:
+            self.finish(session, EndReason.CANCELLED)
+
+    @rule(sid=sids)
+    def end_of_nothing(self, sid: str) -> None:
+        if sid not in self.sessions:
+            assert not self.run(lambda: self.broker.sessions.end(sid, EndReason.CANCELLED))
+
+    @precondition(any_held)
+    @rule(number=numbers, by=st.none() | workers, offset=wrong_by)
+    def give_back(self, number: int, by: str | None, offset: int) -> None:
+        sid, session = self.pick(number, of=lambda s: bool(s.worker))
+        worker, epoch = by or session.worker, session.epoch + offset
+        expected = session.held and session.worker == worker and offset == 0
+        assert self.run(lambda: self.broker.leases.give_back(sid, worker, epoch)) == expected
+        if expected:
+            self.requeue(session)
+
+    @precondition(any_held)
+    @rule(number=numbers, state=st.sampled_from(sorted(HELD_STATES)), offset=wrong_by)
+    def move(self, number: int, state: SessionState, offset: int) -> None:
+        sid, session = self.pick(number, of=lambda s: bool(s.worker))
+        worker, epoch = session.worker, session.epoch + offset
+
+        def attempt() -> bool:
+            return self.run(lambda: self.broker.leases.move(sid, worker, epoch, state))
+
+        if not session.held or offset:
+            assert not attempt()
+        elif state is session.state or state in LEGAL_MOVES[session.state]:
+            assert attempt()
+            session.state = state
+        else:
+            with pytest.raises(ValueError, match=state):
+                attempt()
+
+    # What always holds.
+
+    @invariant()
+    def redis_and_the_model_agree(self) -> None:
+        snapshot = self.run(self.broker.queue.snapshot)
+        note(str(snapshot))
+        self.check_queue(snapshot)
+        self.check_slots(snapshot)
+        self.check_rows()
+
+    def check_queue(self, snapshot: QueueSnapshot) -> None:
+        assert [row.sid for row in snapshot.waiting] == self.waiting()
+        assert [row.position for row in snapshot.waiting] == list(
+            range(1, len(snapshot.waiting) + 1)
+        )
+        tickets = [row.ticket for row in snapshot.waiting]
+        assert tickets == sorted(set(tickets))
+        etas = [row.eta_s for row in snapshot.waiting]
+        assert etas == sorted(etas)
+        assert all(eta >= 0.0 for eta in etas)
+
+    def check_slots(self, snapshot: QueueSnapshot) -> None:
+        running = {row.sid: (row.worker, row.state) for row in snapshot.running}
+        held = {sid: (s.worker, s.state) for sid, s in self.sessions.items() if s.held}
+        assert running == held
+        assert not set(running) & {row.sid for row in snapshot.waiting}
+        assert {row.id: row.open for row in snapshot.workers} == self.open
+        for row in snapshot.workers:
+            assert row.used == len(self.held_by(row.id)) <= row.slots
+
+    def check_rows(self) -> None:
+        for sid, session in self.sessions.items():
+            row = self.run(lambda name=sid: self.broker.sessions.get(name))
+            assert row is not None
+            assert (row.state, row.ticket, row.epoch, row.attempt, row.reason) == (
+                session.state,
+                session.ticket,
+                session.epoch,
+                session.attempt,
+                session.reason,
+            )
+
+
+@pytest.mark.timeout(240)
+def test_the_queue_behaves_as_its_model(redis_url: str) -> None:
+    run_state_machine_as_test(
+        lambda: QueueMachine(redis_url),
+        settings=settings(
+            max_examples=200,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

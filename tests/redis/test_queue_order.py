@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import pytest
+from control_plane import AUDIO, CHAT, EDGE, OMNI, claim, join, serve, waiting
+from redis.asyncio import Redis
+
+from broker.client import Broker, open_broker
+from broker.errors import QueueFull, SessionExists
+from broker.settings import BrokerSettings
+from shared_schemas.registry import Ticket
+from shared_schemas.states import EndReason, SessionState
+
+
+async def test_places_are_given_in_order(broker: Broker) -> None:
+    tickets = [await join(broker, f"s{i}") for i in range(5)]
+    assert [t.position for t in tickets] == [1, 2, 3, 4, 5]
+    assert [t.queue_length for t in tickets] == [1, 2, 3, 4, 5]
+    numbers = [t.number for t in tickets]
+    assert numbers == sorted(set(numbers))
+    assert await waiting(broker) == ["s0", "s1", "s2", "s3", "s4"]
+
+
+async def test_a_new_session_is_told_whether_it_must_wait(broker: Broker) -> None:
+    assert (await join(broker, "nobody-serves")).wait
+    await broker.sessions.end("nobody-serves", EndReason.CANCELLED)
+    await serve(broker, "w1", AUDIO, slots=2)
+    assert not (await join(broker, "first")).wait
+    assert not (await join(broker, "second")).wait
+    assert (await join(broker, "third")).wait
+    assert (await join(broker, "another-kind", OMNI)).wait
+
+
+async def test_a_closed_worker_has_no_free_slot(broker: Broker) -> None:
+    await serve(broker, "w1", AUDIO, slots=2, is_open=False)
+    assert (await join(broker, "s")).wait
+    assert await broker.leases.claim("w1") is None
+
+
+async def test_the_row_of_a_queued_session(broker: Broker) -> None:
+    ticket = await broker.queue.join(
+        "adx_1", AUDIO, edge=EDGE, recording="secret", summary={"model": "m", "top_k": 3}
+    )
+    row = await broker.sessions.get("adx_1")
+    assert row is not None
+    assert (row.kind, row.state, row.ticket) == (AUDIO, SessionState.QUEUED, ticket.number)
+    assert (row.epoch, row.attempt, row.edge, row.worker) == (0, 1, EDGE, "")
+    assert (row.recording, row.config) == ("secret", {"model": "m", "top_k": 3})
+    assert row.assigned_at is row.ended_at is row.reason is None
+    assert await broker.sessions.get("unknown") is None
+
+
+async def test_a_live_id_is_refused_and_an_ended_one_may_return(broker: Broker) -> None:
+    first = await join(broker, "s")
+    with pytest.raises(SessionExists, match="'s'"):
+        await join(broker, "s")
+    await broker.sessions.end("s", EndReason.STOPPED)
+    again = await join(broker, "s", CHAT)
+    assert again.number > first.number
+    row = await broker.sessions.get("s")
+    assert row is not None
+    assert (row.kind, row.state, row.reason, row.ended_at) == (
+        CHAT,
+        SessionState.QUEUED,
+        None,
+        None,
+    )
+
+
+async def test_a_returned_id_does_not_expire_with_the_one_before(
+    broker: Broker, raw: Redis
+) -> None:
+    await join(broker, "s")
+    await broker.sessions.end("s", EndReason.STOPPED)
+    assert 0 < await raw.ttl(broker.keys.session("s")) <= 3600
+    await join(broker, "s")
+    assert await raw.ttl(broker.keys.session("s")) == -1
+
+
+async def test_a_full_queue_takes_no_more(settings: BrokerSettings) -> None:
+    small = settings.model_copy(update={"max_queue_size": 2})
+    async with open_broker(small) as broker:
+        await join(broker, "a")
+        await join(broker, "b")
+        with pytest.raises(QueueFull) as caught:
+            await join(broker, "c")
+        assert caught.value.length == 2
+        assert await broker.sessions.get("c") is None
+        await broker.sessions.end("a", EndReason.CANCELLED)
+        assert (await join(broker, "c")).position == 2
+
+
+async def test_leaving_the_queue_moves_the_others_up_at_once(broker: Broker) -> None:
+    for sid in "abc":
+        await join(broker, sid)
+    assert await broker.sessions.end("b", EndReason.CANCELLED)
+    snapshot = await broker.queue.snapshot()
+    assert [(row.sid, row.position) for row in snapshot.waiting] == [("a", 1), ("c", 2)]
+
+
+async def test_a_cancel_is_carried_out_once_and_only_for_its_own_ticket(broker: Broker) -> None:
+    old = await join(broker, "s")
+    assert await broker.sessions.end("s", EndReason.CANCELLED, ticket=old.number)
+    assert not await broker.sessions.end("s", EndReason.CANCELLED, ticket=old.number)
+    new = await join(broker, "s")
+    assert not await broker.sessions.end("s", EndReason.CLIENT_GONE, ticket=old.number)
+    assert await waiting(broker) == ["s"]
+    assert await broker.sessions.end("s", EndReason.CLIENT_GONE, ticket=new.number)
+    assert not await broker.sessions.end("unknown", EndReason.STOPPED)
+
+
+async def test_numbers_do_not_return_after_redis_has_lost_its_data(
+    broker: Broker, raw: Redis
+) -> None:
+    async def lose_everything() -> None:
+        async for key in raw.scan_iter(f"{broker.keys.control}*"):
+            await raw.delete(key)
+
+    numbers: list[int] = []
+    for sid in ("a", "b", "c"):
+        ticket: Ticket = await join(broker, sid)
+        numbers.append(ticket.number)
+        await lose_everything()
+    assert numbers == sorted(set(numbers))
+
+
+async def test_a_snapshot_shows_who_waits_what_runs_and_who_serves(broker: Broker) -> None:
+    await serve(broker, "w1", AUDIO, slots=1)
+    for sid in "abc":
+        await join(broker, sid)
+    held = await claim(broker)
+    snapshot = await broker.queue.snapshot()
+    assert [(w.sid, w.kind, w.position) for w in snapshot.waiting] == [
+        ("b", AUDIO, 1),
+        ("c", AUDIO, 2),
+    ]
+    (running,) = snapshot.running
+    assert (running.sid, running.worker, running.state) == ("a", "w1", SessionState.ASSIGNED)
+    assert running.assigned_at <= snapshot.at
+    (worker,) = snapshot.workers
+    assert (worker.id, worker.slots, worker.used, worker.kinds) == ("w1", 1, 1, {AUDIO})
+    assert (worker.engine, worker.counters, worker.open) == ("test", {"units": 3.0}, True)
+    first, second = (row.eta_s for row in snapshot.waiting)
+    assert 119.0 <= first <= 120.0
+    assert second == pytest.approx(first + 120.0)
+    assert held.ticket < min(row.ticket for row in snapshot.waiting)
+
+
+async def test_an_empty_queue_is_shown_empty(broker: Broker) -> None:
+    snapshot = await broker.queue.snapshot()
+    assert (snapshot.waiting, snapshot.running, snapshot.workers) == ((), (), ())

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from control_plane import (
+    AUDIO,
+    EDGE,
+    activate,
+    claim,
+    expire_lease,
+    join,
+    now_ms,
+    reap,
+    report,
+    serve,
+    silence,
+    used,
+    waiting,
+)
+from redis.asyncio import Redis
+
+from broker.client import Broker, open_broker
+from broker.settings import BrokerSettings
+from shared_schemas.states import EndReason, SessionState
+
+
+@pytest.fixture
+async def impatient(settings: BrokerSettings) -> AsyncIterator[Broker]:
+    """A broker whose upkeep gives a recovering session no time at all."""
+    async with open_broker(settings.model_copy(update={"recovery_timeout_s": 0.001})) as opened:
+        yield opened
+
+
+async def reason_of(broker: Broker, sid: str) -> EndReason | None:
+    row = await broker.sessions.get(sid)
+    assert row is not None
+    assert (row.state is SessionState.ENDED) == (row.reason is not None)
+    return row.reason
+
+
+async def test_sessions_of_a_silent_edge_end_wherever_they_stand(
+    broker: Broker, raw: Redis
+) -> None:
+    await serve(broker, slots=2)
+    for sid in ("held", "recovering", "queued"):
+        await join(broker, sid, edge="dead")
+    await join(broker, "other", edge="alive")
+    for _ in range(2):
+        await claim(broker)
+    await broker.leases.give_back("recovering", "w1", 1)
+    await silence(raw, broker.keys.edges, "dead", broker)
+    assert await reap(broker, raw) == (0, 3)
+    for sid in ("held", "recovering", "queued"):
+        assert await reason_of(broker, sid) is EndReason.EDGE_LOST
+    assert await reason_of(broker, "other") is None
+    assert await used(broker) == {"w1": 0}
+    assert await waiting(broker) == ["other"]
+
+
+async def test_an_edge_that_leaves_in_order_ends_what_it_left(broker: Broker, raw: Redis) -> None:
+    await join(broker, "a")
+    await broker.registry.edge_gone(EDGE)
+    assert await reap(broker, raw) == (0, 1)
+    assert await reason_of(broker, "a") is EndReason.EDGE_LOST
+
+
+async def test_an_edge_lives_from_its_first_session_on(broker: Broker, raw: Redis) -> None:
+    await join(broker, "a", edge="has-not-beaten-yet")
+    assert await reap(broker, raw) == (0, 0)
+
+
+async def test_an_edge_learns_which_of_its_sessions_are_over(broker: Broker) -> None:
+    tickets = {sid: (await join(broker, sid)).number for sid in ("live", "ended", "replaced")}
+    await broker.sessions.end("ended", EndReason.PAUSE_TIMEOUT)
+    await broker.sessions.end("replaced", EndReason.STOPPED)
+    await join(broker, "replaced")
+    await broker.sessions.end("replaced", EndReason.ERROR)
+    over = await broker.registry.edge_beat(EDGE, [*tickets.items(), ("never-was", 5)])
+    assert over == {"ended": EndReason.PAUSE_TIMEOUT, "replaced": None, "never-was": None}
+    assert await broker.registry.edge_beat(EDGE, [("live", tickets["live"])]) == {}
+    assert await broker.registry.edge_beat(EDGE, []) == {}
+
+
+async def test_a_silent_worker_leaves_the_registry_and_its_sessions_go_on(
+    broker: Broker, raw: Redis
+) -> None:
+    await join(broker, "a")
+    await serve(broker, "w1")
+    await claim(broker)
+    await silence(raw, broker.keys.workers, "w1", broker)
+    await expire_lease(broker, raw, "a")
+    assert await reap(broker, raw) == (1, 0)
+    assert (await broker.queue.snapshot()).workers == ()
+    await serve(broker, "w2")
+    assert (await claim(broker, "w2")).sid == "a"
+
+
+async def test_a_worker_that_returns_has_the_slots_that_it_really_holds(
+    broker: Broker, raw: Redis
+) -> None:
+    for sid in "abc":
+        await join(broker, sid)
+    await serve(broker, "w1", slots=2)
+    await claim(broker)
+    await claim(broker)
+    await expire_lease(broker, raw, "a")
+    await silence(raw, broker.keys.workers, "w1", broker)
+    await reap(broker, raw)
+    await broker.registry.worker_beat("w1", 2, report(slots=2))
+    assert await used(broker) == {"w1": 1}
+    assert (await claim(broker)).sid == "a"
+    assert await broker.leases.claim("w1") is None
+
+
+async def test_a_worker_that_claims_to_hold_what_redis_forgot_is_free(broker: Broker) -> None:
+    await broker.registry.worker_beat("w1", 2, report(slots=2))
+    assert await used(broker) == {"w1": 0}
+    assert await broker.leases.renew("w1", {"a": 1, "b": 1}) == {"a", "b"}
+    await join(broker, "c")
+    assert (await claim(broker)).sid == "c"
+
+
+async def test_beats_keep_the_count_of_slots_and_renew_the_rest(broker: Broker) -> None:
+    await join(broker, "a")
+    await serve(broker, "w1", AUDIO, slots=1)
+    await claim(broker)
+    await broker.registry.worker_beat("w1", 0, report(slots=3, is_open=False))
+    (row,) = (await broker.queue.snapshot()).workers
+    assert (row.used, row.slots, row.open) == (1, 3, False)
+    await broker.registry.worker_gone("w1")
+    assert (await broker.queue.snapshot()).workers == ()
+
+
+async def test_ending_a_session_of_a_worker_that_is_gone(broker: Broker, raw: Redis) -> None:
+    await join(broker, "a")
+    await serve(broker)
+    await claim(broker)
+    await broker.registry.worker_gone("w1")
+    assert await broker.sessions.end("a", EndReason.STOPPED)
+    assert not await raw.exists(broker.keys.worker("w1"))
+    await serve(broker)
+    assert await used(broker) == {"w1": 0}
+
+
+async def test_a_session_that_no_worker_takes_up_ends(impatient: Broker, raw: Redis) -> None:
+    await join(impatient, "a")
+    await join(impatient, "b")
+    await serve(impatient)
+    await activate(impatient, await claim(impatient))
+    await expire_lease(impatient, raw, "a")
+    assert await reap(impatient, raw) == (1, 0)
+    await raw.hset(impatient.keys.session("a"), "recovering_at", await now_ms(raw) - 1000)
+    assert await reap(impatient, raw) == (0, 1)
+    assert await reason_of(impatient, "a") is EndReason.WORKER_LOST
+    assert await waiting(impatient) == ["b"]
+
+
+async def test_a_line_of_a_deleted_row_is_cleared_away(broker: Broker, raw: Redis) -> None:
+    await join(broker, "lost-in-queue")
+    await join(broker, "b")
+    await raw.delete(broker.keys.session("lost-in-queue"))
+    assert await reap(broker, raw) == (0, 0)
+    assert await raw.zrange(broker.keys.queue, 0, -1) == [b"b"]
+
+
+async def test_upkeep_after_a_pause_spares_everyone(broker: Broker, raw: Redis) -> None:
+    await join(broker, "held", edge="e1")
+    await join(broker, "recovering", edge="e1")
+    await join(broker, "queued", edge="e1")
+    await serve(broker, slots=2)
+    await claim(broker)
+    await claim(broker)
+    await broker.leases.give_back("recovering", "w1", 1)
+    await expire_lease(broker, raw, "held")
+    await silence(raw, broker.keys.edges, "e1", broker)
+    await silence(raw, broker.keys.workers, "w1", broker)
+    long_ago = await now_ms(raw) - 3_600_000
+    await raw.hset(broker.keys.session("recovering"), "recovering_at", long_ago)
+    await raw.hset(broker.keys.reaper, mapping={"last": long_ago, "quiet_until": 0})
+    assert await broker.registry.reap() == (0, 0)
+    assert await broker.registry.reap() == (0, 0)
+    assert await reap(broker, raw) == (0, 0)  # even once the quiet time is over
+    assert await waiting(broker) == ["recovering", "queued"]
+    assert await broker.leases.renew("w1", {"held": 1}) == set()
+
+
+async def test_a_clock_set_back_delays_nobody_for_long(broker: Broker, raw: Redis) -> None:
+    await join(broker, "a")
+    await serve(broker)
+    await claim(broker)
+    future = await now_ms(raw) + 3_600_000
+    await raw.zadd(broker.keys.leases, {"a": future})
+    await raw.zadd(broker.keys.workers, {"w1": future})
+    await raw.zadd(broker.keys.edges, {EDGE: future})
+    await raw.hset(broker.keys.reaper, mapping={"last": future, "quiet_until": future})
+    assert await broker.registry.reap() == (0, 0)
+    limit = await now_ms(raw) + 5000
+    assert float(await raw.zscore(broker.keys.leases, "a")) <= limit
+    assert float(await raw.zscore(broker.keys.workers, "w1")) <= limit
+    assert float(await raw.zscore(broker.keys.edges, EDGE)) <= limit
+    assert int(await raw.hget(broker.keys.reaper, "quiet_until")) <= limit
+
+
+async def test_the_first_upkeep_ever_spares_everyone(broker: Broker, raw: Redis) -> None:
+    await join(broker, "a")
+    await broker.registry.edge_gone(EDGE)
+    assert await broker.registry.reap() == (0, 0)
+    assert await reap(broker, raw) == (0, 1)

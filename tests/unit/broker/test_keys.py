@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+from redis.crc import key_slot
+
+from broker.keys import Keys
+
+SIDS = ["adx_1", "omni_x", "a", "-", "Z" * 64]
+
+
+@pytest.fixture(params=["antiphon", "a.b-c_9"])
+def keys(request: pytest.FixtureRequest) -> Keys:
+    return Keys(request.param)
+
+
+def test_everything_a_script_touches_lies_in_one_slot(keys: Keys) -> None:
+    built = [keys.session(sid) for sid in SIDS] + [keys.worker(sid) for sid in SIDS]
+    everything = [*keys.script_keys(), *built, keys.recorded(7)]
+    assert len({key_slot(key.encode()) for key in everything}) == 1
+
+
+def test_a_sessions_streams_share_a_slot_of_their_own(keys: Keys) -> None:
+    slots = [key_slot(keys.inbound(sid).encode()) for sid in SIDS]
+    assert slots == [key_slot(keys.outbound(sid).encode()) for sid in SIDS]
+    assert slots == [key_slot(sid.encode()) for sid in SIDS]
+    assert len(set(slots)) == len(SIDS)
+
+
+def test_no_two_keys_are_the_same(keys: Keys) -> None:
+    made = [*keys.script_keys(), keys.recorded(1), keys.recorded(11)]
+    for sid in SIDS:
+        made += [keys.session(sid), keys.worker(sid), keys.inbound(sid), keys.outbound(sid)]
+    assert len(set(made)) == len(made)
+
+
+def test_the_names_that_operators_know() -> None:
+    keys = Keys()
+    assert keys.queue == "{antiphon}:queue"
+    assert keys.session("adx_1") == "{antiphon}:session:adx_1"
+    assert keys.inbound("adx_1") == "antiphon:in:{adx_1}"
+    assert keys.outbound("adx_1") == "antiphon:out:{adx_1}"
+
+
+def test_prefixes_keep_apart() -> None:
+    one, other = Keys("a"), Keys("b")
+    assert not set(one.script_keys()) & set(other.script_keys())
+    assert one.inbound("s") != other.inbound("s")
