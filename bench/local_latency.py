@@ -1,0 +1,141 @@
+"""Measures the local engine: from the end of an utterance to the result that starts to speak.
+
+    python bench/local_latency.py --questions 40
+
+Synthesised questions begin at random places in the one-second grid. A chunk is handed over when
+its second has ended, so the latency is (end of the chunk - end of the utterance) + what prefill
+and generate of that unit took. Nothing sleeps in between: the engine gets less time for work in
+the background than in a real conversation, never more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from inference_worker.engines.factory import build_processor
+from inference_worker.engines.local.espeak import espeak
+from inference_worker.engines.processor import DuplexView
+from shared_schemas.audio import INPUT_RATE, Samples
+from shared_schemas.config import DuplexConfig
+from shared_schemas.unit_result import UnitResult
+
+QUESTIONS = (
+    "What is the capital of Italy?",
+    "How many days are there in a week?",
+    "Tell me a story about a dog and a cat.",
+    "What is the largest ocean on Earth?",
+    "Hello, how are you today?",
+    "What do bees make?",
+    "Can you tell me what the opposite of hot is?",
+    "I would like to travel to Italy next summer. Which city should I visit first?",
+)
+VOICES = ("en-us+f3", "en-us+m3", "en-us+Hugo")
+MAX_UNITS = 30
+
+
+@dataclass
+class Measured:
+    """Milliseconds of every question and every unit."""
+
+    latency: list[float] = field(default_factory=list)
+    units: list[float] = field(default_factory=list)
+    unanswered: int = 0
+    underruns: int = 0
+
+
+def synthesise(text: str, voice: str) -> Samples:
+    """`text` as 16 kHz audio that ends with its last audible sample."""
+    import soxr
+
+    raw = espeak().synthesise(text, voice, 150)
+    pcm = np.concatenate(raw.pcm).astype(np.float32) * np.float32(3 / 32768)
+    audio = soxr.resample(pcm, espeak().sample_rate, INPUT_RATE)
+    audible = np.flatnonzero(np.abs(audio) > 0.01)
+    return np.asarray(audio[: audible[-1] + 1], dtype=np.float32)
+
+
+def run_unit(view: DuplexView, audio: Samples, measured: Measured) -> tuple[UnitResult, float]:
+    """One unit; returns its result and its milliseconds without finalize."""
+    begun = time.perf_counter()
+    view.prefill(audio)
+    result = view.generate()
+    took = (time.perf_counter() - begun) * 1000
+    view.finalize()
+    measured.units.append(took)
+    return result, took
+
+
+def ask(view: DuplexView, question: Samples, lead: int, chunk: int, measured: Measured) -> str:
+    """Ask after `lead` samples of silence and hear the reply out; returns its text."""
+    end = lead + len(question)
+    audio = np.zeros((MAX_UNITS + len(question) // chunk + 2) * chunk, dtype=np.float32)
+    audio[lead:end] = question
+    said: list[str] = []
+    for position in range(0, len(audio), chunk):
+        result, took = run_unit(view, audio[position : position + chunk], measured)
+        if result.is_listen:
+            continue
+        if not said:
+            measured.latency.append((position + chunk - end) / INPUT_RATE * 1000 + took)
+        measured.underruns += not result.end_of_turn and not len(result.audio)
+        said.append(result.text)
+        if result.end_of_turn:
+            break
+    measured.unanswered += not said
+    return "".join(said)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that `share` of `values` do not exceed."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def report(measured: Measured) -> None:
+    """Print what was measured."""
+    for name, values in (("utterance end to speech", measured.latency), ("unit", measured.units)):
+        print(
+            f"{name:24} n={len(values):4}  p50 {statistics.median(values):7.1f} ms"
+            f"  p95 {percentile(values, 0.95):7.1f} ms  max {max(values):7.1f} ms"
+        )
+    print(f"unanswered {measured.unanswered}, units without sound {measured.underruns}")
+
+
+def main() -> None:
+    """Load the engine, ask, report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--questions", type=int, default=40)
+    parser.add_argument("--per-session", type=int, default=5, help="questions in one session")
+    parser.add_argument("--chunk-ms", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--quiet", action="store_true", help="do not print the conversations")
+    arguments = parser.parse_args()
+    dice = random.Random(arguments.seed)
+    chunk = arguments.chunk_ms * INPUT_RATE // 1000
+    processor = build_processor("local", slots=1)
+    processor.load(lambda _: None)
+    measured = Measured()
+    for number in range(arguments.questions):
+        if number % arguments.per_session == 0:
+            view = processor.set_duplex_mode()
+            config = DuplexConfig(force_listen_count=0, chunk_ms=arguments.chunk_ms)
+            view.prepare("You are a helpful voice assistant.", config)
+        text = dice.choice(QUESTIONS)
+        lead = chunk // 2 + dice.randrange(INPUT_RATE)
+        reply = ask(view, synthesise(text, dice.choice(VOICES)), lead, chunk, measured)
+        if not arguments.quiet:
+            print(f"> {text}\n  {reply}")
+        if (number + 1) % arguments.per_session == 0 or number + 1 == arguments.questions:
+            view.cleanup()
+    processor.close()
+    report(measured)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""A spoken assistant for any CPU: Silero VAD, Moonshine ASR, a GGUF language model, eSpeak NG."""

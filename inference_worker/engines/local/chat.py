@@ -1,0 +1,97 @@
+"""One chat request of the local engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from inference_worker.engines.local.answer import Answer
+from inference_worker.engines.local.content import read_history
+from inference_worker.engines.local.dialogue import Message as Said
+from inference_worker.engines.local.llm import Sampling
+from inference_worker.engines.local.models import Models
+from inference_worker.engines.local.transcript import transcribe
+from inference_worker.engines.processor import ChatView
+from inference_worker.engines.types import Delta, EngineError, UnsupportedContent
+from shared_schemas.audio import Samples
+from shared_schemas.config import ChatOptions
+from shared_schemas.content import Message
+
+
+class LocalChatView(ChatView):
+    """A request on slot `slot`; `release` is called once, when it is cleaned up.
+
+    The reference voice, slices and the TTS template mean nothing to this engine and are ignored.
+    """
+
+    def __init__(self, models: Models, slot: int, release: Callable[[], None]) -> None:
+        self._models: Models | None = models
+        self._slot = slot
+        self._release = release
+        self._options = ChatOptions()
+        self._history: list[Said] = []
+        self._answer: Answer | None = None
+        self._stopped = threading.Event()
+
+    def prefill(
+        self,
+        messages: Sequence[Message],
+        options: ChatOptions,
+        ref_audio: Samples | None = None,  # noqa: ARG002  # eSpeak clones no voices
+    ) -> int:
+        """Write speech down and read everything.
+
+        Raises UnsupportedContent for what would have to be seen and for thinking aloud,
+        ContextFull where the history does not fit.
+        """
+        if options.enable_thinking:
+            text = "the local engine's model cannot think before it answers"
+            raise UnsupportedContent(text, "enable_thinking")
+        models = self._live_models()
+        self._options = options
+        self._history = read_history(messages, self._hear, omni_mode=options.omni_mode)
+        if self._stopped.is_set():
+            return 0
+        return models.llm.prefill(self._history, self._slot)
+
+    def generate(self) -> Iterator[Delta]:
+        """The answer: token by token in writing, clause by clause where it is spoken."""
+        return self._say(self._history)
+
+    def resume(self, said: str) -> Iterator[Delta]:
+        """The rest of the answer that begins with `said`."""
+        return self._say([*self._history, {"role": "assistant", "content": said}])
+
+    def stop(self) -> None:
+        """Abandon work in progress."""
+        self._stopped.set()
+        if (answer := self._answer) is not None:
+            answer.end()
+
+    def cleanup(self) -> None:
+        """Stop, and give the slot back."""
+        self.stop()
+        if self._models is not None:
+            self._models = None
+            self._release()
+
+    def _say(self, history: list[Said]) -> Iterator[Delta]:
+        if self._stopped.is_set():
+            return
+        models, generation = self._live_models(), self._options.generation
+        text = models.llm.stream(
+            history, self._slot, Sampling.of(generation), generation.max_new_tokens
+        )
+        speaker = models.speaker if self._options.tts.enabled else None
+        self._answer = answer = Answer(text, speaker)
+        if self._stopped.is_set():
+            answer.end()
+        yield from answer
+
+    def _hear(self, speech: Samples) -> str:
+        return transcribe(self._live_models().recogniser, speech, self._stopped.is_set)
+
+    def _live_models(self) -> Models:
+        if self._models is None:
+            raise EngineError("the session has been cleaned up")
+        return self._models

@@ -1,0 +1,92 @@
+"""Cuts a stream of model text into words and clauses as it arrives."""
+
+from __future__ import annotations
+
+import re
+
+from inference_worker.engines.local.speech import Clause, Word
+from inference_worker.engines.local.wording import is_speakable, spoken_word
+
+_FIRST_CLAUSE_WORDS = 3
+_CLAUSE_WORDS = 7
+_FIRST_BREATH_WORDS = 12
+_BREATH_WORDS = 24
+"""The first clause is cut early, since the user waits for it; later ones keep their melody."""
+
+_SENTENCE_END = re.compile(r"[.!?][\"')]*$")
+_CLAUSE_END = re.compile(r"(?:[,;:][\"')]*|[—–-])$")
+_ABBREVIATION = re.compile(
+    r"^\(?(?:mr|mrs|ms|dr|prof|st|vs|e\.g|i\.e|approx|[a-z]|(?:[a-z]\.)+[a-z])\.$",
+    re.IGNORECASE,
+)
+
+
+def ends_sentence(word: str) -> bool:
+    """True where a sentence ends with `word`; abbreviations and initials do not end one."""
+    return bool(_SENTENCE_END.search(word)) and not _ABBREVIATION.match(word)
+
+
+class ClauseSplitter:
+    """Feed it the pieces that the model streams, one token each; it returns finished clauses."""
+
+    def __init__(self) -> None:
+        self._raw = ""
+        self._tokens = 0
+        self._begins_line = True
+        self._words: list[Word] = []
+        self._is_first = True
+
+    def feed(self, piece: str) -> list[Clause]:
+        """The clauses that `piece` completes."""
+        finished: list[Clause | None] = []
+        for character in piece:
+            if not character.isspace():
+                self._raw += character
+                continue
+            finished.append(self._end_word())
+            if character == "\n":
+                finished.append(self._cut(ends_sentence=True))
+                self._begins_line = True
+        self._tokens += 1
+        return [clause for clause in finished if clause]
+
+    def flush(self) -> list[Clause]:
+        """The clauses in what is left, at the end of the text."""
+        finished = [self._end_word(), self._cut(ends_sentence=True)]
+        return [clause for clause in finished if clause]
+
+    def _end_word(self) -> Clause | None:
+        if not self._raw:
+            return None
+        text = spoken_word(self._raw, begins_line=self._begins_line)
+        self._raw, self._begins_line = "", False
+        if not text:
+            return None
+        if not is_speakable(text) and self._words:
+            self._join(text)
+        else:
+            self._words.append(Word(text, max(1, self._tokens)))
+        self._tokens = 0
+        return self._cut_at(text)
+
+    def _join(self, mark: str) -> None:
+        """Let a mark that stands alone stay with the word before it."""
+        last = self._words[-1]
+        self._words[-1] = Word(f"{last.text} {mark}", last.tokens + self._tokens)
+
+    def _cut_at(self, word: str) -> Clause | None:
+        if ends_sentence(word):
+            return self._cut(ends_sentence=True)
+        count = len(self._words)
+        at_comma = count >= (_FIRST_CLAUSE_WORDS if self._is_first else _CLAUSE_WORDS)
+        out_of_breath = count >= (_FIRST_BREATH_WORDS if self._is_first else _BREATH_WORDS)
+        if out_of_breath or (at_comma and _CLAUSE_END.search(word)):
+            return self._cut(ends_sentence=False)
+        return None
+
+    def _cut(self, *, ends_sentence: bool) -> Clause | None:
+        words, self._words = self._words, []
+        if not any(is_speakable(word.text) for word in words):
+            return None
+        self._is_first = False
+        return Clause(tuple(words), ends_sentence)

@@ -1,0 +1,72 @@
+"""A chat's messages as the language model is to read them: words, and speech written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from inference_worker.engines.local.dialogue import STYLE_HINT
+from inference_worker.engines.local.dialogue import Message as Said
+from inference_worker.engines.types import UnsupportedContent
+from inference_worker.session.video import InvalidVideo, split_video
+from shared_schemas.audio import PcmFormat, Samples, samples_from_bytes
+from shared_schemas.content import (
+    AudioPart,
+    ImagePart,
+    Message,
+    Part,
+    Role,
+    TextPart,
+    VideoPart,
+)
+
+Hearing = Callable[[Samples], str]
+
+_NO_SYSTEM = f"You are a helpful assistant. {STYLE_HINT}"
+
+
+def read_history(messages: Sequence[Message], hear: Hearing, *, omni_mode: bool) -> list[Said]:
+    """Chat messages for the model; where the client gives no system message, one of ours is first.
+
+    Where `omni_mode` asks for it, a video is represented by its sound alone; audio in a system
+    message is a voice to imitate and is left out. Raises UnsupportedContent, naming the part, for
+    every other picture.
+    """
+    said = [_said(index, message, hear, omni_mode) for index, message in enumerate(messages)]
+    if all(message.role is not Role.SYSTEM for message in messages):
+        said.insert(0, {"role": "system", "content": _NO_SYSTEM})
+    return said
+
+
+def _said(index: int, message: Message, hear: Hearing, omni_mode: bool) -> Said:
+    words = [
+        _words(part, f"messages.{index}.content.{place}", hear, omni_mode)
+        for place, part in enumerate(message.parts)
+        if not (message.role is Role.SYSTEM and isinstance(part, AudioPart))
+    ]
+    return {"role": str(message.role), "content": "\n".join(word for word in words if word)}
+
+
+def _words(part: Part, where: str, hear: Hearing, omni_mode: bool) -> str:
+    match part:
+        case TextPart(text):
+            return text
+        case AudioPart(pcm):
+            return hear(samples_from_bytes(pcm, PcmFormat.F32))
+        case ImagePart():
+            raise UnsupportedContent("the local engine does not see images", where)
+        case VideoPart(data):
+            return hear(_sound(data, where, omni_mode))
+
+
+def _sound(data: bytes, where: str, omni_mode: bool) -> Samples:
+    if not omni_mode:
+        text = "the local engine does not see videos; with omni_mode it hears their sound"
+        raise UnsupportedContent(text, where)
+    try:
+        audio = split_video(data, with_frames=False).audio
+    except InvalidVideo as error:
+        raise UnsupportedContent(str(error), where) from error
+    if not len(audio):
+        text = "the local engine does not see, and this video has no sound"
+        raise UnsupportedContent(text, where)
+    return audio

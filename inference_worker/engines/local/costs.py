@@ -1,0 +1,41 @@
+"""Where a session's computing time goes, as its unit results report it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+Stage = Literal["llm", "tts", "token2wav"]
+
+
+class Costs:
+    """Milliseconds by stage since the last `drain`; background threads add to it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spent: dict[Stage, float] = {}
+
+    @contextmanager
+    def measure(self, stage: Stage) -> Iterator[None]:
+        """Add the time the block takes to `stage`."""
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = milliseconds_since(begun)
+            with self._lock:
+                self._spent[stage] = self._spent.get(stage, 0.0) + spent
+
+    def drain(self) -> dict[Stage, float]:
+        """What has been spent since the last call."""
+        with self._lock:
+            spent, self._spent = self._spent, {}
+        return spent
+
+
+def milliseconds_since(begun: float) -> float:
+    """Milliseconds since `begun`, a value of time.perf_counter()."""
+    return (time.perf_counter() - begun) * 1000.0

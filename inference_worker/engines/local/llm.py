@@ -1,0 +1,192 @@
+"""The language model: llama.cpp's own server, in process, one of its slots per session."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import threading
+from collections.abc import Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from inference_worker.engines.local.dependencies import import_library
+from inference_worker.engines.local.dialogue import Message
+from inference_worker.engines.types import ContextFull, EngineError, EngineLoadError
+from shared_schemas.config import DuplexConfig, GenerationConfig
+
+_STEADYING = {"min_p": 0.2, "dry_multiplier": 0.8, "dry_allowed_length": 4}
+"""Keeps a very small model on its subject and out of loops, whatever sampling the client asks for.
+
+A plain repetition penalty would also forbid the words of the question, and did worse.
+"""
+
+_SILENT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is chosen; temperature 0 takes the likeliest.
+
+    `length_penalty` divides the odds that the answer ends here: above 1 it becomes longer.
+    """
+
+    temperature: float
+    top_p: float
+    top_k: int
+    length_penalty: float = 1.0
+
+    @classmethod
+    def of(cls, config: DuplexConfig | GenerationConfig) -> Sampling:
+        """The sampling that the client asked for."""
+        penalty = config.length_penalty if isinstance(config, GenerationConfig) else 1.0
+        return cls(config.temperature, config.top_p, config.top_k, penalty)
+
+
+class Generation:
+    """One streamed reply: iterate for its pieces of text, one token each.
+
+    Leaving the iteration early stops the model at its next token. Afterwards `complete` tells
+    whether the model ended by itself, and `context_tokens` how long the context has become.
+    """
+
+    def __init__(self, call: Future[None], chunks: SimpleQueue[Any], stop: threading.Event) -> None:
+        self._call = call
+        self._chunks = chunks
+        self._stop = stop
+        self.complete = False
+        self.context_tokens: int | None = None
+
+    def __iter__(self) -> Generator[str, None, None]:
+        try:
+            while (chunk := self._chunks.get()) is not None:
+                if text := self._read(chunk):
+                    yield text
+            if not self._stop.is_set():
+                self._call.result()
+        finally:
+            self._stop.set()
+
+    def cancel(self) -> None:
+        """End the iteration now, even where the model is still reading; safe from any thread."""
+        self._stop.set()
+        self._chunks.put(None)
+
+    def _read(self, chunk: dict[str, Any]) -> str:
+        _raise_refusal(chunk)
+        if usage := chunk.get("usage"):
+            self.context_tokens = int(usage["total_tokens"])
+        for choice in chunk.get("choices", ()):
+            self.complete = self.complete or choice.get("finish_reason") == "stop"
+            return choice["delta"].get("content") or ""
+        return ""
+
+
+class LanguageModel:
+    """A GGUF model with `slots` contexts of `context_tokens` each; any thread may use it."""
+
+    def __init__(self, path: Path, slots: int, context_tokens: int, threads: int) -> None:
+        library = import_library("xllamacpp")
+        if not path.is_file():
+            raise EngineLoadError(f"there is no model file {path}")
+        try:
+            self._server: Any = library.Server(
+                _parameters(library, path, slots, context_tokens, threads)
+            )
+        except RuntimeError as error:
+            raise EngineLoadError(f"{path} does not load as a GGUF model: {error}") from error
+        self._calls = ThreadPoolExecutor(slots * 2, thread_name_prefix="local-llm")
+        # The server's loop must be seen running: freed before that, it would never end.
+        self.prefill([{"role": "user", "content": "Hello."}], slot=0)
+        self._end_token = self._find_end_token()
+
+    def stream(
+        self, messages: Sequence[Message], slot: int, sampling: Sampling, max_tokens: int
+    ) -> Generation:
+        """Start a reply; if the last message is the assistant's, the reply goes on from there."""
+        chunks: SimpleQueue[Any] = SimpleQueue()
+        stop = threading.Event()
+        request = {
+            "messages": list(messages),
+            "id_slot": slot,
+            "max_tokens": max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            "logit_bias": self._reluctance(sampling.length_penalty),
+            **_STEADYING,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+
+        def relay(chunk: dict[str, Any]) -> bool:
+            chunks.put(chunk)
+            return stop.is_set()  # True ends the call; the library swallows exceptions here
+
+        call = self._calls.submit(self._server.handle_chat_completions, request, relay)
+        call.add_done_callback(lambda _: chunks.put(None))
+        return Generation(call, chunks, stop)
+
+    def prefill(self, messages: Sequence[Message], slot: int) -> int:
+        """Read `messages` into the slot's context ahead of time; returns their length in tokens.
+
+        Raises ContextFull when they do not fit.
+        """
+        request = {"messages": list(messages), "id_slot": slot, "max_tokens": 0}
+        answer = self._server.handle_chat_completions(request)
+        _raise_refusal(answer)
+        return int(answer["usage"]["prompt_tokens"])
+
+    def _reluctance(self, length_penalty: float) -> list[list[float]]:
+        """The bias that divides the odds of ending by `length_penalty`."""
+        if self._end_token is None:
+            return []
+        return [[self._end_token, -math.log(length_penalty)]]
+
+    def _find_end_token(self) -> int | None:
+        """The token that ends an answer: the one it takes where the grammar allows no text."""
+        request = {
+            "messages": [{"role": "user", "content": "Hello."}],
+            "id_slot": 0,
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "grammar": 'root ::= ""',
+            "logprobs": True,
+        }
+        answer = self._server.handle_chat_completions(request)
+        _raise_refusal(answer)
+        taken = (answer["choices"][0].get("logprobs") or {}).get("content")
+        return int(taken[0]["id"]) if taken else None
+
+    def close(self) -> None:
+        """Free the model, after the replies under way."""
+        self._calls.shutdown()
+        self._server = None
+
+
+def _parameters(library: Any, path: Path, slots: int, context_tokens: int, threads: int) -> Any:
+    parameters = library.CommonParams()
+    parameters.model.path = str(path)
+    parameters.n_parallel = slots
+    parameters.n_ctx = slots * context_tokens
+    parameters.cpuparams.n_threads = threads
+    parameters.cpuparams_batch.n_threads = threads
+    parameters.verbosity = _SILENT
+    parameters.cache_ram_mib = 0
+    # The library always opens a port on the loopback interface: nobody else is to use it.
+    parameters.api_keys = [secrets.token_urlsafe(32)]
+    parameters.ui = False
+    parameters.endpoint_slots = False
+    parameters.n_threads_http = 1
+    return parameters
+
+
+def _raise_refusal(answer: dict[str, Any]) -> None:
+    error = answer.get("error")
+    if error is None:
+        return
+    if error.get("type") == "exceed_context_size_error":
+        raise ContextFull(f"the conversation does not fit: {error['message']}")
+    raise EngineError(f"the language model refused: {error.get('message', error)}")

@@ -1,0 +1,44 @@
+"""What an operator may change about the local engine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class LocalOptions(BaseModel):
+    """Settings of the local engine; unknown names are refused.
+
+    `context_tokens` is per session. `end_silence_ms` is the silence that ends an utterance at
+    `listen_prob_scale` 1. A reply stops at the first sentence end after `reply_words` words.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    slots: int = Field(default=4, ge=1, le=64)
+    model_path: Path | None = None
+    context_tokens: int = Field(default=2048, ge=512, le=131072)
+    threads: int | None = Field(default=None, ge=1, le=256)
+    voice: str = "en-us+Hugo"
+    words_per_minute: int = Field(default=150, ge=80, le=400)
+    end_silence_ms: int = Field(default=480, ge=200, le=3000)
+    reply_words: int = Field(default=25, ge=5, le=400)
+
+    @property
+    def llm_threads(self) -> int:
+        """Threads of the language model: `threads`, else 1 for the bundled one.
+
+        llama.cpp's threads spin at a barrier after every operation: where another process takes
+        one of their cores away, two threads were measured 100 times slower than one, while on
+        idle cores they are 1.3 times faster. A bigger model gets all cores but one.
+        """
+        if self.threads is not None:
+            return self.threads
+        return 1 if self.model_path is None else max(1, (os.cpu_count() or 1) - 1)
+
+    @property
+    def reply_tokens(self) -> int:
+        """Hard limit of one reply: twice what the words need, so that its last sentence can end."""
+        return self.reply_words * 3

@@ -1,0 +1,98 @@
+"""The local engine: loads the models once and hands out a session per slot."""
+
+from __future__ import annotations
+
+import functools
+import platform
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from inference_worker.engines.local.chat import LocalChatView
+from inference_worker.engines.local.half_duplex import LocalHalfDuplexView
+from inference_worker.engines.local.models import Models
+from inference_worker.engines.local.options import LocalOptions
+from inference_worker.engines.local.view import LocalDuplexView
+from inference_worker.engines.processor import UnifiedProcessor
+from inference_worker.engines.slots import SlotPool
+from inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
+from shared_schemas.states import SessionKind
+
+_BUNDLED_NAME = "SmolLM2-135M-Instruct"
+_THREADS_PER_SLOT = 3
+"""A reply, the one it replaces, and the reading ahead after it may overlap."""
+
+_log = structlog.get_logger()
+
+
+class LocalProcessor(UnifiedProcessor):
+    """Silero VAD, Moonshine ASR, a GGUF language model and eSpeak NG behind the method chain."""
+
+    def __init__(self, options: LocalOptions) -> None:
+        self._options = options
+        self._models: Models | None = None
+        self._slots = SlotPool(options.slots)
+        self._views: dict[int, LocalDuplexView | LocalHalfDuplexView | LocalChatView] = {}
+        self._pool = ThreadPoolExecutor(
+            options.slots * _THREADS_PER_SLOT, thread_name_prefix="local-reply"
+        )
+
+    @property
+    def info(self) -> EngineInfo:
+        """What the engine is; known before it is loaded."""
+        path = self._options.model_path
+        return EngineInfo(
+            name="local",
+            model=path.stem if path else _BUNDLED_NAME,
+            kinds=frozenset(SessionKind),
+            device=f"cpu ({platform.machine()})",
+            context_tokens=self._options.context_tokens,
+            sees_frames=False,
+            clones_voice=False,
+        )
+
+    def load(self, report: LoadProgress) -> None:
+        """Load all models. Raises EngineLoadError naming what is missing and how to get it."""
+        self._models = Models.load(self._options, report)
+        _log.info("local_engine_loaded", model=self.info.model, slots=self._options.slots)
+
+    def set_duplex_mode(self) -> LocalDuplexView:
+        """A new full-duplex session. Raises EngineError when all slots are taken."""
+        models, slot, release = self._take_slot()
+        view = LocalDuplexView(models, self._pool, slot, self._options, release)
+        self._views[slot] = view
+        return view
+
+    def set_half_duplex_mode(self) -> LocalHalfDuplexView:
+        """A new half-duplex session. Raises EngineError when all slots are taken."""
+        models, slot, release = self._take_slot()
+        view = LocalHalfDuplexView(models, slot, self._options, release)
+        self._views[slot] = view
+        return view
+
+    def set_chat_mode(self) -> LocalChatView:
+        """A new chat request. Raises EngineError when all slots are taken."""
+        models, slot, release = self._take_slot()
+        view = LocalChatView(models, slot, release)
+        self._views[slot] = view
+        return view
+
+    def close(self) -> None:
+        """End all sessions and free the models; the engine can be loaded again."""
+        for view in list(self._views.values()):
+            view.cleanup()
+        self._pool.shutdown()
+        models, self._models = self._models, None
+        if models is not None:
+            models.close()
+
+    def _take_slot(self) -> tuple[Models, int, Callable[[], None]]:
+        if self._models is None:
+            raise EngineError("the engine is not loaded")
+        slot = self._slots.acquire()
+        return self._models, slot, functools.partial(self._release, slot)
+
+    def _release(self, slot: int) -> None:
+        self._views.pop(slot, None)
+        self._slots.release(slot)

@@ -1,0 +1,96 @@
+"""What the worker and an engine exchange. Plain values: no torch, no Redis, no asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared_schemas.audio import SILENCE, Samples
+from shared_schemas.states import SessionKind
+
+LoadProgress = Callable[[str], None]
+"""Told one short line for each stage of loading ("speech recogniser", "language model", ...)."""
+
+
+class EngineError(Exception):
+    """This session's step failed; the engine and its other sessions go on."""
+
+
+class EngineLoadError(Exception):
+    """The engine cannot start; the message says what is missing and how to get it."""
+
+
+class UnsupportedMode(EngineError):
+    """The engine does not offer the requested kind of session."""
+
+
+class UnsupportedContent(EngineError):
+    """The engine cannot take in some of what the request holds; `field` names it."""
+
+    def __init__(self, message: str, field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class ContextFull(EngineError):
+    """The session's context window holds no further unit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineInfo:
+    """What an engine is and offers, as the registry shows it."""
+
+    name: str
+    model: str
+    kinds: frozenset[SessionKind]
+    device: str
+    context_tokens: int
+    sees_frames: bool
+    clones_voice: bool
+    simulated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillReport:
+    """Cost of encoding one unit's input, and what of it was vision."""
+
+    cost_ms: float
+    vision_slices: int = 0
+    vision_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastUnit:
+    """One unit that another worker already ran: its input, whether it listened, what it said, its memo.
+
+    `audio` is float32 mono at 16 kHz, None where the stream no longer holds it.
+    """
+
+    audio: Samples | None
+    frames: tuple[bytes, ...] = ()
+    is_listen: bool
+    text: str
+    end_of_turn: bool
+    memo: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Delta:
+    """A piece of an answer: text, and sound (float32 mono 24 kHz) that may lag behind it."""
+
+    text: str = ""
+    audio: Samples = field(default_factory=lambda: SILENCE, repr=False)
+    n_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PastTurn:
+    """One half-duplex turn that another worker already ran.
+
+    `audio` is the utterance (float32 mono 16 kHz), None where it is no longer held.
+    """
+
+    audio: Samples | None = field(repr=False)
+    text: str
+    memo: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""What a conversation is: no torch, no Redis, no asyncio."""

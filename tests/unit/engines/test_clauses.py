@@ -1,0 +1,92 @@
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference_worker.engines.local.clauses import ClauseSplitter, ends_sentence
+from inference_worker.engines.local.speech import Clause
+
+
+def split(text: str) -> list[Clause]:
+    """`text` cut as a model would stream it: a piece per word, its space before it."""
+    splitter = ClauseSplitter()
+    clauses = [clause for piece in re.findall(r"\s*\S+", text) for clause in splitter.feed(piece)]
+    return clauses + splitter.flush()
+
+
+def texts(text: str) -> list[str]:
+    return [clause.text for clause in split(text)]
+
+
+def test_sentences_are_clauses() -> None:
+    clauses = split("The capital of France is Paris. It lies on the Seine.")
+    assert [clause.text for clause in clauses] == [
+        "The capital of France is Paris.",
+        "It lies on the Seine.",
+    ]
+    assert all(clause.ends_sentence for clause in clauses)
+
+
+def test_a_sentence_is_given_out_as_soon_as_its_end_is_certain() -> None:
+    splitter = ClauseSplitter()
+    assert splitter.feed("Yes.") == []
+    assert [clause.text for clause in splitter.feed(" I")] == ["Yes."]
+
+
+def test_the_first_clause_ends_at_an_early_comma_and_later_ones_do_not() -> None:
+    assert texts("Well my friend, yes. In short, it is blue.") == [
+        "Well my friend,",
+        "yes.",
+        "In short, it is blue.",
+    ]
+
+
+def test_a_long_clause_is_cut_where_breath_runs_out() -> None:
+    clauses = split(" ".join(f"word{n}" for n in range(40)))
+    assert [len(clause.words) for clause in clauses] == [12, 24, 4]
+    assert not clauses[0].ends_sentence
+
+
+def test_abbreviations_and_decimals_do_not_end_a_sentence() -> None:
+    assert texts("Dr. Smith lives in the U.S. today.") == ["Dr. Smith lives in the U.S. today."]
+    assert texts("It costs 3.5 units.") == ["It costs 3.5 units."]
+    assert ends_sentence("No.")
+    assert ends_sentence('done."')
+    assert not ends_sentence("e.g.")
+
+
+def test_a_new_line_ends_a_clause_and_its_bullet_is_dropped() -> None:
+    assert texts("Two things\n- **apples**\n- pears") == ["Two things", "apples", "pears"]
+
+
+def test_tokens_belong_to_the_words_they_make() -> None:
+    splitter = ClauseSplitter()
+    for piece in ["Whis", "kers", " is", " a", " ", "7", "."]:
+        splitter.feed(piece)
+    (clause,) = splitter.flush()
+    assert [(word.text, word.tokens) for word in clause.words] == [
+        ("Whiskers", 2),
+        ("is", 1),
+        ("a", 1),
+        ("7.", 3),
+    ]
+
+
+def test_a_lone_mark_stays_with_the_word_before_it() -> None:
+    words = [word.text for clause in split("Paris – of course – is one.") for word in clause.words]
+    assert words == ["Paris –", "of", "course –", "is", "one."]
+
+
+def test_text_without_a_sound_is_no_clause() -> None:
+    assert split("... — !") == []
+
+
+@given(st.text(max_size=200), st.integers(min_value=1, max_value=7))
+def test_every_speakable_character_comes_out_once_and_in_order(text: str, size: int) -> None:
+    splitter = ClauseSplitter()
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    clauses = [clause for piece in pieces for clause in splitter.feed(piece)] + splitter.flush()
+    whole = ClauseSplitter()
+    at_once = whole.feed(text) + whole.flush()
+    assert " ".join(c.text for c in clauses) == " ".join(c.text for c in at_once)
+    assert all(word.text and word.tokens >= 1 for clause in clauses for word in clause.words)

@@ -1,0 +1,75 @@
+from inference_worker.engines.local.endpoint import Endpoint, EndpointDetector, EndpointRules
+
+RULES = EndpointRules.scaled(480, 1.0)
+END_FRAMES = 15
+MIN_FRAMES = 7
+
+
+def feed(detector: EndpointDetector, probability: float, frames: int) -> list[Endpoint]:
+    results = [detector.feed(probability) for _ in range(frames)]
+    return [result for result in results if result]
+
+
+def test_silence_never_ends_anything() -> None:
+    assert feed(EndpointDetector(RULES), 0.1, 500) == []
+
+
+def test_an_utterance_ends_after_the_silence_and_spans_the_voiced_frames() -> None:
+    detector = EndpointDetector(RULES)
+    feed(detector, 0.0, 10)
+    assert feed(detector, 0.9, 20) == []
+    assert feed(detector, 0.0, END_FRAMES - 1) == []
+    assert feed(detector, 0.0, 1) == [Endpoint(10, 30, is_utterance=True)]
+    assert detector.start is None
+
+
+def test_a_pause_shorter_than_the_silence_does_not_end_it() -> None:
+    detector = EndpointDetector(RULES)
+    feed(detector, 0.9, 20)
+    assert feed(detector, 0.0, END_FRAMES - 1) == []
+    feed(detector, 0.9, 5)
+    assert feed(detector, 0.0, END_FRAMES) == [Endpoint(0, 39, is_utterance=True)]
+
+
+def test_doubtful_frames_carry_speech_on_but_do_not_begin_it() -> None:
+    detector = EndpointDetector(RULES)
+    feed(detector, 0.4, 50)
+    assert detector.start is None
+    feed(detector, 0.9, 10)
+    assert feed(detector, 0.4, 50) == []
+
+
+def test_a_short_noise_is_no_utterance() -> None:
+    detector = EndpointDetector(RULES)
+    feed(detector, 0.9, MIN_FRAMES - 1)
+    assert feed(detector, 0.0, END_FRAMES) == [Endpoint(0, MIN_FRAMES - 1, is_utterance=False)]
+
+
+def test_voiced_time_counts_this_speech_only() -> None:
+    detector = EndpointDetector(RULES)
+    feed(detector, 0.9, 10)
+    assert detector.voiced_ms == 320.0
+    feed(detector, 0.0, END_FRAMES)
+    assert detector.voiced_ms == 0.0
+    feed(detector, 0.9, 1)
+    assert detector.voiced_ms == 32.0
+
+
+def test_listen_prob_scale_makes_it_eager_or_reluctant() -> None:
+    eager, reluctant = EndpointRules.scaled(480, 0.5), EndpointRules.scaled(480, 2.0)
+    assert eager.end_silence_ms == 240.0
+    assert eager.min_speech_ms == 112.0
+    assert reluctant.end_silence_ms == 960.0
+    assert reluctant.min_speech_ms == 448.0
+
+
+def test_listen_prob_scale_zero_still_waits_for_a_pause() -> None:
+    rules = EndpointRules.scaled(480, 0.0)
+    assert rules.end_silence_ms > 0
+    assert rules.min_speech_ms > 0
+
+
+def test_a_huge_listen_prob_scale_practically_never_answers() -> None:
+    detector = EndpointDetector(EndpointRules.scaled(480, 100.0))
+    feed(detector, 0.9, 100)
+    assert feed(detector, 0.0, 1000) == []

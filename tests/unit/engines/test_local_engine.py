@@ -1,0 +1,379 @@
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soxr
+from spoken import (
+    GERMANY,
+    ITALY,
+    STEADY,
+    ask_until_speech,
+    audio_of,
+    converse,
+    listen,
+    past,
+    run_unit,
+    run_units,
+    silence,
+    spoken,
+    text_of,
+    units_of,
+)
+
+from inference_worker.engines.local.dependencies import bundled_model
+from inference_worker.engines.local.llm import LanguageModel
+from inference_worker.engines.local.options import LocalOptions
+from inference_worker.engines.local.processor import LocalProcessor
+from inference_worker.engines.local.view import LocalDuplexView
+from inference_worker.engines.types import ContextFull, EngineError, EngineLoadError, PastUnit
+from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
+from shared_schemas.config import DuplexConfig
+from shared_schemas.unit_result import UnitResult
+
+pytestmark = pytest.mark.speech
+
+STORY = "Tell me a story about a dog and a cat who live on a farm."
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[a-z0-9']+", text.lower())
+
+
+def turns(view: LocalDuplexView) -> list[tuple[str, str]]:
+    assert view._talk is not None
+    return [(m["role"], m["content"]) for m in view._talk.dialogue.messages()[1:]]
+
+
+def transcript(engine: LocalProcessor, audio: Samples) -> str:
+    assert engine._models is not None
+    heard = soxr.resample(audio, OUTPUT_RATE, INPUT_RATE).astype(np.float32)
+    return engine._models.recogniser.transcribe(heard)
+
+
+def heard_user(results: list[UnitResult]) -> str:
+    return " ".join(result.memo["user"] for result in results if "user" in result.memo)
+
+
+def test_a_spoken_question_gets_a_spoken_answer_that_says_its_text(
+    local_engine: LocalProcessor, view: LocalDuplexView
+) -> None:
+    results = converse(view, ITALY)
+    speaking = [result for result in results if not result.is_listen]
+    text = text_of(results)
+    assert "Italy" in heard_user(results)
+    assert "Rome" in text
+    assert text == " ".join(text.split())
+    said, heard = words(text), set(words(transcript(local_engine, audio_of(results))))
+    assert sum(word in heard for word in said) >= 0.6 * len(said)
+
+    first = results.index(speaking[0])
+    assert results[first:] == speaking
+    assert [result.end_of_turn for result in speaking] == [False] * (len(speaking) - 1) + [True]
+    assert all(len(result.audio) <= OUTPUT_RATE for result in speaking)
+    assert all(result.audio.dtype == np.float32 for result in speaking)
+    assert all(not result.text and not result.audio.size for result in results[:first])
+
+
+def test_results_account_for_the_work(view: LocalDuplexView) -> None:
+    results = converse(view, ITALY)
+    assert [result.current_time for result in results] == [
+        1000 * (number + 1) for number in range(len(results))
+    ]
+    speaking = [result for result in results if not result.is_listen]
+    assert all(result.n_tokens > 0 for result in speaking if result.text)
+    assert sum(result.n_tts_tokens for result in speaking) > 10
+    assert sum(result.cost_llm_ms for result in results) > 0
+    assert sum(result.cost_tts_ms for result in results) > 0
+    assert all(result.cost_all_ms > 0 for result in results)
+    assert not any(result.simulated for result in results)
+    assert results[-1].kv_cache_length > results[0].kv_cache_length > 0
+
+
+def test_it_falls_silent_when_the_user_talks_over_it_and_answers_them(
+    view: LocalDuplexView,
+) -> None:
+    before = ask_until_speech(view, STORY)
+    assert not before[-1].end_of_turn
+    overlap = units_of(spoken(ITALY, lead_s=0.0))
+    after = run_units(view, overlap)
+    assert after[0].is_listen
+    answer = [*after, *listen(view)]
+    assert "Rome" in text_of(answer)
+    assert not any(result.end_of_turn for result in answer[:-1])
+    assert turns(view) == [
+        ("user", heard_user(before)),
+        ("assistant", text_of(before)),
+        ("user", heard_user(answer)),
+        ("assistant", text_of(answer)),
+    ]
+
+
+def test_a_cough_does_not_silence_it(view: LocalDuplexView) -> None:
+    ask_until_speech(view, STORY)
+    noise = silence(1.0)
+    noise[4000:5600] = np.random.default_rng(1).normal(0, 0.2, 1600)
+    assert not run_unit(view, noise).is_listen
+
+
+def test_force_listen_breaks_a_turn_off(view: LocalDuplexView) -> None:
+    before = ask_until_speech(view, STORY)
+    forced = run_unit(view, silence(1.0), force_listen=True)
+    assert forced.is_listen
+    assert not forced.text
+    assert run_unit(view, silence(1.0)).is_listen
+    assert turns(view)[-1] == ("assistant", text_of(before))
+
+
+def test_set_break_silences_it_until_clear_break(view: LocalDuplexView) -> None:
+    ask_until_speech(view, STORY)
+    view.set_break()
+    asked = run_units(view, [*units_of(spoken(ITALY)), silence(1.0), silence(1.0)])
+    assert all(result.is_listen for result in asked)
+    view.clear_break()
+    assert "Rome" in text_of(listen(view))
+
+
+def test_the_first_units_listen_and_what_they_heard_is_answered_after(
+    view: LocalDuplexView,
+) -> None:
+    view.prepare(
+        "You are a helpful assistant.", STEADY.model_copy(update={"force_listen_count": 6})
+    )
+    results = converse(view, ITALY)
+    assert all(result.is_listen for result in results[:6])
+    assert any("user" in result.memo for result in results[:6])
+    assert "Rome" in text_of(results)
+
+
+def test_the_conversation_is_remembered(view: LocalDuplexView) -> None:
+    first, second = converse(view, ITALY), converse(view, GERMANY)
+    assert turns(view) == [
+        ("user", heard_user(first)),
+        ("assistant", text_of(first)),
+        ("user", heard_user(second)),
+        ("assistant", text_of(second)),
+    ]
+    assert second[-1].kv_cache_length > first[-1].kv_cache_length
+
+
+def test_text_only_sessions_make_no_sound(view: LocalDuplexView) -> None:
+    config = STEADY.model_copy(
+        update={"generate_audio": False, "max_new_speak_tokens_per_chunk": 4}
+    )
+    view.prepare("You are a helpful assistant.", config)
+    results = converse(view, ITALY)
+    assert "Rome" in text_of(results)
+    assert audio_of(results).size == 0
+    assert all(result.n_tokens <= 4 or len(result.text.split()) == 1 for result in results)
+    assert sum(not result.is_listen for result in results) >= 2
+
+
+def test_the_token_limit_slows_the_speech_down_at_word_boundaries(
+    local_engine: LocalProcessor, view: LocalDuplexView
+) -> None:
+    config = STEADY.model_copy(update={"max_new_speak_tokens_per_chunk": 2})
+    view.prepare("You are a helpful assistant.", config)
+    results = converse(view, ITALY)
+    speaking = [result for result in results if not result.is_listen]
+    assert all(result.n_tokens <= 2 or len(result.text.split()) == 1 for result in speaking)
+    assert all(len(result.audio) < OUTPUT_RATE for result in speaking[:-1])
+    assert "Rome" in text_of(results)
+    assert "rome" in transcript(local_engine, audio_of(results)).lower()
+
+
+def test_a_very_large_listen_prob_scale_keeps_it_silent(view: LocalDuplexView) -> None:
+    view.prepare("", STEADY.model_copy(update={"listen_prob_scale": 100.0}))
+    results = run_units(view, [*units_of(spoken(ITALY)), *[silence(1.0)] * 5])
+    assert all(result.is_listen for result in results)
+
+
+@pytest.mark.parametrize("size", [1600, 80_000])
+def test_units_may_be_short_or_long(view: LocalDuplexView, size: int) -> None:
+    results = run_units(view, units_of(np.concatenate([spoken(ITALY), silence(0.8)]), size))
+    while not results[-1].end_of_turn:
+        assert len(results) < 400
+        results.append(run_unit(view, silence(size / INPUT_RATE)))
+    assert "Rome" in text_of(results)
+    assert all(len(result.audio) <= size * OUTPUT_RATE // INPUT_RATE for result in results)
+
+
+def test_words_after_a_pause_extend_the_question(view: LocalDuplexView) -> None:
+    view.prepare(
+        "You are a helpful assistant.", STEADY.model_copy(update={"force_listen_count": 9})
+    )
+    parts = [spoken("I have a question."), silence(0.8), spoken(ITALY), silence(0.8)]
+    run_units(view, units_of(np.concatenate(parts)))
+    (role, text) = turns(view)[0]
+    assert role == "user"
+    assert "question" in text
+    assert "Italy" in text
+    assert len(turns(view)) == 1
+
+
+def test_two_sessions_talk_at_once(view: LocalDuplexView, other_view: LocalDuplexView) -> None:
+    other_view.prepare("You are a helpful assistant.", STEADY)
+    with ThreadPoolExecutor(2) as pool:
+        italy = pool.submit(converse, view, ITALY)
+        germany = pool.submit(converse, other_view, GERMANY)
+        italy_results, germany_results = italy.result(), germany.result()
+    assert "Italy" in heard_user(italy_results)
+    assert "Germany" in heard_user(germany_results)
+    assert "Rome" in text_of(italy_results)
+    assert "Berlin" in text_of(germany_results)
+    assert len(turns(view)) == len(turns(other_view)) == 2
+
+
+def test_replay_in_mid_reply_says_the_rest(
+    view: LocalDuplexView, other_view: LocalDuplexView
+) -> None:
+    heard = units_of(spoken(STORY))
+    results = run_units(view, heard)
+    while results[-1].is_listen:
+        heard.append(silence(1.0))
+        results.append(run_unit(view, silence(1.0)))
+    other_view.prepare("You are a helpful assistant.", STEADY)
+    other_view.replay(past(results, heard))
+    said = list(listen(other_view))
+    promised = " ".join(text for text, _ in results[-1].memo["rest"])
+    assert not said[0].is_listen
+    assert said[0].text.startswith(" ")
+    assert text_of(said).startswith(f" {promised}")
+    assert said[0].current_time == results[-1].current_time + 1000
+    assert turns(other_view)[-1] == ("assistant", text_of(results) + text_of(said))
+
+
+def test_replay_in_mid_utterance_hears_it_again(
+    view: LocalDuplexView, other_view: LocalDuplexView
+) -> None:
+    heard = units_of(spoken(GERMANY))
+    cut = len(heard) - 1
+    results = run_units(view, heard[:cut])
+    other_view.prepare("You are a helpful assistant.", STEADY)
+    other_view.replay(past(results, heard[:cut]))
+    rest = [*run_units(other_view, heard[cut:]), *listen(other_view)]
+    assert "Germany" in heard_user(rest)
+
+
+def test_replay_answers_a_question_that_was_heard_and_not_answered(
+    view: LocalDuplexView, other_view: LocalDuplexView
+) -> None:
+    heard = [*units_of(spoken(ITALY)), silence(1.0)]
+    results = []
+    for audio in heard:
+        view.prefill(audio)
+        results.append(view.generate(force_listen=True))
+        view.finalize()
+    other_view.prepare("You are a helpful assistant.", STEADY)
+    other_view.replay(past(results, heard))
+    assert "Rome" in text_of(listen(other_view))
+
+
+def test_a_history_longer_than_the_context_is_trimmed(view: LocalDuplexView) -> None:
+    turn = "a river that runs from the mountains to the sea and never comes back " * 2
+    units = [
+        PastUnit(
+            audio=silence(1.0),
+            is_listen=False,
+            text=f"Number {number} is {turn}",
+            end_of_turn=True,
+            memo={"user": f"Tell me about number {number}."},
+        )
+        for number in range(30)
+    ]
+    view.replay(units)
+    assert text_of(converse(view, ITALY))
+    roles_and_texts = turns(view)
+    assert roles_and_texts[0][0] == "user"
+    assert len(roles_and_texts) < 20
+    assert "number 29" in roles_and_texts[-4][1]
+    assert 100 < view.kv_cache_length <= 768
+
+
+def test_a_failure_in_the_background_is_this_sessions_alone(
+    view: LocalDuplexView, other_view: LocalDuplexView
+) -> None:
+    other_view.prepare("You are a helpful assistant.", STEADY)
+    assert other_view._talk is not None
+    other_view._talk.hear("word " * 5000)
+    with pytest.raises(ContextFull, match="does not fit"):
+        list(listen(other_view))
+    assert "Rome" in text_of(converse(view, ITALY))
+
+
+def test_a_system_prompt_that_does_not_fit_is_refused(view: LocalDuplexView) -> None:
+    with pytest.raises(ContextFull):
+        view.prepare("word " * 560, STEADY)
+    with pytest.raises(ContextFull):
+        view.prepare("word " * 9000, STEADY)
+    assert view.prepare("Be kind.", STEADY) > 5
+
+
+def test_stop_from_another_thread_ends_a_reply(view: LocalDuplexView) -> None:
+    ask_until_speech(view, STORY)
+    view.prefill(silence(1.0))
+    stopper = threading.Thread(target=lambda: [view.stop() for _ in range(2)])
+    stopper.start()
+    stopper.join()
+    results = [view.generate(), *run_units(view, [*units_of(spoken(ITALY)), silence(1.0)])]
+    assert all(result.is_listen for result in results)
+
+
+def test_the_chain_is_kept(local_engine: LocalProcessor, other_view: LocalDuplexView) -> None:
+    with pytest.raises(EngineError, match="not prepared"):
+        other_view.prefill(silence(1.0))
+    other_view.prepare("", STEADY)
+    with pytest.raises(EngineError, match="prefilled"):
+        other_view.generate()
+    other_view.cleanup()
+    with pytest.raises(EngineError, match="cleaned up"):
+        other_view.prepare("", STEADY)
+    with pytest.raises(EngineError, match="not loaded"):
+        LocalProcessor(LocalOptions()).set_duplex_mode()
+
+
+def test_slots_are_limited_and_come_back(local_engine: LocalProcessor) -> None:
+    views = [local_engine.set_duplex_mode() for _ in range(3)]
+    with pytest.raises(EngineError, match="3 slots"):
+        local_engine.set_duplex_mode()
+    views[1].cleanup()
+    views[1].cleanup()
+    views.append(local_engine.set_duplex_mode())
+    for view in views:
+        view.cleanup()
+
+
+@pytest.fixture
+def terminated() -> Iterator[threading.Event]:
+    """Set when this process's own SIGTERM handler runs."""
+    event = threading.Event()
+    previous = signal.signal(signal.SIGTERM, lambda *_: event.set())
+    yield event
+    signal.signal(signal.SIGTERM, previous)
+
+
+def test_loading_a_model_leaves_the_processs_signals_alone(terminated: threading.Event) -> None:
+    model = LanguageModel(bundled_model(), slots=1, context_tokens=512, threads=1)
+    signal.raise_signal(signal.SIGTERM)
+    assert terminated.is_set()
+    model.close()
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EngineLoadError, match="there is no model file"):
+        LanguageModel(tmp_path / "none.gguf", slots=1, context_tokens=512, threads=1)
+    bad = tmp_path / "bad.gguf"
+    bad.write_bytes(b"not a model")
+    with pytest.raises(EngineLoadError, match="does not load as a GGUF model"):
+        LanguageModel(bad, slots=1, context_tokens=512, threads=1)
+
+
+def test_sampling_follows_the_config() -> None:
+    config = DuplexConfig(temperature=1.5, top_p=0.5, top_k=7)
+    from inference_worker.engines.local.llm import Sampling
+
+    assert Sampling.of(config) == Sampling(1.5, 0.5, 7)

@@ -1,0 +1,178 @@
+"""Turn-taking conversations with the local engine's real models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from speech import share_heard, transcribe
+from spoken import ITALY, silence, spoken
+
+from inference_worker.engines.local.half_duplex import LocalHalfDuplexView
+from inference_worker.engines.local.processor import LocalProcessor
+from inference_worker.engines.local.transcript import pieces_of
+from inference_worker.engines.types import ContextFull, Delta, EngineError, UnsupportedContent
+from inference_worker.engines.types import PastTurn as Past
+from shared_schemas.audio import INPUT_RATE
+from shared_schemas.config import GenerationConfig, HalfDuplexConfig, TtsConfig
+from shared_schemas.content import AudioPart, ImagePart, Message, Role, TextPart
+
+pytestmark = pytest.mark.speech
+
+AND_GERMANY = "And what about Germany?"
+STORY = "Tell me a long story about a cat."
+SYSTEM = Message(Role.SYSTEM, (TextPart("You are a helpful assistant."),))
+
+
+def config(*, speak: bool = True, tokens: int = 60) -> HalfDuplexConfig:
+    generation = GenerationConfig(temperature=0.0, max_new_tokens=tokens)
+    return HalfDuplexConfig(generation=generation, tts=TtsConfig(enabled=speak))
+
+
+@pytest.fixture
+def sessions(local_engine: LocalProcessor) -> Iterator[list[LocalHalfDuplexView]]:
+    """Two sessions, prepared alike, that write their answers."""
+    views = [local_engine.set_half_duplex_mode() for _ in range(2)]
+    for view in views:
+        view.prepare(SYSTEM, config(speak=False))
+    yield views
+    for view in views:
+        view.cleanup()
+
+
+@pytest.fixture
+def view(sessions: list[LocalHalfDuplexView]) -> LocalHalfDuplexView:
+    return sessions[0]
+
+
+def answer(view: LocalHalfDuplexView, question: str) -> list[Delta]:
+    view.prefill(spoken(question))
+    return list(view.generate())
+
+
+def text_of(deltas: list[Delta]) -> str:
+    return "".join(delta.text for delta in deltas)
+
+
+def test_two_spoken_turns_of_which_the_second_needs_the_first(view: LocalHalfDuplexView) -> None:
+    prompt = view.prepare(SYSTEM, config())
+    first = answer(view, ITALY)
+    assert "Rome" in text_of(first)
+    assert "Italy" in view.memo()["user"]
+    after_first = view.kv_cache_length
+    second = answer(view, AND_GERMANY)
+    assert "Berlin" in text_of(second)
+    assert prompt < after_first < view.kv_cache_length
+    for deltas in (first, second):
+        sound = np.concatenate([delta.audio for delta in deltas])
+        assert share_heard(text_of(deltas), transcribe(sound)) >= 0.6
+        assert sum(delta.n_tokens for delta in deltas) >= len(text_of(deltas).split())
+
+
+def test_without_speech_the_text_comes_token_by_token(view: LocalHalfDuplexView) -> None:
+    deltas = answer(view, ITALY)
+    assert len(deltas) > 4
+    assert {delta.n_tokens for delta in deltas} == {1}
+    assert not any(len(delta.audio) for delta in deltas)
+
+
+def test_a_clause_is_spoken_while_the_rest_is_still_being_made(view: LocalHalfDuplexView) -> None:
+    view.prepare(SYSTEM, config(tokens=100))
+    spoken_answer = answer(view, STORY)
+    assert len(spoken_answer) > 1
+    assert all(len(delta.audio) for delta in spoken_answer)
+    view.prepare(SYSTEM, config(speak=False, tokens=100))
+    assert text_of(answer(view, STORY)) == text_of(spoken_answer)
+
+
+def test_a_turn_that_is_rolled_back_never_was(sessions: list[LocalHalfDuplexView]) -> None:
+    tried, fresh = sessions
+    answer(tried, ITALY)
+    tried.rollback()
+    assert text_of(answer(tried, AND_GERMANY)) == text_of(answer(fresh, AND_GERMANY))
+
+
+def test_a_break_keeps_what_was_said(view: LocalHalfDuplexView) -> None:
+    view.prefill(spoken(STORY))
+    deltas = view.generate()
+    said = [next(deltas) for _ in range(5)]
+    view.set_break()
+    assert list(deltas) == []
+    assert text_of(said) in str(view._ready().messages())
+    assert "Rome" in text_of(answer(view, ITALY))
+
+
+def test_a_stop_silences_for_good(view: LocalHalfDuplexView) -> None:
+    view.prefill(spoken(STORY))
+    deltas = view.generate()
+    next(deltas)
+    view.stop()
+    assert list(deltas) == []
+    assert answer(view, ITALY) == []
+
+
+def test_what_holds_no_word_is_no_turn(view: LocalHalfDuplexView) -> None:
+    view.prefill(silence(0.0))
+    assert list(view.generate()) == []
+    assert view.memo() == {}
+
+
+def test_a_successor_knows_the_turns(sessions: list[LocalHalfDuplexView]) -> None:
+    first, second = sessions
+    said = text_of(answer(first, ITALY))
+    second.replay([Past(audio=None, text=said, memo=first.memo())])
+    assert second.kv_cache_length >= first.kv_cache_length - 2
+    assert "Berlin" in text_of(answer(second, AND_GERMANY))
+
+
+def test_a_turn_without_a_transcript_is_heard_again(view: LocalHalfDuplexView) -> None:
+    view.replay([Past(audio=spoken(ITALY), text="The capital of Italy is Rome.")])
+    assert "Italy" in view._ready().messages()[1]["content"]
+
+
+def test_a_successor_finishes_the_answer(sessions: list[LocalHalfDuplexView]) -> None:
+    first, second = sessions
+    deltas = answer(first, ITALY)
+    said, rest = text_of(deltas[:3]), text_of(deltas[3:])
+    second.prefill(spoken(ITALY))
+    assert text_of(list(second.resume(said))) == rest
+    assert second._ready().messages() == first._ready().messages()
+
+
+def test_the_oldest_turns_are_forgotten_in_time(view: LocalHalfDuplexView) -> None:
+    view.replay([Past(audio=None, text="word " * 40, memo={"user": "more " * 40})] * 12)
+    assert view.kv_cache_length < 768
+    assert "Rome" in text_of(answer(view, ITALY))
+
+
+def test_what_cannot_be_prepared_is_named(view: LocalHalfDuplexView) -> None:
+    voice = AudioPart(np.zeros(16000, dtype="<f4").tobytes())
+    mimic = (TextPart("Mimic the voice."), voice, TextPart("Be brief."))
+    assert view.prepare(Message(Role.SYSTEM, mimic), config()) > 0
+    with pytest.raises(UnsupportedContent) as refused:
+        view.prepare(Message(Role.SYSTEM, (*mimic, ImagePart(b""))), config())
+    assert refused.value.field == "system_content.3"
+    with pytest.raises(ContextFull):
+        view.prepare(Message(Role.SYSTEM, (TextPart("word " * 600),)), config())
+
+
+def test_the_chain_has_an_order(local_engine: LocalProcessor) -> None:
+    view = local_engine.set_half_duplex_mode()
+    with pytest.raises(EngineError, match="not prepared"):
+        view.prefill(spoken(ITALY))
+    view.cleanup()
+    view.cleanup()
+    with pytest.raises(EngineError, match="cleaned up"):
+        view.prepare(SYSTEM, config())
+
+
+def test_long_speech_is_cut_where_it_is_quiet() -> None:
+    speech = np.ones(40 * INPUT_RATE, dtype=np.float32)
+    for second in (10, 19, 33):
+        speech[second * INPUT_RATE : second * INPUT_RATE + 1600] = 0.0
+    pieces = list(pieces_of(speech))
+    assert np.array_equal(np.concatenate(pieces), speech)
+    starts = np.cumsum([len(piece) for piece in pieces]) / INPUT_RATE
+    assert [int(start) for start in starts[:2]] == [10, 19]
+    assert all(6 * INPUT_RATE <= len(piece) <= 14 * INPUT_RATE for piece in pieces[:-1])

@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+import soxr
+from spoken import ITALY, silence, spoken
+
+from inference_worker.engines.local.asr import Recogniser
+from inference_worker.engines.local.costs import Costs
+from inference_worker.engines.local.ear import Ear
+from inference_worker.engines.local.endpoint import EndpointRules
+from inference_worker.engines.local.processor import LocalProcessor
+from inference_worker.engines.local.speech import Clause, Word
+from inference_worker.engines.local.tts import Speaker
+from inference_worker.engines.types import EngineLoadError
+from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
+
+pytestmark = pytest.mark.speech
+
+RULES = EndpointRules.scaled(480, 1.0)
+SENTENCE = "The capital of France is Paris."
+
+
+def clause(text: str) -> Clause:
+    return Clause(tuple(Word(word, 1) for word in text.split()), ends_sentence=True)
+
+
+@pytest.fixture(scope="module")
+def recogniser(local_engine: LocalProcessor) -> Recogniser:
+    assert local_engine._models is not None
+    return local_engine._models.recogniser
+
+
+@pytest.fixture(scope="module")
+def speaker() -> Speaker:
+    return Speaker("en-us+Hugo", 150)
+
+
+def test_a_spoken_clause_has_its_words_in_place(speaker: Speaker) -> None:
+    speech = speaker.speak(clause(SENTENCE), None, Costs())
+    assert speech.audio.dtype == np.float32
+    assert 1.0 < len(speech.audio) / OUTPUT_RATE < 4.0
+    assert 0.2 < np.abs(speech.audio).max() <= 1.0
+    assert speech.starts[0] == 0
+    assert len(speech.starts) == len(speech.words)
+    assert list(speech.starts) == sorted(set(speech.starts))
+    assert speech.starts[-1] < len(speech.audio)
+    assert 15 < len(speech.phonemes) < 35
+
+
+def test_a_clause_begins_with_the_pause_after_the_one_before(speaker: Speaker) -> None:
+    first = speaker.speak(clause(SENTENCE), None, Costs())
+    second = speaker.speak(clause(SENTENCE), clause("Yes."), Costs())
+    pause = len(second.audio) - len(first.audio)
+    assert pause == OUTPUT_RATE * 3 // 10
+    assert second.starts == tuple(pause + start for start in first.starts)
+    assert not second.audio[:pause].any()
+
+
+def test_a_word_is_where_its_start_says(speaker: Speaker, recogniser: Recogniser) -> None:
+    speech = speaker.speak(clause("Hello my friend. I live in London."), None, Costs())
+    tail = soxr.resample(speech.audio[speech.starts[3] :], OUTPUT_RATE, INPUT_RATE)
+    heard = recogniser.transcribe(tail.astype(np.float32)).lower()
+    assert "london" in heard
+    assert "hello" not in heard
+
+
+def test_an_unknown_voice_is_refused_when_it_is_loaded() -> None:
+    with pytest.raises(EngineLoadError, match="no voice 'xx-nowhere'"):
+        Speaker("xx-nowhere", 150)
+
+
+@pytest.mark.parametrize("size", [1600, 16_000, 23_456, 80_000])
+def test_an_utterance_is_heard_in_units_of_any_size(recogniser: Recogniser, size: int) -> None:
+    ear = Ear(recogniser, RULES)
+    audio = np.concatenate([spoken(SENTENCE), silence(6.0)])
+    heard = [ear.feed(audio[at : at + size]) for at in range(0, len(audio), size)]
+    texts = [unit.text for unit in heard if unit.text]
+    assert len(texts) == 1
+    assert "capital of France" in texts[0]
+    assert all(0 < unit.until <= size for unit in heard if unit.text)
+    assert max(unit.voiced_ms for unit in heard) > 1000
+    assert heard[-1].talking_ms == 0.0
+
+
+def test_hearing_goes_on_while_the_user_does(recogniser: Recogniser) -> None:
+    ear = Ear(recogniser, RULES)
+    question = spoken(ITALY)
+    heard = ear.feed(question)
+    assert heard.text == ""
+    assert heard.talking_ms > 1000
+    assert "Italy" in ear.feed(silence(1.0)).text
+
+
+def test_a_long_speech_is_transcribed_piece_by_piece_and_whole(recogniser: Recogniser) -> None:
+    ear = Ear(recogniser, RULES)
+    sentences = ["The capital of France is Paris."] * 6
+    audio = np.concatenate([*(spoken(text, lead_s=0.35) for text in sentences), silence(1.0)])
+    heard = [ear.feed(audio[at : at + INPUT_RATE]) for at in range(0, len(audio), INPUT_RATE)]
+    (text,) = (unit.text for unit in heard if unit.text)
+    assert text.lower().count("paris") >= 5
+
+
+def test_a_click_is_not_an_utterance(recogniser: Recogniser) -> None:
+    ear = Ear(recogniser, RULES)
+    click = silence(2.0)
+    click[8000:8400] = 0.8 * np.sin(np.arange(400) / 5)
+    assert ear.feed(click).text == ""

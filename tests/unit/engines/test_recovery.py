@@ -1,0 +1,64 @@
+import numpy as np
+
+from inference_worker.engines.local.dialogue import Dialogue
+from inference_worker.engines.local.ear import Heard
+from inference_worker.engines.local.recovery import (
+    memo_of_hearing,
+    memo_of_rest,
+    rest_of,
+    retell,
+)
+from inference_worker.engines.local.reply import Rest
+from inference_worker.engines.local.speech import Word
+from inference_worker.engines.types import PastUnit
+
+AUDIO = np.zeros(16_000, dtype=np.float32)
+
+
+def listened(user: str = "") -> PastUnit:
+    memo = {"user": user, "until": 100} if user else {}
+    return PastUnit(audio=AUDIO, is_listen=True, text="", end_of_turn=False, memo=memo)
+
+
+def spoke(text: str, *, end: bool = False, **memo: object) -> PastUnit:
+    return PastUnit(audio=AUDIO, is_listen=False, text=text, end_of_turn=end, memo=memo)
+
+
+def retold(*units: PastUnit) -> list[tuple[str, str]]:
+    dialogue = Dialogue("")
+    retell(units, dialogue)
+    return [(message["role"], message["content"]) for message in dialogue.messages()[1:]]
+
+
+def test_history_comes_from_memos_and_texts() -> None:
+    units = [
+        listened(),
+        listened("Hello"),
+        spoke("Hi"),
+        spoke(" there.", end=True),
+        spoke("A bird.", end=True, user="What is it?"),
+    ]
+    assert retold(*units) == [
+        ("user", "Hello"),
+        ("assistant", "Hi there."),
+        ("user", "What is it?"),
+        ("assistant", "A bird."),
+    ]
+
+
+def test_an_interrupted_turn_keeps_what_was_spoken() -> None:
+    units = [listened("Sing"), spoke("La la"), listened(), listened("Stop")]
+    assert retold(*units) == [("user", "Sing"), ("assistant", "La la"), ("user", "Stop")]
+
+
+def test_only_a_unit_that_breaks_off_leaves_a_rest() -> None:
+    memo = memo_of_rest(Rest((Word("two", 1), Word("three.", 2)), more=False))
+    assert rest_of([spoke("one", **memo)]) == Rest((Word("two", 1), Word("three.", 2)), more=False)
+    assert rest_of([spoke("one", **memo), listened()]) is None
+    assert rest_of([spoke("one", end=True)]) is None
+    assert rest_of([]) is None
+
+
+def test_a_quiet_unit_leaves_no_note() -> None:
+    assert memo_of_hearing(Heard("", 0, 0.0, 0.0)) == {}
+    assert memo_of_hearing(Heard("Hi", 7, 0.0, 0.0)) == {"user": "Hi", "until": 7}

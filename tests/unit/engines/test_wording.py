@@ -1,0 +1,44 @@
+import pytest
+
+from inference_worker.engines.local.wording import is_speakable, spoken_word
+
+
+@pytest.mark.parametrize(
+    ("raw", "spoken"),
+    [
+        ("Paris.", "Paris."),
+        ("**Paris**", "Paris"),
+        ('"Hello,"', "Hello,"),
+        ("“Luxury”.", "Luxury."),
+        ("it’s", "it's"),
+        ("snake_case", "snake case"),
+        ("`code`", "code"),
+        ("```python", ""),
+        ("😀", ""),
+        ("great!😀", "great!"),
+        ("50%", "50 percent"),
+        ("$3.50", "3.50 dollars"),
+        ("20°C", "20 degrees Celsius"),
+        ("&", "and"),
+        ("=", "equals"),
+        ("C++", "C++"),
+        ("https://www.example.com", "example.com"),
+        ("[link](https://a.b/c)", "link"),
+        ("café", "café"),
+        ("1,500", "1,500"),
+    ],
+)
+def test_words_are_fit_for_speech(raw: str, spoken: str) -> None:
+    assert spoken_word(raw, begins_line=False) == spoken
+
+
+def test_bullets_and_heading_marks_go_only_from_the_beginning_of_a_line() -> None:
+    assert spoken_word("-", begins_line=True) == ""
+    assert spoken_word("##", begins_line=True) == ""
+    assert spoken_word("-", begins_line=False) == "-"
+    assert spoken_word("7.", begins_line=True) == "7."
+
+
+def test_punctuation_alone_makes_no_sound() -> None:
+    assert not is_speakable("—")
+    assert is_speakable("7.")
