@@ -1,0 +1,29 @@
+"""`python -m inference_worker`: one worker, settings from the environment and `antiphon.toml`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import structlog
+
+from broker.errors import BrokerError
+from broker.process import configure_logging
+from inference_worker.engines.types import EngineLoadError
+from inference_worker.settings import WorkerSettings
+from inference_worker.worker import run
+
+
+def main() -> int:
+    """Exit status: 0 after an orderly stop, 1 when the worker could not start."""
+    configure_logging()
+    try:
+        asyncio.run(run(WorkerSettings()))
+    except (EngineLoadError, BrokerError) as error:
+        structlog.get_logger().critical("worker_cannot_start", error=str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,23 @@
+"""What every session of one worker shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from broker.client import Broker
+from inference_worker.counters import Counters
+from inference_worker.engine_thread import EngineThread
+from inference_worker.engines.processor import UnifiedProcessor
+from inference_worker.settings import WorkerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The worker's identity, its engine, its connection to the rest."""
+
+    worker_id: str
+    broker: Broker
+    processor: UnifiedProcessor
+    engine: EngineThread
+    settings: WorkerSettings
+    counters: Counters = field(default_factory=Counters)

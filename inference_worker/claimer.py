@@ -1,0 +1,60 @@
+"""Fills free slots from the queue, and notices at once when a held session has been ended elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from broker.errors import BrokerUnavailable
+from broker.lifecycle import EventWatch, follow
+from inference_worker.bench import Bench
+from inference_worker.roster import Roster
+from shared_schemas.lifecycle import SessionEvent
+from shared_schemas.states import WAITING_STATES, SessionState
+
+log = structlog.get_logger()
+
+_FALLBACK_S = 1.0
+"""A claim is tried this often even if no event tells of a waiting session."""
+
+
+class Claimer:
+    """Two loops: one listens to transitions, one claims when woken."""
+
+    def __init__(self, bench: Bench, roster: Roster) -> None:
+        self._bench = bench
+        self._roster = roster
+
+    async def listen(self, watch: EventWatch) -> None:
+        """Wake on sessions that wait; abort those that ended."""
+        async for events in follow(watch):
+            for event in events:
+                self._notice(event)
+
+    def _notice(self, event: SessionEvent) -> None:
+        if event.state in WAITING_STATES:
+            self._roster.changed.set()
+        elif event.state is SessionState.ENDED and self._roster.ticket(event.sid) == event.ticket:
+            self._roster.abort(event.sid)
+
+    async def fill(self) -> None:
+        """Claim for as long as there is room and someone waits; then sleep until something changes."""
+        while True:
+            self._roster.changed.clear()
+            try:
+                while self._roster.free > 0 and await self._claim_one():
+                    pass
+            except BrokerUnavailable as error:
+                log.warning("claim_failed", error=str(error))
+            try:
+                async with asyncio.timeout(_FALLBACK_S):
+                    await self._roster.changed.wait()
+            except TimeoutError:
+                continue
+
+    async def _claim_one(self) -> bool:
+        claim = await self._bench.broker.leases.claim(self._bench.worker_id)
+        if claim is not None:
+            self._roster.start(claim)
+        return claim is not None

@@ -1,0 +1,64 @@
+"""The only bridge from asyncio to the engine: blocking calls on threads, one per session at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class EngineThread:
+    """As many threads as sessions, so that an engine may batch the units that are ready together."""
+
+    def __init__(self, slots: int) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=slots, thread_name_prefix="engine")
+
+    async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run one engine call. It always runs to its end: a cancelled caller waits for it first."""
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(self._pool, lambda: function(*args, **kwargs))
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            await asyncio.wait([future])
+            if not future.cancelled():
+                future.exception()  # fetched, so that it is not reported as lost
+            raise
+
+    async def stream(self, pieces: Callable[[], Iterator[T]]) -> AsyncGenerator[T, None]:
+        """Run an iterator on one engine thread, and hand its pieces on as they come.
+
+        Closing it early ends the iterator at its next piece, and waits for that.
+        """
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Queue[tuple[T] | None] = asyncio.Queue()
+        abandoned = threading.Event()
+
+        def produce() -> None:
+            try:
+                for piece in pieces():
+                    loop.call_soon_threadsafe(ready.put_nowait, (piece,))
+                    if abandoned.is_set():
+                        return
+            finally:
+                loop.call_soon_threadsafe(ready.put_nowait, None)
+
+        producing = asyncio.create_task(self.call(produce))
+        try:
+            while (item := await ready.get()) is not None:
+                yield item[0]
+            await producing
+        finally:
+            abandoned.set()
+            await asyncio.wait([producing])
+            if not producing.cancelled():
+                producing.exception()  # fetched: whoever closed the stream does not wait for it
+
+    def close(self) -> None:
+        """Let running calls end and give the threads back."""
+        self._pool.shutdown(wait=True)

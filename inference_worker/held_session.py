@@ -1,0 +1,62 @@
+"""A session this worker holds: its place in the registry and its voice, both fenced by the epoch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.client import Broker
+from broker.errors import StaleFence
+from broker.retry import persist
+from broker.streams import StreamWriter
+from shared_schemas.registry import Claim
+from shared_schemas.states import EndReason, SessionState
+from shared_schemas.stream_entries import OutEntry
+
+
+class HeldSession:
+    """Every call sits out outages of Redis, and raises StaleFence once the session is someone else's."""
+
+    def __init__(self, broker: Broker, worker_id: str, claim: Claim, writer: StreamWriter) -> None:
+        self.claim = claim
+        self.state = SessionState.ASSIGNED
+        self._broker = broker
+        self._worker_id = worker_id
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, broker: Broker, worker_id: str, claim: Claim) -> HeldSession:
+        """Take the out stream over from whoever wrote it before."""
+        writer = await persist(
+            lambda: broker.streams.output_writer(claim.sid, claim.ticket, claim.epoch),
+            "open a session's output",
+        )
+        return cls(broker, worker_id, claim, writer)
+
+    async def publish(self, entry: OutEntry) -> None:
+        """Say one thing to the client's edge and the recorder."""
+        await persist(lambda: self._writer.append(entry), "publish")
+
+    async def move(self, state: SessionState, summary: dict[str, Any] | None = None) -> None:
+        """Enter the next state."""
+        sid, epoch = self.claim.sid, self.claim.epoch
+        moved = await persist(
+            lambda: self._broker.leases.move(sid, self._worker_id, epoch, state, summary=summary),
+            "move a session",
+        )
+        if not moved:
+            raise StaleFence(f"session {sid} is no longer held under epoch {epoch}")
+        self.state = state
+
+    async def end(self, reason: EndReason) -> None:
+        """End it for everyone."""
+        sid, epoch, ticket = self.claim.sid, self.claim.epoch, self.claim.ticket
+        await persist(
+            lambda: self._broker.sessions.end(sid, reason, epoch=epoch, ticket=ticket),
+            "end a session",
+        )
+        self.state = SessionState.ENDED
+
+    async def give_back(self) -> None:
+        """Leave it to another worker, who finds it at the head of the queue."""
+        sid, epoch = self.claim.sid, self.claim.epoch
+        await self._broker.leases.give_back(sid, self._worker_id, epoch)

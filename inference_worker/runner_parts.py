@@ -1,0 +1,49 @@
+"""What the runners of all kinds of sessions do alike."""
+
+from __future__ import annotations
+
+import structlog
+
+from broker.client import Broker
+from inference_worker.bench import Bench
+from inference_worker.engines.types import EngineError
+from inference_worker.held_session import HeldSession
+from inference_worker.session.replay import History
+from shared_schemas.audio import PcmFormat, Samples, samples_from_bytes
+from shared_schemas.errors import ErrorCode
+from shared_schemas.registry import Claim
+from shared_schemas.stream_entries import ErrorOut
+
+log = structlog.get_logger()
+
+
+async def read_streams(broker: Broker, claim: Claim) -> tuple[History, History]:
+    """What earlier workers were told and said; nothing of either where none has spoken yet."""
+    streams, keys = broker.streams, broker.keys
+    outputs = [x async for x in streams.history(keys.outbound(claim.sid), claim.ticket)]
+    if not outputs:
+        return (), ()
+    inputs = [x async for x in streams.history(keys.inbound(claim.sid), claim.ticket)]
+    return inputs, outputs
+
+
+async def report(
+    bench: Bench,
+    session: HeldSession,
+    input_n: int,
+    error: EngineError,
+    *,
+    code: ErrorCode = ErrorCode.INFERENCE_ERROR,
+    fatal: bool = False,
+    field: str | None = None,
+) -> None:
+    """Count and log what the engine could not do, and tell the client."""
+    bench.counters.engine_errors += 1
+    log.warning("engine_error", input_n=input_n, error=str(error), fatal=fatal)
+    entry = ErrorOut(input_n=input_n, code=code, message=str(error), field=field, fatal=fatal)
+    await session.publish(entry)
+
+
+def reference_voice(data: bytes) -> Samples | None:
+    """A reference as an engine takes it; None where the client gave none."""
+    return samples_from_bytes(data, PcmFormat.F32) if data else None

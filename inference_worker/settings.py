@@ -1,0 +1,35 @@
+"""Settings of one inference worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from broker.settings import BrokerSettings
+
+
+class WorkerSettings(BrokerSettings):
+    """Which engine, how many sessions at once, and how patient it is."""
+
+    engine: str = Field(default="local", description="local, minicpmo or simulated")
+    slots: int = Field(default=4, ge=1, le=256, description="sessions served at once")
+    model_path: Path | None = Field(
+        default=None,
+        description="minicpmo: the checkpoint folder; local: a GGUF instead of its own",
+    )
+    engine_options: dict[str, Any] = Field(
+        default={}, description="further options of the engine, by name (a JSON object)"
+    )
+    health_host: str = "127.0.0.1"
+    health_port: int = Field(default=22400, ge=0, le=65535, description="0 picks a free port")
+    backlog_chunks: int = Field(
+        default=3, ge=1, description="unread chunks above which the oldest audio is skipped"
+    )
+    prepare_timeout_s: float = Field(
+        default=60.0, gt=0, description="how long a client may take to send `prepare`"
+    )
+    drain_s: float = Field(
+        default=30.0, ge=0, description="how long running sessions may go on after SIGTERM"
+    )

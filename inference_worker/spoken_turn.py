@@ -1,0 +1,73 @@
+"""One answer of a half-duplex session, from the utterance to the end of its sound."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import aclosing
+
+from inference_worker.attention import Attention, delta_out, deltas
+from inference_worker.bench import Bench
+from inference_worker.engines.processor import HalfDuplexView
+from inference_worker.engines.types import Delta
+from inference_worker.held_session import HeldSession
+from inference_worker.session.half_duplex import Turn
+from shared_schemas.stream_entries import TurnDoneOut
+
+
+class SpokenTurn:
+    """The answer to one utterance on its way to the client."""
+
+    def __init__(
+        self, bench: Bench, session: HeldSession, view: HalfDuplexView, client: Attention
+    ) -> None:
+        self._bench = bench
+        self._session = session
+        self._view = view
+        self._client = client
+        self._begun = time.perf_counter()
+        self._text = ""
+        self._tokens = 0
+
+    async def run(self, turn: Turn) -> None:
+        """Publish the answer piece by piece. Raises EngineError where it cannot be made."""
+        engine = self._bench.engine
+        await engine.call(self._view.prefill, turn.utterance)
+        if self._client.stopped:
+            return
+        answer = await self._choose(turn)
+        async with aclosing(deltas(engine, answer, self._client)) as pieces:
+            async for delta in pieces:
+                self._text += delta.text
+                self._tokens += delta.n_tokens
+                if delta.text or len(delta.audio):
+                    await self._session.publish(delta_out(delta))
+
+    async def _choose(self, turn: Turn) -> Callable[[], Iterator[Delta]]:
+        """The whole answer, or what is left of one that another worker began."""
+        if turn.said:
+            rest = await self._bench.engine.call(self._view.resume, turn.said)
+            if rest is not None:
+                self._text = turn.said
+                return lambda: rest
+        return self._view.generate
+
+    async def finish(self, turn: Turn, *, failed: bool) -> None:
+        """Tell that it is complete, was broken off, or failed."""
+        view, memo = self._view, {}
+        if not failed:
+            memo = await self._bench.engine.call(view.memo)
+        self._bench.counters.turns += 1
+        await self._session.publish(
+            TurnDoneOut(
+                input_n=self._client.last_n,
+                turn_index=turn.index,
+                text=self._text,
+                stopped=self._client.broken,
+                failed=failed,
+                n_tokens=self._tokens,
+                cost_all_ms=round((time.perf_counter() - self._begun) * 1000, 3),
+                kv_cache_length=view.kv_cache_length,
+                memo=memo,
+            )
+        )

@@ -1,0 +1,337 @@
+"""Half-duplex sessions over real streams: real speech and detector, an engine by script."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from scripted_engine import ScriptedTalk, piece, says_its_number
+from spoken import ITALY, silence, spoken
+from worker_harness import SID, Caller, Working, calling, working
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+from inference_worker.engines.types import ContextFull, Delta, EngineError
+from shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, float_bytes, samples_from_bytes
+from shared_schemas.config import HalfDuplexConfig, HalfDuplexSessionConfig
+from shared_schemas.content import Message, Role, TextPart, flatten
+from shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
+from shared_schemas.stream_entries import (
+    BreakIn,
+    ChunkIn,
+    DeltaOut,
+    ErrorOut,
+    GeneratingOut,
+    HalfPrepareIn,
+    OutEntry,
+    PreparedOut,
+    StopIn,
+    StoppedOut,
+    TimeoutOut,
+    TurnDoneOut,
+    VadOut,
+)
+
+HALF = SessionKind.HALF_DUPLEX
+QUESTION = np.concatenate([spoken(ITALY, lead_s=0.6), silence(1.3)])
+ONE_TURN = [VadOut, VadOut, GeneratingOut, DeltaOut, DeltaOut, TurnDoneOut]
+
+
+def prepare(timeout_s: float = 60.0) -> HalfPrepareIn:
+    content, blobs = flatten([Message(Role.SYSTEM, (TextPart("be brief"),))])
+    session = HalfDuplexSessionConfig(timeout_s=timeout_s)
+    return HalfPrepareIn(content=content, blobs=blobs, config=HalfDuplexConfig(session=session))
+
+
+def chunks(audio: Samples, size: int = INPUT_RATE // 2) -> list[ChunkIn]:
+    return [ChunkIn(audio=float_bytes(audio[i : i + size])) for i in range(0, len(audio), size)]
+
+
+async def prepared(caller: Caller) -> None:
+    await caller.say(prepare())
+    assert isinstance(await caller.hear(), PreparedOut)
+
+
+async def turn(caller: Caller, audio: Samples = QUESTION) -> list[OutEntry]:
+    """One utterance, and everything up to the end of its turn."""
+    await caller.say(*chunks(audio))
+    before, done = await caller.hear_until(TurnDoneOut)
+    return [*before, done]
+
+
+def types_of(entries: list[OutEntry]) -> list[type]:
+    return [type(entry) for entry in entries]
+
+
+class Held:
+    """An answer that stops after its first piece until the test or the client lets it go."""
+
+    def __init__(self) -> None:
+        self.inside = threading.Event()
+        self.release = threading.Event()
+
+    def __call__(self, talk: ScriptedTalk) -> Iterator[Delta]:
+        if not talk.said:
+            yield piece("well")
+        self.inside.set()
+        while not (self.release.is_set() or talk.quiet.is_set()):
+            self.release.wait(0.005)
+        if not talk.quiet.is_set():
+            yield piece(f" {talk.number}")
+
+
+async def answering(caller: Caller) -> GeneratingOut:
+    """Ask, and hear the first piece of the answer."""
+    await caller.say(*chunks(QUESTION))
+    _, generating = await caller.hear_until(GeneratingOut)
+    assert isinstance(await caller.hear(), DeltaOut)
+    return generating
+
+
+async def read_all(broker: Broker, caller: Caller, worker: Working, count: int) -> None:
+    """Wait until the worker was given `count` inputs."""
+    from shared_schemas.stream_entries import StreamPosition
+
+    start = StreamPosition.before(caller.ticket)
+    async with broker.reader.subscribe(broker.keys.inbound(SID), start) as same_shard:
+        while same_shard.unread < count:
+            await asyncio.sleep(0.01)
+
+
+async def test_two_turns_from_prepare_to_stop(broker: Broker, settings: BrokerSettings) -> None:
+    async with working(broker, settings) as worker, calling(broker, HALF) as caller:
+        await caller.say(prepare())
+        first = await caller.hear()
+        assert isinstance(first, PreparedOut)
+        assert (first.input_n, first.prompt_length) == (1, len("be brief"))
+        assert worker.roster.state() is WorkerState.BUSY_HALF_DUPLEX
+        for index in range(2):
+            entries = await turn(caller)
+            assert types_of(entries) == ONE_TURN
+            begun, ended, generating, *pieces, done = entries
+            assert isinstance(begun, VadOut)
+            assert isinstance(ended, VadOut)
+            assert (begun.speaking, ended.speaking) == (True, False)
+            assert isinstance(generating, GeneratingOut)
+            assert generating.turn_index == index
+            assert generating.input_n == ended.input_n
+            length_ms = len(samples_from_bytes(generating.audio, PcmFormat.F32)) / 16
+            assert 0 <= length_ms - generating.speech_duration_ms <= 61
+            assert [piece.text_delta for piece in pieces if isinstance(piece, DeltaOut)] == [
+                "answer",
+                f" {index + 1}",
+            ]
+            assert isinstance(done, TurnDoneOut)
+            assert (done.turn_index, done.text) == (index, f"answer {index + 1}")
+            assert (done.stopped, done.failed, done.n_tokens) == (False, False, 2)
+            assert (done.memo, done.kv_cache_length) == ({"turn": index + 1}, (index + 1) * 10)
+        assert (await caller.row()).state is SessionState.ACTIVE
+        await caller.say(StopIn())
+        assert isinstance(await caller.hear(), StoppedOut)
+        assert (await caller.ended()).reason is EndReason.STOPPED
+        await worker.idle()
+        assert worker.talk.calls[-2:] == ["stop", "cleanup"]
+        assert worker.bench.counters.turns == 2
+
+
+async def test_the_first_half_second_is_not_listened_to(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    loud = spoken(ITALY, lead_s=0.0)[: INPUT_RATE // 2]
+    async with working(broker, settings) as worker, calling(broker, HALF) as caller:
+        await prepared(caller)
+        entries = await turn(caller, np.concatenate([loud, silence(1.2), QUESTION]))
+        assert types_of(entries) == ONE_TURN
+        assert len(worker.talk.heard) == 1
+
+
+async def test_audio_sent_during_the_answer_is_ignored(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    held = Held()
+    async with working(broker, settings, answer=held) as worker, calling(broker, HALF) as caller:
+        await prepared(caller)
+        await answering(caller)
+        sent = 1 + 2 * len(chunks(QUESTION))
+        await caller.say(*chunks(QUESTION))
+        await read_all(broker, caller, worker, sent)
+        held.release.set()
+        _, done = await caller.hear_until(TurnDoneOut)
+        assert done.input_n == sent
+        entries = await turn(caller)
+        assert types_of(entries) == ONE_TURN
+        assert len(worker.talk.heard) == 2
+
+
+async def test_a_break_ends_the_answer_and_the_session_goes_on(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    held = Held()
+    async with working(broker, settings, answer=held), calling(broker, HALF) as caller:
+        await prepared(caller)
+        await answering(caller)
+        await caller.say(BreakIn())
+        done = await caller.hear()
+        assert isinstance(done, TurnDoneOut)
+        assert (done.text, done.stopped, done.failed) == ("well", True, False)
+        held.release.set()
+        await caller.say(BreakIn())  # nothing to break
+        entries = await turn(caller)
+        assert types_of(entries) == ONE_TURN
+
+
+async def test_a_stop_ends_the_session_in_mid_answer(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with working(broker, settings, answer=Held()) as worker, calling(broker, HALF) as caller:
+        await prepared(caller)
+        await answering(caller)
+        await caller.say(StopIn())
+        assert isinstance(await caller.hear(), StoppedOut)
+        assert (await caller.ended()).reason is EndReason.STOPPED
+        await worker.idle()
+
+
+async def test_a_client_that_leaves_in_mid_answer_frees_the_slot(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with working(broker, settings, answer=Held()) as worker, calling(broker, HALF) as caller:
+        await prepared(caller)
+        await answering(caller)
+        await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=caller.ticket)
+        await worker.idle()
+        assert worker.talk.calls[-1] == "cleanup"
+
+
+async def test_silence_on_the_line_times_out(broker: Broker, settings: BrokerSettings) -> None:
+    async with working(broker, settings), calling(broker, HALF) as caller:
+        await caller.say(prepare(timeout_s=0.2))
+        assert isinstance(await caller.hear(), PreparedOut)
+        timeout = await caller.hear()
+        assert isinstance(timeout, TimeoutOut)
+        assert timeout.elapsed_s is not None
+        assert timeout.elapsed_s >= 0.2
+        assert (await caller.ended()).reason is EndReason.PAUSE_TIMEOUT
+
+
+async def test_a_client_that_never_prepares_frees_the_worker(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with working(broker, settings, prepare_timeout_s=0.2), calling(broker, HALF) as caller:
+        error = await caller.hear()
+        assert isinstance(error, ErrorOut)
+        assert error.fatal
+        assert (await caller.ended()).reason is EndReason.ERROR
+
+
+async def test_a_failed_answer_is_rolled_back_and_the_session_goes_on(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    def fails_once(talk: ScriptedTalk) -> Iterator[Delta]:
+        if talk.number == 1:
+            yield piece("oh")
+            raise EngineError("hiccup")
+        yield from says_its_number(talk)
+
+    async with calling(broker, HALF) as caller:
+        async with working(broker, settings, answer=fails_once) as worker:
+            await prepared(caller)
+            entries = await turn(caller)
+            assert types_of(entries)[3:] == [DeltaOut, ErrorOut, TurnDoneOut]
+            error, done = entries[-2:]
+            assert isinstance(error, ErrorOut)
+            assert (error.fatal, error.message) == (False, "hiccup")
+            assert isinstance(done, TurnDoneOut)
+            assert (done.turn_index, done.text, done.failed) == (0, "oh", True)
+            assert worker.talk.calls[-1] == "rollback 1"
+            done = (await turn(caller))[-1]
+            assert isinstance(done, TurnDoneOut)
+            assert (done.turn_index, done.text) == (1, "answer 2")
+        await broker.registry.worker_gone("w1")
+        async with working(broker, settings, worker_id="w2") as second:
+            await turn(caller)
+            assert [past.text for past in second.talk.replayed] == ["answer 2"]
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [(ContextFull("full"), EndReason.CONTEXT_FULL), (RuntimeError("bug"), EndReason.ERROR)],
+)
+async def test_what_a_session_cannot_survive_ends_it(
+    broker: Broker, settings: BrokerSettings, failure: Exception, reason: EndReason
+) -> None:
+    def fails(talk: ScriptedTalk) -> Iterator[Delta]:
+        raise failure
+        yield
+
+    async with working(broker, settings, answer=fails) as worker, calling(broker, HALF) as caller:
+        await prepared(caller)
+        await caller.say(*chunks(QUESTION))
+        _, error = await caller.hear_until(ErrorOut)
+        assert error.fatal
+        assert (await caller.ended()).reason is reason
+        await worker.idle()
+
+
+async def test_a_successor_knows_the_turns_and_goes_on_counting(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with calling(broker, HALF) as caller:
+        async with working(broker, settings):
+            await prepared(caller)
+            generating = (await turn(caller))[2]
+        assert (await caller.row()).state is SessionState.RECOVERING
+        await broker.registry.worker_gone("w1")
+        async with working(broker, settings, worker_id="w2") as second:
+            entries = await turn(caller)
+            assert types_of(entries) == ONE_TURN
+            done = entries[-1]
+            assert isinstance(done, TurnDoneOut)
+            assert (done.turn_index, done.text) == (1, "answer 2")
+            (past,) = second.talk.replayed
+            assert (past.text, past.memo) == ("answer 1", {"turn": 1})
+            assert isinstance(generating, GeneratingOut)
+            assert past.audio is not None
+            assert float_bytes(past.audio) == generating.audio
+
+
+@pytest.mark.parametrize(("resumes", "rest"), [(True, [" 1"]), (False, ["well", " 1"])])
+async def test_a_successor_finishes_the_answer(
+    broker: Broker, settings: BrokerSettings, *, resumes: bool, rest: list[str]
+) -> None:
+    """Where the engine can it goes on after what the client has, else it begins the answer anew."""
+    async with calling(broker, HALF) as caller:
+        async with working(broker, settings, answer=Held()):
+            await prepared(caller)
+            generating = await answering(caller)
+            await caller.say(*chunks(silence(0.5)))
+        await broker.registry.worker_gone("w1")
+        held = Held()
+        held.release.set()
+        async with working(broker, settings, worker_id="w2", answer=held, resumes=resumes) as w2:
+            before, done = await caller.hear_until(TurnDoneOut)
+            assert [p.text_delta for p in before if isinstance(p, DeltaOut)] == rest
+            assert len(before) == len(rest)
+            assert (done.turn_index, done.text) == (0, "well 1")
+            assert float_bytes(w2.talk.heard[0]) == generating.audio
+            assert types_of(await turn(caller)) == ONE_TURN
+
+
+async def test_a_successor_hears_the_rest_of_an_utterance(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    begun = len(spoken(ITALY, lead_s=0.6)) // 2
+    async with calling(broker, HALF) as caller:
+        async with working(broker, settings):
+            await prepared(caller)
+            await caller.say(*chunks(QUESTION[:begun]))
+            assert isinstance(await caller.hear(), VadOut)
+        await broker.registry.worker_gone("w1")
+        async with working(broker, settings, worker_id="w2") as second:
+            entries = await turn(caller, QUESTION[begun:])
+            assert types_of(entries) == ONE_TURN[1:]
+            heard_s = len(second.talk.heard[0]) / INPUT_RATE
+            assert heard_s > (len(QUESTION) / INPUT_RATE) - 2.3

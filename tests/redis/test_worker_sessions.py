@@ -1,0 +1,281 @@
+"""A worker's sessions over real streams, with an engine whose every step the test decides."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import numpy as np
+import pytest
+from scripted_engine import listens, speaks
+from worker_harness import SID, Caller, calling, working
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+from inference_worker.engines.types import ContextFull, EngineError
+from shared_schemas.audio import float_bytes
+from shared_schemas.config import DuplexConfig
+from shared_schemas.states import EndReason, SessionState
+from shared_schemas.stream_entries import (
+    ChunkIn,
+    ErrorOut,
+    PausedOut,
+    PauseIn,
+    PreparedOut,
+    PrepareIn,
+    ResultOut,
+    ResumedOut,
+    ResumeIn,
+    StopIn,
+    StoppedOut,
+    StreamPosition,
+    TimeoutOut,
+)
+from shared_schemas.unit_result import UnitResult
+
+PREPARE = PrepareIn(system_prompt="be brief", config=DuplexConfig())
+
+
+def chunk(level: float = 0.1, **fields: object) -> ChunkIn:
+    audio = float_bytes(np.full(16000, level, dtype=np.float32))
+    return ChunkIn(audio=audio, **fields)  # type: ignore[arg-type]
+
+
+async def prepared(caller: Caller) -> None:
+    await caller.say(PREPARE)
+    assert isinstance(await caller.hear(), PreparedOut)
+
+
+async def hear_result(caller: Caller) -> ResultOut:
+    entry = await caller.hear()
+    assert isinstance(entry, ResultOut), entry
+    return entry
+
+
+async def hear_error(caller: Caller) -> ErrorOut:
+    entry = await caller.hear()
+    assert isinstance(entry, ErrorOut), entry
+    return entry
+
+
+async def test_a_conversation_from_prepare_to_stop(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with working(broker, settings, speaks) as worker, calling(broker) as caller:
+        await caller.say(PREPARE, chunk(0.1), chunk(0.2))
+        first = await caller.hear()
+        assert isinstance(first, PreparedOut)
+        assert first.prompt_length == len(PREPARE.system_prompt)
+        results = [await hear_result(caller) for _ in range(2)]
+        assert [r.input_n for r in results] == [2, 3]
+        assert [r.text for r in results] == ["unit 1", "unit 2"]
+        assert [r.current_time for r in results] == [1000, 2000]
+        assert results[0].audio == float_bytes(speaks(1).audio)
+        assert results[0].received_at <= results[0].read_at <= results[0].at
+        assert (await caller.row()).state is SessionState.ACTIVE
+        assert (await caller.row()).config["system_prompt"] == "be brief"
+        await caller.say(StopIn())
+        assert isinstance(await caller.hear(), StoppedOut)
+        assert (await caller.ended()).reason is EndReason.STOPPED
+        await worker.idle()
+        assert worker.view.calls[-2:] == ["stop", "cleanup"]
+        assert (await broker.queue.snapshot()).workers[0].used == 0
+
+
+async def test_the_result_precedes_finalize_and_finalize_the_next_prefill(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with working(broker, settings) as worker, calling(broker) as caller:
+        await prepared(caller)
+        worker.view.may_finalize.clear()
+        await caller.say(chunk(), chunk())
+        await hear_result(caller)
+        assert worker.view.calls == ["prepare", "prefill 1", "generate 1"]
+        worker.view.may_finalize.set()
+        await hear_result(caller)
+        assert worker.view.calls[3:6] == ["finalize 1", "prefill 2", "generate 2"]
+
+
+async def test_finalize_comes_first_when_the_client_asks_for_it(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with working(broker, settings) as worker, calling(broker) as caller:
+        await caller.say(
+            PrepareIn(system_prompt="x", config=DuplexConfig(), deferred_finalize=False)
+        )
+        await caller.hear()
+        await caller.say(chunk())
+        await hear_result(caller)
+        assert worker.view.calls[-1] == "finalize 1"
+
+
+async def test_audio_that_waits_too_long_is_skipped_and_told(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    busy = threading.Event()
+
+    def slow(unit: int) -> UnitResult:
+        busy.wait()
+        return listens(unit)
+
+    async with working(broker, settings, slow) as worker, calling(broker) as caller:
+        await prepared(caller)
+        await caller.say(chunk(0.0))
+        while "generate 1" not in worker.view.calls:
+            await asyncio.sleep(0.01)
+        await caller.say(*(chunk(level / 10) for level in range(1, 7)))
+        probe = StreamPosition.before(caller.ticket)
+        async with broker.reader.subscribe(broker.keys.inbound(SID), probe) as same_shard:
+            while same_shard.unread < 8:  # what this one was given, the worker was given before
+                await asyncio.sleep(0.01)
+        busy.set()
+        results = [await hear_result(caller) for _ in range(4)]
+        assert [r.input_n for r in results] == [2, 6, 7, 8]
+        assert results[1].skipped == (3, 4, 5)
+        assert [r.current_time for r in results] == [1000, 5000, 6000, 7000]
+        assert [round(float(heard[0]), 1) for heard in worker.view.heard] == [0.0, 0.4, 0.5, 0.6]
+        assert worker.bench.counters.chunks_skipped == 3
+
+
+async def test_pause_and_resume(broker: Broker, settings: BrokerSettings) -> None:
+    async with working(broker, settings), calling(broker) as caller:
+        await prepared(caller)
+        await caller.say(PauseIn(timeout_s=30.0))
+        paused = await caller.hear()
+        assert isinstance(paused, PausedOut)
+        assert paused.timeout_s == 30.0
+        await caller.say(chunk(), ResumeIn(), chunk())
+        assert isinstance(await caller.hear(), ResumedOut)
+        assert (await hear_result(caller)).input_n == 5
+        assert (await caller.row()).state is SessionState.ACTIVE
+
+
+async def test_a_pause_that_lasts_too_long_ends_the_session(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with working(broker, settings) as worker, calling(broker) as caller:
+        await prepared(caller)
+        await caller.say(PauseIn(timeout_s=0.2))
+        assert isinstance(await caller.hear(), PausedOut)
+        assert isinstance(await caller.hear(), TimeoutOut)
+        assert (await caller.ended()).reason is EndReason.PAUSE_TIMEOUT
+        await worker.idle()
+
+
+async def test_a_client_that_never_prepares_frees_the_worker(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with working(broker, settings, prepare_timeout_s=0.2), calling(broker) as caller:
+        error = await hear_error(caller)
+        assert error.fatal
+        assert "prepare" in error.message
+        assert (await caller.ended()).reason is EndReason.ERROR
+
+
+async def test_a_failed_step_is_told_and_the_session_goes_on(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    def fails_once(unit: int) -> UnitResult:
+        if unit == 1:
+            raise EngineError("hiccup")
+        return speaks(unit)
+
+    async with working(broker, settings, fails_once), calling(broker) as caller:
+        await prepared(caller)
+        await caller.say(chunk(), chunk())
+        error = await hear_error(caller)
+        assert (error.input_n, error.fatal, error.message) == (2, False, "hiccup")
+        assert (await hear_result(caller)).input_n == 3
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [(ContextFull("full"), EndReason.CONTEXT_FULL), (RuntimeError("bug"), EndReason.ERROR)],
+)
+async def test_what_a_session_cannot_survive_ends_it_alone(
+    broker: Broker, settings: BrokerSettings, failure: Exception, reason: EndReason
+) -> None:
+    def fails(_: int) -> UnitResult:
+        raise failure
+
+    async with working(broker, settings, fails) as worker, calling(broker) as caller:
+        await prepared(caller)
+        await caller.say(chunk())
+        assert (await hear_error(caller)).fatal
+        assert (await caller.ended()).reason is reason
+        await worker.idle()
+        assert worker.view.calls[-1] == "cleanup"
+
+
+async def test_a_session_ended_elsewhere_frees_its_slot(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with working(broker, settings) as worker, calling(broker) as caller:
+        await prepared(caller)
+        await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=caller.ticket)
+        await worker.idle()
+        assert worker.view.calls[-2:] == ["stop", "cleanup"]
+
+
+async def test_a_successor_goes_on_with_the_context(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    """The first worker hands the session back; the second knows every unit and continues the count."""
+    async with calling(broker) as caller:
+        async with working(broker, settings, speaks, "w1"):
+            await prepared(caller)
+            await caller.say(chunk(0.1), chunk(0.2))
+            for _ in range(2):
+                await hear_result(caller)
+        assert (await caller.row()).state is SessionState.RECOVERING
+        await broker.registry.worker_gone("w1")
+        await caller.say(chunk(0.3))
+        async with working(broker, settings, speaks, "w2") as second:
+            result = await hear_result(caller)
+            assert (result.input_n, result.current_time, result.text) == (4, 3000, "unit 3")
+            assert second.view.calls[:2] == ["prepare", "replay"]
+            assert [unit.text for unit in second.view.replayed] == ["unit 1", "unit 2"]
+            assert [unit.memo for unit in second.view.replayed] == [{"unit": 1}, {"unit": 2}]
+            assert second.bench.counters.recovered == 1
+            row = await caller.row()
+            assert (row.worker, row.epoch, row.attempt) == ("w2", 2, 1)
+
+
+async def test_a_successor_keeps_a_pause_and_its_deadline(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with calling(broker) as caller:
+        async with working(broker, settings, worker_id="w1"):
+            await prepared(caller)
+            await caller.say(PauseIn(timeout_s=1.5))
+            assert isinstance(await caller.hear(), PausedOut)
+        await broker.registry.worker_gone("w1")
+        async with working(broker, settings, worker_id="w2"):
+            assert isinstance(await caller.hear(), TimeoutOut)
+            assert (await caller.ended()).reason is EndReason.PAUSE_TIMEOUT
+
+
+async def test_a_worker_that_was_overtaken_falls_silent(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    """The lease passes on while the first worker is inside a step: nothing it says is heard."""
+    inside, release = threading.Event(), threading.Event()
+
+    def stuck(unit: int) -> UnitResult:
+        inside.set()
+        release.wait()
+        return speaks(unit)
+
+    async with working(broker, settings, stuck, "w1") as first, calling(broker) as caller:
+        await prepared(caller)
+        await caller.say(chunk())
+        await asyncio.to_thread(inside.wait)
+        assert await broker.leases.give_back(SID, "w1", 1)
+        await broker.registry.worker_gone("w1")
+        async with working(broker, settings, speaks, "w2"):
+            result = await hear_result(caller)
+            release.set()
+            await first.idle()
+            assert result.text == "unit 1"
+            assert caller.heard.empty()
+            assert (await caller.row()).worker == "w2"

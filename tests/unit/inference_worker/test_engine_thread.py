@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
+
+import pytest
+
+from inference_worker.engine_thread import EngineThread
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[EngineThread]:
+    thread = EngineThread(1)
+    yield thread
+    thread.close()
+
+
+async def test_pieces_come_while_the_iterator_runs(engine: EngineThread) -> None:
+    go_on = threading.Event()
+
+    def pieces() -> Iterator[int]:
+        yield 1
+        go_on.wait()
+        yield 2
+
+    async with aclosing(engine.stream(pieces)) as stream:
+        assert await anext(stream) == 1
+        go_on.set()
+        assert [piece async for piece in stream] == [2]
+
+
+async def test_a_failure_comes_after_the_pieces_before_it(engine: EngineThread) -> None:
+    def pieces() -> Iterator[int]:
+        yield 1
+        raise ValueError("enough")
+
+    async with aclosing(engine.stream(pieces)) as stream:
+        assert await anext(stream) == 1
+        with pytest.raises(ValueError, match="enough"):
+            await anext(stream)
+
+
+@pytest.mark.parametrize("cancel", [True, False])
+async def test_whoever_leaves_waits_for_the_piece_in_the_making(
+    engine: EngineThread, *, cancel: bool
+) -> None:
+    closed, go_on = threading.Event(), threading.Event()
+
+    def pieces() -> Iterator[int]:
+        try:
+            yield 1
+            go_on.wait()
+            yield 2
+            yield 3
+        finally:
+            closed.set()
+
+    first = asyncio.Event()
+
+    async def listen() -> None:
+        async with aclosing(engine.stream(pieces)) as stream:
+            async for _ in stream:
+                first.set()
+                if not cancel:
+                    return
+
+    listening = asyncio.create_task(listen())
+    await first.wait()
+    if cancel:
+        listening.cancel()
+    await asyncio.sleep(0)
+    assert not listening.done()
+    go_on.set()
+    await asyncio.wait([listening])
+    assert closed.is_set()
+    assert await engine.call(lambda: "free") == "free"

@@ -1,0 +1,89 @@
+"""What a successor learns from the streams of a conversation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inference_worker.session.replay import recall
+from shared_schemas.audio import float_bytes
+from shared_schemas.config import DuplexConfig
+from shared_schemas.states import SessionState
+from shared_schemas.stream_entries import (
+    ChunkIn,
+    Entry,
+    OutEntry,
+    PausedOut,
+    PauseIn,
+    PreparedOut,
+    PrepareIn,
+    ResultOut,
+    ResumedOut,
+    StreamPosition,
+)
+from shared_schemas.unit_result import UnitResult
+
+PREPARE = PrepareIn(system_prompt="be brief", config=DuplexConfig(temperature=0.2))
+
+
+def placed(entries: list[Entry]) -> list[tuple[StreamPosition, Entry]]:
+    return [(StreamPosition(5, 1, n), entry) for n, entry in enumerate(entries, start=1)]
+
+
+def chunk(level: float) -> ChunkIn:
+    return ChunkIn(audio=float_bytes(np.full(160, level, dtype=np.float32)))
+
+
+def answer(n: int, text: str = "", **fields: object) -> ResultOut:
+    result = UnitResult(is_listen=not text, text=text, current_time=n * 1000, memo={"n": n})
+    context = {"received_at": 0.0, "read_at": 0.0, "prefill_ms": 0.0, "wall_clock_ms": 0.0}
+    return ResultOut.of(result, input_n=n, **context, **fields)
+
+
+def test_a_new_conversation_has_no_past() -> None:
+    past = recall((), ())
+    assert past.prepare is None
+    assert past.position is None
+    assert past.state is SessionState.ASSIGNED
+
+
+def test_units_join_input_and_answer_and_the_rest_is_still_to_do() -> None:
+    inputs = placed([PREPARE, chunk(0.1), chunk(0.2), chunk(0.3)])
+    outputs = placed([PreparedOut(input_n=1, prompt_length=9), answer(2), answer(3, "Hi")])
+    past = recall(inputs, outputs)
+    assert past.prepare == PREPARE
+    assert past.position == StreamPosition(5, 1, 3)
+    assert [unit.text for unit in past.units] == ["", "Hi"]
+    first, second = (unit.audio for unit in past.units)
+    assert first is not None
+    assert second is not None
+    assert np.allclose(first, 0.1)
+    assert np.allclose(second, 0.2)
+    assert past.units[1].memo == {"n": 3}
+    assert past.current_time == 3000
+    assert past.state is SessionState.ACTIVE
+
+
+def test_input_that_the_stream_no_longer_holds_is_none() -> None:
+    outputs = placed([PreparedOut(input_n=1, prompt_length=9), answer(2)])
+    past = recall([(StreamPosition(5, 1, 1), PREPARE)], outputs)
+    assert past.units[0].audio is None
+    assert past.position is None
+
+
+def test_a_pause_in_force_keeps_its_deadline() -> None:
+    inputs = placed([PREPARE, PauseIn(timeout_s=7)])
+    outputs: list[OutEntry] = [
+        PreparedOut(input_n=1, prompt_length=9),
+        PausedOut(input_n=2, timeout_s=7.0, at=1000.0),
+    ]
+    past = recall(inputs, placed([*outputs]))
+    assert past.state is SessionState.PAUSED
+    assert past.paused_until == 8000.0
+    resumed = recall(inputs, placed([*outputs, ResumedOut(input_n=3)]))
+    assert resumed.state is SessionState.ACTIVE
+
+
+def test_a_prepare_that_was_never_answered_is_still_to_do() -> None:
+    past = recall(placed([PREPARE]), ())
+    assert past.prepare is None
+    assert past.position is None

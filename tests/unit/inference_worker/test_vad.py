@@ -1,0 +1,164 @@
+"""The speech policy with probabilities by hand, and the whole detector on synthesised speech."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference_worker.session.silero import STEP_SAMPLES
+from inference_worker.session.vad import (
+    MAX_UTTERANCE_S,
+    WINDOW_MS,
+    WINDOW_SAMPLES,
+    Span,
+    SpeechEnded,
+    SpeechPolicy,
+    SpeechStarted,
+    StreamingVAD,
+    VadEvent,
+)
+from shared_schemas.audio import INPUT_RATE, Samples
+from shared_schemas.config import VadConfig
+
+CONFIG = VadConfig()
+END = 13
+"""Silent windows after which 800 ms of silence have passed."""
+
+
+def told(probabilities: Iterable[float], config: VadConfig = CONFIG) -> list[Span | int]:
+    """Spans that ended, and the number of each window at which speech was announced."""
+    policy = SpeechPolicy(config)
+    answers = [(index, policy.feed(p)) for index, p in enumerate(probabilities)]
+    return [answer if isinstance(answer, Span) else i for i, answer in answers if answer]
+
+
+def level(windows: Iterable[float]) -> Samples:
+    """Audio that carries a probability as its level, for a detector that reads it back."""
+    return np.repeat(np.array(list(windows), dtype=np.float32), WINDOW_SAMPLES)
+
+
+def reading(samples: Samples) -> float:
+    return float(samples[0])
+
+
+def detector(config: VadConfig = CONFIG) -> StreamingVAD:
+    return StreamingVAD(config, reading)
+
+
+def test_speech_is_announced_once_it_is_long_enough_and_ends_in_silence() -> None:
+    assert told([0.1, 0.9, 0.9, 0.9, *[0.0] * END]) == [2, Span(1, 4)]
+
+
+def test_speech_begins_at_the_threshold_and_goes_on_a_little_below_it() -> None:
+    assert told([0.79] * 5) == []
+    assert told([0.8, 0.66, 0.66, 0.64, *[0.0] * END]) == [1, Span(0, 3)]
+
+
+def test_noise_shorter_than_speech_is_never_told() -> None:
+    assert told([0.9, *[0.0] * END, 0.9, *[0.0] * END]) == []
+
+
+def test_clicks_do_not_add_up_to_speech_across_an_end() -> None:
+    assert told([0.9, *[0.0] * END, 0.9, 0.9, *[0.0] * END]) == [END + 2, Span(END + 1, END + 3)]
+
+
+def test_a_pause_within_the_limit_does_not_end_speech() -> None:
+    pause = [0.0] * (END - 1)
+    assert told([0.9, 0.9, *pause, 0.9, *[0.0] * END]) == [1, Span(0, END + 2)]
+
+
+def test_no_minimum_announces_at_the_first_window() -> None:
+    config = VadConfig(min_speech_duration_ms=0, min_silence_duration_ms=32)
+    assert told([0.9, 0.0], config) == [0, Span(0, 1)]
+
+
+def test_endless_speech_is_cut() -> None:
+    windows = -int(-MAX_UTTERANCE_S * 1000 // WINDOW_MS)
+    spans = [answer for answer in told([0.9] * (2 * windows)) if isinstance(answer, Span)]
+    assert spans == [Span(0, windows), Span(windows, 2 * windows)]
+
+
+@given(st.lists(st.floats(0, 1), max_size=300))
+def test_every_announcement_has_one_end_and_spans_never_overlap(probabilities: list[float]) -> None:
+    answers = told([*probabilities, *[0.0] * END])
+    announced = [isinstance(answer, int) for answer in answers]
+    assert announced == [True, False] * (len(answers) // 2)
+    spans = [answer for answer in answers if isinstance(answer, Span)]
+    for one, next_one in pairwise(spans):
+        assert one.start < one.stop <= next_one.start
+
+
+def test_the_utterance_holds_the_speech_and_its_padding() -> None:
+    audio = level([0.1] * 3 + [0.9] * 4 + [0.1] * END)
+    started, ended = detector().feed(audio)
+    pad = 30 * INPUT_RATE // 1000
+    assert started == SpeechStarted(3 * WINDOW_SAMPLES)
+    assert isinstance(ended, SpeechEnded)
+    assert ended.speech_ms == 256
+    expected = audio[3 * WINDOW_SAMPLES - pad : 7 * WINDOW_SAMPLES + pad]
+    np.testing.assert_array_equal(ended.audio, expected)
+
+
+def test_padding_stops_where_the_audio_does() -> None:
+    config = VadConfig(speech_pad_ms=1000, min_silence_duration_ms=64)
+    ended = detector(config).feed(level([0.9] * 4 + [0.1]))[1]
+    assert isinstance(ended, SpeechEnded)
+    assert len(ended.audio) == 5 * WINDOW_SAMPLES
+
+
+@given(st.lists(st.sampled_from([0.0, 0.7, 0.9]), max_size=80), st.integers(1, 5000))
+def test_it_does_not_matter_how_the_audio_is_cut(windows: list[float], size: int) -> None:
+    audio = level([*windows, *[0.0] * END])
+    whole = detector().feed(audio)
+    pieces = detector()
+    events = [e for i in range(0, len(audio), size) for e in pieces.feed(audio[i : i + size])]
+    assert [shown(event) for event in events] == [shown(event) for event in whole]
+
+
+def shown(event: VadEvent) -> object:
+    return event if isinstance(event, SpeechStarted) else (event.speech_ms, event.audio.tobytes())
+
+
+def test_a_long_silence_is_not_kept() -> None:
+    vad = detector()
+    for _ in range(100):
+        vad.feed(level([0.0] * 10))
+    assert len(vad._tape) < 2 * WINDOW_SAMPLES
+
+
+def test_a_reset_forgets_speech_that_was_going_on() -> None:
+    vad = detector()
+    assert vad.feed(level([0.9] * 4)) == [SpeechStarted(0)]
+    vad.reset()
+    assert vad.feed(level([0.0] * END)) == []
+
+
+def test_a_window_is_as_likely_speech_as_its_likelier_half() -> None:
+    vad = detector(VadConfig(min_speech_duration_ms=64))
+    half = np.zeros(WINDOW_SAMPLES, dtype=np.float32)
+    half[STEP_SAMPLES:] = 0.9
+    assert vad.feed(half) == [SpeechStarted(0)]
+
+
+@pytest.mark.speech
+def test_the_network_finds_each_spoken_sentence_and_nothing_else() -> None:
+    from spoken import ITALY, silence, spoken
+
+    rng = np.random.default_rng(1)
+    sentence = spoken(ITALY, lead_s=1.0)
+    audio = np.concatenate([sentence, silence(1.2), sentence, silence(1.2)])
+    audio += rng.normal(0, 0.001, len(audio)).astype(np.float32)
+    vad = StreamingVAD(VadConfig())
+    events = [e for i in range(0, len(audio), 8000) for e in vad.feed(audio[i : i + 8000])]
+    assert [type(event) for event in events] == [SpeechStarted, SpeechEnded] * 2
+    for event in events:
+        if isinstance(event, SpeechEnded):
+            spoken_ms = (len(sentence) - INPUT_RATE) / 16
+            assert abs(event.speech_ms - spoken_ms) < 250
+    other = StreamingVAD(VadConfig())
+    assert other.feed(silence(3.0)) == []
