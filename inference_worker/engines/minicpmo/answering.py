@@ -1,0 +1,146 @@
+"""Answers that stream: from the engine's thread, piece by piece, to the session's."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from concurrent.futures import wait
+from dataclasses import dataclass
+
+from inference_worker.engines.minicpmo.hearing import Ears
+from inference_worker.engines.minicpmo.held_slot import (
+    HeldSlot,
+    Parts,
+    new_speaker,
+)
+from inference_worker.engines.minicpmo.narrator import Narrator
+from inference_worker.engines.minicpmo.sampler import SamplingSettings
+from inference_worker.engines.minicpmo.steps import Steps
+from inference_worker.engines.minicpmo.turns import Answer, TurnSession
+from inference_worker.engines.minicpmo.vocoder import VoiceState
+from inference_worker.engines.types import Delta
+from shared_schemas.config import GenerationConfig
+
+UNFINISHED = "\ufffd"
+"""Stands at the end of a text whose last character is not complete yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """Codes of the next second of speech, and whether they are the last."""
+
+    codes: list[int]
+    last: bool
+
+
+class Outbox:
+    """Carries an answer from the engine's thread to the session's, piece by piece."""
+
+    def __init__(self) -> None:
+        self._pieces: queue.SimpleQueue[Delta | Spoken | None] = queue.SimpleQueue()
+        self._told = ""
+        self._untold = 0
+
+    def text(self, whole: str) -> None:
+        """The answer so far, a token longer; what is new of it is handed on."""
+        self._untold += 1
+        if not whole.endswith(UNFINISHED):
+            self._tell(whole)
+
+    def finish(self, whole: str) -> None:
+        """The whole answer: what of it was held back is handed on."""
+        if self._untold:
+            self._tell(whole)
+
+    def _tell(self, whole: str) -> None:
+        self._pieces.put(Delta(text=whole[len(self._told) :], n_tokens=self._untold))
+        self._told, self._untold = whole, 0
+
+    def codes(self, codes: list[int], last: bool) -> None:
+        """The next second of speech, not yet sound."""
+        self._pieces.put(Spoken(codes, last))
+
+    def close(self, _outcome: object = None) -> None:
+        """Nothing more comes."""
+        self._pieces.put(None)
+
+    def __iter__(self) -> Iterator[Delta | Spoken]:
+        while (piece := self._pieces.get()) is not None:
+            yield piece
+
+
+class AnsweringSlot:
+    """What both kinds share: a session in a slot, and answers that stream."""
+
+    def __init__(self, parts: Parts, held: HeldSlot) -> None:
+        self.parts = parts
+        self.held = held
+        self.voice: VoiceState | None = None
+        self.last: Answer | None = None
+        self.broken = False
+        self.session = self._new_session()
+
+    def restart(self) -> TurnSession:
+        """Erase the slot and begin a new conversation in it."""
+        self.held.clear()
+        self.session = self._new_session()
+        return self.session
+
+    def answer(self, generation: GenerationConfig) -> Iterator[Delta]:
+        """Generate on the engine's thread and hand on what comes; a reader that leaves breaks it."""
+        self.last, outbox = None, Outbox()
+        work = self._generate(generation, outbox)
+        job = self.held.submit(work)
+        job.future.add_done_callback(outbox.close)
+        try:
+            for piece in outbox:
+                yield self._sound(piece) if isinstance(piece, Spoken) else piece
+        finally:
+            self.broken = True
+            wait([job.future])
+        self.last = job.future.result()
+
+    def _sound(self, spoken: Spoken) -> Delta:
+        """On the reader's thread: the engine goes on meanwhile."""
+        assert self.voice is not None
+        assert self.parts.vocoder is not None
+        sound = self.parts.vocoder.speak(self.voice, spoken.codes, last=spoken.last)
+        return Delta(audio=sound)
+
+    def _new_session(self) -> TurnSession:
+        parts, held = self.parts, self.held
+        return TurnSession(
+            held.slot,
+            parts.tokenizer,
+            Ears(slot=held.slot, capacity=parts.config.audio_config.max_source_positions),
+            capacity=parts.options.context_tokens,
+            seed=held.seed,
+        )
+
+    def _generate(self, generation: GenerationConfig, outbox: Outbox) -> Steps[Answer]:
+        narrator = None
+        if self.voice is not None:
+            speaker = new_speaker(self.parts, self.held)
+            narrator = Narrator(speaker, outbox.codes)
+        answer = yield from self.session.generate(
+            written_sampling(generation),
+            generation.max_new_tokens,
+            outbox.text,
+            lambda: self.broken,
+            narrator,
+        )
+        outbox.finish(answer.text)
+        return answer
+
+
+def written_sampling(generation: GenerationConfig) -> SamplingSettings:
+    """Settings of a written answer; temperature 0 chooses the likeliest token."""
+    return SamplingSettings(
+        greedy=generation.temperature == 0.0,
+        temperature=generation.temperature,
+        top_k=generation.top_k,
+        top_p=generation.top_p,
+        repetition_penalty=1.02,
+        repetition_window=0,
+        length_penalty=generation.length_penalty,
+    )

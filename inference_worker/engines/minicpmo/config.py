@@ -1,0 +1,140 @@
+"""What the checkpoint's config.json says, typed; and what a deployment may choose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from inference_worker.engines.types import EngineLoadError
+
+Fidelity = Literal["upstream", "fixed"]
+"""Reproduce the reference's oddities, or the corrected behaviour where it is plainly a bug."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())
+
+
+class VisionConfig(_Section):
+    """SigLIP encoder; `image_size` / `patch_size` is the side of the position table."""
+
+    hidden_size: int
+    intermediate_size: int
+    num_attention_heads: int
+    num_hidden_layers: int
+    image_size: int = 980
+    patch_size: int = 14
+    layer_norm_eps: float = 1e-6
+
+    @property
+    def positions_per_side(self) -> int:
+        """Buckets along one side of the position table (70 for 980 / 14)."""
+        return self.image_size // self.patch_size
+
+
+class AudioConfig(_Section):
+    """Whisper encoder; `max_source_positions` counts post-convolution steps of 20 ms."""
+
+    d_model: int
+    encoder_layers: int
+    encoder_attention_heads: int
+    encoder_ffn_dim: int
+    num_mel_bins: int = 80
+    max_source_positions: int = 1500
+
+
+class SpeechConfig(_Section):
+    """The speech model: a Llama that turns text states into audio codes, 25 per second."""
+
+    llm_dim: int
+    hidden_size: int
+    intermediate_size: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    num_hidden_layers: int
+    max_position_embeddings: int = 4096
+    num_audio_tokens: int
+    num_text_tokens: int
+    audio_bos_token_id: int
+    num_vq: Literal[1] = 1
+    projector_type: Literal["mlp"] = "mlp"
+    condition_type: Literal["hidden_text_merge"] = "hidden_text_merge"
+
+    @property
+    def end_code(self) -> int:
+        """The code that ends a chunk; never fed, never spoken."""
+        return self.num_audio_tokens - 1
+
+
+class SliceConfig(_Section):
+    """How a picture is cut: the side of a cell in pixels and the most cells."""
+
+    max_slice_nums: int = 9
+    scale_resolution: int = 448
+    patch_size: int = 14
+
+
+class ModelConfig(_Section):
+    """The parts of config.json the engine reads; the language model's fields are at the top."""
+
+    model_type: Literal["minicpmo"]
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    max_position_embeddings: int = 40960
+    rms_norm_eps: float = 1e-6
+    rope_theta: float = 1e6
+    tie_word_embeddings: Literal[False] = False
+    drop_vision_last_layer: Literal[False] = False
+    query_num: int = 64
+    audio_pool_step: int = 5
+    audio_chunk_length: float = 1.0
+    slice_config: SliceConfig = SliceConfig()
+    vision_config: VisionConfig
+    audio_config: AudioConfig
+    tts_config: SpeechConfig
+
+
+class EngineOptions(BaseModel):
+    """What the operator chooses. `context_tokens` is per slot; memory grows with slots * context.
+
+    `vocoder` is Token2wav's folder; "auto" takes assets/token2wav of the checkpoint where it is
+    there, "none" serves text only. `fixed_shapes` makes every batch cover all slots and the whole
+    context, so that company changes no bit of a session's numbers; left open, it is so on a CPU.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    slots: int = Field(default=4, ge=1, le=256)
+    context_tokens: int = Field(default=8192, ge=64)
+    speech_tokens: int = Field(default=4096, ge=64)
+    device: str = "auto"
+    attn_implementation: Literal["grouped_sdpa", "sdpa"] = "grouped_sdpa"
+    fidelity: Fidelity = "upstream"
+    window: Literal["off", "basic", "context"] = "off"
+    basic_high_tokens: int = 4000
+    basic_low_tokens: int = 3500
+    context_max_units: int = 24
+    context_previous_max_tokens: int = 500
+    vocoder: Path | Literal["auto", "none"] = "auto"
+    vocoder_steps: int = 10
+    cuda_graphs: bool = True
+    fixed_shapes: bool | None = None
+    seed: int = 0
+
+
+def read_config(folder: Path) -> ModelConfig:
+    """Read `folder`/config.json. Raises EngineLoadError naming the field that does not fit."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise EngineLoadError(f"{folder} is no MiniCPM-o folder: it has no config.json")
+    try:
+        return ModelConfig.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise EngineLoadError(f"{path} does not describe MiniCPM-o 4.5: {error}") from error

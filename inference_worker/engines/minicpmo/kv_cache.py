@@ -1,0 +1,81 @@
+"""Keys and values of every slot in one allocation per layer: a session owns one row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+class SlottedCache:
+    """Per layer (slots, positions + 1, heads, dim); the extra position swallows padding writes."""
+
+    def __init__(
+        self,
+        *,
+        layers: int,
+        slots: int,
+        positions: int,
+        heads: int,
+        head_dim: int,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        self.slots = slots
+        self.positions = positions
+        shape = (slots, positions + 1, heads, head_dim)
+        self.keys = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(layers)]
+        self.values = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(layers)]
+
+    @property
+    def bytes(self) -> int:
+        """Memory held, in bytes."""
+        return sum(t.numel() * t.element_size() for t in (*self.keys, *self.values))
+
+    def clear(self, slot: int) -> None:
+        """Zero a slot: nothing of a session, not even a NaN, outlives it."""
+        for tensor in (*self.keys, *self.values):
+            tensor[slot].zero_()
+
+    def shift(self, slot: int, source: int, target: int, count: int, inv_freq: Tensor) -> None:
+        """Move `count` entries to new positions and turn their keys to match; ranges may overlap."""
+        angles = (target - source) * inv_freq.float().repeat(2)
+        for keys, values in zip(self.keys, self.values, strict=True):
+            moved = keys[slot, source : source + count].float()
+            turned = moved * angles.cos() + _rotate_half(moved) * angles.sin()
+            keys[slot, target : target + count] = turned.to(keys.dtype)
+            kept = values[slot, source : source + count].clone()
+            values[slot, target : target + count] = kept
+
+
+@dataclass(frozen=True, slots=True)
+class CacheWindow:
+    """The rows and positions one forward touches; what the attention layers see as their cache.
+
+    `writes` (rows, new) says where each new entry goes: its position, or `cache.positions` to
+    discard it. The layers read the first `length` positions of rows `first` and following.
+    """
+
+    cache: SlottedCache
+    first: int
+    writes: Tensor
+    length: int
+
+    def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+        """Store (rows, heads, new, dim) and return all of it, (rows, heads, length, dim)."""
+        return (
+            self._put(self.cache.keys[layer], keys),
+            self._put(self.cache.values[layer], values),
+        )
+
+    def _put(self, store: Tensor, new: Tensor) -> Tensor:
+        rows = store[self.first : self.first + new.shape[0]]
+        index = torch.arange(new.shape[0], device=new.device)[:, None]
+        rows[index, self.writes] = new.transpose(1, 2)
+        return rows[:, : self.length].transpose(1, 2)
+
+
+def _rotate_half(keys: Tensor) -> Tensor:
+    half = keys.shape[-1] // 2
+    return torch.cat([-keys[..., half:], keys[..., :half]], dim=-1)

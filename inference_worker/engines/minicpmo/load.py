@@ -1,0 +1,113 @@
+"""Read the official folder: build on the meta device, check every name, stream the weights in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+
+from inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig, read_config
+from inference_worker.engines.minicpmo.model.network import MiniCPMO
+from inference_worker.engines.types import EngineLoadError, LoadProgress
+
+SHOWN = 8
+
+
+def build_on_meta(config: ModelConfig, attention: str = "grouped_sdpa") -> MiniCPMO:
+    """The network without storage: names and shapes only."""
+    with torch.device("meta"):
+        return MiniCPMO(config, attention)
+
+
+def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> MiniCPMO:
+    """The network with its weights, ready to run: bfloat16 on a GPU, float32 on a CPU.
+
+    Raises EngineLoadError for a wrong folder, missing or unexpected names, or wrong shapes.
+    """
+    device = pick_device(options.device)
+    network = build_on_meta(read_config(folder), options.attn_implementation)
+    shards = find_shards(folder)
+    check_names(expected=network.state_dict().keys(), found=shards)
+    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+    for count, path in enumerate(sorted(set(shards.values())), start=1):
+        report(f"weights {count}/{len(set(shards.values()))} to {device}")
+        _stream(network, path, device, dtype)
+    restore_buffers(network, device)
+    return network.eval().requires_grad_(False)
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is the GPU where there is one. Raises EngineLoadError for a device that is not there."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise EngineLoadError(f"no device is called {name!r}") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise EngineLoadError(f"device {name!r} was asked for, but torch sees no GPU")
+    return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
+
+
+def find_shards(folder: Path) -> dict[str, Path]:
+    """Which file holds each tensor, from the index or the single file."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        weight_map: dict[str, str] = json.loads(index.read_bytes())["weight_map"]
+        absent = sorted({name for name in weight_map.values() if not (folder / name).is_file()})
+        if absent:
+            raise EngineLoadError(f"{folder} lacks weight files: {_some(absent)}")
+        return {key: folder / name for key, name in weight_map.items()}
+    single = folder / "model.safetensors"
+    if not single.is_file():
+        raise EngineLoadError(f"{folder} has no model.safetensors (nor an index of shards)")
+    with safe_open(single, framework="pt") as file:
+        return dict.fromkeys(file.keys(), single)
+
+
+def check_names(expected: Iterable[str], found: Mapping[str, object]) -> None:
+    """Raise EngineLoadError listing what is missing or unexpected."""
+    wanted, given = set(expected), set(found)
+    complaints = [
+        f"{len(names)} {word} names: {_some(sorted(names))}"
+        for word, names in (("missing", wanted - given), ("unexpected", given - wanted))
+        if names
+    ]
+    if complaints:
+        raise EngineLoadError("the checkpoint does not fit this model; " + "; ".join(complaints))
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def _stream(network: nn.Module, path: Path, device: torch.device, dtype: torch.dtype) -> None:
+    """Replace meta parameters by the file's tensors, one at a time."""
+    with safe_open(path, framework="pt", device=str(device)) as file:
+        for name in file.keys():  # noqa: SIM118  # a file handle, not a dict
+            place(network, name, file.get_tensor(name).to(dtype))
+
+
+def place(network: nn.Module, name: str, tensor: Tensor) -> None:
+    """Put `tensor` where the parameter `name` stood. Raises EngineLoadError on a wrong shape."""
+    owner_name, _, leaf = name.rpartition(".")
+    owner = network.get_submodule(owner_name)
+    expected = getattr(owner, leaf)
+    if expected.shape != tensor.shape:
+        raise EngineLoadError(
+            f"{name} has shape {tuple(tensor.shape)}, this model expects {tuple(expected.shape)}"
+        )
+    setattr(owner, leaf, nn.Parameter(tensor, requires_grad=False))
+
+
+def restore_buffers(network: MiniCPMO, device: torch.device) -> None:
+    """Compute what no checkpoint stores: the speech head's weight and the rotary frequencies."""
+    network.tts.fuse_head()
+    for body in (network.llm.model, network.tts.model):
+        with torch.device(device):
+            body.rotary_emb = type(body.rotary_emb)(body.rotary_emb.config)  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""The network: torch modules only, named as the checkpoint names them."""

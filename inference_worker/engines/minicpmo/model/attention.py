@@ -1,0 +1,51 @@
+"""Attention over a slotted cache: query heads that share a key head are folded into one sequence."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface
+
+GROUPED_SDPA = "grouped_sdpa"
+
+
+class LayerCache(Protocol):
+    """Where a layer puts new keys and values, and gets all of them back."""
+
+    def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+        """Store (rows, heads, new, dim); return (rows, heads, all, dim)."""
+
+
+def grouped_sdpa(
+    _module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    **_ignored: object,
+) -> tuple[Tensor, None]:
+    """Attend with (rows, heads, new, dim) queries; the mask is boolean, (rows, 1, new, all).
+
+    Folding instead of repeating keys keeps the cache unread by anything but the kernel.
+    """
+    rows, heads, new, dim = query.shape
+    group = heads // key.shape[1]
+    if group > 1:
+        query = query.reshape(rows, heads // group, group * new, dim)
+        if attention_mask is not None:
+            attention_mask = attention_mask.repeat(1, 1, group, 1)
+    mixed = scaled_dot_product_attention(query, key, value, attention_mask, scale=scaling)
+    return mixed.reshape(rows, heads, new, dim).transpose(1, 2).contiguous(), None
+
+
+def causal_mask(positions: Tensor, length: int) -> Tensor:
+    """True where a token at `positions` (rows, new) sees a cache entry: (rows, 1, new, length)."""
+    entries = torch.arange(length, device=positions.device)
+    return (entries <= positions.unsqueeze(-1)).unsqueeze(1)
+
+
+AttentionInterface.register(GROUPED_SDPA, grouped_sdpa)

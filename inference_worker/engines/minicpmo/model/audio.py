@@ -1,0 +1,111 @@
+"""`apm.*` and `audio_projection_layer.*`: Whisper's encoder, whole clips or a second at a time."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import avg_pool1d, gelu, pad
+from transformers import WhisperConfig
+from transformers.models.whisper.modeling_whisper import WhisperEncoderLayer
+
+from inference_worker.engines.minicpmo.config import AudioConfig, ModelConfig
+from inference_worker.engines.minicpmo.model.attention import LayerCache
+
+
+class AudioEncoder(nn.Module):
+    """Convolutions to 50 steps per second, learned positions, pre-norm layers."""
+
+    def __init__(self, config: AudioConfig, attention: str) -> None:
+        super().__init__()
+        inner = WhisperConfig(
+            d_model=config.d_model,
+            encoder_layers=config.encoder_layers,
+            encoder_attention_heads=config.encoder_attention_heads,
+            encoder_ffn_dim=config.encoder_ffn_dim,
+            num_mel_bins=config.num_mel_bins,
+            max_source_positions=config.max_source_positions,
+        )
+        inner._attn_implementation = attention  # noqa: SLF001  # the library's own way to choose
+        self.conv1 = nn.Conv1d(config.num_mel_bins, config.d_model, kernel_size=3, padding=1)
+        self.conv2 = nn.Conv1d(config.d_model, config.d_model, kernel_size=3, stride=2, padding=1)
+        self.embed_positions = nn.Embedding(config.max_source_positions, config.d_model)
+        self.layers = nn.ModuleList(
+            _cached_layer(inner, index) for index in range(config.encoder_layers)
+        )
+        self.layer_norm = nn.LayerNorm(config.d_model)
+
+    def convolve(self, mel: Tensor) -> Tensor:
+        """(rows, 80, frames) to (rows, ceil(frames / 2), width)."""
+        return gelu(self.conv2(gelu(self.conv1(mel)))).transpose(1, 2)
+
+    def forward(
+        self, steps: Tensor, positions: Tensor, mask: Tensor | None, cache: LayerCache | None
+    ) -> Tensor:
+        """Encode convolved `steps` (rows, n, width) at `positions` (rows, n) of the table."""
+        hidden = steps + self.embed_positions(positions)
+        for layer in self.layers:
+            hidden = layer(hidden, attention_mask=mask, past_key_values=cache)
+        normed: Tensor = self.layer_norm(hidden)
+        return normed
+
+
+def _cached_layer(config: WhisperConfig, index: int) -> WhisperEncoderLayer:
+    """An encoder layer whose attention may use a cache, which needs to know its layer."""
+    layer = WhisperEncoderLayer(config)
+    layer.self_attn.layer_idx = index
+    return layer
+
+
+class AudioProjector(nn.Module):
+    """Encoder width to language width."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.linear1 = nn.Linear(config.audio_config.encoder_ffn_dim // 4, config.hidden_size)
+        self.linear2 = nn.Linear(config.hidden_size, config.hidden_size)
+        self.pool = config.audio_pool_step
+
+    def forward(self, encoded: Tensor) -> Tensor:
+        """(rows, n, width) to (rows, n // 5, language width): 10 embeddings per second."""
+        projected = self.linear2(torch.relu(self.linear1(encoded)))
+        return avg_pool1d(projected.transpose(1, 2), self.pool, self.pool).transpose(1, 2)
+
+
+def trim(steps: Tensor, *, leading_frames: int, trailing_frames: int) -> Tensor:
+    """Drop the steps that came from redundant mel frames (half as many, rounded up)."""
+    return steps[:, -(-leading_frames // 2) : steps.shape[1] - -(-trailing_frames // 2)]
+
+
+def block_mask(steps: int, block: int, device: torch.device) -> Tensor | None:
+    """Each step sees its own block and all before it, (1, 1, steps, steps); None (all) for block < 1."""
+    if block < 1:
+        return None
+    index = torch.arange(steps, device=device)
+    return (index // block <= (index // block).unsqueeze(1))[None, None]
+
+
+def encode_clips(
+    encoder: AudioEncoder, projector: AudioProjector, mels: list[Tensor], block: int
+) -> list[Tensor]:
+    """Embeddings of whole clips, together in one batch: each (frames // 2 // 5, width).
+
+    The reference's padding mask compares steps with mel frames (twice as many), so a shorter clip's
+    last block also sees up to its own length again of padding; reproduced because weights met it.
+    """
+    longest = max(mel.shape[1] for mel in mels)
+    batch = torch.stack([pad(mel, (0, longest - mel.shape[1])) for mel in mels])
+    steps = encoder.convolve(batch)
+    count = steps.shape[1]
+    index = torch.arange(count, device=steps.device)
+    frames = torch.tensor([mel.shape[1] for mel in mels], device=steps.device)
+    mask = (index < frames.unsqueeze(1))[:, None, None, :]
+    causal = block_mask(count, block, steps.device)
+    mask = mask.expand(-1, 1, count, -1) if causal is None else mask & causal
+    encoded = encoder(steps, index.expand(len(mels), -1), mask, None)
+    pooled = projector(encoded)
+    return [row[: clip_embeddings(mel.shape[1])] for row, mel in zip(pooled, mels, strict=True)]
+
+
+def clip_embeddings(frames: int) -> int:
+    """Embeddings that a clip of so many mel frames yields."""
+    return ((frames - 1) // 2 + 1 - 5) // 5 + 1

@@ -1,0 +1,57 @@
+"""The whole network, its modules named as in the checkpoint."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from inference_worker.engines.minicpmo.config import ModelConfig
+from inference_worker.engines.minicpmo.model.attention import GROUPED_SDPA
+from inference_worker.engines.minicpmo.model.audio import (
+    AudioEncoder,
+    AudioProjector,
+    encode_clips,
+)
+from inference_worker.engines.minicpmo.model.decoder import LanguageModel
+from inference_worker.engines.minicpmo.model.resampler import Resampler
+from inference_worker.engines.minicpmo.model.speech import SpeechModel
+from inference_worker.engines.minicpmo.model.vision import Grid, VisionEncoder
+
+STEPS_PER_SECOND = 50
+
+
+class MiniCPMO(nn.Module):
+    """Everything in the checkpoint; the vocoder is separate."""
+
+    def __init__(self, config: ModelConfig, attention: str = GROUPED_SDPA) -> None:
+        super().__init__()
+        self.config = config
+        self.llm = LanguageModel(config, attention)
+        self.vpm = VisionEncoder(config.vision_config, attention)
+        self.resampler = Resampler(config)
+        self.apm = AudioEncoder(config.audio_config, attention)
+        self.audio_projection_layer = AudioProjector(config)
+        self.tts = SpeechModel(config.tts_config, attention)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.resampler.query.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the weights are stored as."""
+        return self.resampler.query.dtype
+
+    def see(self, pixels: list[Tensor], grids: list[Grid]) -> Tensor:
+        """Embeddings of picture parts, (parts, 64, language width)."""
+        placed = [part.to(self.device, self.dtype) for part in pixels]
+        features, real = self.vpm(placed, grids)
+        seen: Tensor = self.resampler(features, real, grids)
+        return seen
+
+    def hear_clips(self, mels: list[Tensor], *, full_attention: bool = False) -> list[Tensor]:
+        """Embeddings of whole clips, ten per second, each (n, language width)."""
+        block = -1 if full_attention else int(self.config.audio_chunk_length * STEPS_PER_SECOND)
+        placed = [mel.to(self.device, self.dtype) for mel in mels]
+        return encode_clips(self.apm, self.audio_projection_layer, placed, block)

@@ -1,0 +1,78 @@
+"""`vpm.*`: SigLIP over pictures of any aspect, several padded into one batch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+from transformers import SiglipVisionConfig
+from transformers.models.siglip.modeling_siglip import SiglipEncoder
+
+from inference_worker.engines.minicpmo.config import VisionConfig
+
+Grid = tuple[int, int]
+"""Rows and columns of patches."""
+
+
+class _Embeddings(nn.Module):
+    """Patch convolution and the table of positions."""
+
+    def __init__(self, config: VisionConfig) -> None:
+        super().__init__()
+        self.side = config.positions_per_side
+        self.patch_embedding = nn.Conv2d(
+            3, config.hidden_size, kernel_size=config.patch_size, stride=config.patch_size
+        )
+        self.position_embedding = nn.Embedding(self.side * self.side, config.hidden_size)
+
+    def forward(self, pixels: Tensor, grid: Grid) -> Tensor:
+        """(3, 14, 14 * patches) to (patches, width)."""
+        patches = self.patch_embedding(pixels.unsqueeze(0))[0].flatten(1).T
+        positions = grid_positions(grid, self.side).to(pixels.device)
+        embedded: Tensor = patches + self.position_embedding(positions)
+        return embedded
+
+
+class VisionEncoder(nn.Module):
+    """Patches to features; the last layer and the final norm included."""
+
+    def __init__(self, config: VisionConfig, attention: str) -> None:
+        super().__init__()
+        inner = SiglipVisionConfig(
+            hidden_size=config.hidden_size,
+            intermediate_size=config.intermediate_size,
+            num_attention_heads=config.num_attention_heads,
+            num_hidden_layers=config.num_hidden_layers,
+            layer_norm_eps=config.layer_norm_eps,
+        )
+        inner._attn_implementation = attention  # noqa: SLF001  # the library's own way to choose
+        self.embeddings = _Embeddings(config)
+        self.encoder = SiglipEncoder(inner)  # type: ignore[arg-type]
+        self.post_layernorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def forward(self, pixels: list[Tensor], grids: list[Grid]) -> tuple[Tensor, Tensor]:
+        """Features (pictures, most patches, width) and which of them are real (pictures, most)."""
+        rows = [self.embeddings(part, grid) for part, grid in zip(pixels, grids, strict=True)]
+        real = pad_sequence(
+            [torch.ones(len(row), dtype=torch.bool, device=row.device) for row in rows], True
+        )
+        hidden = pad_sequence(rows, batch_first=True)
+        mask = real[:, None, None, :].expand(-1, 1, hidden.shape[1], -1)
+        hidden = self.encoder(inputs_embeds=hidden, attention_mask=mask).last_hidden_state
+        return self.post_layernorm(hidden), real
+
+
+def grid_positions(grid: Grid, side: int) -> Tensor:
+    """Row-major position ids of a grid spread over the square table.
+
+    Coordinates are multiples of 1/n in float32, step and all: at exact ties the bucket, and with it
+    the embedding, depends on that rounding.
+    """
+    boundaries = torch.arange(1 / side, 1.0, 1 / side, device="cpu")
+    rows, columns = (torch.bucketize(_fractions(n), boundaries, right=True) for n in grid)
+    return (rows[:, None] * side + columns).flatten()
+
+
+def _fractions(n: int) -> Tensor:
+    step = (1 / torch.tensor(n, dtype=torch.float32)).item()
+    return torch.arange(0, 1 - 1e-6, step, device="cpu")

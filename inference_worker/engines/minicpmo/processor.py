@@ -1,0 +1,145 @@
+"""The engine as the worker sees it: load a checkpoint folder, hand out sessions."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import structlog
+
+from inference_worker.engines.minicpmo.chat_view import MiniCPMOChatView
+from inference_worker.engines.minicpmo.config import EngineOptions, read_config
+from inference_worker.engines.minicpmo.duplex_view import SILENT_SECOND, MiniCPMODuplexView
+from inference_worker.engines.minicpmo.engine import Engine
+from inference_worker.engines.minicpmo.half_duplex_view import MiniCPMOHalfDuplexView
+from inference_worker.engines.minicpmo.held_slot import HeldSlot, Parts
+from inference_worker.engines.minicpmo.load import load_network, pick_device
+from inference_worker.engines.minicpmo.memory import check_lengths, check_memory
+from inference_worker.engines.minicpmo.runner import Runner
+from inference_worker.engines.minicpmo.sampler import Sampler
+from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from inference_worker.engines.minicpmo.vocoder import Token2WavVocoder, Vocoder
+from inference_worker.engines.processor import (
+    ChatView,
+    DuplexView,
+    HalfDuplexView,
+    UnifiedProcessor,
+)
+from inference_worker.engines.slots import SlotPool
+from inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
+from shared_schemas.config import DuplexConfig
+from shared_schemas.states import SessionKind
+
+log = structlog.get_logger()
+
+
+class MiniCPMOProcessor(UnifiedProcessor):
+    """MiniCPM-o 4.5 from `folder`; speaks where `options.vocoder` names Token2wav's weights."""
+
+    def __init__(self, folder: Path, options: EngineOptions | None = None) -> None:
+        self._folder = folder
+        self._options = options or EngineOptions()
+        self._slots = SlotPool(self._options.slots)
+        self._seeds = itertools.count(self._options.seed)
+        self._parts: Parts | None = None
+        self._device = self._options.device
+
+    @property
+    def info(self) -> EngineInfo:
+        """What this engine is and which kinds it serves."""
+        return EngineInfo(
+            name="minicpmo",
+            model=self._folder.name,
+            kinds=frozenset(SessionKind),
+            device=self._device,
+            context_tokens=self._options.context_tokens,
+            sees_frames=True,
+            clones_voice=self._vocoder_folder() is not None,
+        )
+
+    def load(self, report: LoadProgress) -> None:
+        """Load weights and warm up. Raises EngineLoadError with the remedy."""
+        options = self._options
+        config = read_config(self._folder)
+        device = pick_device(options.device)
+        check_lengths(config, options)
+        check_memory(config, options, device)
+        report("tokenizer")
+        tokenizer = Tokenizer(self._folder)
+        network = load_network(self._folder, options, report)
+        vocoder = self._load_vocoder(report)
+        runner = Runner(
+            network,
+            Sampler(tokenizer.ids, tokenizer.forbidden, options.fidelity),
+            slots=options.slots,
+            context=options.context_tokens,
+            speech_context=options.speech_tokens,
+            invariant=device.type == "cpu"
+            if options.fixed_shapes is None
+            else options.fixed_shapes,
+            cuda_graphs=options.cuda_graphs and device.type == "cuda",
+        )
+        runner.enter_thread()
+        if runner.graphs.enabled:
+            report("CUDA graphs")
+            runner.capture_graphs()
+        self._device = str(device)
+        self._parts = Parts(
+            config=config,
+            options=options,
+            tokenizer=tokenizer,
+            engine=Engine(runner),
+            vocoder=vocoder,
+        )
+        report("warm-up")
+        self._warm_up()
+
+    def set_duplex_mode(self) -> DuplexView:
+        """A new full-duplex session. Raises EngineError when every slot is taken."""
+        return MiniCPMODuplexView(*self._hold())
+
+    def set_half_duplex_mode(self) -> HalfDuplexView:
+        """A new half-duplex session. Raises EngineError when every slot is taken."""
+        return MiniCPMOHalfDuplexView(*self._hold())
+
+    def set_chat_mode(self) -> ChatView:
+        """A new chat request. Raises EngineError when every slot is taken."""
+        return MiniCPMOChatView(*self._hold())
+
+    def close(self) -> None:
+        """Stop the engine's thread and let go of the weights."""
+        if self._parts is not None:
+            self._parts.engine.close()
+            self._parts = None
+
+    def _hold(self) -> tuple[Parts, HeldSlot]:
+        parts = self._parts
+        if parts is None:
+            raise EngineError("the engine is not loaded")
+        slot = self._slots.acquire()
+        return parts, HeldSlot(parts.engine, slot, next(self._seeds), self._slots.release)
+
+    def _load_vocoder(self, report: LoadProgress) -> Vocoder | None:
+        folder = self._vocoder_folder()
+        if folder is None:
+            log.warning("no_vocoder", consequence="sessions that want sound are refused")
+            return None
+        report("vocoder")
+        return Token2WavVocoder(folder, self._options.vocoder_steps)
+
+    def _vocoder_folder(self) -> Path | None:
+        if isinstance(self._options.vocoder, Path):
+            return self._options.vocoder
+        beside = self._folder / "assets" / "token2wav"
+        return beside if self._options.vocoder == "auto" and beside.is_dir() else None
+
+    def _warm_up(self) -> None:
+        """One unit of silence through every part but the vocoder."""
+        view = self.set_duplex_mode()
+        try:
+            view.prepare("warm-up", DuplexConfig(generate_audio=False, force_listen_count=0))
+            view.prefill(SILENT_SECOND)
+            view.generate()
+            view.finalize()
+        finally:
+            view.cleanup()

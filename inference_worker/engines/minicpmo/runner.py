@@ -1,0 +1,221 @@
+"""Runs a batch of equal steps on the network and its caches; knows tensors, not conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from inference_worker.engines.minicpmo.forward import Placed, SlottedBody
+from inference_worker.engines.minicpmo.graphs import GraphPool
+from inference_worker.engines.minicpmo.kv_cache import SlottedCache
+from inference_worker.engines.minicpmo.listener import Listener
+from inference_worker.engines.minicpmo.model.network import MiniCPMO
+from inference_worker.engines.minicpmo.sampler import PlainSampler, Sampler
+from inference_worker.engines.minicpmo.speech_sampler import choose_codes
+from inference_worker.engines.minicpmo.steps import (
+    Choose,
+    ChooseWord,
+    Clear,
+    Condition,
+    Fed,
+    Feed,
+    Hear,
+    HearClips,
+    See,
+    Shift,
+    Step,
+    Utter,
+)
+from inference_worker.engines.types import EngineError
+
+
+class Runner:
+    """The network with the caches of `slots` sessions.
+
+    With `invariant`, every shared batch has the same shape whoever is in it, so a session's numbers
+    are the same bit for bit alone or in company; without, shapes follow the sessions in use.
+    """
+
+    def __init__(
+        self,
+        network: MiniCPMO,
+        sampler: Sampler,
+        *,
+        slots: int,
+        context: int,
+        speech_context: int,
+        invariant: bool,
+        cuda_graphs: bool = False,
+    ) -> None:
+        self.network = network
+        self.slots = slots
+        self._device = network.device
+        self._sampler = sampler
+        self._plain_sampler = PlainSampler(sampler.ids)
+        self._invariant = invariant
+        self.graphs = GraphPool(enabled=cuda_graphs)
+        text, audio, speech = (
+            network.config,
+            network.config.audio_config,
+            network.config.tts_config,
+        )
+        self.text_cache = self._cache(
+            text.num_hidden_layers, context, text.num_key_value_heads, text.head_dim
+        )
+        self.audio_cache = self._cache(
+            audio.encoder_layers,
+            audio.max_source_positions,
+            audio.encoder_attention_heads,
+            audio.d_model // audio.encoder_attention_heads,
+        )
+        self.speech_cache = self._cache(
+            speech.num_hidden_layers,
+            speech_context,
+            speech.num_key_value_heads,
+            speech.hidden_size // speech.num_attention_heads,
+        )
+        self._listener = Listener(network, self.audio_cache, invariant=invariant)
+        self._text = SlottedBody(
+            network.llm.model, self.text_cache, self.graphs, invariant=invariant
+        )
+        self._speech = SlottedBody(
+            network.tts.model, self.speech_cache, self.graphs, invariant=invariant
+        )
+        self._run_by_type: dict[type[Step], Callable[[Sequence[Any]], Sequence[Any]]] = {
+            Feed: self._feed,
+            Choose: self._choose,
+            ChooseWord: self._choose,
+            Hear: self._listener.hear,
+            HearClips: self._each(self._hear_clips),
+            See: self._each(self._see),
+            Condition: self._each(self._condition),
+            Utter: self._utter,
+            Shift: self._each(self._shift),
+            Clear: self._each(self._clear),
+        }
+
+    def enter_thread(self) -> None:
+        """Called once by the thread that will run steps."""
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
+
+    @torch.inference_mode()
+    def run(self, steps: Sequence[Step]) -> Sequence[Any]:
+        """Answers to steps of one group, in order; a row that went wrong is answered by its error."""
+        return self._run_by_type[type(steps[0])](steps)
+
+    @torch.inference_mode()
+    def capture_graphs(self) -> int:
+        """Record the one-token steps as CUDA graphs, where enabled; how many there are."""
+        return self._text.capture() + self._speech.capture() if self.graphs.enabled else 0
+
+    def speech_logits(self, utterings: Sequence[Utter]) -> Tensor:
+        """Raw scores over the next code, (utterings, codes)."""
+        tts = self.network.tts
+        embeds = self._embed_spoken(utterings)
+        placed = [Placed(u.slot, u.start, e) for u, e in zip(utterings, embeds, strict=True)]
+        return self._project(tts.logits, self._speech.forward(placed), placed)
+
+    def _feed(self, feeds: Sequence[Feed]) -> list[Fed]:
+        llm = self.network.llm
+        embeds = self.embed(feeds)
+        placed = [Placed(f.slot, f.start, e) for f, e in zip(feeds, embeds, strict=True)]
+        hidden = self._text.forward(placed)
+        if not any(feed.want_logits for feed in feeds):
+            return [Fed(row, None) for row in hidden]
+        logits = self._project(llm.lm_head, hidden, placed)
+        return [Fed(*rows) for rows in zip(hidden, logits, strict=True)]
+
+    def _choose(self, choices: Sequence[Choose | ChooseWord]) -> list[Any]:
+        sampler = self._sampler if isinstance(choices[0], Choose) else self._plain_sampler
+        logits = torch.stack([choice.logits for choice in choices])
+        sound = logits.isfinite().all(dim=-1).tolist()
+        chosen = sampler.choose(logits.nan_to_num(), [choice.row for choice in choices])
+        return [one if ok else _not_finite() for one, ok in zip(chosen, sound, strict=True)]
+
+    def _utter(self, utterings: Sequence[Utter]) -> list[Any]:
+        logits = self.speech_logits(utterings)
+        sound = logits.isfinite().all(dim=-1).tolist()
+        codes = choose_codes(logits.nan_to_num(), [uttering.row for uttering in utterings])
+        return [code if ok else _not_finite() for code, ok in zip(codes, sound, strict=True)]
+
+    def _project(
+        self, head: Callable[[Tensor], Tensor], hidden: Tensor, placed: Sequence[Placed]
+    ) -> Tensor:
+        """Scores of `hidden` rows; with fixed shapes through a table of all slots."""
+        if not self._invariant:
+            return head(hidden).float()
+        slots = torch.tensor([p.slot for p in placed])
+        table = torch.zeros(self.slots, hidden.shape[1], dtype=hidden.dtype).to(hidden.device)
+        table[slots] = hidden
+        return head(table)[slots].float()
+
+    def embed(self, feeds: Sequence[Feed]) -> list[Tensor]:
+        """Each feed's embeddings (n, width); all ids are looked up at once."""
+        pieces = [piece for feed in feeds for piece in feed.pieces]
+        ids = [token for piece in pieces if isinstance(piece, tuple) for token in piece]
+        looked_up = self.network.llm.model.embed_tokens(
+            torch.tensor(ids, dtype=torch.long).to(self._device)
+        )
+        rows, found = 0, []
+        for piece in pieces:
+            if isinstance(piece, tuple):
+                found.append(looked_up[rows : rows + len(piece)])
+                rows += len(piece)
+            else:
+                found.append(piece)
+        parts = iter(found)
+        return [_joined([next(parts) for _ in feed.pieces]) for feed in feeds]
+
+    def _embed_spoken(self, utterings: Sequence[Utter]) -> list[Tensor]:
+        """Conditions as they are, codes looked up at once, each (n, width)."""
+        codes = [u.what for u in utterings if isinstance(u.what, int)]
+        table = torch.tensor(codes, dtype=torch.long).to(self._device)
+        looked_up = iter(self.network.tts.embed_codes(table).unsqueeze(1))
+        return [next(looked_up) if isinstance(u.what, int) else u.what for u in utterings]
+
+    def _hear_clips(self, step: HearClips) -> list[Tensor]:
+        return self.network.hear_clips(step.mels, full_attention=step.full_attention)
+
+    def _see(self, step: See) -> Tensor:
+        return self.network.see(step.pixels, step.grids)
+
+    def _condition(self, step: Condition) -> Tensor:
+        device = self._device
+        states = torch.stack(step.states) if step.states else torch.zeros(0).to(device)
+        tokens = torch.tensor(step.tokens, dtype=torch.long).to(device)
+        return self.network.tts.condition(tokens, states)
+
+    def _shift(self, step: Shift) -> None:
+        inv_freq = self.network.llm.model.inv_freq
+        self.text_cache.shift(step.slot, step.source, step.target, step.count, inv_freq)
+
+    def _clear(self, step: Clear) -> None:
+        for cache in (self.text_cache, self.audio_cache, self.speech_cache):
+            cache.clear(step.slot)
+
+    def _cache(self, layers: int, positions: int, heads: int, head_dim: int) -> SlottedCache:
+        return SlottedCache(
+            layers=layers,
+            slots=self.slots,
+            positions=positions,
+            heads=heads,
+            head_dim=head_dim,
+            device=self._device,
+            dtype=self.network.dtype,
+        )
+
+    @staticmethod
+    def _each(run_one: Callable[[Any], Any]) -> Callable[[Sequence[Any]], list[Any]]:
+        return lambda steps: [run_one(step) for step in steps]
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def _not_finite() -> EngineError:
+    return EngineError("the model produced values that are not finite for this session")

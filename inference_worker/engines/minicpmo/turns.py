@@ -1,0 +1,187 @@
+"""One turn-based conversation: whole chats, or a half-duplex user turn that streams in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from inference_worker.engines.minicpmo.hearing import Ears
+from inference_worker.engines.minicpmo.mel import MelStream
+from inference_worker.engines.minicpmo.narrator import Narrator
+from inference_worker.engines.minicpmo.prompts import (
+    Clip,
+    Part,
+    Turn,
+    answer_opening,
+    chat_text,
+    embed_prompt,
+    message_text,
+)
+from inference_worker.engines.minicpmo.sampler import Chosen, Row, SamplingSettings
+from inference_worker.engines.minicpmo.steps import ChooseWord, Fed, Feed, Steps
+from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from inference_worker.engines.types import ContextFull, EngineError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+USER_OPENING = "<|im_start|>user\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A written answer: its text, its tokens, and whether it was cut before its own end."""
+
+    text: str
+    tokens: tuple[int, ...]
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """A place in the conversation to come back to; the caches only ever grow, so lengths suffice."""
+
+    length: int
+    heard: int
+    stream: MelStream
+    pending: Tensor | None
+    opening: str
+
+
+class TurnSession:
+    """State of one turn-based conversation in its slot."""
+
+    def __init__(
+        self, slot: int, tokenizer: Tokenizer, ears: Ears, *, capacity: int, seed: int = 0
+    ) -> None:
+        self.slot = slot
+        self.ears = ears
+        self.length = 0
+        self._tokenizer = tokenizer
+        self._capacity = capacity
+        self._rng = random.Random(seed)  # noqa: S311  # token choice, not a secret
+        self._pending: Tensor | None = None
+        self._opening = USER_OPENING
+
+    def chat(
+        self,
+        turns: Sequence[Turn],
+        *,
+        joint: str = "\n",
+        generation_prompt: bool = True,
+        thinking: bool = False,
+        speak: bool = False,
+    ) -> Steps[Fed]:
+        """Feed a whole conversation; the answer follows from `generate`."""
+        text = chat_text(
+            self._tokenizer,
+            turns,
+            joint=joint,
+            generation_prompt=generation_prompt,
+            thinking=thinking,
+            speak=speak,
+        )
+        parts = [part for _, said in turns for part in said]
+        return (yield from self._feed_text(text, parts))
+
+    def utterance(self, clip: Clip) -> Steps[Fed]:
+        """Feed a user's whole turn of sound, heard with full attention."""
+        text = self._opening + message_text([clip], joint="", first_image_id=None)
+        self._opening = ""
+        return (yield from self._feed_text(text, [clip], full_attention=True))
+
+    def system(self, parts: Sequence[Part]) -> Steps[Fed]:
+        """Feed a half-duplex conversation's system prompt; its sound is heard with full attention."""
+        content = message_text(parts, joint="", first_image_id=None)
+        text = f"<|im_start|>system\n{content}<|im_end|>\n"
+        return (yield from self._feed_text(text, parts, full_attention=True))
+
+    def user(self, parts: Sequence[Part] = (), mel: Tensor | None = None) -> Steps[Fed]:
+        """Feed more of the user's turn: parts, then a streamed chunk of log-mel."""
+        text = self._opening + message_text(parts, joint="", first_image_id=None)
+        pieces = yield from embed_prompt(self._tokenizer, text, parts)
+        self._opening = ""
+        if mel is not None:
+            heard = yield from self.ears.hear(mel)
+            pieces += [(self._tokenizer.ids.audio,), heard, (self._tokenizer.ids.audio_end,)]
+        return (yield from self._feed(pieces))
+
+    def open_answer(self, *, thinking: bool = False, speak: bool = True) -> Steps[Fed]:
+        """Close the user's turn and open the answer."""
+        return (yield from self._feed_text(answer_opening(thinking=thinking, speak=speak), ()))
+
+    def replay_answer(self, tokens: tuple[int, ...], *, cut: bool) -> Steps[None]:
+        """Feed an answer that was given before."""
+        yield from self._feed([tokens])
+        self._pending = None
+        self._close_answer(cut=cut)
+
+    def generate(
+        self,
+        settings: SamplingSettings,
+        limit: int,
+        on_text: Callable[[str], None] = lambda _text: None,
+        stopped: Callable[[], bool] = lambda: False,
+        narrator: Narrator | None = None,
+    ) -> Steps[Answer]:
+        """Write an answer of at most `limit` tokens, and have it spoken by `narrator`.
+
+        `on_text` is told the text so far, grown; the answer is cut when `stopped` says so.
+        """
+        if self._pending is None:
+            raise EngineError("a prompt must come before its answer")
+        ids, written, logits = self._tokenizer.ids, list[int](), self._pending
+        self._pending = None
+        cut = True
+        while len(written) < limit and not stopped():
+            row = Row(settings, tuple(written), (1.0, self._rng.random()))
+            chosen: Chosen = yield ChooseWord(logits, row)
+            if chosen.token in (ids.eos, ids.tts_eos):
+                cut = False
+                break
+            written.append(chosen.token)
+            on_text(self._tokenizer.decode(written))
+            fed = yield from self._feed([(chosen.token,)])
+            assert fed.logits is not None
+            logits = fed.logits
+            if narrator is not None:
+                yield from narrator.word(chosen.token, fed.hidden)
+        if narrator is not None:
+            yield from narrator.end(stopped)
+        self._close_answer(cut=cut)
+        return Answer(self._tokenizer.decode(written), tuple(written), cut)
+
+    def bookmark(self) -> Bookmark:
+        """Where the conversation stands now."""
+        ears = self.ears
+        return Bookmark(
+            self.length, ears.position, ears.stream.copy(), self._pending, self._opening
+        )
+
+    def rollback(self, mark: Bookmark) -> None:
+        """Forget everything since `mark`, as if it had never been heard or said."""
+        self.length, self.ears.position = mark.length, mark.heard
+        self.ears.stream = mark.stream.copy()
+        self._pending, self._opening = mark.pending, mark.opening
+
+    def _close_answer(self, *, cut: bool) -> None:
+        self._opening = ("<|tts_eos|>" if cut else "") + "<|im_end|>\n" + USER_OPENING
+
+    def _feed_text(
+        self, text: str, parts: Sequence[Part], *, full_attention: bool = False
+    ) -> Steps[Fed]:
+        pieces = yield from embed_prompt(
+            self._tokenizer, text, parts, full_attention=full_attention
+        )
+        return (yield from self._feed(pieces))
+
+    def _feed(self, pieces: Sequence[Tensor | tuple[int, ...]]) -> Steps[Fed]:
+        step = Feed(self.slot, self.length, tuple(piece for piece in pieces if len(piece)))
+        if self.length + step.size > self._capacity:
+            raise ContextFull(f"the context of {self._capacity} tokens is full")
+        fed: Fed = yield step
+        self.length += step.size
+        self._pending = fed.logits
+        return fed

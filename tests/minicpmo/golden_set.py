@@ -1,0 +1,42 @@
+"""Reads the recorded facts (json), tensors, waveforms and pictures of the tiny checkpoint."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+
+from shared_schemas.audio import Samples
+
+FOLDER = Path(__file__).parent / "golden"
+CHECKPOINT = FOLDER / "ckpt"
+LONG_WAVE = ("w_duplex_audio", "w_window", "w_omni", "w62", "w_user", "w31")
+
+CLOSE = {"atol": 1e-4, "rtol": 1e-4}
+LOGITS = {"atol": 5e-4, "rtol": 1e-4}
+
+
+def facts(name: str) -> Any:
+    return json.loads((FOLDER / f"{name}.json").read_text())
+
+
+def tensors(name: str) -> dict[str, torch.Tensor]:
+    return load_file(FOLDER / f"{name}.safetensors")
+
+
+def waves() -> dict[str, Samples]:
+    stored = load_file(FOLDER / "inputs" / "audio_int16.safetensors")
+    found = {name: wave.numpy().astype(np.float32) / 32768.0 for name, wave in stored.items()}
+    found["w34"] = np.concatenate([found[name] for name in LONG_WAVE])[: 34 * 16000]
+    return found
+
+
+def image(name: str) -> Image.Image:
+    return Image.open(FOLDER / "inputs" / f"image_{name}.png").convert("RGB")
+
+
+def image_bytes(name: str) -> bytes:
+    return (FOLDER / "inputs" / f"image_{name}.png").read_bytes()

@@ -1,0 +1,40 @@
+"""The types a GPU runs with, on the CPU: every part takes and gives bfloat16 without complaint."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+from minicpmo import golden_set
+from minicpmo.recorder import Recorder, new_session
+
+from inference_worker.engines.minicpmo.config import SliceConfig
+from inference_worker.engines.minicpmo.images import cut
+from inference_worker.engines.minicpmo.mel import clip_mels
+from inference_worker.engines.minicpmo.model.network import MiniCPMO
+from inference_worker.engines.minicpmo.runner import Runner
+from inference_worker.engines.minicpmo.sampler import Sampler
+from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+
+
+@pytest.fixture(scope="module")
+def runner(network: MiniCPMO, tokenizer: Tokenizer) -> Runner:
+    halved = deepcopy(network).to(torch.bfloat16)
+    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
+    return Runner(halved, sampler, slots=2, context=512, speech_context=256, invariant=False)
+
+
+def test_a_session_in_bfloat16(network: MiniCPMO, tokenizer: Tokenizer, runner: Runner) -> None:
+    spec = golden_set.facts("d_duplex_omni")["spec"]
+    session, recorder = new_session(network, tokenizer, spec), Recorder(runner)
+    waves = golden_set.waves()
+    prefix, suffix = spec["prefix_system_prompt"], spec["suffix_system_prompt"]
+    recorder.run(session.prepare(prefix, suffix, clip_mels(waves["w_ref"])))
+    spoken = 0
+    for n in range(4):
+        mel = session.ears.listen(waves["w_omni"][n * 16000 : (n + 1) * 16000])
+        recorder.run(session.prefill(mel, [cut(golden_set.image("a"), SliceConfig(), 1)]))
+        spoken += len(recorder.run(session.generate()).codes)
+        recorder.run(session.finalize())
+    assert spoken > 0
+    assert runner.text_cache.keys[0].dtype == torch.bfloat16
+    assert runner.text_cache.keys[-1][1, : session.length].isfinite().all()

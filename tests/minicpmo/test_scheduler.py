@@ -1,0 +1,64 @@
+"""Which steps share a batch, and that a failing job ends alone."""
+
+import pytest
+import torch
+
+from inference_worker.engines.minicpmo.scheduler import Job, Scheduler
+from inference_worker.engines.minicpmo.steps import Clear, Feed, Hear, HearClips, Steps, bucket
+
+
+def feed(slot: int, count: int) -> Feed:
+    return Feed(slot, 0, (tuple(range(count)),))
+
+
+def job_of(step: Feed | HearClips) -> Job:
+    job = Job(iter(()))  # type: ignore[arg-type]
+    job.step = step
+    return job
+
+
+def test_pieces_of_about_the_same_length_go_together() -> None:
+    scheduler = Scheduler(most=8)
+    jobs = [job_of(feed(n, count)) for n, count in enumerate([11, 1, 13, 70, 1, 70])]
+    for job in jobs:
+        scheduler.add(job)
+    order = []
+    while len(scheduler):
+        order.append([jobs.index(job) for job in scheduler.next_batch()])
+    assert order == [[0, 2], [1, 4], [3], [5]]
+    assert scheduler.next_batch() == []
+
+
+def test_clips_run_alone_and_batches_have_a_limit() -> None:
+    scheduler = Scheduler(most=2)
+    for job in [job_of(HearClips([])), *(job_of(feed(n, 1)) for n in range(3))]:
+        scheduler.add(job)
+    assert [len(scheduler.next_batch()) for _ in range(3)] == [1, 2, 1]
+
+
+def test_buckets_are_powers_of_two() -> None:
+    assert [bucket(n) for n in (1, 2, 3, 4, 11, 16, 17)] == [1, 2, 4, 4, 16, 16, 32]
+
+
+@pytest.mark.parametrize(
+    ("frames", "leading", "trailing", "size"),
+    [(102, 0, 2, 50), (104, 2, 2, 50), (102, 0, 0, 51), (104, 0, 0, 52), (100, 0, 0, 50)],
+)
+def test_size_of_a_heard_chunk(frames: int, leading: int, trailing: int, size: int) -> None:
+    assert Hear(0, 0, torch.zeros(80, frames), leading, trailing).size == size
+
+
+def test_a_job_ends_with_what_its_generator_returns_or_raises() -> None:
+    def work(*, fail: bool) -> Steps[int]:
+        yield Clear(0)
+        if fail:
+            raise ValueError("no")
+        return 5
+
+    good, bad = Job(work(fail=False)), Job(work(fail=True))
+    for job in (good, bad):
+        assert job.advance(None)
+        assert not job.advance(None)
+    assert good.future.result() == 5
+    with pytest.raises(ValueError, match="no"):
+        bad.future.result()
