@@ -1,0 +1,30 @@
+"""`python -m edge`: one edge, settings from the environment and `antiphon.toml`."""
+
+from __future__ import annotations
+
+import sys
+
+import structlog
+import uvloop
+from pydantic import ValidationError
+
+from broker.errors import BrokerError
+from broker.process import configure_logging
+from edge.access_settings import BadAccessSettings
+from edge.service import run
+from edge.settings import EdgeSettings
+
+
+def main(settings: EdgeSettings | None = None) -> int:
+    """Exit status: 0 after an orderly stop, 1 when the edge could not start."""
+    configure_logging()
+    try:
+        uvloop.run(run(settings or EdgeSettings()))
+    except (BrokerError, OSError, ValidationError, BadAccessSettings) as error:
+        structlog.get_logger().critical("edge_cannot_start", error=str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The doors: a frame becomes a checked, typed command, or is refused by name; one per protocol."""

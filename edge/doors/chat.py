@@ -1,0 +1,142 @@
+"""The door of `/ws/chat` and `POST /api/chat`: a whole request at once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from edge.doors.frames import check_size, load_json, parse_json
+from edge.limits import InputBudget
+from edge.media import decode_audio, decode_image, decode_video
+from edge.references import Uploads, find_reference, no_uploads
+from edge.settings import EdgeSettings
+from edge.voices import decode_voice
+from shared_schemas.audio import INPUT_RATE
+from shared_schemas.chat_messages import (
+    ChatGeneration,
+    ChatImage,
+    ChatRequest,
+    ChatTts,
+    parse_chat_request,
+)
+from shared_schemas.config import ChatOptions, GenerationConfig, TtsConfig
+from shared_schemas.content import (
+    AudioPart,
+    ImagePart,
+    Message,
+    Part,
+    Role,
+    TextPart,
+    VideoPart,
+    flatten,
+)
+from shared_schemas.errors import ErrorCode, InvalidInput
+from shared_schemas.part_messages import AudioItem, ImageItem, Item, TextItem
+from shared_schemas.stream_entries import ChatIn, StopIn
+
+_BYTES_PER_MS = 4 * INPUT_RATE // 1000
+
+
+async def read_request(
+    frame: str | bytes, settings: EdgeSettings, uploads: Uploads = no_uploads
+) -> ChatIn:
+    """A WebSocket's first frame. Raises InvalidInput or NotJson."""
+    request, tts = await asyncio.to_thread(
+        lambda: _request(parse_json(frame, settings.max_chat_bytes), settings, streaming=None)
+    )
+    return replace(request, ref_audio=await _voice(tts, settings, uploads))
+
+
+async def read_body(body: bytes, settings: EdgeSettings, uploads: Uploads = no_uploads) -> ChatIn:
+    """An HTTP body; its answer comes in one piece. Raises InvalidInput or NotJson."""
+    check_size(len(body), settings.max_chat_bytes)
+    request, tts = await asyncio.to_thread(
+        lambda: _request(load_json(body), settings, streaming=False)
+    )
+    return replace(request, ref_audio=await _voice(tts, settings, uploads))
+
+
+class ChatDoor:
+    """Reads what follows the request: nothing but a `stop` makes sense."""
+
+    def __init__(self, settings: EdgeSettings) -> None:
+        self._max_bytes = settings.max_message_bytes
+        self._budget = InputBudget(settings.input_ahead_s, settings.input_messages_per_s)
+
+    async def read(self, frame: str | bytes) -> StopIn:
+        """The command in one frame. Raises InvalidInput or NotJson."""
+        data = parse_json(frame, self._max_bytes)
+        if isinstance(data, dict) and data.get("type") == "stop":
+            return StopIn()
+        self._budget.charge_message()
+        text = "one request per connection; only {type: stop} may follow it"
+        raise InvalidInput(text, field="type", code=ErrorCode.UNKNOWN_TYPE)
+
+
+def _request(
+    data: object, settings: EdgeSettings, *, streaming: bool | None
+) -> tuple[ChatIn, ChatTts]:
+    request = parse_chat_request(data)
+    messages = [
+        Message(
+            Role(message.role),
+            tuple(
+                _part(item, f"messages.{number}.content.{index}", settings)
+                for index, item in enumerate(message.content)
+            ),
+        )
+        for number, message in enumerate(request.messages)
+    ]
+    content, blobs = flatten(messages)
+    tts = request.tts or ChatTts()
+    entry = ChatIn(
+        content=content,
+        blobs=blobs,
+        options=_options(request, tts, request.streaming if streaming is None else streaming),
+    )
+    return entry, tts
+
+
+def _options(request: ChatRequest, tts: ChatTts, streaming: bool) -> ChatOptions:
+    return ChatOptions(
+        streaming=streaming,
+        generation=_generation(request.generation or ChatGeneration()),
+        tts=TtsConfig(enabled=tts.enabled),
+        max_slice_nums=(request.image or ChatImage()).max_slice_nums,
+        omni_mode=request.omni_mode,
+        enable_thinking=request.enable_thinking,
+        use_tts_template=request.use_tts_template or tts.enabled,
+    )
+
+
+def _generation(asked: ChatGeneration) -> GenerationConfig:
+    values = asked.model_dump(exclude={"do_sample"})
+    if not asked.do_sample:
+        values["temperature"] = 0.0
+    return GenerationConfig(**values)
+
+
+def _part(item: Item, field: str, limits: EdgeSettings) -> Part:
+    if isinstance(item, TextItem):
+        return TextPart(item.text)
+    field = f"{field}.data"
+    if isinstance(item, AudioItem):
+        return AudioPart(decode_audio(item.data, field, limits.max_chat_audio_s))
+    if isinstance(item, ImageItem):
+        size, pixels = limits.max_image_bytes, limits.max_frame_pixels
+        return ImagePart(decode_image(item.data, field, max_bytes=size, max_pixels=pixels))
+    video = decode_video(item.data, field, limits.max_video_bytes)
+    return VideoPart(video, item.stack_frames)
+
+
+async def _voice(tts: ChatTts, limits: EdgeSettings, uploads: Uploads) -> bytes:
+    if not tts.enabled or tts.mode == "default":
+        return b""
+    if tts.ref_audio_data:
+        data, longest = tts.ref_audio_data, limits.max_reference_s
+        voice = await decode_voice(data, "tts.ref_audio_data", longest)
+    elif tts.ref_audio_path:
+        voice = await find_reference(limits, uploads, tts.ref_audio_path, "tts.ref_audio_path")
+    else:
+        return b""
+    return voice[: tts.ref_audio_max_ms * _BYTES_PER_MS] if tts.ref_audio_max_ms else voice

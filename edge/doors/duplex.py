@@ -1,0 +1,119 @@
+"""The door of `/ws/duplex`: a frame becomes a checked, typed command, or is refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from edge.doors.frames import parse_json
+from edge.doors.intake import Intake
+from edge.protocols.duplex_commands import CameraFrame, DuplexCommand
+from edge.references import Uploads, find_reference, no_uploads
+from edge.settings import EdgeSettings
+from shared_schemas.client_messages import (
+    AudioChunk,
+    ClientDiagnostic,
+    Pause,
+    Prepare,
+    Resume,
+    Stop,
+    VideoFrame,
+    parse_duplex_message,
+)
+from shared_schemas.errors import ErrorCode, InvalidInput
+from shared_schemas.stream_entries import (
+    ChunkIn,
+    DiagnosticIn,
+    PauseIn,
+    PrepareIn,
+    ResumeIn,
+    StopIn,
+)
+
+_MAX_DIAGNOSTIC_BYTES = 64 * 1024
+
+
+class DuplexDoor:
+    """Reads one client's frames: size, JSON, fields, media, pace, in this order."""
+
+    def __init__(self, settings: EdgeSettings, uploads: Uploads = no_uploads) -> None:
+        self._settings = settings
+        self._uploads = uploads
+        self._intake = Intake(settings)
+
+    async def read(self, frame: str | bytes) -> DuplexCommand:
+        """The command in one frame. Raises InvalidInput or NotJson."""
+        message = parse_duplex_message(parse_json(frame, self._settings.max_message_bytes))
+        if isinstance(message, Stop):
+            return StopIn()
+        self._intake.message()
+        match message:
+            case AudioChunk():
+                return self._chunk(message)
+            case VideoFrame():
+                return CameraFrame(self._intake.frame(message.frame, "frame"))
+            case Prepare():
+                return await self._prepare(message)
+            case Pause():
+                return self._pause(message)
+            case Resume():
+                return ResumeIn()
+            case ClientDiagnostic():
+                return _diagnostic(message)
+
+    def _chunk(self, message: AudioChunk) -> ChunkIn:
+        audio = self._intake.chunk(message.audio, "audio")
+        frames = tuple(
+            self._intake.frame(text, f"frame_base64_list.{index}")
+            for index, text in enumerate(message.frame_base64_list or ())
+        )
+        self._intake.charge(audio, "audio")
+        return ChunkIn(
+            audio=audio,
+            frames=frames,
+            force_listen=message.force_listen,
+            max_slice_nums=message.max_slice_nums,
+        )
+
+    async def _prepare(self, message: Prepare) -> PrepareIn:
+        config = message.config
+        if message.max_slice_nums is not None:
+            config = config.model_copy(update={"max_slice_nums": message.max_slice_nums})
+        return PrepareIn(
+            system_prompt=message.system_prompt,
+            config=config,
+            ref_audio=await self._reference(message),
+            tts_ref_audio=self._intake.voice(message.tts_ref_audio_base64, "tts_ref_audio_base64"),
+            deferred_finalize=message.deferred_finalize,
+        )
+
+    async def _reference(self, message: Prepare) -> bytes:
+        """The named voice wins over the one sent along, as it always did."""
+        if not message.ref_audio_path:
+            return self._intake.voice(message.ref_audio_base64, "ref_audio_base64")
+        return await find_reference(self._settings, self._uploads, message.ref_audio_path)
+
+    def _pause(self, message: Pause) -> PauseIn:
+        limit = self._settings.max_pause_timeout_s
+        if message.timeout is not None and message.timeout > limit:
+            raise InvalidInput(f"timeout: at most {limit:g} s", field="timeout")
+        return PauseIn(timeout_s=message.timeout or self._settings.pause_timeout_s)
+
+
+def _diagnostic(message: ClientDiagnostic) -> DiagnosticIn:
+    """Every field is kept; what could not be stored again is refused here."""
+    metrics: dict[str, Any] = dict(message.model_extra or {})
+    if message.metrics is not None:
+        metrics["metrics"] = message.metrics
+    try:
+        size = len(orjson.dumps(metrics))
+    except orjson.JSONEncodeError:
+        raise InvalidInput("metrics: nested too deeply", field="metrics") from None
+    if size > _MAX_DIAGNOSTIC_BYTES:
+        raise InvalidInput(
+            f"metrics: {size} bytes, the limit is {_MAX_DIAGNOSTIC_BYTES}",
+            field="metrics",
+            code=ErrorCode.MESSAGE_TOO_LARGE,
+        )
+    return DiagnosticIn(metrics=metrics)

@@ -1,0 +1,73 @@
+"""The door of `/ws/half_duplex`."""
+
+from __future__ import annotations
+
+from edge.doors.frames import parse_json
+from edge.doors.intake import Intake
+from edge.protocols.half_duplex import HalfDuplexCommand
+from edge.settings import EdgeSettings
+from shared_schemas.client_messages import DEFAULT_SYSTEM_PROMPT, Stop
+from shared_schemas.content import AudioPart, Message, Part, Role, TextPart, flatten
+from shared_schemas.half_duplex_messages import (
+    HalfAudioChunk,
+    HalfPrepare,
+    SystemItem,
+    SystemText,
+    parse_half_duplex_message,
+)
+from shared_schemas.stream_entries import ChunkIn, HalfPrepareIn, StopIn
+
+
+class HalfDuplexDoor:
+    """Reads one client's frames: size, JSON, fields, media, pace, in this order."""
+
+    def __init__(self, settings: EdgeSettings) -> None:
+        self._max_bytes = settings.max_message_bytes
+        self._intake = Intake(settings)
+
+    async def read(self, frame: str | bytes) -> HalfDuplexCommand:
+        """The command in one frame. Raises InvalidInput or NotJson."""
+        message = parse_half_duplex_message(parse_json(frame, self._max_bytes))
+        if isinstance(message, Stop):
+            return StopIn()
+        self._intake.message()
+        match message:
+            case HalfAudioChunk():
+                return self._chunk(message)
+            case HalfPrepare():
+                return self._prepare(message)
+
+    def _chunk(self, message: HalfAudioChunk) -> ChunkIn:
+        audio = self._intake.chunk(message.audio_base64, "audio_base64")
+        self._intake.charge(audio, "audio_base64")
+        return ChunkIn(audio=audio)
+
+    def _prepare(self, message: HalfPrepare) -> HalfPrepareIn:
+        """A list that says nothing, as pages send it whose editor is empty, counts as none."""
+        parts = self._parts(message.system_content or [])
+        if not parts:
+            prompt = (
+                DEFAULT_SYSTEM_PROMPT if message.system_prompt is None else message.system_prompt
+            )
+            parts = (TextPart(prompt),)
+        content, blobs = flatten([Message(Role.SYSTEM, parts)])
+        voice = self._intake.voice(message.ref_audio_base64, "ref_audio_base64")
+        return HalfPrepareIn(
+            content=content, blobs=blobs, config=message.config, ref_audio=voice or _first(parts)
+        )
+
+    def _parts(self, items: list[SystemItem]) -> tuple[Part, ...]:
+        parts: list[Part] = []
+        for index, item in enumerate(items):
+            if isinstance(item, SystemText):
+                if item.text:
+                    parts.append(TextPart(item.text))
+            elif item.data:
+                field = f"system_content.{index}.data"
+                parts.append(AudioPart(self._intake.voice(item.data, field)))
+        return tuple(parts)
+
+
+def _first(parts: tuple[Part, ...]) -> bytes:
+    """The voice to speak with is the first one of the prompt."""
+    return next((part.pcm for part in parts if isinstance(part, AudioPart)), b"")

@@ -1,0 +1,55 @@
+"""Ending sessions whose client has left: at once, and however long Redis takes to hear of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+
+import structlog
+
+from broker.client import Broker
+from broker.retry import persist
+from shared_schemas.states import EndReason
+
+log = structlog.get_logger()
+
+
+class Endings:
+    """Tasks of their own, which outlive the connections that asked for them."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def end(self, sid: str, ticket: int, reason: EndReason) -> None:
+        """End this session unless it has ended; its place or its worker is free then."""
+        self._start(self._end(sid, ticket, reason), f"end:{sid}")
+
+    def withdraw(self, sid: str, recording: str) -> None:
+        """End a session that may or may not have been queued, known by its recording only."""
+        self._start(self._withdraw(sid, recording), f"withdraw:{sid}")
+
+    async def settle(self, within_s: float) -> None:
+        """Wait until every ending has gone through, or give up: the reaper does the rest."""
+        if not self._tasks:
+            return
+        _, late = await asyncio.wait(self._tasks, timeout=within_s)
+        for task in late:
+            log.warning("ending_abandoned", task=task.get_name())
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+    def _start(self, work: Coroutine[None, None, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _end(self, sid: str, ticket: int, reason: EndReason) -> None:
+        await persist(
+            lambda: self._broker.sessions.end(sid, reason, ticket=ticket), "end a session"
+        )
+
+    async def _withdraw(self, sid: str, recording: str) -> None:
+        row = await persist(lambda: self._broker.sessions.get(sid), "look a session up")
+        if row is not None and row.recording == recording:
+            await self._end(sid, row.ticket, EndReason.CLIENT_GONE)

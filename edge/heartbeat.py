@@ -1,0 +1,56 @@
+"""Once a second: this edge is alive, serves these sessions, and clears up after the dead."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from broker.client import Broker
+from broker.errors import BrokerUnavailable
+from edge.queue_watch import QueueWatch
+
+log = structlog.get_logger()
+
+_PERIOD_S = 1.0
+_CLOCK_EVERY = 30
+"""Beats between two measurements of Redis's clock."""
+
+
+class Heartbeat:
+    """Tells the registry of this edge, and its connections of sessions that are over."""
+
+    def __init__(self, edge_id: str, broker: Broker, watch: QueueWatch) -> None:
+        self._edge_id = edge_id
+        self._broker = broker
+        self._watch = watch
+        self._beats = 0
+
+    async def beat(self) -> None:
+        """One heartbeat. Raises BrokerUnavailable."""
+        serving = self._watch.serving()
+        over = await self._broker.registry.edge_beat(self._edge_id, serving)
+        for sid, ticket in serving:
+            if sid in over:
+                self._watch.lost(sid, ticket, over[sid])
+
+    async def run(self) -> None:
+        """Beat for ever; an outage of Redis is waited out."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            try:
+                await self._upkeep()
+            except BrokerUnavailable as error:
+                log.warning("heartbeat_failed", error=str(error))
+            due = max(due + _PERIOD_S, loop.time())
+            await asyncio.sleep(due - loop.time())
+
+    async def _upkeep(self) -> None:
+        await self.beat()
+        requeued, ended = await self._broker.registry.reap()
+        if requeued or ended:
+            log.info("reaped", requeued=requeued, ended=ended)
+        self._beats += 1
+        if self._beats % _CLOCK_EVERY == 0:
+            await self._broker.clock.sync()

@@ -1,0 +1,109 @@
+"""Base64 audio, pictures and videos, checked before anything behind the edge sees them."""
+
+from __future__ import annotations
+
+import io
+import struct
+
+import numpy as np
+import pybase64
+from PIL import Image, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
+
+from shared_schemas.audio import INPUT_RATE
+from shared_schemas.errors import ErrorCode, InvalidInput
+
+_BYTES_PER_SAMPLE = 4
+
+_MP4_BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")
+"""What an MP4 or MOV file may begin with."""
+
+_EBML = b"\x1a\x45\xdf\xa3"
+_EBML_HEAD = 64
+"""A WebM file names itself within its first bytes."""
+
+_UNREADABLE = (OSError, SyntaxError, ValueError, RuntimeError, struct.error, MemoryError)
+"""What Pillow raises on a header it cannot make sense of."""
+
+
+def decode_base64(text: str, field: str) -> bytes:
+    """Strict base64: no line breaks, no other alphabet. Raises InvalidInput."""
+    try:
+        return pybase64.b64decode(text, validate=True)
+    except ValueError:
+        raise InvalidInput(f"{field}: not valid base64", field=field) from None
+
+
+def decode_audio(text: str, field: str, max_s: float, *, min_samples: int = 1) -> bytes:
+    """Base64 of float32 PCM at 16 kHz, at most `max_s` long. Raises InvalidInput."""
+    data = decode_base64(text, field)
+    check_audio(data, field, max_s, min_samples=min_samples)
+    return data
+
+
+def check_audio(data: bytes, field: str, max_s: float, *, min_samples: int = 1) -> None:
+    """Float32 PCM at 16 kHz: whole samples, finite, not too short, not too long. Raises InvalidInput."""
+    if not data:
+        raise InvalidInput(f"{field}: holds no samples", field=field)
+    if len(data) % _BYTES_PER_SAMPLE:
+        raise InvalidInput(
+            f"{field}: {len(data)} bytes is not a whole number of float32 samples", field=field
+        )
+    samples = len(data) // _BYTES_PER_SAMPLE
+    if samples < min_samples:
+        raise InvalidInput(f"{field}: {samples} samples, at least {min_samples}", field=field)
+    if samples > max_s * INPUT_RATE:
+        limit = int(max_s * INPUT_RATE)
+        raise InvalidInput(f"{field}: {samples} samples, the limit is {limit}", field=field)
+    if not np.isfinite(np.frombuffer(data, dtype="<f4")).all():
+        raise InvalidInput(f"{field}: holds NaN or infinite samples", field=field)
+
+
+def decode_image(text: str, field: str, *, max_bytes: int, max_pixels: int) -> bytes:
+    """Base64 of a JPEG, PNG or WebP within the limits, judged by its header. Raises InvalidInput."""
+    data = decode_base64(text, field)
+    _check_bytes(data, field, max_bytes)
+    width, height = _image_size(data, field)
+    if width * height > max_pixels:
+        raise InvalidInput(
+            f"{field}: {width}x{height} pixels, the limit is {max_pixels}", field=field
+        )
+    return data
+
+
+def decode_video(text: str, field: str, max_bytes: int) -> bytes:
+    """Base64 of an MP4, MOV or WebM file, judged by its first bytes. Raises InvalidInput."""
+    data = decode_base64(text, field)
+    _check_bytes(data, field, max_bytes)
+    if not (data[4:8] in _MP4_BOXES or (data.startswith(_EBML) and b"webm" in data[:_EBML_HEAD])):
+        raise InvalidInput(f"{field}: only MP4, MOV and WebM videos are taken", field=field)
+    return data
+
+
+def _check_bytes(data: bytes, field: str, max_bytes: int) -> None:
+    if len(data) > max_bytes:
+        raise InvalidInput(
+            f"{field}: {len(data)} bytes, the limit is {max_bytes}",
+            field=field,
+            code=ErrorCode.MESSAGE_TOO_LARGE,
+        )
+
+
+def _image_size(data: bytes, field: str) -> tuple[int, int]:
+    try:
+        image = _open_header(data)
+    except (*_UNREADABLE, Image.DecompressionBombError):
+        raise InvalidInput(f"{field}: the image cannot be read", field=field) from None
+    if image is None:
+        raise InvalidInput(f"{field}: only JPEG, PNG and WebP images are taken", field=field)
+    return image.size
+
+
+def _open_header(data: bytes) -> Image.Image | None:
+    """Read the header only. Classes are named, since Image.open would try every plugin it has."""
+    if data.startswith(b"\xff\xd8\xff"):
+        return JpegImagePlugin.JpegImageFile(io.BytesIO(data))
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return PngImagePlugin.PngImageFile(io.BytesIO(data))
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return WebPImagePlugin.WebPImageFile(io.BytesIO(data))
+    return None

@@ -1,0 +1,86 @@
+"""One running edge: what every route and every connection holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from broker.client import Broker, open_broker
+from broker.errors import BrokerUnavailable
+from edge.access import Access
+from edge.endings import Endings
+from edge.heartbeat import Heartbeat
+from edge.queue_watch import QueueWatch
+from edge.settings import EdgeSettings
+from edge.visitors import Visitors
+from shared_schemas.ids import new_process_id
+
+_CLOSE_WITHIN_S = 3.0
+
+
+@dataclass
+class Edge:
+    """No session state: another edge could rebuild all of it from Redis."""
+
+    id: str
+    settings: EdgeSettings
+    broker: Broker
+    watch: QueueWatch
+    endings: Endings
+    access: Access
+    visitors: Visitors
+    upkeep: asyncio.Task[None]
+    """Runs as long as the edge does; ends before it only by a defect."""
+    draining: bool = False
+
+    async def drain(self) -> None:
+        """Take no new session, let the others run for `drain_s`, then tell them and close."""
+        self.draining = True
+        if await self._vacated(self.settings.drain_s):
+            return
+        self.watch.close()
+        await self._vacated(_CLOSE_WITHIN_S)
+
+    async def _vacated(self, within_s: float) -> bool:
+        try:
+            async with asyncio.timeout(within_s):
+                await self.watch.vacated()
+        except TimeoutError:
+            return False
+        return True
+
+
+@asynccontextmanager
+async def open_edge(settings: EdgeSettings) -> AsyncIterator[Edge]:
+    """Connect and keep up the watch and the heartbeat.
+
+    Raises BrokerUnavailable, IncompatibleRedis, and what Access raises on bad settings.
+    """
+    access = Access(settings, settings.host)
+    visitors = Visitors(settings.max_sockets_per_address, settings.max_connects_per_minute)
+    async with open_broker(settings) as broker:
+        watch = QueueWatch(broker)
+        heartbeat = Heartbeat(edge_id := new_process_id("edge"), broker, watch)
+        await heartbeat.beat()
+        upkeep = asyncio.create_task(_keep_up(watch, heartbeat), name="edge-upkeep")
+        edge = Edge(edge_id, settings, broker, watch, Endings(broker), access, visitors, upkeep)
+        try:
+            yield edge
+        finally:
+            upkeep.cancel()
+            await asyncio.wait([upkeep])
+            await _leave(edge)
+
+
+async def _keep_up(watch: QueueWatch, heartbeat: Heartbeat) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(watch.run(), name="queue-watch")
+        tasks.create_task(heartbeat.run(), name="edge-heartbeat")
+
+
+async def _leave(edge: Edge) -> None:
+    await edge.endings.settle(_CLOSE_WITHIN_S)
+    with suppress(BrokerUnavailable):  # the reaper finds out by itself
+        await edge.broker.registry.edge_gone(edge.id)

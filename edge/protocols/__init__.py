@@ -1,0 +1,1 @@
+"""Pure translators: wire messages to stream entries and back, and which moves are legal when."""

@@ -1,0 +1,147 @@
+"""`/ws/chat` as a state machine: one request, one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from functools import partial
+
+import pybase64
+
+from edge.errors import error_message, explain_end
+from edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
+from edge.protocols.queue_messages import queue_message
+from shared_schemas.chat_messages import ChatChunk, ChatDone, ChatWhole, PrefillDone
+from shared_schemas.errors import ErrorCode, InvalidInput
+from shared_schemas.lifecycle import Ask
+from shared_schemas.server_messages import Error, QueueDone
+from shared_schemas.states import EndReason
+from shared_schemas.stream_entries import (
+    ChatDoneOut,
+    ChatIn,
+    DeltaOut,
+    ErrorOut,
+    OutEntry,
+    PrefillDoneOut,
+    StopIn,
+)
+from shared_schemas.wire import ServerMessage
+
+
+class ChatPhase(StrEnum):
+    """Where a request stands; the words appear in error messages."""
+
+    QUEUED = "queued"
+    ANSWERING = "being answered"
+    STOPPING = "being stopped"
+    OVER = "over"
+
+
+class ChatMachine:
+    """One request, which is known from the start. The client hears of the queue only if it waits."""
+
+    def __init__(self, request: ChatIn, recording: str) -> None:
+        self.phase = ChatPhase.QUEUED
+        self._request = request
+        self._recording = recording
+        self._told_of_queue = False
+        self._told_of_prefill = False
+
+    def receive(self, command: StopIn) -> list[Action]:
+        """The client wants no more of the answer. Raises InvalidInput when it said so before."""
+        if self.phase is ChatPhase.QUEUED:
+            empty = ChatDoneOut(
+                text="", generated_tokens=0, input_tokens=0, duration_ms=0.0, stopped=True
+            )
+            return self._done(empty)
+        if self.phase is not ChatPhase.ANSWERING:
+            text = f"stop: not allowed while the request is {self.phase}"
+            raise InvalidInput(text, field="type", code=ErrorCode.NOT_READY)
+        self.phase = ChatPhase.STOPPING
+        return [Forward(command)]
+
+    def placed(self, place: QueuePlace) -> list[Action]:
+        """The request waits there."""
+        self._told_of_queue = True
+        return [Tell(queue_message(place))]
+
+    def granted(self) -> list[Action]:
+        """A worker has it."""
+        self.phase = ChatPhase.ANSWERING
+        told = [Tell(QueueDone())] if self._told_of_queue else []
+        return [*told, Forward(self._request)]
+
+    def asked(self, ask: Ask) -> list[Action]:  # noqa: ARG002 - nothing can be asked
+        """Someone beside the client asks for something."""
+        return []
+
+    def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:  # noqa: ARG002 - as all have
+        """The worker answers."""
+        match entry:
+            case DeltaOut():
+                return self._piece(entry)
+            case PrefillDoneOut(input_tokens=input_tokens):
+                return self._prefilled(input_tokens)
+            case ChatDoneOut():
+                return self._done(entry)
+            case ErrorOut():
+                return self._failed(entry)
+            case _:
+                raise TypeError(f"{entry.tag} does not belong in a chat")
+
+    def ended(self, reason: EndReason | None) -> list[Action]:
+        """The request ended without a last word of the worker; None: its record is lost."""
+        self.phase = ChatPhase.OVER
+        fault = explain_end(reason)
+        told = [Tell(self._problem(fault.message))]
+        return [*told, Finish(fault.close or Close.INTERNAL, reason or EndReason.ERROR)]
+
+    def gone(self) -> EndReason:
+        """The client left."""
+        stopping = self.phase is ChatPhase.STOPPING
+        return EndReason.STOPPED if stopping else EndReason.CLIENT_GONE
+
+    def _prefilled(self, input_tokens: int) -> list[Action]:
+        """Told once: a worker that takes the request over reads it again, unseen."""
+        if self._told_of_prefill:
+            return []
+        self._told_of_prefill = True
+        return [Tell(PrefillDone(input_tokens=input_tokens))]
+
+    def _piece(self, entry: DeltaOut) -> list[Action]:
+        if not (entry.text_delta or entry.audio):
+            return []
+        text = entry.text_delta or None
+        return [Tell(ChatChunk(text_delta=text, audio_data=base64_or_none(entry.audio)))]
+
+    def _done(self, entry: ChatDoneOut) -> list[Action]:
+        self.phase = ChatPhase.OVER
+        return [Tell(self._answer(entry)), Finish(Close.NORMAL, EndReason.STOPPED)]
+
+    def _answer(self, entry: ChatDoneOut) -> ServerMessage:
+        audio = base64_or_none(entry.audio)
+        whole = partial(ChatWhole, audio_data=audio)
+        kind: Callable[..., ChatDone] = ChatDone if self._request.options.streaming else whole
+        return kind(
+            text=entry.text,
+            generated_tokens=entry.generated_tokens,
+            input_tokens=entry.input_tokens,
+            recording_session_id=self._recording,
+            stopped=entry.stopped or None,
+        )
+
+    def _failed(self, entry: ErrorOut) -> list[Action]:
+        self.phase = ChatPhase.OVER
+        told = Tell(self._problem(error_message(entry.code, entry.message, field=entry.field)))
+        if entry.code == ErrorCode.CONTEXT_FULL:
+            return [told, Finish(Close.POLICY, EndReason.CONTEXT_FULL)]
+        asked_wrong = entry.code == ErrorCode.INVALID_FIELD
+        return [told, Finish(Close.POLICY if asked_wrong else Close.INTERNAL, EndReason.ERROR)]
+
+    def _problem(self, error: Error) -> ServerMessage:
+        return error
+
+
+def base64_or_none(audio: bytes) -> str | None:
+    """None where there is no sound."""
+    return pybase64.b64encode_as_string(audio) if audio else None

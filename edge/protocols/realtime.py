@@ -1,0 +1,166 @@
+"""`/v1/realtime` as a state machine: QUEUED, CONNECTED, ACTIVE, CLOSED, as the document draws it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from edge.errors import explain_end
+from edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
+from edge.protocols.realtime_deltas import Speaking
+from edge.protocols.realtime_faults import CLOSED_AS, error_event, realtime
+from shared_schemas.errors import ErrorCode, InvalidInput
+from shared_schemas.lifecycle import Ask
+from shared_schemas.realtime_messages import (
+    CONTEXT_TOKENS,
+    SessionClosed,
+    SessionCreated,
+    SessionQueued,
+    SessionQueueDone,
+    SessionQueueUpdate,
+)
+from shared_schemas.states import EndReason
+from shared_schemas.stream_entries import (
+    ChunkIn,
+    ErrorOut,
+    OutEntry,
+    PreparedOut,
+    PrepareIn,
+    ResultOut,
+    StopIn,
+    StoppedOut,
+    TimeoutOut,
+)
+
+RealtimeCommand = PrepareIn | ChunkIn | StopIn
+
+WIRE_NAMES: dict[type[RealtimeCommand], str] = {
+    PrepareIn: "session.update",
+    ChunkIn: "input_audio_buffer.append",
+    StopIn: "session.close",
+}
+
+
+class Stage(StrEnum):
+    """The document's four states; two of them have a second half, while an answer is awaited."""
+
+    QUEUED = "queued"
+    CONNECTED = "connected"
+    CREATING = "connected and its session.update is being carried out"
+    ACTIVE = "active"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+
+LEGAL: dict[Stage, frozenset[type[RealtimeCommand]]] = {
+    Stage.QUEUED: frozenset(),
+    Stage.CONNECTED: frozenset({PrepareIn}),
+    Stage.CREATING: frozenset(),
+    Stage.ACTIVE: frozenset({ChunkIn, StopIn}),
+    Stage.CLOSING: frozenset(),
+    Stage.CLOSED: frozenset(),
+}
+
+
+class RealtimeMachine:
+    """One session between its client and its streams."""
+
+    def __init__(self, sid: str) -> None:
+        self.stage = Stage.QUEUED
+        self._sid = sid
+        self._speaking = Speaking()
+
+    def receive(self, command: RealtimeCommand) -> list[Action]:
+        """The client asks. Raises InvalidInput with `not_ready` when it may not."""
+        if type(command) not in LEGAL[self.stage]:
+            name = WIRE_NAMES[type(command)]
+            text = f"{name}: not allowed while the session is {self.stage}"
+            raise InvalidInput(text, field="type", code=ErrorCode.NOT_READY)
+        match command:
+            case PrepareIn():
+                self.stage = Stage.CREATING
+            case StopIn():
+                self.stage = Stage.CLOSING
+        return [Forward(command)]
+
+    def placed(self, place: QueuePlace) -> list[Action]:
+        """The session waits there."""
+        position, length, eta_s = place.position, place.queue_length, place.eta_s
+        if not place.first:
+            update = SessionQueueUpdate(
+                position=position, estimated_wait_s=eta_s, queue_length=length
+            )
+            return [Tell(update)]
+        ticket = place.ticket_id
+        queued = SessionQueued(
+            position=position, estimated_wait_s=eta_s, ticket_id=ticket, queue_length=length
+        )
+        return [Tell(queued)]
+
+    def granted(self) -> list[Action]:
+        """A worker holds the session."""
+        self.stage = Stage.CONNECTED
+        return [Tell(SessionQueueDone())]
+
+    def asked(self, ask: Ask) -> list[Action]:  # noqa: ARG002 - nothing can be asked
+        """Someone beside the client asks for something."""
+        return []
+
+    def overdue(self) -> list[Action]:
+        """The session has lasted as long as it may, waiting included."""
+        return self._close(EndReason.PAUSE_TIMEOUT)
+
+    def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:  # noqa: ARG002 - as all have
+        """The worker answers."""
+        match entry:
+            case ResultOut():
+                return self._result(entry)
+            case PreparedOut(prompt_length=prompt_length):
+                return self._created(prompt_length)
+            case StoppedOut():
+                return self._close(EndReason.STOPPED)
+            case TimeoutOut():
+                return self._close(EndReason.PAUSE_TIMEOUT)
+            case ErrorOut():
+                return self._failed(entry)
+            case _:
+                raise TypeError(f"{entry.tag} does not belong in a realtime session")
+
+    def ended(self, reason: EndReason | None) -> list[Action]:
+        """The session ended without a last word of the worker; None: its record is lost."""
+        if reason in CLOSED_AS:
+            return self._close(reason)
+        self.stage = Stage.CLOSED
+        fault = explain_end(reason)
+        told = [Tell(message) for message in realtime(fault)]
+        return [*told, Finish(fault.close or Close.INTERNAL, reason or EndReason.ERROR)]
+
+    def gone(self) -> EndReason:
+        """The client left; one that had asked to close has what it wanted."""
+        return EndReason.STOPPED if self.stage is Stage.CLOSING else EndReason.CLIENT_GONE
+
+    def _created(self, prompt_length: int) -> list[Action]:
+        """Told once: a worker that takes the session over prepares it again, unseen."""
+        if self.stage is not Stage.CREATING:
+            return []
+        self.stage = Stage.ACTIVE
+        return [Tell(SessionCreated(session_id=self._sid, prompt_length=prompt_length))]
+
+    def _result(self, entry: ResultOut) -> list[Action]:
+        told: list[Action] = [Tell(message) for message in self._speaking.messages(entry)]
+        full = entry.kv_cache_length >= CONTEXT_TOKENS
+        return [*told, *self._close(EndReason.CONTEXT_FULL)] if full else told
+
+    def _failed(self, entry: ErrorOut) -> list[Action]:
+        if entry.code == ErrorCode.CONTEXT_FULL:
+            return self._close(EndReason.CONTEXT_FULL)
+        told = Tell(error_event(entry.code, entry.message))
+        if entry.fatal:
+            return [told, *self._close(EndReason.ERROR)]
+        if self.stage is Stage.CREATING:
+            self.stage = Stage.CONNECTED
+        return [told]
+
+    def _close(self, reason: EndReason) -> list[Action]:
+        self.stage = Stage.CLOSED
+        closed, code = CLOSED_AS[reason]
+        return [Tell(SessionClosed(reason=closed)), Finish(code, reason)]

@@ -1,0 +1,112 @@
+"""`/ws/chat` and `POST /api/chat`: one request with its history, one answer."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any
+
+import structlog
+from fastapi import APIRouter, Request, Response, WebSocket
+from starlette.requests import ClientDisconnect
+
+from edge.connection import Line
+from edge.dialects import Dialect, plain
+from edge.doors.chat import ChatDoor, read_body, read_request
+from edge.doors.frames import check_size
+from edge.errors import ClientGone
+from edge.http_line import HttpLine
+from edge.live_session import LiveSession
+from edge.node import Edge
+from edge.protocols.chat import ChatMachine
+from edge.protocols.chat_http import ChatHttpMachine, http
+from edge.reception import admit, reception, refuse, visit
+from edge.routes.dependencies import TheEdge
+from edge.settings import EdgeSettings
+from shared_schemas.apps import TURNBASED
+from shared_schemas.chat_messages import ChatProblem, ChatRequest, ChatResponse
+from shared_schemas.errors import ErrorCode, InvalidInput
+from shared_schemas.states import SessionKind
+from shared_schemas.stream_entries import ChatIn
+
+log = structlog.get_logger()
+
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": ChatRequest.model_json_schema()}},
+    }
+}
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ChatProblem, "description": text}
+    for status, text in {
+        400: "The body is not JSON",
+        403: "The page is switched off",
+        409: "The request was taken out of the queue",
+        413: "The body is too long",
+        422: "A field cannot be used; `field` names it",
+        429: "Too many requests from this address",
+        500: "The engine failed",
+        503: "No capacity just now, or Redis does not answer",
+    }.items()
+}
+
+router = APIRouter(tags=["chat"])
+
+
+@router.websocket("/ws/chat")
+async def chat_socket(socket: WebSocket) -> None:
+    """Serve one client: the first frame is the request."""
+    async with (
+        reception(socket, plain) as (edge, connection),
+        visit(edge, socket, TURNBASED),
+    ):
+        request = await read_request(
+            await _first_frame(connection, edge), edge.settings, edge.broker.voices.sound
+        )
+        await _serve(edge, connection, request, ChatMachine, plain)
+
+
+@router.post("/api/chat", response_model=ChatResponse, responses=_PROBLEMS, openapi_extra=_BODY)
+async def chat(edge: TheEdge, request: Request) -> Response:
+    """Answer in one piece. A client that gives up frees the worker."""
+    line = HttpLine(request)
+    try:
+        async with visit(edge, request, TURNBASED):
+            body = await _body(request, edge.settings)
+            asked = await read_body(body, edge.settings, edge.broker.voices.sound)
+            await _serve(edge, line, asked, ChatHttpMachine, http)
+    except (ClientGone, ClientDisconnect):
+        log.info("client_gone_early", path="/api/chat")
+    except Exception as error:  # noqa: BLE001 - the door of the process: told and logged
+        await refuse(line, http, error)
+    return line.response()
+
+
+async def _serve(
+    edge: Edge, line: Line, request: ChatIn, machine: type[ChatMachine], dialect: Dialect
+) -> None:
+    with edge.watch.seat(f"chat_{secrets.token_hex(8)}") as seat:
+        admitted = await admit(edge, seat, SessionKind.CHAT)
+        translator = machine(request, admitted.recording)
+        door, unsent = ChatDoor(edge.settings), edge.settings.unsent_turns
+        await LiveSession(edge, line, admitted, door, translator, dialect, unsent).run()
+
+
+async def _first_frame(line: Line, edge: Edge) -> str | bytes:
+    patience_s = edge.settings.chat_request_s
+    try:
+        async with asyncio.timeout(patience_s):
+            return await line.receive()
+    except TimeoutError:
+        text = f"no request within {patience_s:g} s"
+        raise InvalidInput(text, code=ErrorCode.NOT_READY) from None
+
+
+async def _body(request: Request, limits: EdgeSettings) -> bytes:
+    """Raises InvalidInput as soon as it is too long, without reading the rest."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        check_size(len(body), limits.max_chat_bytes)
+    return bytes(body)

@@ -1,0 +1,38 @@
+"""How a route gets at the running edge."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from edge.node import Edge
+from edge.routes.models import Problem
+
+
+def running_edge(request: Request) -> Edge:
+    """The edge that this application serves."""
+    edge: Edge = request.app.state.edge
+    return edge
+
+
+TheEdge = Annotated[Edge, Depends(running_edge)]
+
+NEEDS_REDIS: dict[int | str, dict[str, Any]] = {
+    503: {"model": Problem, "description": "Redis does not answer"}
+}
+
+_REFUSALS = {
+    400: "The input cannot be used",
+    401: "A key or the admin token is required",
+    403: "Not allowed",
+    404: "There is none",
+    409: "There is no room",
+    413: "The body is too long",
+    429: "Too many requests from this address",
+}
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For OpenAPI: the ways in which a route says no."""
+    return {status: {"model": Problem, "description": _REFUSALS[status]} for status in statuses}

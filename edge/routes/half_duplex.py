@@ -1,0 +1,43 @@
+"""`/ws/half_duplex/{session_id}` and `POST /api/half_duplex/stop` (half-duplex-api.txt)."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, WebSocket
+
+from edge.dialects import plain
+from edge.doors.half_duplex import HalfDuplexDoor
+from edge.live_session import LiveSession
+from edge.protocols.half_duplex import HalfDuplexMachine
+from edge.reception import admit, check_session_id, reception, visit
+from edge.routes.dependencies import NEEDS_REDIS, TheEdge
+from edge.routes.models import StopAnswer, StopRequest
+from shared_schemas.apps import HALF_DUPLEX
+from shared_schemas.lifecycle import Ask
+from shared_schemas.states import SessionKind
+
+router = APIRouter(tags=["half-duplex"])
+
+
+@router.websocket("/ws/half_duplex/{session_id:path}")
+async def half_duplex(socket: WebSocket, session_id: str) -> None:
+    """Serve one client."""
+    async with (
+        reception(socket, plain) as (edge, connection),
+        visit(edge, socket, HALF_DUPLEX),
+    ):
+        check_session_id(session_id)
+        with edge.watch.seat(session_id) as seat:
+            admitted = await admit(edge, seat, SessionKind.HALF_DUPLEX)
+            machine = HalfDuplexMachine(session_id, admitted.recording)
+            door = HalfDuplexDoor(edge.settings)
+            unsent = edge.settings.unsent_turns
+            await LiveSession(edge, connection, admitted, door, machine, plain, unsent).run()
+
+
+@router.post("/api/half_duplex/stop", responses=NEEDS_REDIS)
+async def stop(edge: TheEdge, request: StopRequest) -> StopAnswer:
+    """Stop the reply that a half-duplex session is giving, wherever it runs; the session goes on."""
+    kind = SessionKind.HALF_DUPLEX
+    if await edge.broker.sessions.ask(request.session_id, kind, Ask.BREAK):
+        return StopAnswer(success=True, message="stop signal sent")
+    return StopAnswer(success=False, message="no such half-duplex session is active")

@@ -1,0 +1,106 @@
+"""One edge process: start, serve, drain."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import structlog
+import uvicorn
+
+from broker.process import stop_on_signals
+from edge.app import create_app
+from edge.node import Edge
+from edge.settings import EdgeSettings
+from edge.ws_protocol import EdgeWebSocketProtocol, NoUtf8Tracebacks
+
+log = structlog.get_logger()
+
+WS_MAX_BYTES = 16 * 1024 * 1024
+"""A frame above this closes the connection with 1009 before it is read; chats may send more."""
+
+_SHUTDOWN_S = 3
+_NO_UTF8_TRACEBACKS = NoUtf8Tracebacks()
+
+
+async def run(settings: EdgeSettings, stop: asyncio.Event | None = None) -> None:
+    """Serve until `stop` is set (SIGTERM and SIGINT set it by default), then drain.
+
+    Raises OSError when the address is taken, BrokerUnavailable when Redis does not answer.
+    """
+    stop = stop or stop_on_signals()
+    async with serving(settings) as (edge, url):
+        log.info("edge_ready", edge=edge.id, url=url)
+        await _until(stop, edge.upkeep)
+        log.info("edge_draining", sessions=len(edge.watch.serving()))
+        await edge.drain()
+    log.info("edge_stopped")
+
+
+async def _until(stop: asyncio.Event, upkeep: asyncio.Task[None]) -> None:
+    """Wait for the stop. Raises what the upkeep died of, since an edge without it is of no use."""
+    stopping = asyncio.create_task(stop.wait(), name="edge-stop")
+    await asyncio.wait({stopping, upkeep}, return_when=asyncio.FIRST_COMPLETED)
+    if upkeep.done():
+        stopping.cancel()
+        upkeep.result()
+
+
+@asynccontextmanager
+async def serving(settings: EdgeSettings) -> AsyncIterator[tuple[Edge, str]]:
+    """A listening edge and its base URL; at the end every connection left is closed."""
+    with contextlib.closing(bind(settings.host, settings.port)) as listener:
+        app = create_app(settings)
+        async with app.router.lifespan_context(app):
+            server = _Server(_config(app, settings))
+            task = asyncio.create_task(server.serve(sockets=[listener]), name="edge-server")
+            try:
+                host, port = listener.getsockname()[:2]
+                yield app.state.edge, f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            finally:
+                server.should_exit = True
+                await task
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises OSError when the address is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, port), family=family, backlog=2048)
+    listener.setblocking(False)
+    return listener
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the service's: it drains before it lets the server go."""
+        yield
+
+
+def _protocol(settings: EdgeSettings) -> type[EdgeWebSocketProtocol]:
+    long_frames = {"/ws/chat": max(WS_MAX_BYTES, settings.max_chat_bytes)}
+    return type("Protocol", (EdgeWebSocketProtocol,), {"long_frames": long_frames})
+
+
+def _config(app: object, settings: EdgeSettings) -> uvicorn.Config:
+    uvicorn_log = logging.getLogger("uvicorn.error")
+    uvicorn_log.setLevel(logging.WARNING)
+    uvicorn_log.addFilter(_NO_UTF8_TRACEBACKS)
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        ws=_protocol(settings),
+        ws_max_size=WS_MAX_BYTES,
+        ws_per_message_deflate=False,
+        ws_ping_interval=settings.ping_interval_s,
+        ws_ping_timeout=settings.ping_timeout_s,
+        lifespan="off",
+        access_log=False,
+        proxy_headers=False,  # the edge believes the proxies that it was told to trust, and no other
+        server_header=False,
+        log_config=None,
+        timeout_graceful_shutdown=_SHUTDOWN_S,
+    )

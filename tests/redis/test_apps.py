@@ -1,0 +1,42 @@
+"""Switches that every edge reads."""
+
+from __future__ import annotations
+
+import pytest
+from redis_server import RedisServer
+
+from broker.client import Broker, open_broker
+from broker.errors import BrokerUnavailable
+from broker.settings import BrokerSettings
+
+
+async def test_everything_is_on_until_it_is_switched_off(broker: Broker) -> None:
+    assert await broker.apps.off() == frozenset()
+    assert not await broker.apps.is_off("omni")
+
+
+async def test_a_switch_holds_for_everyone_at_once(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with open_broker(settings) as other:
+        await broker.apps.switch("omni", enabled=False)
+        await broker.apps.switch("turnbased", enabled=False)
+        assert await other.apps.is_off("omni")
+        assert await other.apps.off() == {"omni", "turnbased"}
+        await other.apps.switch("omni", enabled=True)
+        await other.apps.switch("omni", enabled=True)
+        assert not await broker.apps.is_off("omni")
+        assert await broker.apps.off() == {"turnbased"}
+
+
+async def test_switches_survive_a_restart_and_tell_of_an_outage(
+    redis_server: RedisServer,
+) -> None:
+    settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=0.5)
+    async with open_broker(settings) as broker:
+        await broker.apps.switch("omni", enabled=False)
+        redis_server.stop()
+        with pytest.raises(BrokerUnavailable):
+            await broker.apps.is_off("omni")
+        redis_server.start()
+        assert await broker.apps.is_off("omni")

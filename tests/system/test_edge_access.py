@@ -1,0 +1,277 @@
+"""Keys, origins and limits of a running edge."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+import structlog
+from edge_harness import RunningEdge, played_worker, running_edge
+from websockets.exceptions import InvalidStatus
+from websockets.typing import Origin, Subprotocol
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+from client.duplex import connect_duplex
+from client.errors import CannotConnect
+
+KEY, TOKEN = "client-key-0123456789", "admin-token-0123456789"
+SOCKETS = (
+    *("/ws/duplex/adx_1", "/ws/half_duplex/hd_1", "/ws/chat"),
+    *("/v1/realtime?mode=audio", "/v1/realtime?mode=video"),
+)
+KEY_PROTOCOL = "antiphon.key." + base64.urlsafe_b64encode(KEY.encode()).decode().rstrip("=")
+
+
+@asynccontextmanager
+async def guarded(
+    settings: BrokerSettings, **overrides: Any
+) -> AsyncIterator[tuple[RunningEdge, httpx.AsyncClient]]:
+    async with (
+        running_edge(settings, **overrides) as edge,
+        httpx.AsyncClient(base_url=edge.url) as http,
+    ):
+        yield edge, http
+
+
+async def refusal(edge: RunningEdge, path: str, **options: Any) -> tuple[int, dict[str, Any]]:
+    """Status and body of a handshake that fails."""
+    with pytest.raises(InvalidStatus) as refused:
+        async with edge.open(path, **options):
+            pass
+    response = refused.value.response
+    return response.status_code, orjson.loads(bytes(response.body or b"{}"))
+
+
+async def test_the_python_client_sends_its_key(settings: BrokerSettings) -> None:
+    async with guarded(settings, api_keys=[KEY]) as (edge, _):
+        with pytest.raises(CannotConnect, match="401"):
+            async with connect_duplex(edge.url):
+                pass
+        async with connect_duplex(edge.url, api_key=KEY) as session:
+            assert session.session_id
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+async def test_no_socket_opens_without_a_key(settings: BrokerSettings, path: str) -> None:
+    async with guarded(settings, api_keys=[KEY]) as (edge, _):
+        for options in (
+            {},
+            {"additional_headers": {"X-Api-Key": "x" * 20}},
+            {"subprotocols": [Subprotocol("antiphon.v1")]},
+        ):
+            status, problem = await refusal(edge, path, **options)
+            assert (status, problem["code"]) == (401, "unauthorized")
+            assert problem["message"] == problem["error"]
+        status, _ = await refusal(edge, f"{path}{'&' if '?' in path else '?'}api_key={KEY}")
+        assert status == 401
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"additional_headers": {"Authorization": f"Bearer {KEY}"}},
+        {"additional_headers": {"X-Api-Key": KEY}},
+        {"subprotocols": [Subprotocol("antiphon.v1"), Subprotocol(KEY_PROTOCOL)]},
+    ],
+)
+async def test_a_key_opens_a_socket_and_is_never_echoed(
+    settings: BrokerSettings, broker: Broker, options: dict[str, Any]
+) -> None:
+    with structlog.testing.capture_logs() as logs:
+        async with (
+            guarded(settings, api_keys=[KEY]) as (edge, _),
+            played_worker(broker) as worker,
+            edge.client("adx_1", **options) as client,
+        ):
+            assert client.socket.subprotocol == (
+                "antiphon.v1" if "subprotocols" in options else None
+            )
+            assert client.socket.response is not None
+            assert KEY_PROTOCOL not in str(client.socket.response.headers)
+            await worker.claim()
+            await client.expect("queue_done")
+            await client.send("stop")
+    assert logs
+    assert KEY not in str(logs)
+    assert KEY_PROTOCOL not in str(logs)
+
+
+async def test_every_request_needs_the_key_but_health_and_documents(
+    settings: BrokerSettings,
+) -> None:
+    async with guarded(settings, api_keys=[KEY]) as (_, http):
+        for path in ("/health", "/docs", "/openapi.json"):
+            assert (await http.get(path)).status_code == 200
+        document = (await http.get("/openapi.json")).json()
+        seen = 0
+        for path, operations in document["paths"].items():
+            if path == "/health":
+                continue
+            for method in operations:
+                url = path.replace("{", "").replace("}", "")
+                answer = await http.request(method, url, json={})
+                assert answer.status_code == 401, (method, path)
+                assert answer.headers["www-authenticate"] == "Bearer"
+                assert answer.json()["code"] == "unauthorized"
+                seen += 1
+        assert seen >= 18
+        good = await http.get("/api/apps", headers={"Authorization": f"Bearer {KEY}"})
+        assert good.status_code == 200
+        schemes = document["components"]["securitySchemes"]
+        assert set(schemes) == {"key", "admin"}
+
+
+ADMINISTERED = (
+    ("GET", "/api/admin/apps", None),
+    ("PUT", "/api/admin/apps/omni", {"enabled": True}),
+    ("PUT", "/api/config/eta", {}),
+    ("DELETE", "/api/queue/1", None),
+)
+
+
+@pytest.mark.parametrize(("method", "path", "body"), ADMINISTERED)
+async def test_admin_routes_need_the_token(
+    settings: BrokerSettings, method: str, path: str, body: Any
+) -> None:
+    async with guarded(settings, api_keys=[KEY], admin_token=TOKEN) as (_, http):
+        for key, status in ((None, 401), (KEY, 401), (TOKEN, 200)):
+            headers = {"X-Api-Key": key} if key else {}
+            answer = await http.request(method, path, json=body, headers=headers)
+            assert answer.status_code == status
+        assert (await http.get("/status", headers={"X-Api-Key": TOKEN})).status_code == 200
+
+
+@pytest.mark.parametrize(("method", "path", "body"), ADMINISTERED)
+async def test_admin_routes_without_a_token(
+    settings: BrokerSettings, method: str, path: str, body: Any
+) -> None:
+    async with guarded(settings) as (_, http):
+        assert (await http.request(method, path, json=body)).status_code == 200
+        bent = await http.request(method, path, json=body, headers={"Host": "evil.example"})
+        assert (bent.status_code, bent.json()["code"]) == (403, "forbidden")
+    async with running_edge(settings, host="0.0.0.0") as edge:
+        url = edge.url.replace("0.0.0.0", "127.0.0.1")
+        async with httpx.AsyncClient(base_url=url) as http:
+            answer = await http.request(method, path, json=body)
+            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+            assert (await http.get("/status")).status_code == 200
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+async def test_foreign_pages_get_no_socket(
+    settings: BrokerSettings, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with guarded(settings) as (edge, http):
+        for origin in ("https://evil.example", "null", edge.url + "0"):
+            status, problem = await refusal(edge, path, origin=Origin(origin))
+            assert (status, problem["code"]) == (403, "origin_not_allowed")
+        async with edge.open(path, origin=Origin(edge.url)):
+            pass
+        refused = await http.get("/status", headers={"Origin": "https://evil.example"})
+        assert refused.status_code == 403
+        assert "access-control-allow-origin" not in refused.headers
+    assert not caplog.records, "a refusal is no error of the server"
+
+
+async def test_pages_that_are_allowed_by_name(settings: BrokerSettings) -> None:
+    page = "https://app.example"
+    async with guarded(settings, allowed_origins=[page], api_keys=[KEY]) as (edge, http):
+        asked = {
+            "Origin": page,
+            "Access-Control-Request-Method": "PUT",
+            "Access-Control-Request-Headers": "X-Api-Key",
+        }
+        preflight = await http.options("/api/config/eta", headers=asked)
+        assert preflight.status_code == 200
+        assert preflight.headers["access-control-allow-origin"] == page
+        answer = await http.get("/status", headers={"Origin": page, "X-Api-Key": KEY})
+        assert answer.headers["access-control-allow-origin"] == page
+        refused = await http.get("/status", headers={"Origin": page})
+        assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, page)
+        headers = {"X-Api-Key": KEY}
+        async with edge.client("adx_1", origin=Origin(page), additional_headers=headers):
+            pass
+
+
+async def test_a_page_behind_a_proxy_is_at_home_under_its_public_name(
+    settings: BrokerSettings,
+) -> None:
+    page, public = Origin("https://talk.example"), {"X-Forwarded-Host": "talk.example"}
+    async with guarded(settings) as (edge, _):
+        status, _ = await refusal(edge, "/ws/chat", origin=page, additional_headers=public)
+        assert status == 403
+    async with (
+        guarded(settings, trusted_proxies=["127.0.0.1"]) as (edge, _),
+        edge.open("/ws/chat", origin=page, additional_headers=public),
+    ):
+        pass
+
+
+FROM_AFAR = {"X-Forwarded-For": "203.0.113.5"}
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+async def test_connections_of_one_address_at_once(
+    settings: BrokerSettings, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = {"trusted_proxies": ["127.0.0.1"], "max_sockets_per_address": 2}
+    async with guarded(settings, **limits) as (edge, _), AsyncExitStack() as held:
+        for number in range(2):
+            client = f"/ws/duplex/adx_held{number}"
+            await held.enter_async_context(edge.open(client, additional_headers=FROM_AFAR))
+        async with edge.open(path, additional_headers=FROM_AFAR) as client_:
+            error = await client_.expect("error")
+            assert "2 connections at once" in str(error)
+            assert await client_.close_code() == 1013
+        other = {"X-Forwarded-For": "203.0.113.6"}
+        for headers in (other, {}):
+            async with edge.open("/ws/chat", additional_headers=headers) as client_:
+                await client_.socket.ping()
+    assert not caplog.records
+
+
+async def test_a_place_is_free_again_when_a_connection_ends(settings: BrokerSettings) -> None:
+    limits = {"trusted_proxies": ["127.0.0.1"], "max_sockets_per_address": 1}
+    async with guarded(settings, **limits) as (edge, _):
+        for _ in range(5):
+            async with edge.open("/ws/chat", additional_headers=FROM_AFAR) as client:
+                await client.socket.send("no JSON")
+                await client.expect_error("invalid_json")
+                assert await client.close_code() == 1003
+
+
+async def test_new_connections_per_minute(settings: BrokerSettings) -> None:
+    limits = {"trusted_proxies": ["127.0.0.1"], "max_connects_per_minute": 3}
+    async with guarded(settings, **limits) as (edge, http):
+        for _ in range(3):
+            async with edge.open("/ws/chat", additional_headers=FROM_AFAR) as client:
+                await client.socket.send("no JSON")
+                await client.expect_error("invalid_json")
+                assert await client.close_code() == 1003
+        async with edge.open("/ws/chat", additional_headers=FROM_AFAR) as client:
+            await client.expect_error("rate_limited")
+            assert await client.close_code() == 1013
+        for path in ("/api/chat", "/api/assets/ref_audio"):
+            body = {"name": "x", "audio_base64": "AAAA", "messages": []}
+            answer = await http.post(path, json=body, headers=FROM_AFAR)
+            assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited"), path
+            assert answer.headers["retry-after"]
+        assert (await http.get("/status", headers=FROM_AFAR)).status_code == 200
+
+
+async def test_long_bodies_are_cut_off(settings: BrokerSettings) -> None:
+    async with guarded(settings, max_body_bytes=2000) as (_, http):
+
+        async def endless() -> AsyncIterator[bytes]:
+            for _ in range(1000):
+                yield b" " * 1000
+
+        for content in (b" " * 3000, endless()):
+            answer = await http.post("/api/half_duplex/stop", content=content)
+            assert (answer.status_code, answer.json()["code"]) == (413, "message_too_large")

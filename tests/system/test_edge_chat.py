@@ -1,0 +1,282 @@
+"""Chat through a real edge and a real Redis, on the socket and over HTTP; the worker's part is played."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pybase64
+import pytest
+from edge_harness import (
+    SPEECH,
+    Client,
+    PlayedSession,
+    PlayedWorker,
+    RunningEdge,
+    ended,
+    picture,
+    played_worker,
+    running_edge,
+)
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+from shared_schemas.audio import float_bytes
+from shared_schemas.content import ImagePart
+from shared_schemas.states import EndReason, SessionKind, SessionState
+from shared_schemas.stream_entries import (
+    ChatDoneOut,
+    ChatIn,
+    DeltaOut,
+    ErrorOut,
+    PrefillDoneOut,
+    StopIn,
+)
+
+HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
+SOUND = float_bytes(SPEECH)
+
+
+@pytest.fixture
+async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
+    async with running_edge(settings) as running:
+        yield running
+
+
+@pytest.fixture
+async def worker(broker: Broker) -> AsyncIterator[PlayedWorker]:
+    async with played_worker(broker) as played:
+        yield played
+
+
+async def _ask(client: Client, request: object) -> None:
+    await client.socket.send(json.dumps(request))
+
+
+async def _answer(session: PlayedSession, **done: Any) -> ChatIn:
+    request: ChatIn = await session.expect(ChatIn)
+    await session.move(SessionState.PREPARING)
+    await session.publish(PrefillDoneOut(input_tokens=9))
+    await session.move(SessionState.ACTIVE)
+    if request.options.streaming:
+        await session.publish(DeltaOut(text_delta="Hi "))
+        await session.publish(DeltaOut(text_delta="you.", audio=SOUND))
+    values = {"text": "Hi you.", "generated_tokens": 3, "input_tokens": 9, "duration_ms": 12.0}
+    await session.publish(ChatDoneOut(**{**values, **done}))
+    await session.end(EndReason.STOPPED)
+    return request
+
+
+async def test_a_streamed_answer(edge: RunningEdge, worker: PlayedWorker, broker: Broker) -> None:
+    async with edge.open("/ws/chat") as client:
+        await _ask(client, HELLO)
+        session = await worker.claim()
+        assert session.claim.kind is SessionKind.CHAT
+        request = await _answer(session)
+        assert request.messages()[0].text == "Hello"
+        assert await client.message() == {"type": "prefill_done", "input_tokens": 9}
+        assert await client.message() == {"type": "chunk", "text_delta": "Hi "}
+        chunk = await client.message()
+        assert pybase64.b64decode(chunk["audio_data"]) == SOUND
+        assert await client.message() == {
+            "type": "done",
+            "text": "Hi you.",
+            "generated_tokens": 3,
+            "input_tokens": 9,
+            "recording_session_id": session.claim.recording,
+        }
+        assert await client.close_code() == 1000
+        assert (await ended(broker, session.claim.sid)).reason is EndReason.STOPPED
+
+
+@pytest.mark.parametrize("sound", [SOUND, b""])
+async def test_an_answer_in_one_piece(
+    edge: RunningEdge, worker: PlayedWorker, sound: bytes
+) -> None:
+    async with edge.open("/ws/chat") as client:
+        await _ask(client, {**HELLO, "streaming": False})
+        await _answer(await worker.claim(), audio=sound)
+        await client.expect("prefill_done")
+        done = await client.expect("done")
+        data = done["audio_data"]
+        assert (pybase64.b64decode(data) if data else b"") == sound
+        assert (data is None) is (not sound)
+
+
+async def test_a_request_of_twenty_megabytes(edge: RunningEdge, worker: PlayedWorker) -> None:
+    jpeg = picture() + bytes(15 * 1024 * 1024)
+    part = {"type": "image", "data": pybase64.b64encode_as_string(jpeg)}
+    async with edge.open("/ws/chat") as client:
+        await _ask(client, {"messages": [{"role": "user", "content": [part]}]})
+        request = await _answer(await worker.claim())
+        assert request.messages()[0].parts == (ImagePart(jpeg),)
+        await client.expect("done", skip=("prefill_done", "chunk"))
+
+
+async def test_who_waits_hears_of_it(edge: RunningEdge, broker: Broker) -> None:
+    async with edge.open("/ws/chat") as client:
+        await _ask(client, HELLO)
+        assert (await client.expect("queued"))["position"] == 1
+        async with played_worker(broker) as worker:
+            session = await worker.claim()
+            await client.expect("queue_done", skip=("queue_update",))
+            await _answer(session)
+            await client.expect("prefill_done")
+
+
+async def test_a_bad_request_is_named_and_never_queued(edge: RunningEdge, broker: Broker) -> None:
+    content = [{"type": "image", "data": "aGVsbG8="}]
+    bad = {"messages": [*HELLO["messages"], {"role": "user", "content": content}]}
+    async with edge.open("/ws/chat") as client:
+        await _ask(client, bad)
+        await client.expect_error("invalid_field", "messages.1.content.0.data")
+        assert await client.close_code() == 1008
+    async with edge.open("/ws/chat") as client:
+        await client.socket.send("{")
+        await client.expect_error("invalid_json")
+        assert await client.close_code() == 1003
+    assert not (await broker.queue.snapshot()).waiting
+
+
+async def test_the_engine_refuses(edge: RunningEdge, worker: PlayedWorker) -> None:
+    field = "messages.0.content.0"
+    async with edge.open("/ws/chat") as client:
+        await _ask(client, HELLO)
+        session = await worker.claim()
+        await session.expect(ChatIn)
+        await session.publish(
+            ErrorOut(code="invalid_field", message="cannot see", field=field, fatal=True)
+        )
+        await client.expect_error("invalid_field", field)
+        assert await client.close_code() == 1008
+
+
+async def test_a_stop_cuts_the_answer_short(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with edge.open("/ws/chat") as client:
+        await _ask(client, HELLO)
+        session = await worker.claim()
+        await session.expect(ChatIn)
+        await client.send("hurry")
+        await client.expect_error("unknown_type", "type")
+        await client.send("stop")
+        await session.expect(StopIn)
+        await session.publish(
+            ChatDoneOut(text="", generated_tokens=0, input_tokens=0, duration_ms=1, stopped=True)
+        )
+        assert (await client.expect("done"))["stopped"] is True
+        assert await client.close_code() == 1000
+
+
+async def test_who_vanishes_frees_the_worker(
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
+) -> None:
+    async with edge.open("/ws/chat") as client:
+        await _ask(client, HELLO)
+        session = await worker.claim()
+        await client.vanish()
+        assert (await ended(broker, session.claim.sid)).reason is EndReason.CLIENT_GONE
+
+
+async def test_a_client_that_asks_nothing(settings: BrokerSettings) -> None:
+    async with running_edge(settings, chat_request_s=0.1) as edge, edge.open("/ws/chat") as client:
+        await client.expect_error("not_ready")
+        assert await client.close_code() == 1008
+
+
+async def test_over_http(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with httpx.AsyncClient(base_url=edge.url) as http:
+        asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
+        session = await worker.claim()
+        request = await _answer(session, audio=SOUND)
+        assert not request.options.streaming
+        answer = await asking
+    assert answer.status_code == 200
+    body = answer.json()
+    assert (body["success"], body["text"], body["error"]) == (True, "Hi you.", None)
+    assert pybase64.b64decode(body["audio_data"]) == SOUND
+    assert (body["tokens_generated"], body["audio_sample_rate"]) == (3, 24_000)
+    assert body["token_stats"]["total_tokens"] == 12
+    assert body["recording_session_id"] == session.claim.recording
+    assert body["queue_wait_ms"] >= 0
+    assert body["estimated_queue_wait_s"] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b"{", 400, "invalid_json"),
+        (b"[]", 422, "invalid_field"),
+        (b"{}", 422, "missing_field"),
+        (b" " * 2048, 413, "message_too_large"),
+    ],
+)
+async def test_bad_bodies(settings: BrokerSettings, body: bytes, status: int, code: str) -> None:
+    async with (
+        running_edge(settings, max_chat_bytes=1024) as edge,
+        httpx.AsyncClient(base_url=edge.url) as http,
+    ):
+        answer = await http.post("/api/chat", content=body)
+    assert answer.status_code == status
+    assert answer.json()["code"] == code
+    assert answer.json()["success"] is False
+    assert answer.json()["error"] == answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("inference_error", 500), ("invalid_field", 422), ("context_full", 422)]
+)
+async def test_errors_of_the_engine_over_http(
+    edge: RunningEdge, worker: PlayedWorker, code: str, status: int
+) -> None:
+    async with httpx.AsyncClient(base_url=edge.url) as http:
+        asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
+        session = await worker.claim()
+        await session.publish(ErrorOut(code=code, message="bad", fatal=True))
+        answer = await asking
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
+async def test_a_full_queue_over_http(settings: BrokerSettings) -> None:
+    small = settings.model_copy(update={"max_queue_size": 1})
+    async with running_edge(small) as edge, edge.client("adx_1") as first:
+        await first.expect("queued")
+        async with httpx.AsyncClient(base_url=edge.url) as http:
+            answer = await http.post("/api/chat", json=HELLO)
+    assert (answer.status_code, answer.json()["code"]) == (503, "queue_full")
+    assert answer.headers["retry-after"] == "1"
+
+
+async def test_cancelled_over_http(edge: RunningEdge, broker: Broker) -> None:
+    async with httpx.AsyncClient(base_url=edge.url) as http:
+        asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
+        while not (waiting := (await broker.queue.snapshot()).waiting):
+            await asyncio.sleep(0.01)
+        await http.delete(f"/api/queue/{waiting[0].ticket}")
+        answer = await asking
+    assert (answer.status_code, answer.json()["code"]) == (409, "cancelled")
+
+
+async def test_who_gives_up_over_http_frees_the_worker(
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
+) -> None:
+    async with httpx.AsyncClient(base_url=edge.url) as http:
+        asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
+        session = await worker.claim()
+        asking.cancel()
+        assert (await ended(broker, session.claim.sid)).reason is EndReason.CLIENT_GONE
+
+
+async def test_a_drain_over_http(settings: BrokerSettings, broker: Broker) -> None:
+    async with (
+        running_edge(settings, drain_s=0.1) as edge,
+        httpx.AsyncClient(base_url=edge.url) as http,
+    ):
+        asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
+        while not (await broker.queue.snapshot()).waiting:
+            await asyncio.sleep(0.01)
+        await edge.edge.drain()
+        answer = await asking
+    assert (answer.status_code, answer.json()["code"]) == (503, "server_shutdown")

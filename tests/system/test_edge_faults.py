@@ -1,0 +1,336 @@
+"""Clients that do not read, workers and Redis that go away, operators that shut the edge down."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from edge_harness import (
+    WITHIN_S,
+    Client,
+    PlayedSession,
+    RunningEdge,
+    base64_audio,
+    ended,
+    played_worker,
+    prepared_session,
+    result,
+    running_edge,
+)
+from redis_server import RedisServer, free_port
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from broker.client import Broker, open_broker
+from broker.settings import BrokerSettings
+from shared_schemas.states import EndReason
+from shared_schemas.stream_entries import ChunkIn
+
+
+async def _exchange(client: Client, session: PlayedSession, text: str) -> None:
+    await client.send("audio_chunk", audio=base64_audio(1600))
+    await session.answer(text=text)
+    assert (await client.expect("result"))["text"] == text
+
+
+async def test_a_client_that_does_not_read_is_closed_and_slows_nobody(
+    settings: BrokerSettings, broker: Broker
+) -> None:
+    async with (
+        running_edge(settings, send_stall_s=1.0) as edge,
+        played_worker(broker, slots=2) as worker,
+        prepared_session(edge, worker, "adx_slow", max_queue=1) as (slow, slow_session),
+        prepared_session(edge, worker, "adx_good") as (good, good_session),
+    ):
+        slow.socket.transport.pause_reading()
+        pouring = asyncio.create_task(_pour(slow_session))
+        for number in range(20):
+            await _exchange(good, good_session, f"unit {number}")
+        row = await ended(broker, "adx_slow")
+        pouring.cancel()
+        await asyncio.wait([pouring])
+        assert row.reason is EndReason.CLIENT_GONE
+        await _exchange(good, good_session, "still here")
+        assert await _last_code(slow) == 1013
+        assert edge.edge.watch.serving() == [("adx_good", good_session.claim.ticket)]
+
+
+async def _last_code(client: Client) -> int | None:
+    """Read what is left; the code the connection was closed with."""
+    client.socket.transport.resume_reading()
+    with suppress(ConnectionClosed):
+        while True:
+            await client.message()
+    return client.socket.close_code
+
+
+async def _pour(session: PlayedSession) -> None:
+    """Speech without end, as fast as Redis takes it."""
+    for n in range(1, 2000):
+        await session.publish(result(n))
+        await asyncio.sleep(0.002)
+
+
+async def test_a_half_open_client_is_found(settings: BrokerSettings, broker: Broker) -> None:
+    """It answers no ping, and its side of the connection never ends."""
+    async with (
+        running_edge(settings, ping_interval_s=0.2, ping_timeout_s=0.2) as edge,
+        _dumb_client(edge, "adx_half"),
+    ):
+        assert (await ended(broker, "adx_half")).reason is EndReason.CLIENT_GONE
+
+
+@asynccontextmanager
+async def _dumb_client(edge: RunningEdge, sid: str) -> AsyncIterator[asyncio.StreamReader]:
+    """Shakes hands by hand and never answers again."""
+    host, port = edge.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    key = base64.b64encode(os.urandom(16)).decode()
+    writer.write(
+        f"GET /ws/duplex/{sid} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\n"
+        f"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n"
+        .encode()
+    )  # fmt: skip
+    assert b"101" in await reader.readuntil(b"\r\n\r\n")
+    try:
+        yield reader
+    finally:
+        writer.transport.abort()
+
+
+async def test_deflate_is_not_negotiated(settings: BrokerSettings) -> None:
+    """Compression costs five times the rest of the edge's work."""
+    async with running_edge(settings) as edge, connect(f"{edge.ws}/ws/duplex/adx_1") as socket:
+        assert socket.response is not None
+        assert "Sec-WebSocket-Extensions" not in socket.response.headers
+        assert "Server" not in socket.response.headers
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "close"),
+    [
+        (EndReason.WORKER_LOST, "worker_lost", 1013),
+        (EndReason.EDGE_LOST, "broker_unavailable", 1013),
+        (EndReason.SERVER_SHUTDOWN, "server_shutdown", 1013),
+        (EndReason.CANCELLED, "cancelled", 1008),
+        (EndReason.CONTEXT_FULL, "context_full", 1011),
+        (EndReason.ERROR, "internal", 1011),
+    ],
+)
+async def test_a_session_that_ends_under_its_client(
+    settings: BrokerSettings, broker: Broker, reason: EndReason, code: str, close: int
+) -> None:
+    async with (
+        running_edge(settings) as edge,
+        played_worker(broker) as worker,
+        prepared_session(edge, worker) as (client, session),
+    ):
+        await session.end(reason)
+        error = await client.expect_error(code)
+        assert error["retryable"] is (code not in ("cancelled", "context_full"))
+        assert await client.close_code() == close
+        assert (await ended(broker, "adx_1")).reason is reason
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"), [(EndReason.STOPPED, "stopped"), (EndReason.PAUSE_TIMEOUT, "timeout")]
+)
+async def test_last_words_that_never_came_are_said_by_the_edge(
+    settings: BrokerSettings, broker: Broker, reason: EndReason, message: str
+) -> None:
+    async with (
+        running_edge(settings) as edge,
+        played_worker(broker) as worker,
+        prepared_session(edge, worker) as (client, session),
+    ):
+        await session.end(reason)
+        await client.expect(message)
+        assert await client.close_code() == 1000
+
+
+async def test_a_lost_worker_with_no_heir_ends_in_an_error(settings: BrokerSettings) -> None:
+    hasty = settings.model_copy(
+        update={"lease_s": 0.5, "recovery_timeout_s": 0.5, "heartbeat_ttl_s": 2.0}
+    )
+    async with (
+        open_broker(hasty) as broker,
+        running_edge(hasty) as edge,
+        played_worker(broker) as worker,
+        prepared_session(edge, worker) as (client, _),
+    ):
+        worker.fall_silent()
+        error = await client.expect_error("worker_lost")
+        assert error["retryable"] is True
+        assert await client.close_code() == 1013
+
+
+async def test_a_session_whose_row_is_lost_ends_in_an_error(
+    settings: BrokerSettings, broker: Broker
+) -> None:
+    """No event tells of it; the heartbeat finds out."""
+    async with running_edge(settings) as edge, edge.client("adx_1") as client:
+        await client.expect("queued")
+        await broker._redis.delete(broker.keys.session("adx_1"))
+        error = await client.expect("error", skip=("queue_update",))
+        assert error["code"] == "broker_unavailable"
+        assert await client.close_code() == 1013
+
+
+async def test_redis_goes_away_for_three_seconds(redis_server: RedisServer) -> None:
+    settings = BrokerSettings(redis_url=redis_server.url, key_prefix="t-outage")
+    async with (
+        open_broker(settings) as broker,
+        running_edge(settings) as edge,
+        played_worker(broker) as worker,
+        httpx.AsyncClient(base_url=edge.url) as http,
+        edge.client("adx_waits") as waits,
+    ):
+        held = await worker.claim()
+        assert held.claim.sid == "adx_waits"
+        await waits.expect("queue_done")
+        redis_server.stop()
+        await asyncio.sleep(1.0)
+        health = (await http.get("/health")).json()
+        assert (health["status"], health["redis"]) == ("healthy", "unavailable")
+        assert (await http.get("/status")).status_code == 503
+        await waits.send("prepare", system_prompt="Sent while Redis was away.")
+        async with edge.client("adx_refused") as refused:
+            await refused.expect_error("broker_unavailable")
+            assert await refused.close_code() == 1013
+        await asyncio.sleep(2.0)
+        redis_server.start()
+        prepare = await held.prepare()
+        assert prepare.system_prompt == "Sent while Redis was away."
+        await waits.expect("prepared")
+        await _exchange(waits, held, "back")
+        assert (await http.get("/health")).json()["redis"] == "ok"
+        await waits.vanish()
+        await ended(broker, "adx_waits")
+
+
+async def test_redis_stays_away(redis_server: RedisServer) -> None:
+    settings = BrokerSettings(redis_url=redis_server.url, key_prefix="t-outage")
+    async with (
+        open_broker(settings) as broker,
+        running_edge(settings, broker_patience_s=1.0) as edge,
+        played_worker(broker) as worker,
+        prepared_session(edge, worker) as (client, session),
+    ):
+        worker.fall_silent()
+        redis_server.stop()
+        await client.send("audio_chunk", audio=base64_audio())
+        error = await client.expect_error("broker_unavailable")
+        assert error["retryable"] is True
+        assert await client.close_code() == 1013
+        redis_server.start()
+        assert (await ended(broker, session.claim.sid)).reason is EndReason.ERROR
+
+
+async def test_input_during_an_outage_is_bounded(redis_server: RedisServer) -> None:
+    settings = BrokerSettings(redis_url=redis_server.url, key_prefix="t-outage")
+    async with (
+        open_broker(settings) as broker,
+        running_edge(settings) as edge,
+        played_worker(broker) as worker,
+        prepared_session(edge, worker) as (client, session),
+    ):
+        redis_server.freeze()
+        sent = 60
+        for _ in range(sent):
+            await client.send("audio_chunk", audio=base64_audio(160))
+        await client.expect_error("input_backpressure", "type")
+        redis_server.thaw()
+        await client.send("stop")
+        taken = 0
+        while isinstance((await session.read())[1], ChunkIn):
+            taken += 1
+        assert 32 <= taken < sent
+        await client.vanish()
+
+
+async def test_a_drained_edge_tells_its_clients(settings: BrokerSettings, broker: Broker) -> None:
+    async with (
+        running_edge(settings, drain_s=0.5) as edge,
+        played_worker(broker) as worker,
+        httpx.AsyncClient(base_url=edge.url) as http,
+        prepared_session(edge, worker) as (client, session),
+    ):
+        draining = asyncio.create_task(edge.edge.drain())
+        await asyncio.sleep(0)
+        assert (await http.get("/health")).json()["status"] == "draining"
+        async with edge.client("adx_late") as late:
+            await late.expect_error("server_shutdown")
+            assert await late.close_code() == 1013
+        await _exchange(client, session, "a last word")
+        error = await client.expect_error("server_shutdown")
+        assert error["retryable"] is True
+        assert await client.close_code() == 1012
+        await draining
+        assert (await ended(broker, "adx_1")).reason is EndReason.SERVER_SHUTDOWN
+
+
+async def test_sigterm_drains_the_process_and_exits_0(
+    settings: BrokerSettings, broker: Broker
+) -> None:
+    port = free_port()
+    process = await _start_edge(settings, port, drain_s=0.2)
+    try:
+        async with connect(f"ws://127.0.0.1:{port}/ws/duplex/adx_1") as socket:
+            client = Client(socket)
+            await client.expect("queued")
+            process.send_signal(signal.SIGTERM)
+            await client.expect("error", skip=("queue_update",))
+            assert await client.close_code() == 1012
+        async with asyncio.timeout(WITHIN_S):
+            assert await process.wait() == 0
+        assert (await ended(broker, "adx_1")).reason is EndReason.SERVER_SHUTDOWN
+    finally:
+        if process.returncode is None:
+            process.kill()
+
+
+async def test_an_edge_that_cannot_start_says_why(settings: BrokerSettings) -> None:
+    nowhere = settings.model_copy(update={"redis_url": f"redis://127.0.0.1:{free_port()}/0"})
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "edge", env=_environment(nowhere, free_port()),
+        stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    _, said = await process.communicate()
+    assert process.returncode == 1
+    assert b"edge_cannot_start" in said
+    assert b"Traceback" not in said
+
+
+async def _start_edge(
+    settings: BrokerSettings, port: int, **own: float
+) -> asyncio.subprocess.Process:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "edge", env=_environment(settings, port, **own)
+    )
+    async with asyncio.timeout(30), httpx.AsyncClient() as http:
+        while True:
+            try:
+                await http.get(f"http://127.0.0.1:{port}/health")
+            except httpx.TransportError:
+                await asyncio.sleep(0.05)
+            else:
+                return process
+
+
+def _environment(settings: BrokerSettings, port: int, **own: float) -> dict[str, str]:
+    values = {
+        "redis_url": settings.redis_url,
+        "key_prefix": settings.key_prefix,
+        "port": port,
+        **own,
+    }
+    named = {f"ANTIPHON_{name.upper()}": str(value) for name, value in values.items()}
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **named}

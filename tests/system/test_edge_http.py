@@ -1,0 +1,107 @@
+"""The HTTP routes of the edge over a real Redis."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from edge_harness import RunningEdge, played_worker, prepared_session, running_edge
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+
+
+@pytest.fixture
+async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
+    async with running_edge(settings) as running:
+        yield running
+
+
+@pytest.fixture
+async def http(edge: RunningEdge) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=edge.url) as client:
+        yield client
+
+
+async def test_health(http: httpx.AsyncClient, edge: RunningEdge) -> None:
+    answer = (await http.get("/health")).json()
+    assert set(answer) == {"status", "timestamp", "edge_id", "redis", "version"}
+    assert (answer["status"], answer["redis"]) == ("healthy", "ok")
+    assert answer["edge_id"] == edge.edge.id
+
+
+async def test_status_and_workers_of_an_idle_service(http: httpx.AsyncClient) -> None:
+    status = (await http.get("/status")).json()
+    assert status["gateway_healthy"] is True
+    assert (status["total_workers"], status["queue_length"]) == (0, 0)
+    assert status["max_queue_size"] == 1000
+    assert (await http.get("/workers")).json() == {"total": 0, "workers": []}
+
+
+async def test_status_and_workers_of_a_busy_service(
+    http: httpx.AsyncClient, edge: RunningEdge, broker: Broker
+) -> None:
+    async with (
+        played_worker(broker, slots=3) as worker,
+        prepared_session(edge, worker, "omni_1") as (_, session),
+    ):
+        status = (await http.get("/status")).json()
+        assert (status["total_workers"], status["idle_workers"]) == (1, 1)
+        assert (status["slots_total"], status["slots_used"]) == (3, 1)
+        [task] = status["running_tasks"]
+        assert task["worker_id"] == worker.id
+        assert task["request_type"] == "omni_duplex"
+        assert task["elapsed_s"] >= 0
+        assert task["estimated_remaining_s"] <= 90
+
+        answer = (await http.get("/workers")).json()
+        assert answer["total"] == 1
+        [row] = answer["workers"]
+        assert (row["worker_id"], row["host"], row["port"]) == (worker.id, "127.0.0.1", 9)
+        assert (row["gpu_id"], row["status"]) == (-1, "idle")
+        assert row["current_session_id"] == session.claim.sid
+        assert row["sessions"] == ["omni_1"]
+        assert row["slots_used"] == 1
+
+
+async def test_eta_settings_can_be_read_and_changed(http: httpx.AsyncClient) -> None:
+    before = (await http.get("/api/config/eta")).json()
+    assert before["config"]["eta_audio_duplex_s"] == 120.0
+    assert before["ema_alpha"] == 0.3
+    assert before["ema_omni_duplex_s"] is None
+    changed = await http.put("/api/config/eta", json={"eta_audio_duplex_s": 30, "ema_alpha": 0.5})
+    assert changed.json()["config"]["eta_audio_duplex_s"] == 30.0
+    assert (await http.get("/api/config/eta")).json() == changed.json()
+    kept = (await http.put("/api/config/eta", json={})).json()
+    assert (kept["config"]["eta_audio_duplex_s"], kept["ema_alpha"]) == (120.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    "body", [{"eta_chat_s": 0}, {"eta_chat_s": "soon"}, {"ema_alpha": 2}, [], "x"]
+)
+async def test_eta_settings_that_make_no_sense(http: httpx.AsyncClient, body: object) -> None:
+    answer = await http.put("/api/config/eta", json=body)
+    assert answer.status_code == 422
+
+
+async def test_the_routes_are_documented(http: httpx.AsyncClient) -> None:
+    assert (await http.get("/docs")).status_code == 200
+    paths = (await http.get("/openapi.json")).json()["paths"]
+    assert set(paths) >= {
+        "/health",
+        "/status",
+        "/workers",
+        "/api/queue",
+        "/api/queue/{ticket_id}",
+        "/api/config/eta",
+        "/api/half_duplex/stop",
+        "/api/chat",
+        "/v1/realtime/schema.json",
+    }
+    del paths["/v1/realtime/schema.json"]  # its answer is a schema itself
+    for methods in paths.values():
+        for operation in methods.values():
+            schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+            assert "$ref" in schema
+            assert operation["description"]

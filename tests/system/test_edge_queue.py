@@ -1,0 +1,285 @@
+"""Waiting for a worker: places, estimates, leaving, and what an operator can do."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import httpx
+import pytest
+from edge_harness import Client, PlayedSession, RunningEdge, ended, played_worker, running_edge
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+from shared_schemas.server_messages import Stopped
+from shared_schemas.states import EndReason, SessionState
+from shared_schemas.stream_entries import StopIn, StoppedOut
+
+
+async def _place(client: Client) -> tuple[int, int]:
+    """The newest place the client has been told of."""
+    message = await client.message()
+    assert message["type"] in ("queued", "queue_update"), message
+    assert message["eta_seconds"] == message["estimated_wait_s"] >= 0
+    return message["position"], message["queue_length"]
+
+
+async def _reaches(client: Client, position: int, length: int) -> None:
+    while await _place(client) != (position, length):
+        pass
+
+
+async def _stop(client: Client, session: PlayedSession) -> None:
+    await client.send("stop")
+    await session.expect(StopIn)
+    await session.publish(StoppedOut())
+    await session.end(EndReason.STOPPED)
+    await client.expect("stopped")
+
+
+async def test_first_come_first_served_with_places(
+    settings: BrokerSettings, broker: Broker
+) -> None:
+    async with running_edge(settings) as edge, AsyncExitStack() as stack:
+        clients = []
+        for number in range(1, 5):
+            client = await stack.enter_async_context(edge.client(f"adx_{number}"))
+            first = await client.expect("queued")
+            assert (first["position"], first["queue_length"]) == (number, number)
+            assert first["eta_seconds"] == first["estimated_wait_s"]
+            assert first["ticket_id"].isdecimal()
+            clients.append(client)
+
+        async with played_worker(broker) as worker:
+            for number, client in enumerate(clients, start=1):
+                session = await worker.claim()
+                assert session.claim.sid == f"adx_{number}"
+                await client.expect("queue_done", skip=("queue_update",))
+                for place, behind in enumerate(clients[number:], start=1):
+                    await _reaches(behind, place, len(clients) - number)
+                await _stop(client, session)
+
+
+async def test_estimates_never_shrink_along_the_line(
+    settings: BrokerSettings, broker: Broker
+) -> None:
+    async with running_edge(settings) as edge, AsyncExitStack() as stack:
+        waits = []
+        for number in range(5):
+            client = await stack.enter_async_context(edge.client(f"omni_{number}"))
+            waits.append((await client.expect("queued"))["eta_seconds"])
+        assert waits == sorted(waits)
+        assert waits[0] < waits[-1]
+
+
+async def test_stop_leaves_the_queue(settings: BrokerSettings, broker: Broker) -> None:
+    async with (
+        running_edge(settings) as edge,
+        edge.client("adx_first") as first,
+        edge.client("adx_second") as second,
+    ):
+        await first.expect("queued")
+        await second.expect("queued", skip=("queue_update",))
+        await first.send("stop")
+        stopped = await first.expect("stopped", skip=("queue_update",))
+        assert stopped["session_id"] == "adx_first"
+        assert set(stopped) == {"type", *Stopped.__slots__}
+        assert await first.close_code() == 1000
+        await _reaches(second, 1, 1)
+        assert (await ended(broker, "adx_first")).reason is EndReason.STOPPED
+
+
+async def test_audio_and_pauses_must_wait(settings: BrokerSettings) -> None:
+    async with running_edge(settings) as edge, edge.client("adx_1") as client:
+        await client.expect("queued")
+        for type_, fields in (
+            ("audio_chunk", {"audio": "AAAAAA=="}),
+            ("pause", {}),
+            ("resume", {}),
+        ):
+            await client.send(type_, **fields)
+            await client.expect_error("not_ready", "type")
+        assert len((await edge.edge.broker.queue.snapshot()).waiting) == 1
+
+
+@pytest.mark.parametrize("goodbye", ["close", "vanish"])
+async def test_a_client_that_leaves_frees_its_place(
+    settings: BrokerSettings, broker: Broker, goodbye: str
+) -> None:
+    async with running_edge(settings) as edge, edge.client("adx_stays") as stays:
+        await stays.expect("queued")
+        async with edge.client("adx_leaves") as leaves:
+            await leaves.expect("queued")
+            await (leaves.vanish() if goodbye == "vanish" else leaves.socket.close())
+            async with asyncio.timeout(2):
+                row = await ended(broker, "adx_leaves")
+        assert row.reason is EndReason.CLIENT_GONE
+        await _reaches(stays, 1, 1)
+
+
+async def test_a_client_that_vanishes_in_any_state_frees_its_worker(
+    settings: BrokerSettings, broker: Broker
+) -> None:
+    """Assigned, preparing, active, paused: one slot serves them all, one after the other."""
+    async with running_edge(settings) as edge, played_worker(broker) as worker:
+        for state in ("assigned", "preparing", "active", "paused"):
+            async with edge.client(f"adx_{state}") as client:
+                session = await worker.claim()
+                await client.expect("queue_done")
+                if state != "assigned":
+                    await client.send("prepare")
+                if state in ("active", "paused"):
+                    await session.prepare()
+                    await client.expect("prepared")
+                if state == "paused":
+                    await client.send("pause")
+                await client.vanish()
+                async with asyncio.timeout(2):
+                    row = await ended(broker, f"adx_{state}")
+                assert row.reason is EndReason.CLIENT_GONE
+        assert (await broker.queue.snapshot()).workers[0].used == 0
+
+
+async def test_vanishing_around_the_grant_frees_the_slot(
+    settings: BrokerSettings, broker: Broker
+) -> None:
+    """The client leaves while its grant is on the way; the next one gets the slot."""
+    async with running_edge(settings) as edge, played_worker(broker) as worker:
+        for number in range(20):
+            async with edge.client(f"adx_{number}") as client:
+                claiming = asyncio.create_task(worker.claim())
+                await asyncio.sleep(0.001 * (number % 5))
+                await client.vanish()
+            claiming.cancel()
+            await asyncio.wait([claiming])
+            async with asyncio.timeout(2):
+                await ended(broker, f"adx_{number}")
+        async with edge.client("adx_next") as client:
+            await worker.claim()
+            await client.expect("queue_done", skip=("queued", "queue_update"))
+
+
+async def test_a_stopped_client_that_leaves_has_stopped(
+    settings: BrokerSettings, broker: Broker
+) -> None:
+    """Browsers send `stop` and close in one breath."""
+    async with (
+        running_edge(settings) as edge,
+        played_worker(broker) as worker,
+        edge.client("adx_1") as client,
+    ):
+        session = await worker.claim()
+        await client.expect("queue_done")
+        await client.send("stop")
+        await client.socket.close()
+        await session.expect(StopIn)
+        assert (await ended(broker, "adx_1")).reason is EndReason.STOPPED
+
+
+async def test_a_live_id_is_taken(settings: BrokerSettings, broker: Broker) -> None:
+    async with (
+        running_edge(settings) as edge,
+        running_edge(settings) as other,
+        edge.client("adx_1") as client,
+    ):
+        await client.expect("queued")
+        for door in (edge, other):
+            async with door.client("adx_1") as twin:
+                await twin.expect_error("session_exists", "session_id")
+                assert await twin.close_code() == 1008
+        row = await broker.sessions.get("adx_1")
+        assert row is not None
+        assert row.state is SessionState.QUEUED
+        await client.send("stop")
+        await client.expect("stopped", skip=("queue_update",))
+        await ended(broker, "adx_1")
+        async with edge.client("adx_1") as again:
+            await again.expect("queued")
+
+
+async def test_a_full_queue_is_said_so(settings: BrokerSettings) -> None:
+    async with (
+        running_edge(settings, max_queue_size=1) as edge,
+        edge.client("adx_1") as client,
+    ):
+        await client.expect("queued")
+        async with edge.client("adx_2") as late:
+            error = await late.expect_error("queue_full")
+            assert error["retryable"] is True
+            assert await late.close_code() == 1013
+
+
+async def test_an_operator_sees_and_cancels(settings: BrokerSettings, broker: Broker) -> None:
+    async with (
+        running_edge(settings) as edge,
+        httpx.AsyncClient(base_url=edge.url) as http,
+        AsyncExitStack() as stack,
+    ):
+        client = await stack.enter_async_context(edge.client("adx_1"))
+        ticket = (await client.expect("queued"))["ticket_id"]
+        other = await stack.enter_async_context(edge.client("omni_2"))
+        await other.expect("queued", skip=("queue_update",))
+
+        queue = (await http.get("/api/queue")).json()
+        assert queue["queue_length"] == 2
+        assert [item["session_id"] for item in queue["items"]] == ["adx_1", "omni_2"]
+        assert [item["request_type"] for item in queue["items"]] == ["audio_duplex", "omni_duplex"]
+        seen = (await http.get(f"/api/queue/{ticket}")).json()
+        assert seen["found"] is True
+        assert seen["ticket"]["position"] == 1
+
+        assert (await http.delete(f"/api/queue/{ticket}")).json() == {"success": True}
+        error = await client.expect("error", skip=("queue_update",))
+        assert (error["code"], error["retryable"]) == ("cancelled", False)
+        assert await client.close_code() == 1008
+        await _reaches(other, 1, 1)
+
+        assert (await http.get(f"/api/queue/{ticket}")).json()["found"] is False
+        assert (await http.delete(f"/api/queue/{ticket}")).json() == {"success": False}
+        assert (await http.delete("/api/queue/nonsense")).json() == {"success": False}
+
+
+async def test_a_running_session_is_not_cancelled_as_a_ticket(
+    settings: BrokerSettings, broker: Broker
+) -> None:
+    async with (
+        running_edge(settings) as edge,
+        httpx.AsyncClient(base_url=edge.url) as http,
+        played_worker(broker) as worker,
+        edge.client("adx_1") as client,
+    ):
+        session = await worker.claim()
+        await client.expect("queue_done")
+        answer = await http.delete(f"/api/queue/{session.claim.ticket}")
+        assert answer.json() == {"success": False}
+        status = (await http.get("/api/queue")).json()
+        assert [task["worker_id"] for task in status["running_tasks"]] == ["w1"]
+
+
+async def test_a_grant_without_its_event_is_found(
+    settings: BrokerSettings, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Events can be trimmed away while an edge is cut off; the next look at the queue tells."""
+    async with running_edge(settings) as edge, edge.client("adx_1") as client:
+        await client.expect("queued")
+        monkeypatch.setattr(edge.edge.watch, "_route", list)
+        async with played_worker(broker) as worker:
+            await worker.claim()
+            await client.expect("queue_done", skip=("queue_update",))
+
+
+async def test_two_edges_share_one_line(settings: BrokerSettings, broker: Broker) -> None:
+    async def join(edge: RunningEdge, sid: str, stack: AsyncExitStack) -> Client:
+        client = await stack.enter_async_context(edge.client(sid))
+        await client.expect("queued")
+        return client
+
+    async with (
+        running_edge(settings) as left,
+        running_edge(settings) as right,
+        AsyncExitStack() as stack,
+    ):
+        first = await join(left, "adx_1", stack)
+        second = await join(right, "adx_2", stack)
+        await first.socket.close()
+        await _reaches(second, 1, 1)

@@ -1,0 +1,80 @@
+"""Whose connection it is."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.requests import HTTPConnection
+
+from edge.addresses import Proxies, host_name, household, is_loopback, parse
+
+
+def connection(peer: str | None, **headers: str) -> HTTPConnection:
+    pairs = [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()]
+    client = (peer, 4711) if peer else None
+    return HTTPConnection({"type": "http", "headers": pairs, "client": client})
+
+
+def caller(peer: str | None, forwarded: str | None, *trusted: str) -> str | None:
+    headers = {"x_forwarded_for": forwarded} if forwarded is not None else {}
+    found = Proxies(trusted).caller(connection(peer, **headers))
+    return str(found) if found else None
+
+
+CASES = {
+    "no proxy": ("203.0.113.5", None, (), "203.0.113.5"),
+    "a header of a stranger is not believed": ("203.0.113.5", "1.1.1.1", (), "203.0.113.5"),
+    "one proxy": ("10.0.0.1", "203.0.113.5", ("10.0.0.0/8",), "203.0.113.5"),
+    "what the client claimed before": ("10.0.0.1", "6.6.6.6, 1.2.3.4", ("10.0.0.1",), "1.2.3.4"),
+    "two proxies": ("10.0.0.1", "6.6.6.6, 1.2.3.4, 10.0.0.2", ("10.0.0.0/8",), "1.2.3.4"),
+    "with port": ("10.0.0.1", "1.2.3.4:555", ("10.0.0.1",), "1.2.3.4"),
+    "v6 with port": ("::1", "[2001:db8::7]:555", ("::1",), "2001:db8::7"),
+    "nonsense": ("10.0.0.1", "6.6.6.6, unknown", ("10.0.0.1",), "10.0.0.1"),
+    "empty": ("10.0.0.1", " , ", ("10.0.0.1",), "10.0.0.1"),
+    "only proxies": ("10.0.0.1", "10.0.0.3", ("10.0.0.0/8",), "10.0.0.3"),
+    "mapped": ("::ffff:203.0.113.5", None, (), "203.0.113.5"),
+    "no IP connection": (None, "1.1.1.1", (), None),
+}
+
+
+@pytest.mark.parametrize(("peer", "forwarded", "trusted", "expected"), CASES.values(), ids=CASES)
+def test_caller(
+    peer: str | None, forwarded: str | None, trusted: tuple[str, ...], expected: str | None
+) -> None:
+    assert caller(peer, forwarded, *trusted) == expected
+
+
+def test_the_host_that_was_asked_for() -> None:
+    asked = {"host": "inner:8006", "x_forwarded_host": "a.example"}
+    assert Proxies([]).host(connection("10.0.0.1", **asked)) == "inner:8006"
+    assert Proxies(["10.0.0.1"]).host(connection("10.0.0.1", **asked)) == "a.example"
+    assert Proxies(["10.0.0.1"]).host(connection("10.0.0.1")) is None
+
+
+def test_a_proxy_that_is_no_network() -> None:
+    with pytest.raises(ValueError, match="proxy"):
+        Proxies(["proxy"])
+
+
+def test_an_ipv6_subscriber_is_one_visitor() -> None:
+    one, two, other = (parse(text) for text in ("2001:db8::1", "2001:db8::ff:1", "2001:db8:0:1::1"))
+    assert one
+    assert two
+    assert other
+    assert household(one) == household(two) != household(other)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        *[(name, True) for name in ("localhost", "LOCALHOST.", "x.localhost", "127.0.0.1", "::1")],
+        *[(name, False) for name in ("", "0.0.0.0", "::", "10.0.0.1", "localhost.evil.example")],
+    ],
+)
+def test_loopback(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_host_names() -> None:
+    assert [host_name(h) for h in ("a:1", "[::1]:8006", "[::1]", "a", None, "[::")] == [
+        *("a", "::1", "::1", "a", "", "")
+    ]

@@ -1,0 +1,161 @@
+"""From a frame to a command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+import soundfile
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge.doors.duplex import DuplexDoor
+from edge.doors.frames import parse_json
+from edge.errors import NotJson
+from edge.protocols.duplex_commands import CameraFrame
+from edge.references import load_reference
+from edge.settings import EdgeSettings
+from shared_schemas.errors import ErrorCode, InvalidInput
+from shared_schemas.stream_entries import (
+    ChunkIn,
+    DiagnosticIn,
+    PauseIn,
+    PrepareIn,
+    ResumeIn,
+    StopIn,
+)
+
+
+def _door(**settings: object) -> DuplexDoor:
+    return DuplexDoor(EdgeSettings(**settings))  # type: ignore[arg-type]
+
+
+async def _read(message: object, **settings: object) -> object:
+    return await _door(**settings).read(orjson.dumps(message).decode())
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ({"type": "prepare"}, PrepareIn),
+        ({"type": "audio_chunk", "audio": "AAAAAA=="}, ChunkIn),
+        ({"type": "pause"}, PauseIn),
+        ({"type": "resume", "unknown": 1}, ResumeIn),
+        ({"type": "stop"}, StopIn),
+        ({"type": "client_diagnostic", "fps": 30}, DiagnosticIn),
+    ],
+)
+async def test_each_type_has_its_command(message: object, kind: type) -> None:
+    assert type(await _read(message)) is kind
+
+
+async def test_pause_has_a_default_and_a_limit() -> None:
+    assert await _read({"type": "pause"}, pause_timeout_s=9) == PauseIn(timeout_s=9)
+    assert await _read({"type": "pause", "timeout": 600}) == PauseIn(timeout_s=600)
+    with pytest.raises(InvalidInput, match="timeout: at most 600 s"):
+        await _read({"type": "pause", "timeout": 601})
+
+
+async def test_slices_of_prepare_go_into_the_config() -> None:
+    command = await _read({"type": "prepare", "max_slice_nums": 4, "config": {"top_k": 5}})
+    assert isinstance(command, PrepareIn)
+    assert (command.config.max_slice_nums, command.config.top_k) == (4, 5)
+
+
+async def test_a_large_diagnostic_is_refused() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        await _read({"type": "client_diagnostic", "metrics": {"log": "x" * 70_000}})
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+async def test_stop_is_never_refused_for_its_pace() -> None:
+    door = _door(input_messages_per_s=0.25)
+    await door.read('{"type":"resume"}')
+    with pytest.raises(InvalidInput):
+        await door.read('{"type":"resume"}')
+    assert await door.read('{"type":"stop"}') == StopIn()
+
+
+async def test_a_named_voice_wins_over_the_one_sent(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "voice.wav", np.zeros(160, np.float32), 16_000)
+    command = await _read(
+        {"type": "prepare", "ref_audio_path": "voice.wav", "ref_audio_base64": "AACAPw=="},
+        assets_dir=tmp_path,
+    )
+    assert isinstance(command, PrepareIn)
+    assert command.ref_audio == bytes(640)
+
+
+def test_voices_are_brought_to_16_khz_mono(tmp_path: Path) -> None:
+    folder = tmp_path / "ref_audio"
+    folder.mkdir()
+    stereo = np.stack([np.full(48_000, 0.5), np.zeros(48_000)], axis=1)
+    soundfile.write(folder / "v.wav", stereo, 48_000, subtype="PCM_24")
+    for name in ("ref_audio/v.wav", "assets/ref_audio/v.wav"):
+        samples = np.frombuffer(load_reference(tmp_path, name, 60), "<f4")
+        assert samples.shape == (16_000,)
+        assert np.allclose(samples[4000:12_000], 0.25, atol=1e-3)
+
+
+def test_voices_that_are_refused(tmp_path: Path) -> None:
+    assets = tmp_path / "assets"
+    assets.mkdir()
+    soundfile.write(assets / "long.wav", np.zeros(32_000), 16_000)
+    soundfile.write(assets / "v.flac", np.zeros(160), 16_000)
+    soundfile.write(tmp_path / "outside.wav", np.zeros(160), 16_000)
+    (assets / "text.wav").write_text("no sound")
+    (assets / "link.wav").symlink_to(tmp_path / "outside.wav")
+    for name, says in {
+        "long.wav": "longer than 1 s",
+        "v.flac": "not a WAV",
+        "text.wav": "cannot be read",
+        "link.wav": "no such",
+        "../outside.wav": "no such",
+        str(tmp_path / "outside.wav"): "no such",
+        "missing.wav": "no such",
+        "": "no such",
+        "a\0b": "no such",
+    }.items():
+        with pytest.raises(InvalidInput, match=says) as refused:
+            load_reference(assets, name, 1.0)
+        assert refused.value.field == "ref_audio_path"
+
+
+def test_binary_and_malformed_frames_are_not_json() -> None:
+    for frame in (b"{}", "", "{", "NaN", "[1,]", '"\\ud800"', "[" * 5000):
+        with pytest.raises(NotJson):
+            parse_json(frame, 10_000)
+
+
+def test_a_long_message_is_refused_before_it_is_parsed() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_json("{" * 11, 10)
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from(
+    ["audio", "frame", "frame_base64_list", "config", "timeout", "metrics", "ref_audio_base64"]
+)
+TYPES = st.sampled_from(
+    ["prepare", "audio_chunk", "video_frame", "pause", "resume", "stop", "client_diagnostic"]
+)
+COMMANDS = (PrepareIn, ChunkIn, CameraFrame, PauseIn, ResumeIn, StopIn, DiagnosticIn)
+
+
+@given(TYPES | JSON, st.dictionaries(FIELDS, JSON, max_size=4))
+async def test_any_json_is_a_command_or_refused(type_: object, fields: dict[str, object]) -> None:
+    frame = json.dumps({**fields, "type": type_})
+    try:
+        command = await _door().read(frame)
+    except (InvalidInput, NotJson) as error:
+        assert str(error)  # noqa: PT017 - either outcome is right
+    else:
+        assert isinstance(command, COMMANDS)

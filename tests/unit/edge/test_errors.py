@@ -1,0 +1,51 @@
+"""Exceptions and ends, as clients hear of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.errors import BrokerUnavailable, QueueFull, SessionExists, StaleFence
+from edge.errors import Draining, NotJson, explain, explain_end
+from edge.protocols.contract import Close
+from shared_schemas.errors import ErrorCode, InvalidInput
+from shared_schemas.states import EndReason
+
+CASES = [
+    (InvalidInput("audio: bad", field="audio"), "invalid_field", None, None),
+    (
+        InvalidInput("bad id", field="session_id", code=ErrorCode.INVALID_SESSION_ID),
+        "invalid_session_id",
+        Close.POLICY,
+        None,
+    ),
+    (NotJson("no"), "invalid_json", Close.UNSUPPORTED, False),
+    (SessionExists("adx_1"), "session_exists", Close.POLICY, None),
+    (QueueFull(9), "queue_full", Close.TRY_LATER, True),
+    (Draining(), "server_shutdown", Close.TRY_LATER, True),
+    (BrokerUnavailable("down"), "broker_unavailable", Close.TRY_LATER, True),
+    (StaleFence("newer"), "session_exists", Close.POLICY, False),
+    (ZeroDivisionError("secret"), "internal", Close.INTERNAL, True),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "close", "retryable"), CASES)
+def test_every_exception_has_a_message_and_a_close_code(
+    error: Exception, code: str, close: Close | None, retryable: bool | None
+) -> None:
+    fault = explain(error)
+    assert fault.message.code == code
+    assert fault.message.error == fault.message.message
+    assert fault.message.retryable is retryable
+    assert fault.close is close
+    assert fault.expected is (code != "internal")
+
+
+def test_a_defect_tells_nothing_of_itself() -> None:
+    assert "secret" not in explain(ZeroDivisionError("secret")).message.message
+
+
+@pytest.mark.parametrize("reason", [*EndReason, None])
+def test_every_end_has_a_message_and_a_close_code(reason: EndReason | None) -> None:
+    fault = explain_end(reason)
+    assert fault.close is not None
+    assert fault.message.retryable is not None

@@ -1,0 +1,98 @@
+"""The served schema, the message classes and the public demo's schema agree."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from realtime_schema import CLIENT, SCHEMA, SERVER, is_valid
+
+from shared_schemas.errors import InvalidInput
+from shared_schemas.realtime_messages import (
+    ClosedReason,
+    RealtimeClientEvent,
+    RealtimeCode,
+    RealtimeServerEvent,
+    SessionSettings,
+    parse_realtime_event,
+)
+
+DEMANDS: dict[str, tuple[set[str], set[str]]] = {
+    "session.queued": ({"position"}, {"estimated_wait_s", "ticket_id", "queue_length"}),
+    "session.queue_update": ({"position"}, {"estimated_wait_s", "queue_length"}),
+    "session.queue_done": (set(), set()),
+    "session.created": ({"session_id"}, {"prompt_length"}),
+    "response.output_audio.delta": ({"text", "audio", "end_of_turn", "kv_cache_length"}, set()),
+    "response.listen": (set(), {"kv_cache_length"}),
+    "session.closed": ({"reason"}, set()),
+    "error": ({"error"}, set()),
+}
+"""What the demo's schema requires of server events, and what else it knows; it takes nothing more."""
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("kind", typing.get_args(RealtimeServerEvent))
+def test_server_classes_send_what_both_schemas_know(kind: Any) -> None:
+    ours = SCHEMA["$defs"]["server"][kind.type]
+    sent = {field.name for field in dataclasses.fields(kind)}
+    assert sent | {"type"} == set(ours["properties"])
+    required, known = DEMANDS[kind.type]
+    assert required <= set(ours["required"])
+    assert sent == required | known
+
+
+def test_client_classes_know_what_the_schema_says() -> None:
+    union = typing.get_args(RealtimeClientEvent)[0]
+    for kind in typing.get_args(union):
+        name = typing.get_args(kind.model_fields["type"].annotation)[0]
+        assert set(kind.model_fields) == set(SCHEMA["$defs"]["client"][name]["properties"])
+    settings = SCHEMA["$defs"]["client"]["session.update"]["properties"]["session"]
+    assert set(SessionSettings.model_fields) == set(settings["properties"])
+
+
+def test_codes_and_reasons_are_the_documents() -> None:
+    error = SCHEMA["$defs"]["server"]["error"]["properties"]["error"]["properties"]
+    assert set(error["code"]["enum"]) == set(RealtimeCode)
+    assert {code.blames for code in RealtimeCode} == set(error["type"]["enum"])
+    closed = SCHEMA["$defs"]["server"]["session.closed"]["properties"]
+    assert set(closed["reason"]["enum"]) == set(ClosedReason)
+
+
+GOOD = [
+    {"type": "session.update", "session": {"instructions": "Hi.", "max_slice_nums": 9}},
+    {"type": "input_audio_buffer.append", "audio": "AAAA", "video_frames": ["AAAA"] * 4},
+    {"type": "input_audio_buffer.append", "audio": "AAAA", "force_listen": True},
+    {"type": "session.close", "reason": "user_stop"},
+    {"type": "session.close"},
+]
+BAD = [
+    {"type": "session.update", "session": {}},
+    {"type": "session.update", "session": {"instructions": ""}},
+    {"type": "session.update", "session": {"instructions": "Hi.", "max_slice_nums": 10}},
+    {"type": "session.update", "session": {"instructions": "Hi.", "max_slice_nums": 1.5}},
+    {"type": "input_audio_buffer.append"},
+    {"type": "input_audio_buffer.append", "audio": "AAAA", "video_frames": ["AAAA"] * 5},
+    {"type": "input_audio_buffer.append", "audio": "AAAA", "force_listen": 1},
+    {"type": "session.close", "reason": 5},
+    {"type": "response.create"},
+]
+
+
+@pytest.mark.parametrize("event", GOOD)
+def test_what_the_schema_takes_is_read(event: object) -> None:
+    assert is_valid(event, CLIENT)
+    assert not is_valid(event, SERVER)
+    parse_realtime_event(event)
+
+
+@pytest.mark.parametrize("event", BAD)
+def test_what_the_schema_refuses_is_refused(event: object) -> None:
+    assert not is_valid(event, CLIENT)
+    with pytest.raises(InvalidInput):
+        parse_realtime_event(event)

@@ -1,0 +1,180 @@
+"""What a connection hears of its session, and which places are worth a message."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from edge.admission import PlaceReport
+from edge.protocols.contract import QueuePlace
+from edge.queue_watch import show_places
+from edge.seats import Closing, Ended, Granted, Place, Seat
+from shared_schemas.lifecycle import SessionEvent
+from shared_schemas.registry import QueueSnapshot, Running, Ticket, Waiting
+from shared_schemas.states import EndReason, SessionKind, SessionState
+
+
+def _event(state: SessionState, ticket: int = 7, reason: EndReason | None = None) -> SessionEvent:
+    return SessionEvent(
+        id="1-1",
+        sid="adx_1",
+        state=state,
+        kind=SessionKind.AUDIO_DUPLEX,
+        ticket=ticket,
+        epoch=1,
+        attempt=1,
+        edge="e",
+        worker="w",
+        recording="r",
+        at=0,
+        reason=reason,
+    )
+
+
+def _seat() -> Seat:
+    seat = Seat("adx_1")
+    seat.take(7)
+    return seat
+
+
+async def _silent(seat: Seat) -> bool:
+    try:
+        async with asyncio.timeout(0.01):
+            await seat.news()
+    except TimeoutError:
+        return True
+    return False
+
+
+async def test_of_places_only_the_newest_is_heard() -> None:
+    seat = _seat()
+    for position in (3, 2, 1):
+        seat.show(Place(position, 3, 1.0))
+    assert await seat.news() == Place(1, 3, 1.0)
+    assert await _silent(seat)
+
+
+async def test_a_grant_is_heard_once_and_ends_the_waiting() -> None:
+    seat = _seat()
+    seat.show(Place(1, 1, 0.0))
+    seat.moved(_event(SessionState.ASSIGNED))
+    seat.moved(_event(SessionState.RECOVERING))
+    seat.moved(_event(SessionState.ASSIGNED))
+    seat.show(Place(1, 1, 0.0))
+    assert await seat.news() == Granted()
+    assert await _silent(seat)
+
+
+async def test_what_happened_before_the_ticket_was_known_counts() -> None:
+    seat = Seat("adx_1")
+    seat.moved(_event(SessionState.ENDED, ticket=6, reason=EndReason.STOPPED))
+    seat.moved(_event(SessionState.ASSIGNED, ticket=7))
+    seat.take(7)
+    assert await seat.news() == Granted()
+    assert await _silent(seat)
+
+
+async def test_another_session_of_the_same_id_is_no_news() -> None:
+    seat = _seat()
+    seat.moved(_event(SessionState.ASSIGNED, ticket=8))
+    seat.moved(_event(SessionState.ENDED, ticket=6, reason=EndReason.STOPPED))
+    assert await _silent(seat)
+
+
+async def test_news_wake_who_waits_for_them() -> None:
+    seat = _seat()
+    waiting = asyncio.create_task(seat.news())
+    await asyncio.sleep(0)
+    seat.moved(_event(SessionState.ENDED, reason=EndReason.CANCELLED))
+    assert await waiting == Ended(EndReason.CANCELLED)
+    seat.close()
+    assert await seat.news() == Closing()
+
+
+def _snapshot(waiting: list[str], running: list[str]) -> QueueSnapshot:
+    kind = SessionKind.AUDIO_DUPLEX
+    return QueueSnapshot(
+        at=0,
+        waiting=tuple(
+            Waiting(sid=sid, kind=kind, ticket=n, position=n, queued_at=0, eta_s=n * 1.26)
+            for n, sid in enumerate(waiting, start=1)
+        ),
+        running=tuple(
+            Running(
+                sid=sid,
+                kind=kind,
+                worker="w",
+                state=SessionState.ACTIVE,
+                assigned_at=0,
+                elapsed_s=0,
+                remaining_s=0,
+            )
+            for sid in running
+        ),
+        workers=(),
+    )
+
+
+async def test_a_snapshot_gives_everyone_a_place_or_a_grant() -> None:
+    seats = {sid: Seat(sid) for sid in ("a", "b", "c")}
+    for number, seat in enumerate(seats.values()):
+        seat.take(number)
+    show_places(_snapshot(["elsewhere", "b"], ["a"]), seats)
+    assert await seats["a"].news() == Granted()
+    assert await seats["b"].news() == Place(2, 2, 2.5)
+    assert await _silent(seats["c"])
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _report(*, wait: bool, clock: Clock) -> PlaceReport:
+    return PlaceReport(Ticket(number=7, position=3, queue_length=4, wait=wait), clock)
+
+
+def test_the_first_place_is_queued_and_the_next_ones_updates() -> None:
+    report = _report(wait=True, clock=Clock())
+    first = report.worth_telling(Place(3, 4, 10.0))
+    assert first is not None
+    assert first == QueuePlace("7", 3, 4, 10.0, first=True)
+    second = report.worth_telling(Place(2, 4, 10.0))
+    assert second is not None
+    assert not second.first
+
+
+@pytest.mark.parametrize(
+    ("place", "worth"),
+    [
+        (Place(3, 4, 10.0), False),
+        (Place(3, 4, 9.5), False),
+        (Place(3, 4, 9.0), True),
+        (Place(3, 5, 10.0), True),
+        (Place(2, 4, 10.0), True),
+    ],
+)
+def test_only_changes_are_worth_a_message(place: Place, worth: bool) -> None:
+    report = _report(wait=True, clock=Clock())
+    report.worth_telling(Place(3, 4, 10.0))
+    assert (report.worth_telling(place) is not None) is worth
+
+
+def test_small_changes_add_up() -> None:
+    report = _report(wait=True, clock=Clock())
+    report.worth_telling(Place(3, 4, 10.0))
+    assert report.worth_telling(Place(3, 4, 9.4)) is None
+    assert report.worth_telling(Place(3, 4, 8.8)) is not None
+
+
+def test_who_need_not_wait_hears_of_the_queue_only_after_a_second() -> None:
+    clock = Clock()
+    report = _report(wait=False, clock=clock)
+    assert report.worth_telling(Place(1, 1, 0.0)) is None
+    clock.now = 1.0
+    told = report.worth_telling(Place(1, 1, 0.0))
+    assert told is not None
+    assert told.first
