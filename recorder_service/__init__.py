@@ -1,0 +1,1 @@
+"""The recorder: reads every session's streams and writes its directory."""

@@ -1,0 +1,50 @@
+"""Sound on disk: 16-bit mono WAV."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from recorder_service.files import write_whole
+from shared_schemas.audio import Samples, to_pcm16
+
+HEADER_BYTES = 44
+
+
+def wav_bytes(samples: Samples, rate: int) -> bytes:
+    """A whole WAV file: PCM, 16 bits, mono, `rate` Hz."""
+    return wav_of_pcm(pcm_bytes(samples), rate)
+
+
+def pcm_bytes(samples: Samples) -> bytes:
+    """16-bit little-endian PCM, without a header."""
+    return to_pcm16(samples).astype("<i2", copy=False).tobytes()
+
+
+def wav_of_pcm(pcm: bytes, rate: int) -> bytes:
+    """A whole WAV file around 16-bit mono PCM."""
+    riff = struct.pack("<4sI4s", b"RIFF", 36 + len(pcm), b"WAVE")
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, rate, rate * 2, 2, 16)
+    return riff + form + struct.pack("<4sI", b"data", len(pcm)) + pcm
+
+
+def user_audio_name(chunk: int) -> str:
+    """Where the audio of a chunk lies."""
+    return f"user_audio/{chunk:03d}.wav"
+
+
+def ai_audio_name(turn: int, spoken: int) -> str:
+    """Where a spoken unit's audio lies: the `spoken`-th with sound in its turn, both from 0."""
+    return f"ai_audio/turn_{turn}_chunk_{spoken:03d}.wav"
+
+
+def answer_name(turn: int) -> str:
+    """Where the whole sound of a half-duplex or chat answer lies."""
+    return f"ai_audio/turn_{turn}.wav"
+
+
+def save_audio(folder: Path, name: str, samples: Samples, rate: int) -> int:
+    """Write one WAV below a session directory; returns the file's size."""
+    data = wav_bytes(samples, rate)
+    write_whole(folder / name, data)
+    return len(data)

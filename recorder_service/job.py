@@ -1,0 +1,50 @@
+"""What a recorder is asked to do: one session, from its queueing to its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared_schemas.lifecycle import SessionEvent
+from shared_schemas.recording import Meta
+from shared_schemas.states import EndReason, SessionKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One session to record. `event_id` is the transition that stands for the ownership, '' if none."""
+
+    sid: str
+    ticket: int
+    kind: SessionKind
+    recording: str
+    event_id: str = ""
+
+    @classmethod
+    def from_event(cls, event: SessionEvent) -> Job:
+        """The session that this event put into the queue."""
+        return cls(
+            sid=event.sid,
+            ticket=event.ticket,
+            kind=event.kind,
+            recording=event.recording,
+            event_id=event.id,
+        )
+
+    @classmethod
+    def from_meta(cls, meta: Meta) -> Job:
+        """A recording that was begun and has lost its recorder."""
+        return cls(
+            sid=meta.session_id,
+            ticket=meta.ticket,
+            kind=meta.app_type,
+            recording=meta.recording_id,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a session ended: Redis-clock ms and reason, None where nobody knows any more."""
+
+    at: int | None = None
+    reason: EndReason | None = None
+    worker: str = ""

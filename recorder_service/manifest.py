@@ -1,0 +1,177 @@
+"""From a journal to `recording.json` and `meta.json`: pure, so that the same entries give the same bytes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from recorder_service.job import Ending, Job
+from recorder_service.manifest_parts import Placed, duration_ms, events, gaps, moment, since
+from recorder_service.snapshot import config_of
+from recorder_service.tally import Tally
+from recorder_service.timeline import TROUBLE, Line, Side, in_order
+from recorder_service.turn_manifest import turn_recording
+from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
+from shared_schemas.recording import (
+    ChunkRecord,
+    DiagnosticRecord,
+    Meta,
+    Recording,
+    RecordingState,
+    Timing,
+    Trouble,
+    TurnRecording,
+    UnitRecord,
+)
+from shared_schemas.stream_entries import StreamPosition
+
+_COSTS = ("llm_ms", "tts_prep_ms", "tts_ms", "token2wav_ms", "all_ms")
+_COUNTS = ("n_tokens", "n_tts_tokens", "kv_cache_length", "vision_slices", "vision_tokens")
+_NO_EVENT = frozenset({"chunk", "result", "diagnostic"})
+
+
+def live_meta(job: Job, tally: Tally, worker: str, troubles: Iterable[Line]) -> Meta:
+    """`meta.json` of a session that is being recorded."""
+    return Meta(
+        session_id=job.sid,
+        recording_id=job.recording,
+        ticket=job.ticket,
+        app_type=job.kind,
+        state=RecordingState.RECORDING,
+        created_at=moment(tally.start_ms),
+        worker_id=worker,
+        config=config_of(tally.prepare),
+        degraded=[_trouble(line) for line in troubles],
+    )
+
+
+def build(
+    job: Job, ending: Ending, lines: Sequence[Line]
+) -> tuple[Recording | TurnRecording, Meta]:
+    """The finished recording of everything the journal holds."""
+    placed = in_order(lines)
+    tally = Tally(job.ticket)
+    for side in placed.values():
+        for _, line in side:
+            tally.add(line)
+    if tally.first_at is None and ending.at is not None:
+        tally.first_at = float(ending.at)
+    make = _recording if job.kind.is_duplex else turn_recording
+    recording = make(job, ending, tally, placed["in"], placed["out"])
+    troubles = [line for line in lines if line["type"] == TROUBLE]
+    return recording, _final_meta(job, ending, tally, recording, placed, troubles)
+
+
+def _recording(
+    job: Job, ending: Ending, tally: Tally, inputs: Placed, outputs: Placed
+) -> Recording:
+    start = tally.start_ms
+    results: dict[int, list[UnitRecord]] = defaultdict(list)
+    for position, line in outputs:
+        if line["type"] == "result":
+            results[line["input_n"]].append(_unit(position, line, start))
+    skipped = {n for _, line in outputs if line["type"] == "result" for n in line["skipped"]}
+    chunks = [
+        _chunk(position.n, line, start, results.pop(position.n, []), position.n in skipped)
+        for position, line in inputs
+        if line["type"] == "chunk"
+    ]
+    places = {chunk.input_n: chunk.index for chunk in chunks}
+    orphans = [unit for units in results.values() for unit in units]
+    return Recording(
+        session_id=job.sid,
+        recording_id=job.recording,
+        mode="duplex",
+        app_type=job.kind,
+        worker_id=ending.worker,
+        start_ts=moment(start),
+        config=config_of(tally.prepare),
+        chunks=chunks,
+        events=events(inputs, outputs, start, _NO_EVENT, places),
+        diagnostics=_diagnostics(inputs, start),
+        orphan_results=orphans or None,
+        missing=[*gaps("in", inputs, results), *gaps("out", outputs)] or None,
+    )
+
+
+def _final_meta(
+    job: Job,
+    ending: Ending,
+    tally: Tally,
+    recording: Recording | TurnRecording,
+    placed: Mapping[Side, Placed],
+    troubles: Iterable[Line],
+) -> Meta:
+    times = [float(line["at"]) for side in placed.values() for _, line in side]
+    ended_ms = max(times, default=0.0) if ending.at is None else float(ending.at)
+    whole = bool(times) and ending.at is not None and not recording.missing
+    return live_meta(job, tally, ending.worker, troubles).model_copy(
+        update={
+            "state": RecordingState.COMPLETE if whole else RecordingState.INTERRUPTED,
+            "reason": ending.reason,
+            "ended_at": moment(ended_ms),
+            "duration_s": round(max(0.0, ended_ms - tally.start_ms) / 1000, 3),
+            "chunks": len(recording.chunks) if isinstance(recording, Recording) else None,
+            "turns": len(recording.turns) if isinstance(recording, TurnRecording) else None,
+            "missing": recording.missing or [],
+        }
+    )
+
+
+def _chunk(
+    n: int, line: Line, start: float, results: list[UnitRecord], skipped: bool
+) -> ChunkRecord:
+    frames = line["user_frames"]
+    return ChunkRecord(
+        index=line["index"],
+        input_n=n,
+        receive_ts_ms=since(start, line),
+        user_audio=line.get("user_audio"),
+        user_audio_duration_ms=duration_ms(line, INPUT_RATE),
+        user_frame=frames[0] if frames else None,
+        user_frames=frames if len(frames) > 1 else None,
+        force_listen=line["force_listen"] or None,
+        skipped=(skipped and not results) or None,
+        unreadable=line.get("unreadable"),
+        result=results[0] if results else None,
+        repeated_results=results[1:] or None,
+    )
+
+
+def _unit(position: StreamPosition, line: Line, start: float) -> UnitRecord:
+    speaks = not line["is_listen"]
+    return UnitRecord(
+        mode="SPEAK" if speaks else "LISTEN",
+        publish_ts_ms=since(start, line),
+        epoch=position.epoch,
+        timing=_timing(line),
+        text=line["text"] or None,
+        user_text=line.get("user_text"),
+        ai_audio=line.get("ai_audio"),
+        ai_audio_duration_ms=duration_ms(line, OUTPUT_RATE),
+        end_of_turn=(speaks and line["end_of_turn"]) or None,
+        simulated=line["simulated"] or None,
+        unreadable=line.get("unreadable"),
+    )
+
+
+def _timing(line: Line) -> Timing:
+    return Timing(
+        prefill_ms=round(line["prefill_ms"], 1),
+        wall_clock_ms=round(line["wall_clock_ms"], 1),
+        edge_to_worker_ms=round(line["read_at"] - line["received_at"], 1),
+        **{name: round(line[f"cost_{name}"], 1) for name in _COSTS},
+        **{name: line[name] for name in _COUNTS},
+    )
+
+
+def _diagnostics(inputs: Placed, start: float) -> list[DiagnosticRecord]:
+    return [
+        DiagnosticRecord(ts_ms=since(start, line), metrics=line["metrics"])
+        for _, line in inputs
+        if line["type"] == "diagnostic"
+    ]
+
+
+def _trouble(line: Line) -> Trouble:
+    return Trouble(at=moment(line["at"]), error=line["error"])

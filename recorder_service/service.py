@@ -1,0 +1,181 @@
+"""A recorder's life: start, run, stop. Sessions reach it as transitions of a consumer group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from broker.client import Broker, open_broker
+from broker.errors import BrokerUnavailable
+from broker.lifecycle import EventGroup, EventWatch, follow
+from broker.process import stop_on_signals
+from broker.retry import persist
+from recorder_service.adoption import is_ownerless, quiet_recordings
+from recorder_service.job import Job
+from recorder_service.roster import Roster
+from recorder_service.settings import RecorderSettings
+from shared_schemas.ids import new_process_id
+from shared_schemas.lifecycle import SessionEvent
+from shared_schemas.states import SessionState
+
+log = structlog.get_logger()
+
+GROUP = "recorder"
+_START_RETRY_S = 1.0
+
+
+async def run(settings: RecorderSettings, stop: asyncio.Event | None = None) -> None:
+    """Record until `stop` is set (by default by SIGTERM and SIGINT). Waits for Redis to come up.
+
+    Raises IncompatibleRedis, and OSError when `data_dir` cannot be made.
+    """
+    stop = stop or stop_on_signals()
+    (settings.data_dir / "sessions").mkdir(parents=True, exist_ok=True)
+    running = asyncio.create_task(_run(settings), name="recorder")
+    stopping = asyncio.create_task(stop.wait(), name="stop")
+    try:
+        await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (running, stopping):
+            task.cancel()
+        outcome, _ = await asyncio.gather(running, stopping, return_exceptions=True)
+    if isinstance(outcome, Exception):
+        raise outcome
+
+
+async def _run(settings: RecorderSettings) -> None:
+    while True:
+        try:
+            async with open_broker(settings) as broker:
+                await Recorder(broker, settings).live()
+        except BrokerUnavailable as error:
+            log.warning("recorder_waits_for_redis", error=str(error))
+            await asyncio.sleep(_START_RETRY_S)
+
+
+class Recorder:
+    """One replica. It owns a session by holding the session's `queued` transition unacknowledged.
+
+    That transition exists once per session and goes to one replica; it is acknowledged when the
+    recording is whole on disk. All others are acknowledged at once: each replica sees every
+    transition of its sessions through a watch of its own.
+    """
+
+    def __init__(self, broker: Broker, settings: RecorderSettings) -> None:
+        self.id = new_process_id("recorder")
+        self._broker = broker
+        self._settings = settings
+        self._roster = Roster(broker, settings, self._acknowledge)
+        self._group: EventGroup | None = None
+        self._watch: EventWatch | None = None
+
+    async def live(self) -> None:
+        """Start, run, and stop whatever happens."""
+        try:
+            await self.start()
+            await self.run()
+        finally:
+            await self.stop()
+
+    async def start(self) -> None:
+        """Join the group. The watch begins first, so that no transition falls between the two."""
+        self._watch = await self._broker.watch_events()
+        self._group = await self._broker.event_group(GROUP, self.id)
+        log.info("recorder_ready", recorder=self.id, data=str(self._settings.data_dir))
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        settings = self._settings
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._take(), name="take")
+            group.create_task(self._listen(), name="listen")
+            group.create_task(_every(settings.recorder_upkeep_s, self._keep), name="keep")
+            group.create_task(_every(settings.recorder_look_s, self._look), name="look")
+            group.create_task(_every(settings.recorder_silence_s / 4, self._reclaim), name="claim")
+            group.create_task(_every(settings.recorder_adopt_s / 4, self._adopt), name="adopt")
+
+    async def stop(self) -> None:
+        """Finish what has ended, and hand the sessions that go on to the other replicas."""
+        try:
+            await self._look()
+            await self._roster.drain(self._settings.recorder_drain_s)
+            tails = self._roster.tails
+            await self._roster.stop()
+            for tail in tails:
+                await tail.confirm()
+            if self._group is not None:
+                await self._group.release()
+        except BrokerUnavailable as error:
+            log.warning("recorder_left_unannounced", error=str(error))
+        finally:
+            await self._roster.stop()
+            await self._disconnect()
+        log.info("recorder_stopped", recorder=self.id)
+
+    async def _disconnect(self) -> None:
+        for connection in (self._watch, self._group):
+            if connection is not None:
+                await connection.close()
+
+    @property
+    def _events(self) -> EventGroup:
+        assert self._group is not None, "start() comes first"
+        return self._group
+
+    async def _take(self) -> None:
+        while True:
+            await self._work_off(await persist(self._events.read, "read transitions"))
+
+    async def _work_off(self, events: list[SessionEvent]) -> None:
+        others: list[str] = []
+        for event in events:
+            if event.state is SessionState.QUEUED:
+                self._roster.start(Job.from_event(event))
+            else:
+                self._roster.notice(event)
+                others.append(event.id)
+        await self._acknowledge(*others)
+
+    async def _acknowledge(self, *event_ids: str) -> None:
+        known = [event_id for event_id in event_ids if event_id]
+        await persist(lambda: self._events.ack(*known), "acknowledge transitions")
+
+    async def _listen(self) -> None:
+        assert self._watch is not None, "start() comes first"
+        async for events in follow(self._watch):
+            for event in events:
+                self._roster.notice(event)
+
+    async def _keep(self) -> None:
+        self._roster.abandon(await self._events.touch(self._roster.event_ids))
+        for tail in self._roster.tails:
+            await tail.confirm()
+
+    async def _look(self) -> None:
+        for tail in self._roster.tails:
+            await tail.look()
+
+    async def _reclaim(self) -> None:
+        await self._work_off(
+            await self._events.reclaim(int(self._settings.recorder_silence_s * 1000))
+        )
+
+    async def _adopt(self) -> None:
+        quiet_s = self._settings.recorder_adopt_s
+        root = self._settings.data_dir / "sessions"
+        for job in await asyncio.to_thread(quiet_recordings, root, quiet_s):
+            if job.recording not in self._roster and await is_ownerless(self._broker, job, quiet_s):
+                log.warning("recording_adopted", recording=job.recording)
+                self._roster.start(job)
+
+
+async def _every(pause_s: float, step: Callable[[], Awaitable[None]]) -> None:
+    """Repeat a step for ever; an outage of Redis makes it wait for the next turn."""
+    while True:
+        try:
+            await step()
+        except BrokerUnavailable as error:
+            log.warning("recorder_step_failed", error=str(error))
+        await asyncio.sleep(pause_s)

@@ -1,0 +1,186 @@
+"""One recording's directory, as one recorder writes it: media, journal, and the two JSON files."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import structlog
+
+from recorder_service.files import sync_tree, write_whole
+from recorder_service.job import Ending, Job
+from recorder_service.manifest import build, live_meta
+from recorder_service.media import save_media
+from recorder_service.pieces import join_answers, make_pieces_folder, remove_pieces
+from recorder_service.tally import Tally
+from recorder_service.timeline import (
+    SIDES,
+    TROUBLE,
+    Journal,
+    Line,
+    Side,
+    describe,
+    read_lines,
+)
+from recorder_service.turn_media import save_turn_media
+from shared_schemas.recording import (
+    META_FILE,
+    RECORDING_FILE,
+    SESSION_FOLDERS,
+    TIMELINE_FILE,
+    Meta,
+    RecordingState,
+    encode_meta,
+    encode_recording,
+)
+from shared_schemas.stream_entries import StreamEntry, StreamPosition
+
+log = structlog.get_logger()
+
+
+def read_meta(folder: Path) -> Meta | None:
+    """A session directory's meta, None when it has none that can be read."""
+    try:
+        return Meta.model_validate_json((folder / META_FILE).read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:  # a power failure may leave an unfinished recording's empty
+        log.warning("recording_meta_unreadable", folder=folder.name, error=str(error))
+        return None
+
+
+class SessionFolder:
+    """The state of one recording on disk; nothing exists there before the first entry.
+
+    Every method blocks on the disk and may raise OSError, after which the folder must be opened
+    anew. Calls may come from several threads; an entry that is already recorded changes nothing.
+    """
+
+    def __init__(self, root: Path, job: Job, worker: str, troubles: Sequence[Line]) -> None:
+        self.path = root / job.recording
+        self._job = job
+        self._by_turns = not job.kind.is_duplex
+        self._worker = worker
+        self._lock = threading.Lock()
+        self._tally = Tally(job.ticket)
+        self._troubles = list(troubles)
+        self._noted: list[Line] = []
+        self._journal: Journal | None = None
+        self._complete = False
+
+    @classmethod
+    def open(cls, root: Path, job: Job, worker: str = "", troubles: Sequence[Line] = ()) -> Self:
+        """Take up a recording where it stands, or be ready to begin one.
+
+        `troubles` (from `trouble_line`) are noted in it, each once.
+        """
+        folder = cls(root, job, worker, troubles)
+        with folder._lock:
+            folder._load()
+        return folder
+
+    @property
+    def complete(self) -> bool:
+        """True when this recording was finished before."""
+        return self._complete
+
+    @property
+    def begun(self) -> bool:
+        """True when there is something on disk."""
+        return self._journal is not None
+
+    def position(self, side: Side) -> StreamPosition:
+        """The last entry of a stream that is recorded."""
+        return self._tally.positions[side]
+
+    def add(self, side: Side, position: StreamPosition, entry: StreamEntry) -> None:
+        """Record one entry: its files first, then its line."""
+        with self._lock:
+            if self._tally.has(side, position):
+                return
+            journal = self._journal or self._begin()
+            line = describe(side, position, entry) | self._save(position, entry)
+            journal.append(line)
+            is_first = self._tally.first_at is None
+            self._tally.add(line)
+            if is_first or line is self._tally.prepare:
+                self._write_meta()
+
+    def _save(self, position: StreamPosition, entry: StreamEntry) -> Line:
+        if self._by_turns:
+            return save_turn_media(self.path, position, entry, self._tally)
+        return save_media(self.path, entry, self._tally)
+
+    def finish(self, ending: Ending) -> RecordingState | None:
+        """Make it whole, and only then say so; None when nothing was recorded."""
+        with self._lock:
+            if self._journal is None:
+                return None
+            lines, _ = read_lines(self.path / TIMELINE_FILE)
+            if not (
+                self.path / TIMELINE_FILE
+            ).exists():  # its pieces may have gone while it was read
+                raise FileNotFoundError(f"the journal of {self.path} is gone")
+            if self._by_turns:
+                join_answers(self.path, lines)
+            recording, meta = build(self._job, ending, lines)
+            sync_tree(self.path)
+            write_whole(self.path / RECORDING_FILE, encode_recording(recording), durable=True)
+            write_whole(self.path / META_FILE, encode_meta(meta), durable=True)
+            self._tidy()
+            return meta.state
+
+    def close(self) -> None:
+        """Wait for a write in progress and give the journal back."""
+        with self._lock:
+            if self._journal is not None:
+                self._journal.close()
+
+    def _load(self) -> None:
+        meta, journal = read_meta(self.path), self.path / TIMELINE_FILE
+        if meta is not None and meta.state is not RecordingState.RECORDING:
+            self._complete = True
+            self._tidy()
+        elif journal.exists():
+            self._resume(journal)
+
+    def _resume(self, journal: Path) -> None:
+        lines, sound = read_lines(journal)
+        for line in lines:
+            if line["stream"] in SIDES:
+                self._tally.add(line)
+        self._noted = [line for line in lines if line["type"] == TROUBLE]
+        self._make_folders()
+        self._journal = Journal.resume(journal, sound)
+        if self._tally.first_at is not None:
+            self._note_troubles(self._journal)
+            self._write_meta()
+
+    def _begin(self) -> Journal:
+        self._make_folders()
+        self._journal = Journal(self.path / TIMELINE_FILE)
+        self._note_troubles(self._journal)
+        return self._journal
+
+    def _note_troubles(self, journal: Journal) -> None:
+        for line in self._troubles:
+            if line not in self._noted:
+                journal.append(line)
+                self._noted.append(line)
+
+    def _make_folders(self) -> None:
+        for name in SESSION_FOLDERS:
+            (self.path / name).mkdir(parents=True, exist_ok=True)
+        if self._by_turns:
+            make_pieces_folder(self.path)
+
+    def _write_meta(self) -> None:
+        meta = live_meta(self._job, self._tally, self._worker, self._noted)
+        write_whole(self.path / META_FILE, encode_meta(meta))
+
+    def _tidy(self) -> None:
+        """The journal goes first: whoever still finds it finds the pieces it tells of, too."""
+        (self.path / TIMELINE_FILE).unlink(missing_ok=True)
+        remove_pieces(self.path)

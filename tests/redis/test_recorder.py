@@ -1,0 +1,359 @@
+"""The recorder on real streams: what it writes, and for which sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from recorded_talk import (
+    LiveTalk,
+    assert_same,
+    chunk,
+    meta_of,
+    read_wav,
+    record_undisturbed,
+    result,
+    sound,
+    tree,
+    until,
+    until_acknowledged,
+    until_finished,
+)
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+from recorder_service.service import run
+from recorder_service.settings import RecorderSettings
+from shared_schemas.audio import to_pcm16
+from shared_schemas.recording import RecordingState
+from shared_schemas.states import EndReason, SessionKind
+from shared_schemas.stream_entries import (
+    DiagnosticIn,
+    ErrorOut,
+    PausedOut,
+    PauseIn,
+    ResumedOut,
+    ResumeIn,
+    StopIn,
+    StoppedOut,
+)
+
+
+@pytest.fixture
+def recorder_settings(settings: BrokerSettings, tmp_path: Path) -> RecorderSettings:
+    """Quick ones, so that a test does not wait."""
+    return RecorderSettings(
+        **settings.model_dump(),
+        data_dir=tmp_path / "data",
+        recorder_upkeep_s=0.1,
+        recorder_silence_s=1.0,
+        recorder_settle_s=0.2,
+        recorder_look_s=0.5,
+        recorder_retry_s=0.1,
+    )
+
+
+@asynccontextmanager
+async def recording(settings: RecorderSettings) -> AsyncIterator[asyncio.Event]:
+    """A recorder in this process; setting the event stops it early."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(run(settings, stop))
+    try:
+        yield stop
+    finally:
+        stop.set()
+        await task
+
+
+def load(settings: RecorderSettings, talk: LiveTalk) -> dict:
+    folder = settings.data_dir / "sessions" / talk.recording
+    return orjson.loads((folder / "recording.json").read_bytes())
+
+
+async def test_every_sample_and_frame_is_kept(
+    broker: Broker, recorder_settings: RecorderSettings
+) -> None:
+    async with recording(recorder_settings):
+        talk = await LiveTalk.begin(broker)
+        for seed in range(9):
+            await talk.exchange(seed, frames=seed % 3)
+        await talk.end()
+        (meta,) = await until_finished(recorder_settings.data_dir, talk)
+        await until_acknowledged(broker)
+
+    folder = recorder_settings.data_dir / "sessions" / talk.recording
+    for seed in range(9):
+        sent = chunk(seed, frames=seed % 3)
+        rate, samples = read_wav(folder / f"user_audio/{seed:03d}.wav")
+        assert rate == 16000
+        np.testing.assert_array_equal(samples, to_pcm16(sent.samples()))
+        names = [f"user_frames/{seed:03d}{suffix}.jpg" for suffix in ("", "_1")[: len(sent.frames)]]
+        assert tuple((folder / name).read_bytes() for name in names) == sent.frames
+    spoken = {(0, 0): 2, (0, 1): 3, (1, 0): 6, (1, 1): 7}
+    assert len(list((folder / "ai_audio").iterdir())) == len(spoken)
+    for (turn, place), seed in spoken.items():
+        rate, samples = read_wav(folder / f"ai_audio/turn_{turn}_chunk_{place:03d}.wav")
+        assert rate == 24000
+        np.testing.assert_array_equal(samples, to_pcm16(sound(9000 + seed + 2, 1200)))
+    rate, voice = read_wav(folder / "ref_audio.wav")
+    np.testing.assert_array_equal(voice, to_pcm16(sound(77, 800)))
+    assert (folder / "user_images").is_dir()
+    assert meta.state is RecordingState.COMPLETE
+    assert (meta.chunks, meta.reason, meta.worker_id) == (9, EndReason.STOPPED, "w1")
+
+
+async def test_the_timeline_tells_all_that_was_said(
+    broker: Broker, recorder_settings: RecorderSettings
+) -> None:
+    async with recording(recorder_settings):
+        talk = await LiveTalk.begin(broker)
+        for seed in range(3):  # numbers 2, 3, 4 in the input stream
+            await talk.into.append(chunk(seed, frames=2 * (seed == 2), force_listen=seed == 2))
+        await talk.out.append(result(4, skipped=(2, 3), memo={"user": "hello", "tokens": [1]}))
+        await talk.into.append(DiagnosticIn(metrics={"rtt": 12}))
+        await talk.into.append(PauseIn(timeout_s=60))
+        await talk.out.append(PausedOut(input_n=6, timeout_s=60))
+        await talk.into.append(ResumeIn())
+        await talk.out.append(ResumedOut(input_n=7))
+        await talk.into.append(chunk(5))
+        await talk.out.append(ErrorOut(input_n=8, code="inference_error", message="no"))
+        await talk.into.append(StopIn())
+        await talk.out.append(StoppedOut())
+        await talk.end()
+        await until_finished(recorder_settings.data_dir, talk)
+    found = load(recorder_settings, talk)
+
+    assert found["mode"] == "duplex"
+    assert found["session_id"] == talk.sid
+    assert found["recording_id"] == talk.recording
+    assert found["config"]["system_prompt"] == "Be brief."
+    assert found["config"]["force_listen_count"] == 1
+    assert found["config"]["ref_audio"] == "ref_audio.wav"
+    first, second, third, fourth = found["chunks"]
+    assert first["skipped"] is True
+    assert second["skipped"] is True
+    assert "result" not in first
+    assert first["user_audio"] == "user_audio/000.wav"
+    assert third["force_listen"] is True
+    assert third["user_frame"] == "user_frames/002.jpg"
+    assert third["user_frames"] == ["user_frames/002.jpg", "user_frames/002_1.jpg"]
+    unit = third["result"]
+    assert unit["mode"] == "LISTEN"
+    assert unit["user_text"] == "hello"
+    assert unit["timing"] == {
+        "prefill_ms": 11.1,
+        "llm_ms": 45.2,
+        "tts_prep_ms": 0.5,
+        "tts_ms": 12.0,
+        "token2wav_ms": 3.0,
+        "all_ms": 70.0,
+        "wall_clock_ms": 80.0,
+        "edge_to_worker_ms": 3.2,
+        "n_tokens": 3,
+        "n_tts_tokens": 4,
+        "kv_cache_length": 104,
+        "vision_slices": 0,
+        "vision_tokens": 0,
+    }
+    assert "result" not in fourth
+    assert "skipped" not in fourth
+    kinds = [event["type"] for event in found["events"]]
+    assert kinds == [
+        *("prepare", "prepared", "pause", "paused", "resume", "resumed", "error", "stop", "stopped")
+    ]
+    error = next(event for event in found["events"] if event["type"] == "error")
+    assert (error["code"], error["message"], error["chunk"]) == ("inference_error", "no", 3)
+    assert [d["metrics"] for d in found["diagnostics"]] == [{"rtt": 12}]
+    times = [c["receive_ts_ms"] for c in found["chunks"]]
+    assert times == sorted(times)
+    assert found["events"][0]["ts_ms"] == 0.0
+
+
+async def test_a_session_that_ended_while_no_recorder_ran(
+    broker: Broker, recorder_settings: RecorderSettings, tmp_path: Path
+) -> None:
+    talk = await LiveTalk.begin(broker)
+    for seed in range(5):
+        await talk.exchange(seed)
+    script = await talk.script()
+    ending = await talk.end(EndReason.CLIENT_GONE)
+    async with recording(recorder_settings):
+        await until_finished(recorder_settings.data_dir, talk)
+        await until_acknowledged(broker)
+        assert await talk.script() == []
+        assert await broker.progress.load(talk.ticket) is None
+    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
+    assert_same(tree(recorder_settings.data_dir / "sessions" / talk.recording), expected)
+
+
+async def test_a_session_that_no_worker_took_leaves_nothing(
+    broker: Broker, recorder_settings: RecorderSettings
+) -> None:
+    before = await LiveTalk.queue(broker)
+    await before.end(EndReason.CANCELLED)
+    async with recording(recorder_settings):
+        during = await LiveTalk.queue(broker)
+        await during.end(EndReason.CANCELLED)
+        after = await LiveTalk.begin(broker)
+        await after.exchange(0)
+        await after.end()
+        await until_finished(recorder_settings.data_dir, after)
+        await until_acknowledged(broker)
+    names = [path.name for path in (recorder_settings.data_dir / "sessions").iterdir()]
+    assert names == [after.recording]
+
+
+async def test_a_chat_in_which_nothing_was_said_leaves_nothing(
+    broker: Broker, recorder_settings: RecorderSettings
+) -> None:
+    chat = await LiveTalk.queue(broker, "chat1", SessionKind.CHAT)
+    await chat.assign()
+    await chat.end()
+    talk = await LiveTalk.begin(broker)
+    await talk.end()
+    async with recording(recorder_settings):
+        await until_finished(recorder_settings.data_dir, talk)
+        await until_acknowledged(broker)
+    names = [path.name for path in (recorder_settings.data_dir / "sessions").iterdir()]
+    assert names == [talk.recording]
+
+
+async def test_a_reused_id_makes_two_recordings(
+    broker: Broker, recorder_settings: RecorderSettings, tmp_path: Path
+) -> None:
+    first = await LiveTalk.begin(broker, "adx_again")
+    await first.exchange(2)
+    first_script = await first.script()
+    first_ending = await first.end(EndReason.CLIENT_GONE)
+    second = await LiveTalk.begin(broker, "adx_again")  # the first one's row is gone now
+    await second.exchange(3)
+    async with recording(recorder_settings):
+        await until_finished(recorder_settings.data_dir, first)
+        await second.exchange(4)
+        second_script = await second.script()
+        second_ending = await second.end(EndReason.STOPPED)
+        metas = await until_finished(recorder_settings.data_dir, first, second)
+    assert [meta.reason for meta in metas] == [EndReason.CLIENT_GONE, EndReason.STOPPED]
+    root = recorder_settings.data_dir / "sessions"
+    for talk, script, ending in (
+        (first, first_script, first_ending),
+        (second, second_script, second_ending),
+    ):
+        expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
+        assert_same(tree(root / talk.recording), expected)
+
+
+async def test_a_change_of_workers_keeps_all_results_in_order(
+    broker: Broker, recorder_settings: RecorderSettings
+) -> None:
+    async with recording(recorder_settings):
+        talk = await LiveTalk.begin(broker)
+        await talk.exchange(0)
+        position = await talk.into.append(chunk(1))
+        await talk.out.append(result(position.n, speak=True, text="from the first "))
+        stale = talk.out
+        assert talk.claim is not None
+        assert await broker.leases.give_back(talk.sid, "w1", talk.claim.epoch)
+        await talk.assign("w2")
+        await talk.out.append(
+            result(position.n, speak=True, text="from the second", end_of_turn=True)
+        )
+        await talk.exchange(2)
+        with pytest.raises(Exception, match="newer writer"):
+            await stale.append(result(position.n, speak=True, text="too late"))
+        await talk.end()
+        (meta,) = await until_finished(recorder_settings.data_dir, talk)
+    assert meta.state is RecordingState.COMPLETE
+    assert meta.worker_id == "w2"
+    answered = load(recorder_settings, talk)["chunks"][1]
+    assert answered["result"]["text"] == "from the first "
+    assert answered["result"]["epoch"] == 1
+    assert answered["result"]["ai_audio"] == "ai_audio/turn_0_chunk_000.wav"
+    (again,) = answered["repeated_results"]
+    assert (again["text"], again["epoch"]) == ("from the second", 2)
+    assert again["ai_audio"] == "ai_audio/turn_0_chunk_001.wav"
+
+
+async def test_last_words_after_the_end_are_recorded(
+    broker: Broker, recorder_settings: RecorderSettings
+) -> None:
+    settings = recorder_settings.model_copy(update={"recorder_settle_s": 1.0})
+    async with recording(settings):
+        talk = await LiveTalk.begin(broker)
+        await talk.exchange(0)
+        await talk.end(EndReason.CLIENT_GONE)
+        await talk.exchange(2)
+        await until_finished(settings.data_dir, talk)
+    assert len(load(settings, talk)["chunks"]) == 2
+
+
+async def test_a_long_backlog_of_a_live_session_is_caught_up(
+    broker: Broker, recorder_settings: RecorderSettings, tmp_path: Path
+) -> None:
+    talk = await LiveTalk.begin(broker)
+    for seed in range(150):  # more than the recorder holds unread
+        await talk.exchange(seed)
+    async with recording(recorder_settings):
+        await until(
+            lambda: meta_of(recorder_settings.data_dir, talk.recording) is not None, "begun"
+        )
+        for seed in range(150, 160):
+            await talk.exchange(seed)
+        script = await talk.script()
+        ending = await talk.end()
+        await until_finished(recorder_settings.data_dir, talk)
+    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
+    assert_same(tree(recorder_settings.data_dir / "sessions" / talk.recording), expected)
+
+
+async def test_meta_says_recording_while_it_is(
+    broker: Broker, recorder_settings: RecorderSettings
+) -> None:
+    async with recording(recorder_settings):
+        talk = await LiveTalk.begin(broker)
+        await until(
+            lambda: meta_of(recorder_settings.data_dir, talk.recording) is not None, "begun"
+        )
+        meta = meta_of(recorder_settings.data_dir, talk.recording)
+        assert meta is not None
+        assert meta.state is RecordingState.RECORDING
+        assert meta.ended_at is None
+        folder = recorder_settings.data_dir / "sessions" / talk.recording
+        assert not (folder / "recording.json").exists()
+        await talk.end()
+        await until_finished(recorder_settings.data_dir, talk)
+        await until_acknowledged(broker)
+    assert not (folder / "timeline.jsonl").exists()
+
+
+async def test_lost_entries_make_it_interrupted_and_are_named(
+    broker: Broker, recorder_settings: RecorderSettings, discard: Callable[[str], Awaitable[None]]
+) -> None:
+    talk = await LiveTalk.begin(broker)
+    for seed in range(4):
+        await talk.exchange(seed)
+    await discard(broker.keys.inbound(talk.sid))
+    await talk.exchange(4)
+    await talk.end()
+    async with recording(recorder_settings):
+        (meta,) = await until_finished(recorder_settings.data_dir, talk)
+    assert meta.state is RecordingState.INTERRUPTED
+    assert [(gap.stream, gap.first, gap.last) for gap in meta.missing] == [("in", 1, 5)]
+    found = load(recorder_settings, talk)
+    assert [c["index"] for c in found["chunks"]] == [0]
+    assert len(found["orphan_results"]) == 4
+
+
+@pytest.fixture
+def discard(broker: Broker) -> Callable[[str], Awaitable[None]]:
+    """Empty one stream, as trimming would."""
+
+    async def trim(key: str) -> None:
+        await broker._redis.execute_command("XTRIM", key, "MAXLEN", 0)
+
+    return trim

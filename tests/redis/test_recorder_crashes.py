@@ -1,0 +1,393 @@
+"""Recorders that are killed, stopped, doubled; a Redis and a disk that fail: nothing lost, nothing doubled."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from recorded_talk import (
+    PATIENCE_S,
+    LiveTalk,
+    assert_same,
+    meta_of,
+    record_undisturbed,
+    tree,
+    unacknowledged,
+    until,
+    until_acknowledged,
+    until_finished,
+)
+from redis_server import RedisServer
+
+from broker.client import Broker, open_broker
+from broker.settings import BrokerSettings
+from recorder_service.service import Recorder, run
+from recorder_service.settings import RecorderSettings
+from shared_schemas.recording import RecordingState
+
+QUICK = {
+    "recorder_upkeep_s": 0.1,
+    "recorder_silence_s": 0.6,
+    "recorder_settle_s": 0.2,
+    "recorder_look_s": 0.3,
+    "recorder_retry_s": 0.1,
+}
+
+
+def quick(settings: BrokerSettings, data_dir: Path, **more: float) -> RecorderSettings:
+    return RecorderSettings(**settings.model_dump(), data_dir=data_dir, **{**QUICK, **more})
+
+
+@asynccontextmanager
+async def process(settings: RecorderSettings) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`python -m recorder_service`, killed at the end if it still runs."""
+    told = {f"ANTIPHON_{k.upper()}": str(v) for k, v in settings.model_dump().items()}
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "recorder_service"),
+        env={**os.environ, **told},
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        yield child
+    finally:
+        if child.returncode is None:
+            child.kill()
+        await child.wait()
+
+
+@asynccontextmanager
+async def in_process(settings: RecorderSettings) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    task = asyncio.create_task(run(settings, stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await task
+
+
+async def test_kill_at_random_moments_changes_no_byte(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    quickly = quick(settings, tmp_path / "data")
+    dice = random.Random(4)
+    talks = [await LiveTalk.begin(broker) for _ in range(3)]
+    talking = asyncio.Event()
+
+    async def speak(talk: LiveTalk) -> None:
+        seed = 0
+        while not talking.is_set():
+            await talk.exchange(seed, frames=seed % 2)
+            seed += 1
+            await asyncio.sleep(0.01)
+
+    async with asyncio.TaskGroup() as group:
+        for talk in talks:
+            group.create_task(speak(talk))
+        for _ in range(6):
+            async with process(quickly) as child:
+                size = _journal_bytes(quickly.data_dir)
+                await until(lambda s=size: _journal_bytes(quickly.data_dir) > s, "it records")  # type: ignore[misc]
+                await asyncio.sleep(dice.uniform(0, 0.15))
+                child.kill()
+                assert await child.wait() == -signal.SIGKILL
+        talking.set()
+    scripts = [await talk.script() for talk in talks]
+    endings = [await talk.end() for talk in talks]
+    async with process(quickly) as child:  # killed once more, while it finishes
+        await until(lambda: any(_state(quickly, t) != "recording" for t in talks), "one finished")
+        child.kill()
+    async with process(quickly):
+        await until_finished(quickly.data_dir, *talks)
+        await until_acknowledged(broker)
+    for talk, script, ending in zip(talks, scripts, endings, strict=True):
+        assert len(script) > 50
+        expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
+        assert_same(tree(quickly.data_dir / "sessions" / talk.recording), expected)
+
+
+def _journal_bytes(data_dir: Path) -> int:
+    return sum(path.stat().st_size for path in data_dir.glob("sessions/*/timeline.jsonl"))
+
+
+def _state(settings: RecorderSettings, talk: LiveTalk) -> str:
+    meta = meta_of(settings.data_dir, talk.recording)
+    return meta.state.value if meta else "recording"
+
+
+async def test_two_replicas_share_and_the_survivor_takes_over(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    quickly = quick(settings, tmp_path / "data")
+    async with process(quickly) as first, process(quickly):
+        async with asyncio.timeout(PATIENCE_S):
+            while await _readers(broker) < 2:
+                await asyncio.sleep(0.05)
+        talks: list[LiveTalk] = []
+        while len(talks) < 4 or len(await _owners(broker)) < 2:
+            talks.append(await LiveTalk.begin(broker))
+            await asyncio.sleep(0.3)
+            assert len(talks) < 60, "one replica is given every session"
+        for seed in range(10):
+            for talk in talks:
+                await talk.exchange(seed)
+        first.kill()
+        for seed in range(10, 20):
+            for talk in talks:
+                await talk.exchange(seed)
+        scripts = [await talk.script() for talk in talks]
+        endings = [await talk.end() for talk in talks]
+        await until_finished(quickly.data_dir, *talks)
+        await until_acknowledged(broker)
+    for talk, script, ending in zip(talks, scripts, endings, strict=True):
+        expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
+        assert_same(tree(quickly.data_dir / "sessions" / talk.recording), expected)
+
+
+async def _readers(broker: Broker) -> int:
+    """Recorders that wait for transitions."""
+    clients = await broker._redis.client_list()
+    return sum(client["cmd"] == "xreadgroup" for client in clients)
+
+
+async def _owners(broker: Broker) -> set[bytes]:
+    """Consumers that hold a transition."""
+    group = await broker.event_group("recorder", "probe")
+    await group.close()
+    reply = await broker._redis.execute_command(
+        "XPENDING", broker.keys.events, "recorder", "-", "+", 1000, parse_detail=True
+    )
+    return {row["consumer"] for row in reply}
+
+
+async def test_the_owner_learns_of_an_end_that_another_replica_received(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    """Each transition goes to one replica only; `look` is far off here, so the watch must tell."""
+    patient = quick(settings, tmp_path / "data", recorder_look_s=1000, recorder_silence_s=1000)
+    async with AsyncExitStack() as stack:
+        for _ in range(3):
+            await stack.enter_async_context(in_process(patient))
+        talks = [await LiveTalk.begin(broker) for _ in range(12)]
+        for talk in talks:
+            await talk.exchange(0)
+        for talk in talks:
+            await talk.end()
+        metas = await until_finished(patient.data_dir, *talks)
+        assert {meta.state for meta in metas} == {RecordingState.COMPLETE}
+        await until_acknowledged(broker)
+
+
+async def test_sigterm_hands_over_at_once_and_finishes_what_has_ended(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    patient = quick(settings, tmp_path / "data", recorder_silence_s=60, recorder_settle_s=1.0)
+    over, going_on = await LiveTalk.begin(broker), await LiveTalk.begin(broker)
+    async with process(patient) as child:
+        for talk in (over, going_on):
+            await until(lambda t=talk: meta_of(patient.data_dir, t.recording) is not None, "begun")  # type: ignore[misc]
+        await over.end()
+        child.terminate()
+        assert await child.wait() == 0
+    assert _state(patient, over) == "complete"
+    assert _state(patient, going_on) == "recording"
+    await going_on.exchange(0)
+    async with in_process(patient):  # silence_s is a minute: only a hand-over can be this quick
+        script = await going_on.script()
+        ending = await going_on.end()
+        await until_finished(patient.data_dir, going_on)
+    expected = record_undisturbed(tmp_path / "quiet", going_on.job, script, ending)
+    assert_same(tree(patient.data_dir / "sessions" / going_on.recording), expected)
+
+
+async def test_an_outage_of_redis_loses_nothing(redis_server: RedisServer, tmp_path: Path) -> None:
+    settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=1.0)
+    quickly = quick(settings, tmp_path / "data")
+    async with in_process(quickly), open_broker(settings) as broker:
+        talk = await LiveTalk.begin(broker)
+        for seed in range(5):
+            await talk.exchange(seed)
+        await until(lambda: meta_of(quickly.data_dir, talk.recording) is not None, "begun")
+        redis_server.stop()
+        await asyncio.sleep(3)
+        redis_server.start()
+        for seed in range(5, 10):
+            await talk.exchange(seed)
+        script = await talk.script()
+        ending = await talk.end()
+        await until_finished(quickly.data_dir, talk)
+        await until_acknowledged(broker)
+    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
+    assert_same(tree(quickly.data_dir / "sessions" / talk.recording), expected)
+
+
+async def test_a_redis_that_comes_back_empty(redis_server: RedisServer, tmp_path: Path) -> None:
+    """What was recorded is kept and marked; what begins afterwards is recorded as ever."""
+    settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=1.0)
+    quickly = quick(settings, tmp_path / "data")
+    async with in_process(quickly):
+        async with open_broker(settings) as broker:
+            lost = await LiveTalk.begin(broker, "adx_lost")
+            for seed in range(5):
+                await lost.exchange(seed)
+            await until(lambda: _lines(quickly, lost) == 12, "all of it is recorded")
+        redis_server.kill()
+        redis_server.start(empty=True)
+        async with open_broker(settings) as broker:
+            await until_finished(quickly.data_dir, lost)
+            again = await LiveTalk.begin(broker, "adx_lost")
+            await again.exchange(0)
+            await again.end()
+            await until_finished(quickly.data_dir, again)
+            await until_acknowledged(broker)
+    meta = meta_of(quickly.data_dir, lost.recording)
+    assert meta is not None
+    assert (meta.state, meta.chunks, meta.reason) == (RecordingState.INTERRUPTED, 5, None)
+    assert _state(quickly, again) == "complete"
+
+
+def _lines(settings: RecorderSettings, talk: LiveTalk) -> int:
+    journal = settings.data_dir / "sessions" / talk.recording / "timeline.jsonl"
+    return journal.read_bytes().count(b"\n") if journal.exists() else 0
+
+
+async def test_a_disk_that_refuses_for_a_while(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    quickly = quick(settings, tmp_path / "data")
+    talk = await LiveTalk.begin(broker)
+    other = await LiveTalk.begin(broker)
+    obstacle = quickly.data_dir / "sessions" / talk.recording / "user_audio"
+    obstacle.parent.mkdir(parents=True)
+    obstacle.write_bytes(b"")  # a file where a directory must be
+    async with in_process(quickly):
+        for seed in range(5):
+            await talk.exchange(seed)
+        await other.end()
+        await until_finished(quickly.data_dir, other)  # the others do not notice
+        assert _lines(quickly, talk) == 0
+        obstacle.unlink()
+        await until(lambda: _lines(quickly, talk) == 13, "it has resumed")
+        meta = meta_of(quickly.data_dir, talk.recording)
+        assert meta is not None
+        assert [trouble.error for trouble in meta.degraded] == ["File exists"]
+        script = await talk.script()
+        ending = await talk.end()
+        (meta,) = await until_finished(quickly.data_dir, talk)
+        await until_acknowledged(broker)
+    assert meta.state is RecordingState.COMPLETE
+    assert len(meta.degraded) == 1
+    found = tree(quickly.data_dir / "sessions" / talk.recording)
+    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
+    assert_same({**found, "meta.json": b""}, {**expected, "meta.json": b""})
+
+
+async def test_a_recording_is_deleted_while_it_is_made(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    """An operator's `rm -r`: as the streams still hold everything, it is made again."""
+    quickly = quick(settings, tmp_path / "data")
+    talk = await LiveTalk.begin(broker)
+    async with in_process(quickly):
+        await talk.exchange(0)
+        await until(lambda: _lines(quickly, talk) == 4, "recorded so far")
+        folder = quickly.data_dir / "sessions" / talk.recording
+        folder.rename(tmp_path / "gone")
+        await talk.exchange(1)
+        script = await talk.script()
+        ending = await talk.end()
+        (meta,) = await until_finished(quickly.data_dir, talk)
+    assert meta.degraded != []
+    found = tree(folder)
+    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
+    assert_same({**found, "meta.json": b""}, {**expected, "meta.json": b""})
+
+
+@pytest.mark.parametrize("lost", ["transition", "everything"])
+async def test_a_recording_nobody_leads_to_is_adopted(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path, lost: str
+) -> None:
+    quickly = quick(settings, tmp_path / "data")
+    talk = await LiveTalk.begin(broker)
+    async with process(quickly) as child:
+        await talk.exchange(0)
+        await until(lambda: _lines(quickly, talk) == 4, "recorded so far")
+        child.kill()
+    redis = broker._redis
+    await redis.execute_command("DEL", broker.keys.events)
+    if lost == "everything":
+        await redis.execute_command("DEL", broker.keys.session(talk.sid))
+        await redis.execute_command("DEL", broker.keys.inbound(talk.sid))
+        await redis.execute_command("DEL", broker.keys.outbound(talk.sid))
+    async with in_process(quick(settings, tmp_path / "data", recorder_adopt_s=0.4)):
+        if lost == "transition":
+            await talk.exchange(1)
+            await until(lambda: _lines(quickly, talk) == 6, "it goes on")
+            await talk.end()
+        (meta,) = await until_finished(quickly.data_dir, talk)
+    complete, interrupted = RecordingState.COMPLETE, RecordingState.INTERRUPTED
+    assert meta.state is (complete if lost == "transition" else interrupted)
+    assert meta.chunks == (2 if lost == "transition" else 1)
+
+
+async def test_a_recorder_that_slept_gives_way(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    """It wakes up to find its sessions taken over: it stops, and what both wrote counts once."""
+    quickly = quick(settings, tmp_path / "data")
+    talk = await LiveTalk.begin(broker)
+    async with process(quickly) as sleeper:
+        await until(lambda: _lines(quickly, talk) == 2, "recorded so far")
+        sleeper.send_signal(signal.SIGSTOP)
+        async with in_process(quickly):
+            for seed in range(10):
+                await talk.exchange(seed)
+            await until(lambda: _lines(quickly, talk) >= 22, "the other has taken over")
+            sleeper.send_signal(signal.SIGCONT)
+            for seed in range(10, 20):
+                await talk.exchange(seed)
+                await asyncio.sleep(0.05)
+            script = await talk.script()
+            ending = await talk.end()
+            await until_finished(quickly.data_dir, talk)
+            await until_acknowledged(broker)
+            assert sleeper.returncode is None
+    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
+    assert_same(tree(quickly.data_dir / "sessions" / talk.recording), expected)
+
+
+async def test_a_task_cancelled_anywhere_changes_no_byte(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    """Cut off at random awaits, without the orderly stop that `run` would make."""
+    quickly = quick(settings, tmp_path / "data", recorder_silence_s=0.05)
+    (quickly.data_dir / "sessions").mkdir(parents=True)
+    dice = random.Random(7)
+    talk = await LiveTalk.begin(broker)
+    for seed in range(40):
+        recorder = Recorder(broker, quickly)
+        await recorder.start()
+        running = asyncio.create_task(recorder.run())
+        await talk.exchange(seed)
+        if seed % 4 == 0:
+            await until(lambda s=seed: _lines(quickly, talk) > 2 * s, "it got somewhere")  # type: ignore[misc]
+        for _ in range(dice.randrange(1, 60)):
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await recorder._roster.stop()
+        await recorder._disconnect()
+    assert await unacknowledged(broker) == 1
+    script = await talk.script()
+    ending = await talk.end()
+    async with in_process(quickly):
+        await until_finished(quickly.data_dir, talk)
+    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
+    assert_same(tree(quickly.data_dir / "sessions" / talk.recording), expected)

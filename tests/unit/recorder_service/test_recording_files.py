@@ -1,0 +1,102 @@
+"""Names and formats of what lies in a session directory."""
+
+from __future__ import annotations
+
+import io
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recorder_service.audio_files import HEADER_BYTES, ai_audio_name, user_audio_name, wav_bytes
+from recorder_service.files import sync_tree, write_whole
+from recorder_service.frame_files import frame_name, save_frames
+from shared_schemas.recording import Meta, Recording, encode_meta, encode_recording
+from shared_schemas.states import SessionKind
+
+
+def test_wav_is_read_back_as_it_was_rounded() -> None:
+    samples = np.array([0.0, 1.0, -1.0, 0.5, 2.0, -2.0, 1.4 / 32767], dtype=np.float32)
+    data = wav_bytes(samples, 24000)
+    assert len(data) == HEADER_BYTES + 2 * len(samples)
+    with wave.open(io.BytesIO(data)) as file:
+        assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, 24000)
+        pcm = np.frombuffer(file.readframes(100), "<i2")
+    assert pcm.tolist() == [0, 32767, -32767, 16384, 32767, -32768, 1]
+
+
+def test_an_empty_chunk_is_an_empty_wav() -> None:
+    with wave.open(io.BytesIO(wav_bytes(np.zeros(0, np.float32), 16000))) as file:
+        assert file.getnframes() == 0
+
+
+def test_names() -> None:
+    assert user_audio_name(0) == "user_audio/000.wav"
+    assert user_audio_name(3599) == "user_audio/3599.wav"
+    assert ai_audio_name(2, 7) == "ai_audio/turn_2_chunk_007.wav"
+    assert [frame_name(4, i) for i in range(3)] == [
+        "user_frames/004.jpg",
+        "user_frames/004_1.jpg",
+        "user_frames/004_2.jpg",
+    ]
+
+
+def test_frames_are_kept_byte_by_byte(tmp_path: Path) -> None:
+    (tmp_path / "user_frames").mkdir()
+    frames = (b"\xff\xd8one", b"\xff\xd8two")
+    assert save_frames(tmp_path, 3, frames) == {
+        "user_frames/003.jpg": 5,
+        "user_frames/003_1.jpg": 5,
+    }
+    assert (tmp_path / "user_frames/003_1.jpg").read_bytes() == frames[1]
+
+
+def test_a_file_is_replaced_whole_and_leaves_no_temporary(tmp_path: Path) -> None:
+    path = tmp_path / "meta.json"
+    write_whole(path, b"one")
+    write_whole(path, b"two", durable=True)
+    assert path.read_bytes() == b"two"
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(FileNotFoundError):
+        write_whole(tmp_path / "missing" / "x", b"")
+
+
+def test_sync_tree_removes_what_a_killed_writer_left(tmp_path: Path) -> None:
+    (tmp_path / "user_audio").mkdir()
+    (tmp_path / "user_audio" / "000.wav").write_bytes(b"kept")
+    (tmp_path / "user_audio" / ".001.wav.1a2b3c4d.tmp").write_bytes(b"half")
+    (tmp_path / ".meta.json.1a2b3c4d.tmp").write_bytes(b"half")
+    (tmp_path / "meta.json").write_bytes(b"kept")
+    sync_tree(tmp_path)
+    left = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file())
+    assert left == ["meta.json", "user_audio/000.wav"]
+
+
+def test_the_json_files_read_back_as_what_they_were() -> None:
+    common = {
+        "session_id": "adx_1",
+        "recording_id": "ab" * 16,
+        "app_type": SessionKind.AUDIO_DUPLEX,
+        "config": {"system_prompt": "ä", "top_k": 20},
+    }
+    meta = Meta.model_validate(
+        {**common, "ticket": 3, "state": "recording", "created_at": "2025-01-02T03:04:05.678Z"}
+    )
+    assert Meta.model_validate_json(encode_meta(meta)) == meta
+    assert b'"created_at": "2025-01-02T03:04:05.678000Z"' in encode_meta(meta)
+    assert b'"duration_s": null' in encode_meta(meta)
+    recording = Recording.model_validate(
+        {
+            **common,
+            "mode": "duplex",
+            "worker_id": "w1",
+            "start_ts": "2025-01-02T03:04:05Z",
+            "chunks": [{"index": 0, "input_n": 2, "receive_ts_ms": 1.5}],
+            "events": [{"ts_ms": 0.0, "type": "prepare"}],
+            "diagnostics": [{"ts_ms": 2.0, "metrics": {"a": 1}}],
+        }
+    )
+    text = encode_recording(recording)
+    assert Recording.model_validate_json(text) == recording
+    assert b"null" not in text

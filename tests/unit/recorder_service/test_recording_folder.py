@@ -1,0 +1,210 @@
+"""One recording on disk: what damage it survives, and that its bytes depend on the entries alone."""
+
+from __future__ import annotations
+
+import errno
+import random
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from recorded_talk import Script, assert_same, chunk, damage, record_undisturbed, result, tree
+
+from recorder_service.files import write_whole
+from recorder_service.job import Ending, Job
+from recorder_service.session_folder import SessionFolder, read_meta
+from recorder_service.timeline import TROUBLE, Journal, read_lines, trouble_line
+from shared_schemas.config import DuplexConfig
+from shared_schemas.recording import RecordingState
+from shared_schemas.states import EndReason, SessionKind
+from shared_schemas.stream_entries import ChunkIn, PreparedOut, PrepareIn, StreamPosition
+
+JOB = Job(sid="adx_1", ticket=7, kind=SessionKind.AUDIO_DUPLEX, recording="ab" * 16)
+T0 = 1_700_000_000_000.0
+ENDING = Ending(at=int(T0) + 60_000, reason=EndReason.STOPPED, worker="w1")
+
+
+def script(units: int) -> Script:
+    """A prepared conversation in stream order: input and answer in turn."""
+    entries: Script = [
+        ("in", StreamPosition(7, 1, 1), PrepareIn(at=T0, system_prompt="p", config=DuplexConfig())),
+        ("out", StreamPosition(7, 1, 1), PreparedOut(at=T0 + 50, input_n=1, prompt_length=3)),
+    ]
+    for i in range(units):
+        n, at = i + 2, T0 + 1000 * (i + 1)
+        entries.append(("in", StreamPosition(7, 1, n), chunk(i, frames=i % 2, n=80, at=at)))
+        answer = result(n, speak=i % 4 >= 2, end_of_turn=i % 4 == 3, at=at + 80.5)
+        entries.append(("out", StreamPosition(7, 1 + i // 6, n), answer))
+    return entries
+
+
+def feed(folder: SessionFolder, entries: Script) -> None:
+    for side, position, entry in entries:
+        folder.add(side, position, entry)
+
+
+def finish(root: Path, entries: Script) -> dict[str, bytes]:
+    folder = SessionFolder.open(root, JOB)
+    feed(folder, entries)
+    folder.finish(ENDING)
+    folder.close()
+    return tree(folder.path)
+
+
+def test_an_interleaving_of_the_streams_changes_no_byte(tmp_path: Path) -> None:
+    entries = script(10)
+    expected = record_undisturbed(tmp_path / "a", JOB, entries, ENDING)
+    outputs_first = sorted(entries, key=lambda item: item[0], reverse=True)
+    assert_same(finish(tmp_path / "b", outputs_first), expected)
+    assert_same(finish(tmp_path / "c", entries), expected)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_a_crash_at_any_byte_changes_no_byte(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Recorders die one after the other, leave a torn journal, temporary files, missing or empty media."""
+    root = tmp_path_factory.mktemp("crash")
+    entries = script(8)
+    expected = record_undisturbed(root / "quiet", JOB, entries, ENDING)
+    path = root / "data" / JOB.recording
+    for _ in range(data.draw(st.integers(1, 4), "crashes")):
+        folder = SessionFolder.open(root / "data", JOB)
+        feed(folder, entries[: data.draw(st.integers(0, len(entries)), "entries read")])
+        folder.close()
+        damage(path, data)
+    assert_same(finish(root / "data", entries), expected)
+
+
+def test_a_kill_between_the_last_steps_is_made_good(tmp_path: Path) -> None:
+    """After recording.json but before meta.json; then after meta.json but before the journal went."""
+    entries = script(4)
+    expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
+    folder = SessionFolder.open(tmp_path, JOB)
+    feed(folder, entries)
+    journal = (folder.path / "timeline.jsonl").read_bytes()
+    live_meta = (folder.path / "meta.json").read_bytes()
+    folder.finish(ENDING)
+    folder.close()
+
+    (folder.path / "timeline.jsonl").write_bytes(journal)
+    (folder.path / "meta.json").write_bytes(live_meta)
+    assert_same(finish(tmp_path, entries), expected)
+
+    (folder.path / "timeline.jsonl").write_bytes(journal)
+    assert SessionFolder.open(tmp_path, JOB).complete
+    assert_same(tree(folder.path), expected)
+
+
+def test_two_that_write_at_once_count_once(tmp_path: Path) -> None:
+    """One that was taken over and has not noticed yet; the second to finish finds it done."""
+    entries = script(12)
+    expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
+    first, second = SessionFolder.open(tmp_path, JOB), SessionFolder.open(tmp_path, JOB)
+    dice = random.Random(3)
+    places = [0, 0]
+    while min(places) < len(entries):
+        who = dice.randrange(2)
+        if places[who] < len(entries):
+            (first, second)[who].add(*entries[places[who]])
+            places[who] += 1
+    assert first.finish(ENDING) is RecordingState.COMPLETE
+    with pytest.raises(FileNotFoundError):
+        second.finish(ENDING)
+    assert SessionFolder.open(tmp_path, JOB).complete
+    assert_same(tree(first.path), expected)
+
+
+def test_nothing_said_leaves_nothing(tmp_path: Path) -> None:
+    folder = SessionFolder.open(tmp_path, JOB)
+    assert not folder.begun
+    assert folder.finish(ENDING) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_end_is_interrupted(tmp_path: Path) -> None:
+    folder = SessionFolder.open(tmp_path, JOB)
+    feed(folder, script(3))
+    assert folder.finish(Ending()) is RecordingState.INTERRUPTED
+    meta = read_meta(folder.path)
+    assert meta is not None
+    assert meta.reason is None
+    assert meta.duration_s == pytest.approx(3.080, abs=0.001)
+
+
+def test_gaps_are_named(tmp_path: Path) -> None:
+    entries = [
+        (side, position, entry)
+        for side, position, entry in script(8)
+        if not (side == "in" and position.n in (3, 4, 6))
+        and not (side == "out" and position.n == 5)
+    ]
+    folder = SessionFolder.open(tmp_path, JOB)
+    feed(folder, entries)
+    assert folder.finish(ENDING) is RecordingState.INTERRUPTED
+    meta = read_meta(folder.path)
+    assert meta is not None
+    gaps = [(gap.stream, gap.first, gap.last) for gap in meta.missing]
+    assert gaps == [("in", 3, 4), ("in", 6, 6), ("out", 5, 5)]
+
+
+def test_unreadable_sound_is_said_and_nothing_stops(tmp_path: Path) -> None:
+    entries = script(2)
+    broken = ChunkIn(at=T0 + 9000, audio=b"\x00\x00\xc0\x7f")  # NaN
+    entries.append(("in", StreamPosition(7, 1, 4), broken))
+    entries.append(("in", StreamPosition(7, 1, 5), chunk(4, n=80, at=T0 + 9900)))
+    files = finish(tmp_path, entries)
+    chunks = orjson.loads(files["recording.json"])["chunks"]
+    assert chunks[2]["unreadable"] == "audio holds NaN or infinite samples"
+    assert "user_audio" not in chunks[2]
+    assert chunks[3]["user_audio"] == "user_audio/003.wav"
+
+
+def test_troubles_are_noted_once_and_only_in_meta(tmp_path: Path) -> None:
+    entries = script(4)
+    expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
+    trouble = trouble_line(T0 + 1, "No space left on device")
+    for end in (3, 6, 9):
+        folder = SessionFolder.open(tmp_path, JOB, troubles=[trouble])
+        feed(folder, entries[:end])
+        folder.close()
+    lines, _ = read_lines(folder.path / "timeline.jsonl")
+    assert sum(line["type"] == TROUBLE for line in lines) == 1
+    files = finish(tmp_path, entries)
+    meta = read_meta(folder.path)
+    assert meta is not None
+    assert [t.error for t in meta.degraded] == ["No space left on device"]
+    assert meta.state is RecordingState.COMPLETE
+    assert_same({**files, "meta.json": b""}, {**expected, "meta.json": b""})
+
+
+def test_a_full_disk_leaves_no_half_file(tmp_path: Path) -> None:
+    """/dev/full cannot be renamed over, so the limit on file sizes plays the full disk."""
+    import resource
+    import signal
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    journal = Journal(tmp_path / "timeline.jsonl")
+    journal.append({"stream": "in", "id": "7001-1", "at": 1.0})
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        with pytest.raises(OSError, match="too large") as caught:
+            write_whole(tmp_path / "a.wav", b"x" * 200)
+        assert caught.value.errno == errno.EFBIG
+        with pytest.raises(OSError, match="space left"):
+            journal.append({"stream": "in", "id": "7001-2", "text": "y" * 200})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+        journal.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["timeline.jsonl"]
+    lines, sound = read_lines(tmp_path / "timeline.jsonl")
+    assert len(lines) == 1
+    Journal.resume(tmp_path / "timeline.jsonl", sound).close()
+    assert (tmp_path / "timeline.jsonl").stat().st_size == sound

@@ -1,0 +1,258 @@
+"""Recordings of half-duplex and chat sessions: what they tell, and that no crash changes a byte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from recorded_talk import Script, assert_same, damage, read_wav, record_undisturbed, sound, tree
+from turn_talk import (
+    T0,
+    chat_done,
+    chat_request,
+    chat_talk,
+    delta,
+    generating,
+    half_duplex_talk,
+    half_prepare,
+    numbered,
+    turn_done,
+)
+
+from recorder_service.job import Ending, Job
+from recorder_service.session_folder import SessionFolder, read_meta
+from recorder_service.turn_media import suffix
+from shared_schemas.audio import to_pcm16
+from shared_schemas.recording import RecordingState, TurnRecording
+from shared_schemas.states import EndReason, SessionKind
+from shared_schemas.stream_entries import ChatIn, DeltaOut, ErrorOut, GeneratingOut, StreamPosition
+
+TICKET = 7
+ENDING = Ending(at=int(T0) + 60_000, reason=EndReason.STOPPED, worker="w1")
+HALF = Job(sid="hdx_1", ticket=TICKET, kind=SessionKind.HALF_DUPLEX, recording="ab" * 16)
+CHAT = Job(sid="cht_1", ticket=TICKET, kind=SessionKind.CHAT, recording="cd" * 16)
+
+CASES = [
+    pytest.param(HALF, numbered(half_duplex_talk(), TICKET, after=9), id="half_duplex"),
+    pytest.param(CHAT, numbered(chat_talk(), TICKET), id="chat"),
+    pytest.param(CHAT, numbered(chat_talk(streamed=False), TICKET), id="chat_in_one_piece"),
+]
+
+
+def feed(folder: SessionFolder, entries: Script) -> None:
+    for side, position, entry in entries:
+        folder.add(side, position, entry)
+
+
+def finish(root: Path, job: Job, entries: Script, ending: Ending = ENDING) -> dict[str, bytes]:
+    folder = SessionFolder.open(root, job)
+    feed(folder, entries)
+    folder.finish(ending)
+    folder.close()
+    return tree(folder.path)
+
+
+def turns_of(files: dict[str, bytes]) -> list[dict[str, Any]]:
+    TurnRecording.model_validate_json(files["recording.json"])
+    turns: list[dict[str, Any]] = orjson.loads(files["recording.json"])["turns"]
+    return turns
+
+
+@pytest.mark.parametrize(("job", "entries"), CASES)
+def test_an_interleaving_of_the_streams_changes_no_byte(
+    job: Job, entries: Script, tmp_path: Path
+) -> None:
+    expected = record_undisturbed(tmp_path / "a", job, entries, ENDING)
+    outputs_first = sorted(entries, key=lambda item: item[0], reverse=True)
+    assert_same(finish(tmp_path / "b", job, outputs_first), expected)
+    assert_same(finish(tmp_path / "c", job, entries), expected)
+    assert not (tmp_path / "c" / job.recording / ".pieces").exists()
+
+
+@pytest.mark.parametrize(("job", "entries"), CASES)
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_a_crash_at_any_byte_changes_no_byte(
+    job: Job, entries: Script, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("crash")
+    expected = record_undisturbed(root / "quiet", job, entries, ENDING)
+    for _ in range(data.draw(st.integers(1, 4), "crashes")):
+        folder = SessionFolder.open(root / "data", job)
+        feed(folder, entries[: data.draw(st.integers(0, len(entries)), "entries read")])
+        folder.close()
+        damage(folder.path, data)
+    assert_same(finish(root / "data", job, entries), expected)
+
+
+@pytest.mark.parametrize(("job", "entries"), CASES)
+def test_a_kill_between_the_last_steps_is_made_good(
+    job: Job, entries: Script, tmp_path: Path
+) -> None:
+    """After recording.json but before meta.json; then before the journal, or the pieces, went."""
+    expected = record_undisturbed(tmp_path / "quiet", job, entries, ENDING)
+    folder = SessionFolder.open(tmp_path, job)
+    feed(folder, entries)
+    before = tree(folder.path)
+    folder.finish(ENDING)
+    folder.close()
+
+    lost = {name: content for name, content in before.items() if name not in tree(folder.path)}
+    assert any(name.startswith(".pieces/") for name in lost)
+    _put_back(folder.path, {**lost, "meta.json": before["meta.json"]})
+    assert_same(finish(tmp_path, job, entries), expected)
+
+    for left in (lost, {k: v for k, v in lost.items() if k != "timeline.jsonl"}):
+        _put_back(folder.path, left)
+        assert SessionFolder.open(tmp_path, job).complete
+        assert_same(tree(folder.path), expected)
+
+
+def _put_back(path: Path, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_bytes(content)
+
+
+def test_one_that_was_overtaken_while_finishing_spoils_nothing(tmp_path: Path) -> None:
+    entries = numbered(half_duplex_talk(), TICKET)
+    expected = record_undisturbed(tmp_path / "quiet", HALF, entries, ENDING)
+    first, second = SessionFolder.open(tmp_path, HALF), SessionFolder.open(tmp_path, HALF)
+    for entry in entries:
+        first.add(*entry)
+        second.add(*entry)
+    assert first.finish(ENDING) is RecordingState.COMPLETE
+    with pytest.raises(FileNotFoundError):
+        second.finish(ENDING)
+    with pytest.raises(FileNotFoundError):
+        second.add("out", StreamPosition(TICKET, 1, 99), delta(9))
+    assert_same(tree(first.path), expected)
+
+
+def test_how_the_turns_of_a_half_duplex_session_went(tmp_path: Path) -> None:
+    files = finish(tmp_path, HALF, numbered(half_duplex_talk(), TICKET))
+    answered, broken, failed, left = turns_of(files)
+    assert answered["user"] == {
+        "text": "question 0",
+        "audio": ["user_audio/000.wav"],
+        "duration_ms": 100,
+        "speech_ms": 90,
+    }
+    assert answered["assistant"] == {
+        "text": "w0 and w1 ",
+        "audio": "ai_audio/turn_0.wav",
+        "duration_ms": 82,
+    }
+    assert answered["timing"] == {
+        "elapsed_ms": 123.5,
+        "first_delta_ms": 100.0,
+        "tokens": 5,
+        "kv_cache_length": 200,
+    }
+    assert (answered["request_ts_ms"], answered["done_ts_ms"]) == (600.0, 1100.0)
+    assert not {"stopped", "failed", "unfinished"} & set(answered)
+    assert broken["stopped"] is True
+    assert failed["failed"] is True
+    assert "audio" not in failed["assistant"]
+    assert (left["stopped"], left["unfinished"]) == (True, True)
+    assert left["assistant"]["text"] == "w3 w4 "
+    assert left["assistant"]["audio"] == "ai_audio/turn_3.wav"
+    found = orjson.loads(files["recording.json"])
+    assert found["mode"] == "half_duplex"
+    assert [event["type"] for event in found["events"]] == [
+        *("half_prepare", "prepared", "vad", "vad", "break", "error", "stop", "stopped")
+    ]
+    assert [e.get("speaking") for e in found["events"][2:4]] == [True, False]
+    assert found["events"][2]["ts_ms"] == 300.0
+    assert "missing" not in found
+    config = orjson.loads(files["meta.json"])["config"]
+    assert config == found["config"]
+    assert config["system_prompt"] == "Be kind. Be brief."
+    assert config["vad"]["threshold"] == 0.5
+    assert config["ref_audio"] == "ref_audio.wav"
+    assert config["system_media"] == ["system_audio_0.wav"]
+    meta = read_meta(tmp_path / HALF.recording)
+    assert meta is not None
+    assert (meta.turns, meta.chunks, meta.state) == (4, None, RecordingState.COMPLETE)
+
+
+def test_a_chat_that_failed_and_one_that_asked_nothing(tmp_path: Path) -> None:
+    error = ErrorOut(input_n=1, code="inference_error", message="no", fatal=True)
+    files = finish(tmp_path / "a", CHAT, numbered([("in", chat_request()), ("out", error)], TICKET))
+    (turn,) = turns_of(files)
+    assert (turn["failed"], turn["unfinished"]) == (True, True)
+    assert turn["assistant"] == {"text": ""}
+    silence = numbered([("out", ErrorOut(code="not_ready", message="no", fatal=True))], TICKET)
+    assert turns_of(finish(tmp_path / "b", CHAT, silence)) == []
+
+
+def test_an_answer_that_was_begun_anew_keeps_all_that_was_sent(tmp_path: Path) -> None:
+    talk = [("in", chat_request()), ("out", delta(1)), ("out", delta(2)), ("out", chat_done("w2 "))]
+    files = finish(tmp_path, CHAT, numbered(talk, TICKET, after=2))
+    (turn,) = turns_of(files)
+    assert (turn["assistant"]["text"], turn["assistant"]["streamed_text"]) == ("w2 ", "w1 w2 ")
+    assert turn["assistant"]["duration_ms"] == 100
+
+
+@pytest.mark.parametrize("lost", range(1, 12))
+def test_a_lost_entry_is_named_and_mixes_up_no_turns(tmp_path: Path, lost: int) -> None:
+    talk = [("in", half_prepare())]
+    for i in range(4):
+        talk += [("out", generating(i, 1)), ("out", delta(i)), ("out", turn_done(i, 1, f"w{i} "))]
+    script = [e for e in numbered(talk, TICKET) if not (e[0] == "out" and e[1].n == lost)]
+    turns = turns_of(finish(tmp_path, HALF, script))
+    assert [turn["index"] for turn in turns] == [0, 1, 2, 3]
+    meta = read_meta(tmp_path / HALF.recording)
+    assert meta is not None
+    assert meta.state is RecordingState.INTERRUPTED
+    assert [(gap.stream, gap.first, gap.last) for gap in meta.missing] == [("out", lost, lost)]
+    for i, turn in enumerate(turns):
+        if "audio" in turn["assistant"]:
+            _, samples = read_wav(tmp_path / HALF.recording / turn["assistant"]["audio"])
+            np.testing.assert_array_equal(samples, to_pcm16(sound(600 + i, 1200)))
+        else:
+            assert lost == 3 * i + 2
+
+
+def test_unreadable_sound_is_said_and_nothing_stops(tmp_path: Path) -> None:
+    nan = b"\x00\x00\xc0\x7f"
+    utterance = GeneratingOut(input_n=1, turn_index=0, speech_duration_ms=9, audio=nan)
+    talk = [
+        *(("in", half_prepare()), ("out", utterance)),
+        *(("out", DeltaOut(text_delta="a", audio=nan[:3])), ("out", delta(0))),
+        ("out", turn_done(0, 1, "aw0 ")),
+    ]
+    (turn,) = turns_of(finish(tmp_path, HALF, numbered(talk, TICKET)))
+    assert turn["user"]["unreadable"] == "audio holds NaN or infinite samples"
+    assert "whole number" in turn["assistant"]["unreadable"]
+    assert turn["assistant"]["duration_ms"] == 50
+
+
+def test_only_the_first_request_counts(tmp_path: Path) -> None:
+    other = ChatIn(content=[{"role": "user", "parts": []}], options=chat_request().options)
+    talk = [*chat_talk(), ("in", other)]
+    (turn,) = turns_of(finish(tmp_path, CHAT, numbered(talk, TICKET)))
+    assert turn["user"]["text"] == "And this?"
+
+
+@pytest.mark.parametrize(
+    ("data", "form"),
+    [
+        (b"\xff\xd8\xff\xe0", "jpg"),
+        (b"\x89PNG\r\n\x1a\n", "png"),
+        (b"RIFF\0\0\0\0WEBPVP8", "webp"),
+        (b"\0\0\0\x18ftypisom", "mp4"),
+        (b"\0\0\0\x14ftypqt  ", "mov"),
+        (b"\x1aE\xdf\xa3", "webm"),
+        (b"", "bin"),
+    ],
+)
+def test_files_are_named_by_their_content(data: bytes, form: str) -> None:
+    assert suffix(data) == form
