@@ -1,0 +1,1 @@
+"""The cleanup job: keeps the recordings' disk use in bounds."""

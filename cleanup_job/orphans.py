@@ -1,0 +1,52 @@
+"""Deleting in two steps: out of everyone's sight at once, off the disk then; and what a crash left between."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+TRASH = ".trash"
+
+
+def discard(folder: Path) -> bool:
+    """Delete a session directory; a reader sees all of it or nothing. False when it has vanished.
+
+    Raises OSError when it cannot be moved away or deleted.
+    """
+    trash = folder.parent / TRASH
+    trash.mkdir(exist_ok=True)
+    doomed = trash / f"{folder.name}.{secrets.token_hex(4)}"
+    try:
+        folder.rename(doomed)
+    except FileNotFoundError:
+        return False
+    remove_tree(doomed)
+    return True
+
+
+def empty_trash(root: Path) -> int:
+    """Delete what an interrupted sweep left in the trash; returns how many directories. May raise OSError."""
+    try:
+        doomed = list((root / TRASH).iterdir())
+    except FileNotFoundError:
+        return 0
+    for folder in doomed:
+        remove_tree(folder)
+    return len(doomed)
+
+
+def remove_tree(folder: Path) -> None:
+    """Delete a directory; what vanishes meanwhile is as good as deleted. Raises OSError."""
+    if sys.version_info >= (3, 12):
+        shutil.rmtree(folder, onexc=_unless_gone)
+    else:
+        shutil.rmtree(folder, onerror=lambda call, path, info: _unless_gone(call, path, info[1]))
+
+
+def _unless_gone(_call: Callable[..., Any], _path: str, error: BaseException) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error

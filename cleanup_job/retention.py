@@ -1,0 +1,65 @@
+"""Which recordings have to go: by age, then by total size. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+DAY_S = 86_400
+GIB = 1024**3
+
+
+class Rule(StrEnum):
+    """Why a recording goes."""
+
+    AGE = "age"
+    SIZE = "size"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """One session directory. Times are Unix seconds; `recording`: its recorder has not finished it."""
+
+    name: str
+    size: int
+    created: float
+    last_used: float
+    last_written: float
+    recording: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Limits; a negative `max_age_s` or `max_bytes` switches that rule off."""
+
+    max_age_s: float
+    max_bytes: float
+    orphan_s: float
+
+    def is_live(self, stored: Stored, now: float) -> bool:
+        """True while a recorder may still be writing there."""
+        return stored.recording and now - stored.last_written < self.orphan_s
+
+
+def decide(sessions: Sequence[Stored], policy: Policy, now: float) -> list[tuple[Stored, Rule]]:
+    """What to delete, in order. Live sessions are never among it, though their size counts."""
+    idle = [stored for stored in sessions if not policy.is_live(stored, now)]
+    aged = [stored for stored in idle if 0 <= policy.max_age_s < now - stored.created]
+    gone = {stored.name for stored in aged}
+    kept = [stored for stored in idle if stored.name not in gone]
+    total = sum(stored.size for stored in sessions if stored.name not in gone)
+    surplus = total - policy.max_bytes if policy.max_bytes >= 0 else 0.0
+    return [
+        *((stored, Rule.AGE) for stored in sorted(aged, key=lambda s: s.created)),
+        *((stored, Rule.SIZE) for stored in _least_used(kept, surplus)),
+    ]
+
+
+def _least_used(candidates: Iterable[Stored], surplus: float) -> Iterable[Stored]:
+    """The longest unused, until `surplus` bytes are gone."""
+    for stored in sorted(candidates, key=lambda s: (s.last_used, s.name)):
+        if surplus <= 0:
+            return
+        surplus -= stored.size
+        yield stored

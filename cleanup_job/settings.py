@@ -1,0 +1,26 @@
+"""Settings of the cleanup job; it needs no Redis."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from broker.settings import AntiphonSettings
+
+
+class CleanupSettings(AntiphonSettings):
+    """What may stay on disk; -1 switches a rule off."""
+
+    data_dir: Path = Field(default=Path("data"), description="recordings lie in sessions/ below it")
+    retention_days: float = Field(
+        default=30, ge=-1, description="recordings older than this are deleted"
+    )
+    max_storage_gb: float = Field(
+        default=50, ge=-1, description="above this the least recently used are deleted (GiB)"
+    )
+    orphan_hours: float = Field(
+        default=24, gt=0, description="a recording in progress that is silent so long is given up"
+    )
+    interval_s: float = Field(default=86_400, gt=0, description="from one sweep to the next")
+    dry_run: bool = Field(default=False, description="only report what would be deleted")

@@ -1,0 +1,132 @@
+"""One sweep over the recordings: look, decide, delete, report."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+
+from cleanup_job.inventory import examine, session_folders
+from cleanup_job.lock import only_one
+from cleanup_job.orphans import TRASH, discard, empty_trash
+from cleanup_job.report import Failure, Removal, SweepReport, SweepStatus
+from cleanup_job.retention import DAY_S, GIB, Policy, Rule, Stored, decide
+from cleanup_job.settings import CleanupSettings
+
+log = structlog.get_logger()
+
+
+async def run_once(settings: CleanupSettings, halt: threading.Event | None = None) -> SweepReport:
+    """Sweep now, until done or `halt` is set. Raises OSError when `data_dir` cannot be used at all."""
+    report = await asyncio.to_thread(sweep, settings, halt or threading.Event())
+    log.info("cleanup_swept", **report.model_dump(mode="json"))
+    return report
+
+
+def sweep(settings: CleanupSettings, halt: threading.Event) -> SweepReport:
+    """`run_once` without the log line; blocks on the disk."""
+    policy = policy_of(settings)
+    if policy.max_age_s < 0 and policy.max_bytes < 0:
+        return SweepReport(status=SweepStatus.DISABLED, dry_run=settings.dry_run)
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    with only_one(settings.data_dir) as mine:
+        if not mine:
+            return SweepReport(status=SweepStatus.BUSY, dry_run=settings.dry_run)
+        root = settings.data_dir / "sessions"
+        return _Sweep(root, policy, halt, dry_run=settings.dry_run).run()
+
+
+def policy_of(settings: CleanupSettings) -> Policy:
+    """The rules in seconds and bytes."""
+    return Policy(
+        max_age_s=settings.retention_days * DAY_S,
+        max_bytes=settings.max_storage_gb * GIB,
+        orphan_s=settings.orphan_hours * 3600,
+    )
+
+
+class _Sweep:
+    def __init__(self, root: Path, policy: Policy, halt: threading.Event, *, dry_run: bool) -> None:
+        self._root = root
+        self._policy = policy
+        self._halt = halt
+        self._dry_run = dry_run
+        self._now = time.time()
+        self._removed: list[Removal] = []
+        self._failed: list[Failure] = []
+
+    def run(self) -> SweepReport:
+        leftovers = 0 if self._dry_run else self._empty_trash()
+        sessions = self._take_inventory()
+        for stored, rule in decide(sessions, self._policy, self._now):
+            if self._halt.is_set():
+                break
+            if self._dry_run or self._delete(stored):
+                self._removed.append(_removal(stored, rule))
+        gone = {removal.session for removal in self._removed}
+        kept = [stored for stored in sessions if stored.name not in gone]
+        return SweepReport(
+            status=SweepStatus.STOPPED if self._halt.is_set() else SweepStatus.DONE,
+            dry_run=self._dry_run,
+            scanned=len(sessions),
+            live=sum(self._policy.is_live(stored, self._now) for stored in sessions),
+            removed=self._removed,
+            failed=self._failed,
+            freed_bytes=sum(removal.size for removal in self._removed),
+            remaining=len(kept),
+            remaining_bytes=sum(stored.size for stored in kept),
+            leftovers=leftovers,
+        )
+
+    def _empty_trash(self) -> int:
+        try:
+            return empty_trash(self._root)
+        except OSError as error:
+            self._fail(TRASH, error)
+            return 0
+
+    def _take_inventory(self) -> list[Stored]:
+        """Empty when told to stop meanwhile: half an inventory would decide wrongly."""
+        sessions: list[Stored] = []
+        for folder in session_folders(self._root):
+            if self._halt.is_set():
+                return []
+            try:
+                stored = examine(folder)
+            except OSError as error:
+                self._fail(folder.name, error)
+                continue
+            if stored is not None:
+                sessions.append(stored)
+        return sessions
+
+    def _fail(self, name: str, error: OSError) -> None:
+        log.warning("cleanup_step_failed", session=name, error=str(error))
+        self._failed.append(Failure(session=name, error=str(error)))
+
+    def _delete(self, stored: Stored) -> bool:
+        """False when it stays: it has come to life since it was looked at, or cannot be deleted."""
+        folder = self._root / stored.name
+        try:
+            latest = examine(folder)
+            if latest is not None and self._policy.is_live(latest, time.time()):
+                return False
+            discard(folder)
+        except OSError as error:
+            self._fail(stored.name, error)
+            return False
+        return True
+
+
+def _removal(stored: Stored, rule: Rule) -> Removal:
+    return Removal(
+        session=stored.name,
+        rule=rule,
+        size=stored.size,
+        created_at=datetime.fromtimestamp(stored.created, UTC),
+        last_used_at=datetime.fromtimestamp(stored.last_used, UTC),
+    )

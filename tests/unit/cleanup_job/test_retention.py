@@ -1,0 +1,106 @@
+"""The decision: what goes, in which order, and what never does."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cleanup_job.retention import Policy, Rule, Stored, decide
+
+NOW = 1_000_000.0
+
+
+def stored(
+    name: str, *, size: int = 10, age: float = 0, unused: float = 0, **more: object
+) -> Stored:
+    return Stored(
+        name=name,
+        size=size,
+        created=NOW - age,
+        last_used=NOW - unused,
+        last_written=NOW - float(more.get("silent", 0)),  # type: ignore[arg-type]
+        recording=bool(more.get("recording")),
+    )
+
+
+def policy(max_age_s: float = -1, max_bytes: float = -1, orphan_s: float = 100) -> Policy:
+    return Policy(max_age_s=max_age_s, max_bytes=max_bytes, orphan_s=orphan_s)
+
+
+def names(sessions: list[Stored], rules: Policy) -> list[tuple[str, Rule]]:
+    return [(s.name, rule) for s, rule in decide(sessions, rules, NOW)]
+
+
+def test_by_age_the_oldest_first() -> None:
+    sessions = [stored("new", age=5), stored("old", age=50), stored("older", age=60)]
+    assert names(sessions, policy(max_age_s=20)) == [("older", Rule.AGE), ("old", Rule.AGE)]
+
+
+def test_by_size_the_least_recently_used_first_and_no_more_than_needed() -> None:
+    sessions = [stored("a", unused=1), stored("b", unused=30), stored("c", unused=20)]
+    assert names(sessions, policy(max_bytes=30)) == []
+    assert names(sessions, policy(max_bytes=29)) == [("b", Rule.SIZE)]
+    assert names(sessions, policy(max_bytes=15)) == [("b", Rule.SIZE), ("c", Rule.SIZE)]
+
+
+def test_what_age_takes_away_counts_for_size() -> None:
+    sessions = [stored("old", age=50, unused=0), stored("unused", unused=40), stored("used")]
+    assert names(sessions, policy(max_age_s=20, max_bytes=20)) == [("old", Rule.AGE)]
+
+
+def test_minus_one_switches_a_rule_off_and_zero_does_not() -> None:
+    sessions = [stored("a", age=1e9, size=10**15)]
+    assert names(sessions, policy()) == []
+    assert names(sessions, policy(max_age_s=0)) == [("a", Rule.AGE)]
+    assert names(sessions, policy(max_bytes=0)) == [("a", Rule.SIZE)]
+
+
+def test_a_live_session_stays_but_its_size_counts() -> None:
+    live = stored("live", size=100, age=1e6, unused=1e6, recording=True, silent=99)
+    sessions = [live, stored("used", unused=1), stored("unused", unused=2)]
+    rules = policy(max_age_s=10, max_bytes=105)
+    assert names(sessions, rules) == [("unused", Rule.SIZE), ("used", Rule.SIZE)]
+
+
+def test_a_recording_that_was_given_up_is_like_any_other() -> None:
+    sessions = [stored("given-up", age=1e6, recording=True, silent=101)]
+    assert names(sessions, policy(max_age_s=10)) == [("given-up", Rule.AGE)]
+
+
+SESSIONS = st.lists(
+    st.builds(
+        Stored,
+        name=st.uuids().map(str),
+        size=st.integers(0, 1000),
+        created=st.floats(0, NOW),
+        last_used=st.floats(0, NOW),
+        last_written=st.floats(0, NOW),
+        recording=st.booleans(),
+    ),
+    unique_by=lambda s: s.name,
+    max_size=30,
+)
+
+
+@given(SESSIONS, st.floats(-1, NOW), st.floats(-1, 10_000), st.floats(1, NOW))
+def test_whatever_lies_there(
+    sessions: list[Stored], max_age_s: float, max_bytes: float, orphan_s: float
+) -> None:
+    rules = policy(max_age_s, max_bytes, orphan_s)
+    decided = decide(sessions, rules, NOW)
+    gone = [s.name for s, _ in decided]
+    kept = [s for s in sessions if s.name not in gone]
+    live = [s for s in sessions if rules.is_live(s, NOW)]
+    assert len(gone) == len(set(gone))
+    assert not {s.name for s in live} & set(gone)
+    if max_age_s >= 0:
+        assert all(s in live or NOW - s.created <= max_age_s for s in kept)
+    if max_bytes >= 0:
+        assert sum(s.size for s in kept) <= max_bytes or kept == [s for s in sessions if s in live]
+    by_size = [s for s, rule in decided if rule is Rule.SIZE]
+    if (
+        by_size
+    ):  # nobody kept was used less recently than one who went for size, and none went in vain
+        idle_kept = [s.last_used for s in kept if s not in live]
+        assert max(s.last_used for s in by_size) <= min(idle_kept, default=NOW)
+        assert sum(s.size for s in kept) + by_size[-1].size > max_bytes

@@ -1,0 +1,317 @@
+"""Sweeps over real directories: deletion, dry run, the lock, and files that vanish meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from cleanup_job.inventory import examine
+from cleanup_job.lock import LOCK_FILE, only_one
+from cleanup_job.orphans import TRASH, discard, empty_trash
+from cleanup_job.report import SweepReport, SweepStatus
+from cleanup_job.retention import DAY_S, GIB, Rule
+from cleanup_job.service import run_loop
+from cleanup_job.settings import CleanupSettings
+from cleanup_job.sweep import run_once, sweep
+from shared_schemas.recording import USED_FILE, Meta, RecordingState, encode_meta
+from shared_schemas.states import SessionKind
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    (tmp_path / "sessions").mkdir()
+    return tmp_path
+
+
+def make(
+    data: Path,
+    name: str,
+    *,
+    age_days: float = 0,
+    unused_days: float | None = None,
+    size: int = 1000,
+    state: RecordingState = RecordingState.COMPLETE,
+) -> Path:
+    """A session directory of about `size` bytes whose files are `unused_days` old."""
+    folder = data / "sessions" / name
+    (folder / "user_audio").mkdir(parents=True)
+    (folder / "user_audio" / "000.wav").write_bytes(b"x" * size)
+    meta = Meta(
+        session_id="adx_1",
+        recording_id=name,
+        ticket=1,
+        app_type=SessionKind.AUDIO_DUPLEX,
+        state=state,
+        created_at=datetime.fromtimestamp(time.time() - age_days * DAY_S, UTC),
+        config={},
+    )
+    (folder / "meta.json").write_bytes(encode_meta(meta))
+    (folder / "recording.json").write_text("{}")
+    unused = age_days if unused_days is None else unused_days
+    for path in (*folder.rglob("*"), folder):
+        os.utime(path, (time.time() - unused * DAY_S,) * 2)
+    return folder
+
+
+def left(data: Path) -> list[str]:
+    return sorted(p.name for p in (data / "sessions").iterdir() if p.name != TRASH)
+
+
+def settings(data: Path, **more: float) -> CleanupSettings:
+    return CleanupSettings(data_dir=data, **more)
+
+
+def swept(settings: CleanupSettings) -> SweepReport:
+    return sweep(settings, threading.Event())
+
+
+def removed(report: SweepReport) -> list[tuple[str, Rule]]:
+    return [(removal.session, removal.rule) for removal in report.removed]
+
+
+def test_old_ones_go_and_the_report_says_why(data: Path) -> None:
+    make(data, "old", age_days=31)
+    make(data, "young", age_days=29)
+    report = swept(settings(data))
+    assert left(data) == ["young"]
+    assert removed(report) == [("old", Rule.AGE)]
+    assert (report.status, report.scanned, report.remaining) == (SweepStatus.DONE, 2, 1)
+    assert report.freed_bytes > 1000
+    assert report.failed == []
+    assert list((data / "sessions" / TRASH).iterdir()) == []
+    assert json.loads(report.model_dump_json())["removed"][0]["rule"] == "age"
+
+
+def test_above_the_limit_the_least_recently_used_go(data: Path) -> None:
+    for name, unused in (("a", 3), ("b", 5), ("c", 1), ("d", 4)):
+        make(data, name, unused_days=unused, size=100_000)
+    report = swept(settings(data, max_storage_gb=250_000 / GIB))
+    assert removed(report) == [("b", Rule.SIZE), ("d", Rule.SIZE)]
+    assert left(data) == ["a", "c"]
+    assert report.remaining_bytes < 250_000
+
+
+def test_reading_counts_as_use(data: Path) -> None:
+    make(data, "a", unused_days=3, size=100_000)
+    make(data, "b", unused_days=5, size=100_000)
+    (data / "sessions" / "b" / USED_FILE).touch()
+    assert removed(swept(settings(data, max_storage_gb=150_000 / GIB))) == [("a", Rule.SIZE)]
+
+
+def test_a_dry_run_deletes_nothing(data: Path) -> None:
+    make(data, "old", age_days=31)
+    (data / "sessions" / TRASH / "x").mkdir(parents=True)
+    report = swept(settings(data, dry_run=True))
+    assert removed(report) == [("old", Rule.AGE)]
+    assert report.dry_run
+    assert left(data) == ["old"]
+    assert (data / "sessions" / TRASH / "x").exists()
+
+
+def test_a_live_session_stays_until_it_is_given_up(data: Path) -> None:
+    make(data, "live", age_days=40, unused_days=0.5, state=RecordingState.RECORDING)
+    make(data, "given-up", age_days=40, unused_days=2, state=RecordingState.RECORDING)
+    report = swept(settings(data, max_storage_gb=0))
+    assert left(data) == ["live"]
+    assert report.live == 1
+
+
+def test_a_chunk_just_written_keeps_a_session_alive(data: Path) -> None:
+    folder = make(data, "live", age_days=40, unused_days=2, state=RecordingState.RECORDING)
+    (folder / "user_audio" / "001.wav").write_bytes(b"new")
+    assert removed(swept(settings(data))) == []
+
+
+def test_without_meta_it_counts_as_being_made(data: Path) -> None:
+    (make(data, "making", unused_days=0.1) / "meta.json").unlink()
+    broken = make(data, "broken", unused_days=40)
+    (broken / "meta.json").write_text("{")
+    for path in (broken / "meta.json", broken):
+        os.utime(path, (time.time() - 40 * DAY_S,) * 2)
+    report = swept(settings(data, max_storage_gb=-1))
+    assert left(data) == ["making"]
+    assert removed(report) == [("broken", Rule.AGE)]
+
+
+def test_other_things_in_the_folder_are_left_alone(data: Path) -> None:
+    old = make(data, "old", age_days=31)
+    elsewhere = data / "elsewhere"
+    old.rename(elsewhere)
+    (data / "sessions" / "link").symlink_to(elsewhere)
+    (data / "sessions" / "note.txt").write_text("hello")
+    report = swept(settings(data, max_storage_gb=0))
+    assert report.scanned == 0
+    assert left(data) == ["link", "note.txt"]
+    assert (elsewhere / "meta.json").exists()
+
+
+def test_a_link_inside_a_session_is_not_followed(data: Path) -> None:
+    precious = data / "precious"
+    precious.mkdir()
+    (precious / "file").write_bytes(b"y" * 50_000)
+    (make(data, "old", age_days=31) / "user_audio" / "out").symlink_to(precious)
+    report = swept(settings(data))
+    assert report.freed_bytes < 50_000
+    assert (precious / "file").exists()
+
+
+def test_both_rules_off_does_nothing(data: Path) -> None:
+    make(data, "old", age_days=1000)
+    report = swept(settings(data, retention_days=-1, max_storage_gb=-1))
+    assert report.status is SweepStatus.DISABLED
+    assert left(data) == ["old"]
+
+
+def test_without_a_data_directory_there_is_nothing_to_do(tmp_path: Path) -> None:
+    report = swept(settings(tmp_path / "new"))
+    assert (report.status, report.scanned) == (SweepStatus.DONE, 0)
+
+
+def test_two_never_sweep_at_once(data: Path) -> None:
+    make(data, "old", age_days=31)
+    with only_one(data) as mine:
+        assert mine
+        assert swept(settings(data)).status is SweepStatus.BUSY
+        assert left(data) == ["old"]
+    assert swept(settings(data)).status is SweepStatus.DONE
+    assert left(data) == []
+
+
+def test_the_lock_of_a_killed_sweep_is_free(data: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from cleanup_job.lock import only_one\n"
+        "with only_one(Path(sys.argv[1])) as mine: print(mine, flush=True); time.sleep(60)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code, data], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"True\n"
+    assert swept(settings(data)).status is SweepStatus.BUSY
+    child.kill()
+    child.communicate()
+    assert (data / LOCK_FILE).exists()
+    assert swept(settings(data)).status is SweepStatus.DONE
+
+
+def test_what_an_interrupted_sweep_left_is_removed(data: Path) -> None:
+    make(data, "old", age_days=31).rename(data / "sessions" / "x")
+    (data / "sessions" / TRASH).mkdir()
+    (data / "sessions" / "x").rename(data / "sessions" / TRASH / "x.1234")
+    report = swept(settings(data))
+    assert report.leftovers == 1
+    assert report.scanned == 0
+    assert empty_trash(data / "sessions") == 0
+
+
+def test_a_session_that_vanished_is_no_failure(data: Path) -> None:
+    folder = make(data, "gone")
+    assert discard(folder)
+    assert not discard(folder)
+    assert examine(folder) is None
+
+
+def test_files_vanish_under_the_sweep(data: Path) -> None:
+    """Another process deletes the same directories while two sweeps run over them."""
+    for i in range(60):
+        make(data, f"s{i:02d}", age_days=31, size=10)
+    stop = threading.Event()
+
+    def rival() -> None:
+        while not stop.is_set():
+            with contextlib.suppress(FileNotFoundError):  # the sweep is faster
+                for path in (data / "sessions").rglob("*.wav"):
+                    path.unlink(missing_ok=True)
+
+    thread = threading.Thread(target=rival)
+    thread.start()
+    try:
+        report = swept(settings(data))
+    finally:
+        stop.set()
+        thread.join()
+    assert report.failed == []
+    assert len(report.removed) == 60
+    assert left(data) == []
+
+
+def test_one_that_cannot_be_deleted_does_not_stop_the_rest(data: Path) -> None:
+    make(data, "a", age_days=33)
+    make(data, "b", age_days=32)
+    (data / "sessions" / TRASH).write_bytes(b"")  # a file where the trash must be
+    report = swept(settings(data))
+    assert [failure.session for failure in report.failed] == [TRASH, "a", "b"]
+    assert report.removed == []
+    assert report.remaining == 2
+
+
+def test_a_halted_sweep_deletes_no_more(data: Path) -> None:
+    make(data, "old", age_days=31)
+    halt = threading.Event()
+    halt.set()
+    report = sweep(settings(data), halt)
+    assert report.status is SweepStatus.STOPPED
+    assert left(data) == ["old"]
+
+
+async def test_run_once_reports(data: Path) -> None:
+    make(data, "old", age_days=31)
+    assert removed(await run_once(settings(data))) == [("old", Rule.AGE)]
+
+
+async def test_the_loop_sweeps_again_and_ends_when_told(data: Path) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.create_task(run_loop(settings(data, interval_s=0.02), stop))
+    for i in range(3):
+        make(data, f"old{i}", age_days=31)
+        async with asyncio.timeout(10):
+            while left(data):
+                await asyncio.sleep(0.005)
+    stop.set()
+    await asyncio.wait_for(loop, 10)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_process_ends_promptly_on_a_signal(data: Path, number: signal.Signals) -> None:
+    make(data, "old", age_days=31)
+    env = {**os.environ, "ANTIPHON_DATA_DIR": str(data)}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "cleanup_job"], env=env, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stderr is not None
+    assert '"cleanup_swept"' in child.stderr.readline()  # now it waits for a day
+    child.send_signal(number)
+    child.communicate(timeout=10)
+    assert child.returncode == 0
+    assert left(data) == []
+
+
+def test_one_shot_and_dry_run_from_the_command_line(data: Path) -> None:
+    make(data, "old", age_days=31)
+    env = {**os.environ, "ANTIPHON_DATA_DIR": str(data)}
+    for flag, rest in (("--dry-run", ["old"]), ("--once", [])):
+        done = subprocess.run(
+            [sys.executable, "-m", "cleanup_job", flag], env=env, capture_output=True, check=True
+        )
+        report = SweepReport.model_validate_json(done.stdout)
+        assert removed(report) == [("old", Rule.AGE)]
+        assert left(data) == rest
+
+
+def test_settings_come_from_environment_and_flags_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTIPHON_RETENTION_DAYS", "7")
+    monkeypatch.setenv("ANTIPHON_MAX_STORAGE_GB", "-1")
+    assert CleanupSettings().retention_days == 7
+    assert CleanupSettings(retention_days=3).retention_days == 3
+    assert CleanupSettings().max_storage_gb == -1
+    with pytest.raises(ValueError, match="greater than or equal to -1"):
+        CleanupSettings(retention_days=-2)
