@@ -1,0 +1,1 @@
+"""Python SDK: typed asyncio clients for Antiphon's WebSockets."""

@@ -1,0 +1,1 @@
+"""The antiphon command: run the stack, talk to it, look inside."""

@@ -1,0 +1,85 @@
+"""What `talk` and the demo do between connecting and hanging up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from client.duplex import DuplexSession, connect_duplex
+from ops.conversation import Heard, Question, ask, hush, speak, units
+from ops.latency import SendLog, UnitLatency
+from ops.microphone import Headset
+from ops.transcript import Transcript
+from ops.wav import load_speech, save_reply
+from shared_schemas.config import DuplexConfig
+
+
+@asynccontextmanager
+async def prepared_session(
+    url: str, prompt: str, transcript: Transcript, config: DuplexConfig | None = None
+) -> AsyncIterator[DuplexSession]:
+    """A session that has waited its turn and knows its prompt."""
+    async with connect_duplex(url, timing=True) as session:
+        transcript.connected(url, session.session_id)
+        await session.wait_for_turn(transcript.place)
+        transcript.prepared(await session.prepare(prompt, config))
+        yield session
+
+
+async def ask_file(
+    url: str,
+    path: Path,
+    prompt: str,
+    patience_s: float,
+    out: Path,
+    transcript: Transcript,
+    config: DuplexConfig | None = None,
+) -> Heard:
+    """Speak a recording, print the conversation, save the reply. Raises DuplexError, UnusableAudio."""
+    question = Question(load_speech(path))
+    async with prepared_session(url, prompt, transcript, config) as session:
+        transcript.question(path.name, question)
+        heard = await ask(session, question, transcript, patience_s)
+        heard.recording = session.prepared.recording_session_id if session.prepared else None
+    finish(heard, out, transcript)
+    return heard
+
+
+async def converse_live(url: str, prompt: str, out: Path, transcript: Transcript) -> None:
+    """Talk through the headset until interrupted. Raises DuplexError, NoMicrophone."""
+    heard, headset = Heard(), Headset()
+    async with prepared_session(url, prompt, transcript) as session:
+        try:
+            with headset:
+                transcript.microphone()
+                await _talk_and_listen(session, headset, heard, transcript)
+        finally:
+            finish(heard, out, transcript)
+
+
+async def _talk_and_listen(
+    session: DuplexSession, headset: Headset, heard: Heard, transcript: Transcript
+) -> None:
+    log, mid_turn = SendLog(), False
+    speaking = asyncio.create_task(speak(session, headset.chunks(), log))
+    try:
+        async for unit in units(session, transcript):
+            latency = UnitLatency.of(unit, log)
+            heard.add(unit, latency)
+            transcript.unit(unit, latency)
+            if unit.is_listen and mid_turn:
+                headset.hush()  # it was interrupted; a finished turn may play to its end
+            headset.play(unit.audio)
+            mid_turn = not unit.is_listen and not unit.end_of_turn
+    finally:
+        await hush(speaking)
+
+
+def finish(heard: Heard, out: Path, transcript: Transcript) -> None:
+    """Save what was said and print the figures."""
+    if heard.audio:
+        save_reply(out, heard.speech)
+        transcript.reply(heard, out)
+    transcript.summary(heard)

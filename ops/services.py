@@ -1,0 +1,120 @@
+"""`antiphon edge|worker|recorder|cleanup`: one service each, which is what containers run.
+
+Flags win over `ANTIPHON_*`, which win over `antiphon.toml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ops.talk import fail
+
+Flags = dict[str, Any]
+"""Settings by name; None where the flag was not given."""
+
+RedisUrl = Annotated[str | None, typer.Option(help="Where Redis is.", show_default=False)]
+DataDir = Annotated[Path | None, typer.Option(help="Recordings lie in sessions/ below it.")]
+
+
+def edge(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+    redis_url: RedisUrl = None,
+) -> None:
+    """Run one edge: the WebSockets and HTTP routes that clients use."""
+    from edge.service import run
+    from edge.settings import EdgeSettings
+
+    flags: Flags = {"host": host, "port": port, "redis_url": redis_url}
+    serve(run, EdgeSettings, flags, fast=True)
+
+
+def worker(
+    engine: Annotated[str | None, typer.Option(help="local, minicpmo or simulated.")] = None,
+    slots: Annotated[int | None, typer.Option(help="Conversations at once.")] = None,
+    model_path: Annotated[
+        Path | None, typer.Option(help="The checkpoint of minicpmo, or a GGUF for local.")
+    ] = None,
+    health_host: Annotated[str | None, typer.Option(help="Address of its health page.")] = None,
+    health_port: Annotated[
+        int | None, typer.Option(help="Port of its health page; 0 for any free one.")
+    ] = None,
+    redis_url: RedisUrl = None,
+) -> None:
+    """Run one inference worker: it claims sessions and answers them."""
+    from inference_worker.engines.types import EngineLoadError
+    from inference_worker.settings import WorkerSettings
+    from inference_worker.worker import run
+
+    flags: Flags = {
+        "engine": engine,
+        "slots": slots,
+        "model_path": model_path,
+        "health_host": health_host,
+        "health_port": health_port,
+        "redis_url": redis_url,
+    }
+    try:
+        serve(run, WorkerSettings, flags)
+    except EngineLoadError as error:
+        fail(str(error))
+
+
+def recorder(data_dir: DataDir = None, redis_url: RedisUrl = None) -> None:
+    """Run one recorder: it writes every session to disk."""
+    from recorder_service.service import run
+    from recorder_service.settings import RecorderSettings
+
+    serve(run, RecorderSettings, {"data_dir": data_dir, "redis_url": redis_url})
+
+
+def cleanup(
+    data_dir: DataDir = None,
+    redis_url: RedisUrl = None,
+    once: Annotated[bool, typer.Option("--once", help="One sweep, then end.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be deleted; implies --once.")
+    ] = False,
+) -> None:
+    """Keep recordings within their age and size, as a loop or once."""
+    from cleanup_job.service import run
+    from cleanup_job.settings import CleanupSettings
+    from cleanup_job.sweep import run_once
+
+    flags: Flags = {"data_dir": data_dir, "redis_url": redis_url, "dry_run": dry_run or None}
+    if once or dry_run:
+        report = serve(run_once, CleanupSettings, flags)
+        typer.echo(report.model_dump_json(indent=2))
+    else:
+        serve(run, CleanupSettings, flags)
+
+
+def serve(
+    run: Callable[[Any], Coroutine[Any, Any, Any]],
+    settings: type,
+    flags: Flags,
+    *,
+    fast: bool = False,
+) -> Any:
+    """Run a service with the flags that were given, until it ends; `fast`: on uvloop."""
+    import asyncio
+
+    import uvloop
+    from pydantic import ValidationError
+
+    from broker.errors import BrokerError
+    from broker.process import configure_logging
+
+    try:
+        chosen = settings(**{name: value for name, value in flags.items() if value is not None})
+    except ValidationError as error:
+        fail(str(error), status=2)
+    configure_logging()
+    try:
+        return (uvloop.run if fast else asyncio.run)(run(chosen))
+    except (BrokerError, OSError) as error:
+        fail(str(error))

@@ -1,0 +1,97 @@
+"""`antiphon queue|sessions|workers` over rows that a real broker wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+import orjson
+import pytest
+
+from broker.client import Broker
+from broker.registry import WorkerReport
+from broker.settings import BrokerSettings
+from shared_schemas.states import SessionKind, WorkerState
+
+
+@pytest.fixture
+async def _busy(broker: Broker) -> None:
+    """One worker with one slot, in use; two sessions wait behind it."""
+    await broker.registry.edge_beat("edge-1", [])
+    report = WorkerReport(
+        engine="local",
+        model="m",
+        kinds=frozenset({SessionKind.AUDIO_DUPLEX}),
+        slots=1,
+        state=WorkerState.IDLE,
+        device="cpu",
+        address="127.0.0.1:1",
+        open=True,
+    )
+    await broker.registry.worker_beat("worker-1", 0, report)
+    for sid in ("adx_a", "adx_b", "adx_c"):
+        await broker.queue.join(
+            sid, SessionKind.AUDIO_DUPLEX, edge="edge-1", recording=f"rec-{sid}", summary={}
+        )
+    claim = await broker.leases.claim("worker-1")
+    assert claim is not None
+    assert claim.sid == "adx_a"
+
+
+async def shown(settings: BrokerSettings, *args: str) -> str:
+    env = os.environ | {
+        "ANTIPHON_REDIS_URL": settings.redis_url,
+        "ANTIPHON_KEY_PREFIX": settings.key_prefix,
+    }
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "ops.cli", *args), env=env, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    return out.decode()
+
+
+async def rows(settings: BrokerSettings, command: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = orjson.loads(await shown(settings, command, "--json"))
+    return found
+
+
+@pytest.mark.usefixtures("_busy")
+async def test_queue(settings: BrokerSettings) -> None:
+    waiting = await rows(settings, "queue")
+    assert [(row["position"], row["session"]) for row in waiting] == [(1, "adx_b"), (2, "adx_c")]
+    assert waiting[0]["kind"] == "audio_duplex"
+    assert 0 < waiting[0]["eta_s"] < waiting[1]["eta_s"]
+    table = (await shown(settings, "queue")).splitlines()
+    assert table[0].split() == ["position", "session", "kind", "ticket", "waited_s", "eta_s"]
+    assert table[1].split()[:2] == ["1", "adx_b"]
+
+
+@pytest.mark.usefixtures("_busy")
+async def test_sessions(settings: BrokerSettings) -> None:
+    live = await rows(settings, "sessions")
+    assert [(row["session"], row["state"]) for row in live] == [
+        ("adx_a", "assigned"),
+        ("adx_b", "queued"),
+        ("adx_c", "queued"),
+    ]
+    assert live[0]["worker"] == "worker-1"
+    assert live[0]["recording"] == "rec-adx_a"
+    assert live[1]["running_s"] is None
+
+
+@pytest.mark.usefixtures("_busy")
+async def test_workers(settings: BrokerSettings) -> None:
+    [worker] = await rows(settings, "workers")
+    assert (worker["worker"], worker["slots"], worker["used"]) == ("worker-1", 1, 1)
+    assert worker["kinds"] == ["audio_duplex"]
+    assert "worker-1" in await shown(settings, "workers")
+
+
+async def test_nothing_to_show(settings: BrokerSettings) -> None:
+    assert await rows(settings, "queue") == []
+    assert await shown(settings, "queue") == "nobody waits\n"
+    assert await shown(settings, "sessions") == "no session is live\n"
+    assert await shown(settings, "workers") == "no worker is alive\n"

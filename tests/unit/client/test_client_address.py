@@ -1,0 +1,53 @@
+"""Addresses of sessions."""
+
+from __future__ import annotations
+
+import pytest
+
+from client.address import duplex_url, is_loopback, new_session_id
+from client.errors import CannotConnect
+from shared_schemas.ids import duplex_kind, is_session_id
+from shared_schemas.states import SessionKind
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("ws://h:8006", "ws://h:8006/ws/duplex/s"),
+        ("h:8006", "ws://h:8006/ws/duplex/s"),
+        ("https://h/voice/", "wss://h/voice/ws/duplex/s"),
+        ("wss://h?key=1", "wss://h/ws/duplex/s?key=1"),
+    ],
+)
+def test_session_address_under_an_edge(url: str, expected: str) -> None:
+    assert duplex_url(url, "s") == expected
+
+
+def test_timing_joins_what_the_query_holds() -> None:
+    assert duplex_url("ws://h?key=1", "s", timing=True).endswith("/s?key=1&timing=1")
+
+
+@pytest.mark.parametrize("url", ["", "ftp://h", "ws://"])
+def test_what_is_no_edge_is_refused(url: str) -> None:
+    with pytest.raises(CannotConnect, match="no address of an edge"):
+        duplex_url(url, "s")
+
+
+def test_new_ids_are_unique_and_name_their_kind() -> None:
+    ids = {new_session_id() for _ in range(100)}
+    assert len(ids) == 100
+    assert all(is_session_id(sid) and duplex_kind(sid) is SessionKind.AUDIO_DUPLEX for sid in ids)
+    assert duplex_kind(new_session_id(video=True)) is SessionKind.OMNI_DUPLEX
+
+
+@pytest.mark.parametrize(
+    ("address", "local"),
+    [
+        ("ws://127.0.0.1:1", True),
+        ("ws://localhost", True),
+        ("ws://[::1]:2", True),
+        ("ws://h", False),
+    ],
+)
+def test_loopback(address: str, local: bool) -> None:
+    assert is_loopback(address) is local

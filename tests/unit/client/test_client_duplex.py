@@ -1,0 +1,232 @@
+"""The client against a real WebSocket server that speaks a script of wire messages."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pybase64
+import pytest
+from scripted_server import SPOKEN, Scripted, Wire, speaking, talking_to
+
+from client.duplex import DuplexSession, Unit, connect_duplex
+from client.errors import CannotConnect, ServerError, SessionOver, UnreadableMessage
+from shared_schemas.config import DuplexConfig
+
+
+async def collect(session: DuplexSession) -> list[Unit]:
+    return [unit async for unit in session.results()]
+
+
+async def test_conversation_from_queue_to_goodbye() -> None:
+    wires: list[Wire] = []
+
+    async def script(wire: Wire) -> None:
+        wires.append(wire)
+        await wire.send("queued", ticket_id="7", position=2, queue_length=2, eta_seconds=9.0)
+        await wire.send("queue_update", ticket_id="7", position=1, queue_length=2, eta_seconds=4.0)
+        await wire.begin()
+        await wire.expect("audio_chunk")
+        await wire.send("result", is_listen=True, current_time=1000)
+        await wire.expect("audio_chunk")
+        await wire.send("result", **speaking("Hello.", end_of_turn=True, timing={"engine_ms": 5.0}))
+        await wire.finish()
+
+    async with talking_to(script) as session:
+        places: list[int] = []
+        await session.wait_for_turn(lambda place: places.append(place.position))
+        assert places == [2, 1]
+        prepared = await session.prepare("Be brief.", DuplexConfig(temperature=0.2))
+        assert prepared.prompt_length == 12
+        assert prepared.recording_session_id == "rec1"
+        second = np.full(16000, 0.25, dtype=np.float32)
+        await session.send_audio(second)
+        await session.send_audio(second, frames=[b"\xff\xd8jpeg"], force_listen=True)
+        results = session.results()
+        quiet, spoken = await anext(results), await anext(results)
+        await session.stop()
+        assert session.ended_by == "stopped"
+        assert [unit async for unit in results] == []
+
+    assert quiet.is_listen
+    assert quiet.audio.shape == (0,)
+    assert spoken.text == "Hello."
+    assert spoken.end_of_turn
+    assert spoken.timing == {"engine_ms": 5.0}
+    np.testing.assert_array_equal(spoken.audio, SPOKEN)
+    assert spoken.received_at >= quiet.received_at
+    prepare, plain, full, _ = wires[0].received
+    assert prepare["prefix_system_prompt"] == "Be brief."
+    assert prepare["config"]["temperature"] == 0.2
+    assert set(plain) == {"type", "audio"}
+    assert pybase64.b64decode(plain["audio"]) == second.tobytes()
+    assert full["force_listen"] is True
+    assert pybase64.b64decode(full["frame_base64_list"][0]) == b"\xff\xd8jpeg"
+
+
+async def test_prepare_may_precede_the_turn_and_carry_a_voice() -> None:
+    async def script(wire: Wire) -> None:
+        prepare = await wire.expect("prepare")
+        assert pybase64.b64decode(prepare["ref_audio_base64"]) == b"\0" * 12
+        assert "tts_ref_audio_base64" not in prepare
+        await wire.send("queue_done")
+        await wire.send("prepared")
+        await wire.finish()
+
+    async with talking_to(script) as session:
+        prepared = await session.prepare(ref_audio=np.zeros(3, dtype=np.float32))
+        assert prepared.recording_session_id is None
+
+
+async def test_pause_and_resume_are_answered() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        assert (await wire.expect("pause"))["timeout"] == 5.0
+        await wire.send("paused", timeout=5.0)
+        await wire.expect("resume")
+        await wire.send("resumed")
+        await wire.finish()
+
+    async with talking_to(script) as session:
+        await session.prepare()
+        assert (await session.pause(5.0)).timeout == 5.0
+        await session.resume()
+
+
+async def test_error_names_code_and_field_and_the_session_goes_on() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await wire.expect("audio_chunk")
+        text = "audio: is no base64"
+        await wire.send("error", error=text, message=text, code="invalid_field", field="audio")
+        await wire.send("result", is_listen=True)
+        await wire.finish()
+
+    async with talking_to(script) as session:
+        await session.prepare()
+        await session.send_audio(np.zeros(1, dtype=np.float32))
+        with pytest.raises(ServerError, match="no base64") as caught:
+            await anext(session.results())
+        assert (caught.value.code, caught.value.field) == ("invalid_field", "audio")
+        assert (await anext(session.results())).is_listen
+
+
+async def test_error_answers_the_call_that_waits() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.send("queue_done")
+        await wire.expect("prepare")
+        text = "ref_audio_path: not found"
+        await wire.send("error", error=text, message=text, code="invalid_field")
+        await wire.finish()
+
+    async with talking_to(script) as session:
+        with pytest.raises(ServerError, match="not found"):
+            await session.prepare(ref_audio_path="nowhere.wav")
+
+
+async def test_refusal_before_the_turn_reaches_whoever_waits_for_it() -> None:
+    async def script(wire: Wire) -> None:
+        text = "the queue is full"
+        await wire.send("error", error=text, message=text, code="queue_full", retryable=True)
+        await wire.socket.close(1013, "queue_full")
+
+    async with talking_to(script) as session:
+        with pytest.raises(ServerError) as caught:
+            await session.wait_for_turn()
+        assert caught.value.code == "queue_full"
+        assert caught.value.retryable is True
+        with pytest.raises(ServerError, match="full"):
+            await session.prepare()
+
+
+async def test_pause_timeout_ends_the_results_quietly() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await wire.expect("pause")
+        await wire.send("paused", timeout=1.0)
+        await wire.send("timeout", reason="paused for 1 s")
+
+    async with talking_to(script) as session:
+        await session.prepare()
+        await session.pause(1.0)
+        assert await collect(session) == []
+        assert session.ended_by == "timeout"
+        with pytest.raises(SessionOver, match="timeout"):
+            await session.resume()
+
+
+async def test_lost_connection_is_told_to_everyone_and_stays_told() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await wire.send("error", error="gone", message="no worker", code="worker_lost")
+        await wire.socket.close(1011, "worker_lost")
+
+    async with talking_to(script) as session:
+        await session.prepare()
+        with pytest.raises(ServerError, match="no worker"):
+            await collect(session)
+        for _ in range(2):
+            with pytest.raises(
+                SessionOver, match=r"1011: worker_lost\); last error: no worker"
+            ) as over:
+                await collect(session)
+            assert over.value.close_code == 1011
+        with pytest.raises(SessionOver):
+            await session.send_audio(SPOKEN)
+
+
+async def test_unknown_messages_are_ignored() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.send("weather", sunny=True)
+        await wire.begin()
+        await wire.send("result", is_listen=True, seq=4, novelty=[1])
+        await wire.finish()
+
+    async with talking_to(script) as session:
+        await session.prepare()
+        assert (await anext(session.results())).is_listen
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "{",
+        "[]",
+        '{"no": "type"}',
+        '{"type": "result", "is_listen": "perhaps so"}',
+        '{"type": "result", "is_listen": false, "audio_data": "AAA="}',
+    ],
+)
+async def test_unreadable_messages_are_refused(raw: str) -> None:
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await wire.socket.send(raw)
+        await wire.socket.wait_closed()
+
+    async with talking_to(script) as session:
+        await session.prepare()
+        with pytest.raises(UnreadableMessage):
+            await collect(session)
+
+
+async def test_leaving_the_block_stops_the_session_and_closes() -> None:
+    closed = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await wire.finish()
+        await wire.socket.wait_closed()
+        assert wire.socket.close_code == 1000
+        closed.set()
+
+    async with Scripted(script).running() as server:
+        async with connect_duplex(server.url, session_id="adx_mine", timing=True) as session:
+            await session.prepare()
+        await asyncio.wait_for(closed.wait(), 5)
+        assert server.path == "/ws/duplex/adx_mine?timing=1"
+
+
+async def test_no_server_is_told_by_its_address() -> None:
+    with pytest.raises(CannotConnect, match=r"ws://127\.0\.0\.1:1/ws/duplex/adx_"):
+        async with connect_duplex("ws://127.0.0.1:1"):
+            pass

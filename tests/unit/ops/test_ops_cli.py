@@ -1,0 +1,81 @@
+"""The `antiphon` command as a shell sees it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+COMMANDS = (
+    *("up", "talk", "demo", "edge", "worker", "recorder", "cleanup"),
+    *("queue", "sessions", "workers"),
+)
+HEAVY = ("numpy", "redis", "fastapi", "soundfile", "websockets")
+
+
+def antiphon(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ops.cli", *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"NO_COLOR": "1", "COLUMNS": "100"} | env,
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str) -> None:
+    shown = antiphon(command, "--help")
+    assert shown.returncode == 0
+    assert f"antiphon {command}" in shown.stdout.replace("python -m ops.cli", "antiphon")
+
+
+def test_help_lists_every_command() -> None:
+    shown = antiphon("--help")
+    assert all(f" {command} " in shown.stdout for command in COMMANDS)
+
+
+def test_version() -> None:
+    assert antiphon("--version").stdout == f"antiphon {version('antiphon')}\n"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, ops.cli; from typer.testing import CliRunner;"
+        "CliRunner().invoke(ops.cli.app, ['talk', '--help']);"
+        f"print([m for m in {HEAVY!r} if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert shown.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "words"),
+    [
+        (("talk",), 2, "name a sound file"),
+        (("talk", "a.wav", "--mic"), 2, "name a sound file"),
+        (("talk", "absent.wav"), 1, "cannot read absent.wav"),
+        (("edge", "--port", "70000"), 2, "port"),
+        (("worker", "--slots", "0"), 2, "slots"),
+        (("up", "--engine", "local", "--slots", "0"), 1, "slots"),
+        (("queue", "--redis-url", "redis://127.0.0.1:1/0"), 1, "Redis does not answer"),
+    ],
+)
+def test_mistakes_are_told_without_a_traceback(
+    args: tuple[str, ...], status: int, words: str
+) -> None:
+    shown = antiphon(*args)
+    assert shown.returncode == status
+    assert words in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+def test_talking_to_nobody_names_the_address(tmp_path: Path) -> None:
+    question = Path(__file__).parents[3] / "ops" / "assets" / "question.wav"
+    shown = antiphon("talk", str(question), "--url", "ws://127.0.0.1:1")
+    assert shown.returncode == 1
+    assert "cannot connect to ws://127.0.0.1:1/ws/duplex/" in shown.stderr
