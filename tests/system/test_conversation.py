@@ -1,0 +1,208 @@
+"""A spoken conversation through every process: edge, Redis, worker, recorder, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile as sf
+from speech import say, seconds, share_heard, transcribe, words
+from spoken import GERMANY, ITALY
+from stack import Stack, until
+
+from client.duplex import DuplexSession, Unit, connect_duplex
+from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
+from shared_schemas.config import DuplexConfig
+
+pytestmark = [pytest.mark.speech, pytest.mark.timeout(180)]
+
+STORY = "Tell me about the history of Rome."
+"""Answered at length."""
+CALM = DuplexConfig(temperature=0.0, force_listen_count=1)
+LONGEST_S = 60
+
+
+@dataclass
+class Talk:
+    """What was said by both sides, second by second."""
+
+    sent: list[Samples] = field(default_factory=list)
+    units: list[Unit] = field(default_factory=list)
+
+    @property
+    def spoken(self) -> list[Unit]:
+        return [unit for unit in self.units if not unit.is_listen]
+
+    @property
+    def text(self) -> str:
+        return "".join(unit.text for unit in self.spoken)
+
+    @property
+    def audio(self) -> Samples:
+        return np.concatenate([unit.audio for unit in self.spoken])
+
+    def turn_is_over(self) -> bool:
+        return bool(self.units) and self.units[-1].end_of_turn
+
+
+class Speaker:
+    """Sends a second every second, as a microphone does, and collects the answers."""
+
+    def __init__(self, session: DuplexSession) -> None:
+        self.talk = Talk()
+        self._session = session
+        self._units = aiter(session.results())
+
+    async def second(self, chunk: Samples, *, force_listen: bool = False) -> Unit:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        await self._session.send_audio(chunk, force_listen=force_listen)
+        self.talk.sent.append(chunk)
+        async with asyncio.timeout(20):
+            unit = await anext(self._units)
+        self.talk.units.append(unit)
+        await asyncio.sleep(max(0.0, started + 1.0 - loop.time()))
+        return unit
+
+    async def say(self, chunks: Sequence[Samples]) -> None:
+        for chunk in chunks:
+            await self.second(chunk)
+
+    async def hear_out(self) -> None:
+        """Keep silent until the turn has ended."""
+        while not self.talk.turn_is_over():
+            assert len(self.talk.units) < LONGEST_S, self.talk.text
+            await self.second(np.zeros(INPUT_RATE, np.float32))
+
+    async def until_it_speaks(self) -> None:
+        """Keep silent until a turn is under way."""
+        while not self.talk.units or self.talk.units[-1].is_listen or self.talk.turn_is_over():
+            assert len(self.talk.units) < LONGEST_S
+            await self.second(np.zeros(INPUT_RATE, np.float32))
+
+
+async def recorded(stack: Stack, recording: str) -> Path:
+    """The session's directory, once it is complete."""
+    folder = stack.data_dir / "sessions" / recording
+    meta = folder / "meta.json"
+    await until(lambda: meta.is_file() and json.loads(meta.read_text())["state"] == "complete")
+    return folder
+
+
+def read_pcm16(path: Path) -> np.ndarray:
+    return sf.read(path, dtype="int16")[0]
+
+
+async def test_a_question_is_answered_in_speech_and_all_of_it_is_recorded(stack: Stack) -> None:
+    stack.edge()
+    stack.recorder()
+    stack.worker("local", slots=1)
+    async with connect_duplex(stack.ws_url, timing=True) as session:
+        await session.wait_for_turn()
+        prepared = await session.prepare("You are a helpful assistant.", CALM)
+        speaker = Speaker(session)
+        await speaker.say(seconds(0.3, say(ITALY)))
+        await speaker.hear_out()
+        await session.stop()
+    talk = speaker.talk
+
+    assert "rome" in words(talk.text)
+    assert share_heard(talk.text, transcribe(talk.audio)) >= 0.7  # it says what it writes
+    times = [unit.message.current_time for unit in talk.units]
+    assert times == [1000 * (n + 1) for n in range(len(talk.sent))]  # one answer a second, in order
+    assert all(len(unit.audio) <= OUTPUT_RATE for unit in talk.units)
+    assert all(unit.is_listen == (len(unit.audio) == 0) for unit in talk.units)
+    assert talk.units[0].is_listen  # force_listen_count
+    assert [unit.end_of_turn for unit in talk.spoken] == [False] * (len(talk.spoken) - 1) + [True]
+    assert all(unit.timing for unit in talk.units)
+
+    assert prepared.recording_session_id is not None
+    folder = await recorded(stack, prepared.recording_session_id)
+    chunks = json.loads((folder / "recording.json").read_text())["chunks"]
+    assert len(chunks) == len(talk.sent)
+    for chunk, sent, unit in zip(chunks, talk.sent, talk.units, strict=True):
+        assert np.array_equal(read_pcm16(folder / chunk["user_audio"]), to_pcm16(sent))
+        assert chunk["result"]["mode"] == ("LISTEN" if unit.is_listen else "SPEAK")
+        if not unit.is_listen:
+            assert chunk["result"]["text"] == unit.text
+            assert np.array_equal(
+                read_pcm16(folder / chunk["result"]["ai_audio"]), to_pcm16(unit.audio)
+            )
+
+
+async def test_it_stops_when_talked_over_and_answers_what_was_said_then(stack: Stack) -> None:
+    stack.edge()
+    stack.worker("local", slots=1)
+    async with connect_duplex(stack.ws_url) as session:
+        await session.wait_for_turn()
+        await session.prepare("You are a helpful assistant.", CALM)
+        speaker = Speaker(session)
+        await speaker.say(seconds(say(STORY), 0.6))
+        await speaker.until_it_speaks()
+        cut = len(speaker.talk.units)
+        first, *rest = seconds(say(GERMANY), 0.6)
+        assert (await speaker.second(first)).is_listen  # within one unit
+        await speaker.say(rest)
+        await speaker.hear_out()
+        answer = "".join(unit.text for unit in speaker.talk.units[cut:])
+        assert "berlin" in words(answer), speaker.talk.text
+
+        await speaker.say(seconds(say(STORY), 0.6))
+        await speaker.until_it_speaks()
+        silence = np.zeros(INPUT_RATE, np.float32)
+        assert (await speaker.second(silence, force_listen=True)).is_listen
+        assert (await speaker.second(silence)).is_listen  # the rest of the story was dropped
+        await session.stop()
+
+
+async def test_another_worker_continues_the_conversation_with_what_was_said(stack: Stack) -> None:
+    stack.edge()
+    first = stack.worker("local", slots=1)
+    async with connect_duplex(stack.ws_url) as session:
+        await session.wait_for_turn()
+        await session.prepare("You are a helpful assistant.", CALM)
+        speaker = Speaker(session)
+        await speaker.say(seconds(say(ITALY), 0.6))
+        await speaker.hear_out()
+        length_before = speaker.talk.units[-1].message.kv_cache_length
+        second = stack.worker("local", slots=1)
+        first.kill()
+        await speaker.say(seconds(3.0))  # the first two come at once, after the takeover
+        assert "session_recovered" in second.log
+        length_after = speaker.talk.units[-1].message.kv_cache_length
+        assert length_after >= length_before - 8  # the whole dialogue is in the context again
+        await speaker.say(seconds(say(GERMANY), 0.6))
+        await speaker.hear_out()
+        assert speaker.talk.spoken[-1].end_of_turn
+        await session.stop()
+
+
+async def test_the_documented_example_client_talks_with_the_stack(
+    stack: Stack, tmp_path: Path
+) -> None:
+    stack.edge()
+    stack.worker("local", slots=1)
+    question, voice = tmp_path / "question.wav", tmp_path / "ref.wav"
+    line = np.concatenate(seconds(1.5, say(ITALY), 6.0))
+    sf.write(question, line, INPUT_RATE)
+    sf.write(voice, say("This is my voice."), INPUT_RATE)
+    example = Path(__file__).parent / "protocol_examples" / "duplex_client.py"
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, str(example), str(question), stack.ws_url, str(voice)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "Session ready" in done.stdout
+    assert "Listening" in done.stdout
+    assert "rome" in done.stdout.lower()
+    assert "Session ended: stopped" in done.stdout

@@ -1,0 +1,214 @@
+"""The commands a newcomer runs: `antiphon demo`, `antiphon up` and `antiphon talk`, for real."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import orjson
+import psutil
+import pytest
+import soundfile
+from redis_server import free_port
+
+QUESTION = Path(__file__).parents[2] / "ops" / "assets" / "question.wav"
+STOPPED_IN_ORDER = ("edge_stopped", "worker_stopped", "recorder_stopped", "everything has stopped")
+
+
+def environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    return kept | {"NO_COLOR": "1", "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
+
+
+def antiphon(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ops.cli", *args],
+        cwd=cwd,
+        env=environment() | {"PYTHONPATH": str(QUESTION.parents[2])} | env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=100,
+    )
+
+
+class Up:
+    """A running `antiphon up`, in a process group of its own as a terminal makes one."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.output: list[str] = []
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def until(self, part: str) -> str:
+        """The next line that holds `part`."""
+        while (line := self._lines.get(timeout=60)) is not None:
+            self.output.append(line)
+            if part in line:
+                return line
+        raise AssertionError(f"{part!r} never came; output:\n{''.join(self.output)}")
+
+    def rest(self) -> str:
+        """Everything until the end of the output."""
+        while (line := self._lines.get(timeout=60)) is not None:
+            self.output.append(line)
+        return "".join(self.output)
+
+    def family(self) -> list[psutil.Process]:
+        """Every process that `up` started."""
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def child(self, name: str) -> psutil.Process:
+        [found] = [one for one in self.family() if name in " ".join(one.cmdline())]
+        return found
+
+
+@contextmanager
+def running_up(folder: Path, port: int) -> Iterator[Up]:
+    command = [sys.executable, "-m", "ops.cli", "up", "--engine", "simulated"]
+    with subprocess.Popen(
+        [*command, "--port", str(port), "--health-port", "0", "--data-dir", str(folder)],
+        cwd=folder,
+        env=environment() | {"PYTHONPATH": str(QUESTION.parents[2])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        up = Up(process)
+        try:
+            up.until("Ctrl-C")
+            yield up
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def all_gone(processes: list[psutil.Process]) -> bool:
+    _, alive = psutil.wait_procs(processes, timeout=15)
+    return not alive
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+@pytest.mark.speech
+def test_demo_asks_a_question_and_shows_the_answer(tmp_path: Path) -> None:
+    shown = antiphon("demo", "--data-dir", "d", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stdout
+    units = re.findall(
+        r"^ +(\d+)\.0 s  (listening|speaking) +(\d+) ms(.*)$", shown.stdout, re.MULTILINE
+    )
+    assert [int(second) for second, *_ in units] == list(range(1, len(units) + 1))
+    doing = [what for _, what, *_ in units]
+    assert doing[:2] == ["listening", "listening"]
+    assert doing[-1] == "speaking"
+    assert units[-1][3].endswith("(end of turn)")
+    said = re.search(r"reply  “(.+)” \(([\d.]+) s of speech", shown.stdout)
+    assert said is not None
+    spoken = " ".join(text.removesuffix("(end of turn)").strip() for *_, text in units)
+    assert " ".join(spoken.split()) == " ".join(said[1].split())
+
+    reply, rate = soundfile.read(tmp_path / "d" / "reply.wav", dtype="float32")
+    assert rate == 24000
+    assert len(reply) / rate == pytest.approx(float(said[2]), abs=0.1)
+    assert np.abs(reply).max() > 0.05
+
+    for hop in ("edge in → worker", "worker → client out", "engine"):
+        assert re.search(rf"p50 [\d.]+ ms, p99 [\d.]+ ms .*{hop}", shown.stdout)
+    folder = Path(re.search(r"^(/.*/sessions/\w+)/$", shown.stdout, re.MULTILINE)[1])  # type: ignore[index]
+    assert orjson.loads((folder / "meta.json").read_bytes())["state"] == "complete"
+    assert len(list((folder / "user_audio").iterdir())) >= len(units)
+    assert "├── user_audio/" in shown.stdout
+    assert "every process has stopped" in shown.stdout
+
+
+def test_demo_refuses_an_unreadable_question_before_starting(tmp_path: Path) -> None:
+    shown = antiphon("demo", "--data-dir", "d", "--question", "absent.wav", cwd=tmp_path)
+    assert shown.returncode == 1
+    assert "cannot read absent.wav" in shown.stdout
+    assert "Starting" not in shown.stdout
+
+
+def test_demo_tells_why_a_service_does_not_start(tmp_path: Path) -> None:
+    missing = str(tmp_path / "absent.gguf")
+    shown = antiphon("demo", "--data-dir", "d", cwd=tmp_path, ANTIPHON_MODEL_PATH=missing)
+    assert shown.returncode == 1
+    assert "The demo failed: worker keeps failing" in shown.stdout
+    assert "absent.gguf" in shown.stdout
+    assert "absent.gguf" in (tmp_path / "d" / "logs" / "worker.log").read_text()
+
+
+def test_up_serves_and_ctrl_c_stops_everything_in_order(tmp_path: Path) -> None:
+    port = free_port()
+    with running_up(tmp_path, port) as up:
+        family = up.family()
+        assert len(family) == 5
+        told = antiphon(
+            "talk", str(QUESTION), "--url", f"ws://127.0.0.1:{port}", "--out", "r.wav", cwd=tmp_path
+        )
+        assert told.returncode == 0, told.stdout
+        assert "(simulated)" in told.stdout
+        assert (tmp_path / "r.wav").exists()
+        found = antiphon("workers", "--json", cwd=tmp_path, ANTIPHON_DATA_DIR=str(tmp_path))
+        [worker] = orjson.loads(found.stdout)
+        assert worker["engine"] == "simulated"
+
+        os.killpg(up.process.pid, signal.SIGINT)
+        assert up.process.wait(30) == 0
+        output = up.rest()
+    assert all_gone(family)
+    assert is_free(port)
+    places = [output.index(mark) for mark in STOPPED_IN_ORDER]
+    assert places == sorted(places)
+    assert "Traceback" not in output
+    assert not (tmp_path / "stack.json").exists()
+
+
+def test_up_restarts_a_service_that_dies_and_redis_with_its_data(tmp_path: Path) -> None:
+    with running_up(tmp_path, free_port()) as up:
+        up.child("recorder_service").kill()
+        up.until("killed by SIGKILL; starting it again")
+        up.until("recorder_ready")
+        up.child("redis-server").kill()
+        up.until("starting it again with its data")
+        family = up.family()
+        up.process.terminate()
+        assert up.process.wait(40) == 0
+    assert all_gone(family)
+
+
+def test_nothing_outlives_an_up_that_is_killed(tmp_path: Path) -> None:
+    with running_up(tmp_path, free_port()) as up:
+        family = up.family()
+        up.process.kill()
+        up.process.wait(10)
+    assert all_gone(family)
+
+
+def test_up_refuses_a_port_in_use(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        shown = antiphon("up", "--port", port, "--data-dir", "d", cwd=tmp_path)
+    assert shown.returncode == 1
+    assert f"port {port} for the edge cannot be used" in shown.stdout

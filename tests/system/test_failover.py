@@ -1,0 +1,156 @@
+"""What dies takes no conversation with it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import httpx
+import pytest
+from stack import Stack, until
+from wire import Wire, open_wire
+
+from broker.client import open_broker
+from shared_schemas.states import EndReason, SessionState
+
+
+async def talk(wire: Wire, seconds: int) -> list[int]:
+    """Send so many seconds, one after each answer; the `current_time` of every answer."""
+    times = []
+    for _ in range(seconds):
+        await wire.send_second()
+        times.append((await wire.expect("result"))["current_time"])
+    return times
+
+
+async def test_a_killed_worker_is_replaced_and_the_client_sees_a_pause_only(stack: Stack) -> None:
+    stack.edge()
+    first = stack.worker()
+    async with open_wire(stack.ws_url, "adx_1") as wire:
+        await wire.begin()
+        assert await talk(wire, 2) == [1000, 2000]
+        second = stack.worker()
+        first.kill()
+        assert await talk(wire, 2) == [3000, 4000]
+        assert "session_recovered" in second.log
+        async with open_broker(stack.settings) as broker:
+            row = await broker.sessions.get("adx_1")
+            assert row is not None
+            assert (row.epoch, row.attempt, row.state) == (2, 2, SessionState.ACTIVE)
+        await wire.send(type="stop")
+        await wire.expect("stopped")
+
+
+async def test_a_stalled_worker_that_wakes_up_says_nothing(stack: Stack) -> None:
+    stack.edge()
+    first = stack.worker()
+    async with open_wire(stack.ws_url, "adx_1") as wire:
+        await wire.begin()
+        await talk(wire, 1)
+        second = stack.worker()
+        first.freeze()
+        assert await talk(wire, 2) == [2000, 3000]
+        first.thaw()
+        await until(lambda: "session_lost" in first.log or "session_dropped" in first.log)
+        assert await talk(wire, 2) == [4000, 5000]
+        assert first.process.poll() is None
+        assert second.process.poll() is None
+
+
+async def test_with_no_other_worker_the_client_is_told_in_the_end(stack: Stack) -> None:
+    stack.edge(recovery_timeout_s=2)
+    worker = stack.worker()
+    async with open_wire(stack.ws_url, "adx_1") as wire:
+        await wire.begin()
+        await talk(wire, 1)
+        worker.kill()
+        error = await wire.next()
+        assert error["type"] == "error"
+        assert (error["code"], error["retryable"]) == ("worker_lost", True)
+        assert error["error"] == error["message"]
+        assert await wire.closed() == 1013
+
+
+async def test_a_worker_told_to_stop_hands_its_sessions_over(stack: Stack) -> None:
+    stack.edge()
+    first = stack.worker(drain_s=0.5)
+    async with open_wire(stack.ws_url, "adx_1") as wire:
+        await wire.begin()
+        await talk(wire, 1)
+        stack.worker()
+        assert await asyncio.to_thread(first.stop) == 0
+        assert await talk(wire, 1) == [2000]
+
+
+@pytest.mark.parametrize("empty", [False, True], ids=["with its data", "empty"])
+async def test_redis_away_for_three_seconds(stack: Stack, empty: bool) -> None:
+    """With persistence the conversation goes on; without, it ends with a word. No process restarts."""
+    edge, worker = stack.edge(), stack.worker()
+    async with open_wire(stack.ws_url, "adx_1") as wire:
+        await wire.begin()
+        await talk(wire, 1)
+        stack.redis.kill()
+        await asyncio.sleep(3)  # the length of the outage is what is under test
+        stack.redis.start(empty=empty)
+        if empty:
+            assert (await wire.next())["type"] == "error"
+            await wire.closed()
+        else:
+            assert await talk(wire, 2) == [2000, 3000]
+            await wire.send(type="stop")
+            await wire.expect("stopped")
+    async with open_wire(stack.ws_url, "adx_2") as wire:
+        await wire.begin()
+        assert await talk(wire, 1) == [1000]
+    assert edge.process.poll() is None
+    assert worker.process.poll() is None
+
+
+async def reach(moment: str, wire: Wire) -> None:
+    """Bring a new session to where it is to be left."""
+    if moment in ("queued", "assigned"):
+        await wire.until("queued" if moment == "queued" else "queue_done")
+        return
+    await wire.begin()
+    await talk(wire, 1)
+    if moment == "paused":
+        await wire.send(type="pause")
+        await wire.expect("paused")
+
+
+@pytest.mark.parametrize("moment", ["queued", "assigned", "active", "paused"])
+async def test_a_client_that_vanishes_frees_its_place_within_two_seconds(
+    stack: Stack, moment: str
+) -> None:
+    stack.edge()
+    stack.worker(slots=1)
+    async with AsyncExitStack() as others:
+        if moment == "queued":
+            other = await others.enter_async_context(open_wire(stack.ws_url, "adx_other"))
+            await other.until("queue_done")
+        async with open_wire(stack.ws_url, "adx_1") as wire:
+            await reach(moment, wire)
+            wire.socket.transport.abort()
+        async with open_broker(stack.settings) as broker:
+
+            async def gone() -> bool:
+                row = await broker.sessions.get("adx_1")
+                return row is not None and row.reason is EndReason.CLIENT_GONE
+
+            await until(gone, within_s=2.0)
+    await until(lambda: httpx.get(f"{stack.http_url}/status").json()["busy_workers"] == 0)
+
+
+async def test_a_killed_edge_frees_its_sessions(stack: Stack) -> None:
+    edge = stack.edge()
+    stack.worker(slots=1)
+    async with open_wire(stack.ws_url, "adx_1") as wire:
+        await wire.begin()
+        edge.kill()
+        async with open_broker(stack.settings) as broker:
+
+            async def freed() -> bool:
+                row = await broker.sessions.get("adx_1")
+                return row is not None and row.reason is EndReason.EDGE_LOST
+
+            await until(freed)
