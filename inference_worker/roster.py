@@ -102,7 +102,9 @@ class Roster:
             except StaleFence as lost:
                 log.warning("session_lost", reason=str(lost))
             except Exception:
-                log.exception("session_abandoned")  # its lease runs out, and another worker takes it
+                log.exception(
+                    "session_abandoned"
+                )  # its lease runs out, and another worker takes it
             finally:
                 self._held.pop(claim.sid, None)
                 del self._tasks[claim.sid]
