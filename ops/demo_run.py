@@ -34,7 +34,7 @@ from shared_schemas.recording import META_FILE, Meta, RecordingState
 
 PROMPT = "You are a helpful assistant."
 STEADY = DuplexConfig(temperature=0.0)
-"""Greedy, so that the answer varies as little as it can."""
+"""Greedy: the same question gets the same answer."""
 
 READY_TIMEOUT_S = 180.0
 RECORDED_TIMEOUT_S = 20.0

@@ -52,7 +52,7 @@ class LocalChatView(ChatView):
         self._history = read_history(messages, self._hear, omni_mode=options.omni_mode)
         if self._stopped.is_set():
             return 0
-        return models.llm.prefill(self._history, self._slot)
+        return models.llm.prefill(self._history, self._slot, afresh=True)
 
     def generate(self) -> Iterator[Delta]:
         """The answer: token by token in writing, clause by clause where it is spoken."""

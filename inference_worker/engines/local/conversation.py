@@ -150,7 +150,7 @@ class Conversation:
         return self._options.context_tokens - self._options.reply_tokens
 
     def _read_prompt(self) -> int:
-        tokens = self._models.llm.prefill(self.dialogue.messages(), self._slot)
+        tokens = self._models.llm.prefill(self.dialogue.messages(), self._slot, afresh=True)
         room = self._room - _NEXT_UTTERANCE_TOKENS
         if tokens > room:
             raise ContextFull(f"the system prompt has {tokens} tokens; {room} is the most that fit")

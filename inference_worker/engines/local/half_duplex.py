@@ -107,6 +107,7 @@ class LocalHalfDuplexView(HalfDuplexView):
         """Forget the last utterance and its answer."""
         if self._before is not None:
             self._dialogue, self._before = self._before, None
+            self._context_tokens = self._read(self._dialogue)
 
     def replay(self, turns: Sequence[PastTurn]) -> None:
         """Retell the turns from their transcripts; those without are heard again."""
@@ -174,7 +175,7 @@ class LocalHalfDuplexView(HalfDuplexView):
         return context - min(self._config.generation.max_new_tokens, context // _REPLY_SHARE)
 
     def _read(self, dialogue: Dialogue) -> int:
-        return self._live_models().llm.prefill(dialogue.messages(), self._slot)
+        return self._live_models().llm.prefill(dialogue.messages(), self._slot, afresh=True)
 
     def _live_models(self) -> Models:
         if self._models is None:

@@ -129,12 +129,19 @@ class LanguageModel:
         call.add_done_callback(lambda _: chunks.put(None))
         return Generation(call, chunks, stop)
 
-    def prefill(self, messages: Sequence[Message], slot: int) -> int:
+    def prefill(self, messages: Sequence[Message], slot: int, *, afresh: bool = False) -> int:
         """Read `messages` into the slot's context ahead of time; returns their length in tokens.
 
-        Raises ContextFull when they do not fit.
+        What the slot has already read is not read again, unless `afresh`: llama.cpp computes a
+        token a little differently when it is read in another batch, so only a context without
+        remnants is the same, bit by bit, for the same messages. Raises ContextFull when they do not fit.
         """
-        request = {"messages": list(messages), "id_slot": slot, "max_tokens": 0}
+        request = {
+            "messages": list(messages),
+            "id_slot": slot,
+            "max_tokens": 0,
+            "cache_prompt": not afresh,
+        }
         answer = self._server.handle_chat_completions(request)
         _raise_refusal(answer)
         return int(answer["usage"]["prompt_tokens"])

@@ -113,7 +113,7 @@ def test_temperature_zero_always_says_the_same(local_engine: LocalProcessor) -> 
     answers = set()
     for _ in range(2):
         view = local_engine.set_chat_mode()
-        view.prefill([asks(TextPart(ITALY))], options())
+        view.prefill([asks(TextPart("Tell me about cats."))], options())
         answers.add(text_of(list(view.generate())))
         view.cleanup()
     assert len(answers) == 1
@@ -124,11 +124,7 @@ def test_a_successor_finishes_the_answer(local_engine: LocalProcessor) -> None:
     for view in (first, second):
         view.prefill([asks(TextPart(ITALY))], options())
     deltas = list(first.generate())
-    said = text_of(deltas[:3])
-    resumed = text_of(list(second.resume(said)))
-    assert "Rome" not in said
-    assert "Rome" in resumed
-    assert not resumed.startswith(said)
+    assert text_of(list(second.resume(text_of(deltas[:3])))) == text_of(deltas[3:])
     first.cleanup()
     second.cleanup()
 

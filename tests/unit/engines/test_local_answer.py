@@ -1,0 +1,63 @@
+"""An answer's pieces: every clause has its sound, and the same prompt the same words."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from inference_worker.engines.local.answer import Answer
+from inference_worker.engines.local.llm import Generation, Sampling
+from inference_worker.engines.local.processor import LocalProcessor
+from inference_worker.engines.local.tts import Speaker
+
+pytestmark = pytest.mark.speech
+
+GREEDY = Sampling(temperature=0.0, top_p=1.0, top_k=0)
+HINT = "You are a helpful assistant. Give short, correct answers in plain words."
+SYSTEM = {"role": "system", "content": HINT}
+
+
+def generated(*pieces: str) -> Generation:
+    """A reply that the model has finished."""
+    call: Future[None] = Future()
+    call.set_result(None)
+    chunks: SimpleQueue[Any] = SimpleQueue()
+    for piece in pieces:
+        chunks.put({"choices": [{"delta": {"content": piece}}]})
+    chunks.put(None)
+    return Generation(call, chunks, threading.Event())
+
+
+@pytest.fixture(scope="module")
+def speaker() -> Speaker:
+    return Speaker("en-us", 170)
+
+
+@pytest.mark.parametrize("tail", ["\n\n", " --", ' "', "\n* "])
+def test_only_a_tail_that_cannot_be_read_out_has_no_sound(speaker: Speaker, tail: str) -> None:
+    deltas = list(Answer(generated("Rome", " is", " old.", " It", " is", " big.", tail), speaker))
+    assert "".join(delta.text for delta in deltas) == f"Rome is old. It is big.{tail}"
+    assert [bool(len(delta.audio)) for delta in deltas] == [True] * (len(deltas) - 1) + [False]
+
+
+def test_what_a_slot_has_read_before_does_not_change_the_answer(
+    local_engine: LocalProcessor,
+) -> None:
+    """llama.cpp computes a prompt's beginning otherwise when it was read in a long batch."""
+    assert local_engine._models is not None
+    llm = local_engine._models.llm
+    question = [SYSTEM, {"role": "user", "content": "Tell me a long story about a cat."}]
+    long = [
+        SYSTEM,
+        {"role": "user", "content": "The cat sat on the mat and looked at the moon. " * 40},
+    ]
+    answers = set()
+    for before in (question, long):
+        llm.prefill(before, 0, afresh=True)
+        llm.prefill(question, 0, afresh=True)
+        answers.add("".join(llm.stream(question, 0, GREEDY, 60)))
+    assert len(answers) == 1
