@@ -9,46 +9,60 @@ CANDIDATES := python3 python3.12 python3.11
 SUITABLE := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITABLE)' 2>/dev/null && echo $(p))))
 
-.PHONY: help demo up test check lint format types bench clean
+.PHONY: help demo up web test check lint format types bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: .run-time  ## Install, start everything, ask one spoken question and show the answer
+demo: .run-time .pages  ## Install, start everything, ask one spoken question and show the answer
 	@$(BIN)/antiphon demo
 
-up: .run-time  ## Run the whole pipeline until Ctrl-C
+up: .run-time .pages  ## Run the whole pipeline until Ctrl-C
 	@exec $(BIN)/antiphon up
 
-test: check  ## The whole suite: lint, types, tests
+web: .run-time  ## Build the browser's pages, when something in web/ changed
+	@$(BIN)/python -m ops.pages build
+
+test: check .chromium  ## The whole suite: lint, types, tests
+	@$(BIN)/python -m ops.pages test
 	$(BIN)/pytest
 
 check: lint types  ## Lint and types only
 
-lint: .test-time  ## ruff, without changing anything
+lint: .test-time  ## ruff and biome, without changing anything
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@$(BIN)/python -m ops.pages lint
 
-format: .test-time  ## Let ruff put things in order
+format: .test-time  ## Let ruff and biome put things in order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	@$(BIN)/python -m ops.pages format
 
-types: .test-time  ## mypy, strict
+types: .test-time  ## mypy and tsc, strict
 	$(BIN)/mypy
+	@$(BIN)/python -m ops.pages types
 
 bench: .test-time  ## How soon the local engine answers, measured without sockets (a minute)
 	$(BIN)/python bench/local_latency.py --quiet
 
 clean:  ## Remove the virtual environment, caches and what the demo left
-	rm -rf $(VENV) data/demo .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) web/node_modules edge/pages data/demo .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 
-.PHONY: .run-time .test-time .python
+.PHONY: .run-time .test-time .pages .chromium .python
 
 .run-time: .python
 	@$(PYTHON) ops/make_venv.py $(VENV) local
 
 .test-time: .python
-	@$(PYTHON) ops/make_venv.py $(VENV) local minicpmo test
+	@$(PYTHON) ops/make_venv.py $(VENV) local minicpmo otel test
+
+# Without network everything else still runs; the messages say how to build the pages later.
+.pages: .run-time
+	@$(BIN)/python -m ops.pages build || true
+
+.chromium: .test-time
+	@$(BIN)/python tests/chromium.py
 
 .python:
 	@test -n "$(PYTHON)" || { \

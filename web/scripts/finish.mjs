@@ -1,0 +1,60 @@
+// After `vite build`: lay a compressed copy beside every text file, for the edge to send as it is,
+// and print what a first visit to each page loads. Fails when that is too much.
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { brotliCompressSync } from "node:zlib";
+
+const LIMIT_KB = 150;
+const TEXT = /\.(html|js|css|svg)$/;
+const SCRIPT = /\.js$/;
+/** Loaded only where a page holds letters beyond Western European ones. */
+const RARE = /-latin-ext-/;
+
+const standard = fileURLToPath(new URL("../../edge/pages", import.meta.url));
+const folder = `${process.argv[2] ?? standard}/`;
+const listed = readdirSync(folder, { recursive: true });
+const files = new Map(listed.filter(isOurs).map((name) => [name, compress(name)]));
+
+function isOurs(name) {
+  return statSync(folder + name).isFile() && !name.endsWith(".br");
+}
+
+/** What is sent of it: its size in bytes. */
+function compress(name) {
+  const body = readFileSync(folder + name);
+  if (!TEXT.test(name)) return body.length;
+  const small = brotliCompressSync(body); // at the best quality, which is the default
+  writeFileSync(`${folder}${name}.br`, small);
+  return small.length;
+}
+
+/** A page, what it names, what that names, and so on; a script loads by itself only what it imports. */
+function firstVisit(page) {
+  const needed = new Set([page]);
+  for (const name of needed) {
+    if (!TEXT.test(name)) continue;
+    const text = readFileSync(folder + name, "utf8");
+    for (const other of files.keys()) if (names(name, text, other)) needed.add(other);
+  }
+  return needed;
+}
+
+function names(name, text, other) {
+  const last = other.split("/").at(-1);
+  if (RARE.test(other) || other.endsWith(".html") || !text.includes(last)) return false;
+  const imported = new RegExp(`(from|import) *["'][^"']*${last.replaceAll(".", "\\.")}["']`);
+  return !SCRIPT.test(name) || imported.test(text);
+}
+
+const pages = [...files.keys()].filter((name) => name.endsWith(".html"));
+const weights = pages.map((page) => {
+  const bytes = [...firstVisit(page)].reduce((sum, name) => sum + files.get(name), 0);
+  return { page, kB: bytes / 1000 };
+});
+for (const { page, kB } of weights) {
+  process.stdout.write(`${page.padEnd(22)} ${kB.toFixed(1).padStart(6)} kB on a first visit\n`);
+}
+if (weights.some(({ kB }) => kB > LIMIT_KB)) {
+  process.stderr.write(`A page is heavier than ${LIMIT_KB} kB.\n`);
+  process.exit(1);
+}

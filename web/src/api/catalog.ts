@@ -1,0 +1,90 @@
+import { call } from "./http.ts";
+
+/** A page that is switched on. */
+export interface AppEntry {
+  readonly app_id: string;
+  readonly name: string;
+  readonly route: string;
+}
+
+/** Pages that have presets. */
+export type PresetPage = "turnbased" | "half_duplex_audio" | "omni" | "audio_duplex";
+
+export interface VoiceRef {
+  readonly data: null;
+  readonly path: string;
+  readonly name: string;
+  /** Seconds. */
+  readonly duration: number;
+}
+
+export type PresetItem =
+  | { readonly type: "text"; readonly text: string }
+  | (VoiceRef & { readonly type: "audio" });
+
+export interface Preset {
+  readonly id: string;
+  readonly order: number;
+  readonly name: string;
+  readonly description: string;
+  readonly lang?: "en" | "zh";
+  /** Duplex pages. */
+  readonly system_prompt?: string;
+  /** Turn-based and half-duplex pages. */
+  readonly system_content?: readonly PresetItem[];
+  readonly ref_audio?: VoiceRef;
+}
+
+export interface PresetSound {
+  /** base64 of float32 mono PCM at 16 kHz. */
+  readonly data: string;
+  readonly name: string;
+  readonly duration: number;
+}
+
+export interface PresetSounds {
+  /** In the order of the audio items of `system_content`. */
+  readonly system_content_audio?: readonly PresetSound[];
+  readonly ref_audio?: PresetSound;
+}
+
+export interface FrontendDefaults {
+  readonly playback_delay_ms: number;
+  readonly default_lang?: "en" | "zh";
+}
+
+export interface ServiceStatus {
+  readonly gateway_healthy: boolean;
+  readonly total_workers: number;
+  readonly idle_workers: number;
+  readonly busy_workers: number;
+  readonly duplex_workers: number;
+  readonly loading_workers: number;
+  readonly error_workers: number;
+  readonly offline_workers: number;
+  readonly slots_total: number;
+  readonly slots_used: number;
+  readonly queue_length: number;
+  readonly max_queue_size: number;
+}
+
+/** The menu. */
+export async function apps(): Promise<readonly AppEntry[]> {
+  return (await call<{ apps: AppEntry[] }>("/api/apps")).apps;
+}
+
+export async function presets(page: PresetPage): Promise<readonly Preset[]> {
+  return (await call<Record<string, Preset[]>>("/api/presets"))[page] ?? [];
+}
+
+export function presetSounds(page: PresetPage, id: string): Promise<PresetSounds> {
+  return call(`/api/presets/${page}/${encodeURIComponent(id)}/audio`);
+}
+
+export function frontendDefaults(): Promise<FrontendDefaults> {
+  return call("/api/frontend_defaults");
+}
+
+export function serviceStatus(signal?: AbortSignal): Promise<ServiceStatus> {
+  return call("/status", signal ? { signal } : {});
+}

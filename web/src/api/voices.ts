@@ -1,0 +1,49 @@
+import { call } from "./http.ts";
+
+/** A reference voice of the server. */
+export interface Voice {
+  readonly id: string;
+  readonly name: string;
+  readonly source_type: "shipped" | "upload";
+  readonly duration_ms: number;
+  readonly sample_rate: number;
+  readonly created_at: string;
+  /** What `ref_audio_path` takes. */
+  readonly path: string;
+}
+
+/** A voice with its sound. */
+export interface VoiceSound {
+  readonly name: string;
+  /** Seconds. */
+  readonly duration: number;
+  readonly sample_rate: number;
+  readonly samples: number;
+  /** base64 of float32 mono PCM. */
+  readonly base64: string;
+}
+
+const PATH = "/api/assets/ref_audio";
+
+export async function voices(): Promise<readonly Voice[]> {
+  return (await call<{ ref_audios: Voice[] }>(PATH)).ref_audios;
+}
+
+export function voiceSound(id: string): Promise<VoiceSound> {
+  return call(`${PATH}/${encodeURIComponent(id)}`);
+}
+
+/** The voice that pages offer first. */
+export function defaultVoice(): Promise<VoiceSound> {
+  return call("/api/default_ref_audio");
+}
+
+/** Keep a voice for everyone: base64 of a WAV, or of float32 mono PCM at 16 kHz. */
+export async function uploadVoice(name: string, base64: string): Promise<string> {
+  const body = { name, audio_base64: base64 };
+  return (await call<{ id: string }>(PATH, { method: "POST", body })).id;
+}
+
+export async function deleteVoice(id: string): Promise<void> {
+  await call(`${PATH}/${encodeURIComponent(id)}`, { method: "DELETE" });
+}

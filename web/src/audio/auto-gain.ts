@@ -1,0 +1,51 @@
+export interface AutoGainLimits {
+  /** Where speech should lie, LUFS. */
+  targetLufs: number;
+  minDb: number;
+  maxDb: number;
+  /** Quieter input is background and changes nothing, LUFS. */
+  gateLufs: number;
+  /** How fast the gain may rise and fall, dB per second. */
+  riseDbPerS: number;
+  fallDbPerS: number;
+  /** Peaks stay below this, dBFS. */
+  ceilingDb: number;
+}
+
+export const AUTO_GAIN: AutoGainLimits = {
+  targetLufs: -23,
+  minDb: -12,
+  maxDb: 18,
+  gateLufs: -50,
+  riseDbPerS: 3,
+  fallDbPerS: 12,
+  ceilingDb: -1,
+};
+
+/** Brings speech to its target loudness, slowly and within limits; silence leaves the gain where it is. */
+export class AutoGain {
+  readonly #limits: AutoGainLimits;
+  gainDb = 0;
+
+  constructor(limits: AutoGainLimits = AUTO_GAIN) {
+    this.#limits = limits;
+  }
+
+  /** `momentary` (LUFS) and `peak` (dBFS) of the input before the gain, over the last `seconds`. */
+  update(momentary: number, peak: number, seconds: number): number {
+    const limits = this.#limits;
+    if (momentary < limits.gateLufs) return this.gainDb;
+    const wanted = Math.min(limits.targetLufs - momentary, limits.ceilingDb - peak);
+    const step = clamp(
+      clamp(wanted, limits.minDb, limits.maxDb) - this.gainDb,
+      -limits.fallDbPerS * seconds,
+      limits.riseDbPerS * seconds,
+    );
+    this.gainDb += step;
+    return this.gainDb;
+  }
+}
+
+function clamp(value: number, low: number, high: number): number {
+  return Math.min(high, Math.max(low, value));
+}

@@ -1,0 +1,149 @@
+import { TypedEvents } from "../typed-events.ts";
+import type { AudioSource } from "./audio-source.ts";
+import { ChannelStrip } from "./channel-strip.ts";
+import { Chunker } from "./chunker.ts";
+import { keepRunning } from "./keep-running.ts";
+import { INPUT_RATE, type Samples } from "./pcm.ts";
+import { closeTap, openTap } from "./tap.ts";
+
+/** 20 ms: how fine a level meter and the detection of speech see. */
+export const BLOCK_SAMPLES = INPUT_RATE / 50;
+
+export interface CaptureEvents {
+  /** `chunkSamples` samples at 16 kHz, exactly. */
+  chunk: Samples;
+  /** 20 ms at 16 kHz, the parts that chunks are made of. */
+  block: Samples;
+  /** The source ended by itself. */
+  end: undefined;
+}
+
+/**
+ * Listens to a source and gives its sound in exact chunks at 16 kHz. Mono. Where the browser refuses a
+ * context at 16 kHz for the source, the context runs at its own rate and the tap resamples.
+ */
+export class Capture extends TypedEvents<CaptureEvents> {
+  readonly context: AudioContext;
+  readonly strip: ChannelStrip;
+  /** What is captured, behind gain and mute, for recorders. */
+  readonly stream: MediaStream;
+  readonly #chunker: Chunker;
+  #source: AudioSource;
+  #input: AudioNode;
+  #tap: AudioWorkletNode | undefined;
+  #muted = false;
+  #samples = 0;
+  #firstBlockAt: number | undefined;
+
+  static async open(source: AudioSource, chunkSamples: number = INPUT_RATE): Promise<Capture> {
+    const { context, input } = await contextFor(source);
+    const capture = new Capture(context, source, input, chunkSamples);
+    await capture.#start();
+    return capture;
+  }
+
+  private constructor(
+    context: AudioContext,
+    source: AudioSource,
+    input: AudioNode,
+    chunkSamples: number,
+  ) {
+    super();
+    this.context = context;
+    this.strip = new ChannelStrip(context, INPUT_RATE);
+    this.#chunker = new Chunker(chunkSamples);
+    this.#source = source;
+    this.#input = input;
+    const destination = context.createMediaStreamDestination();
+    this.strip.node.connect(destination);
+    this.stream = destination.stream;
+  }
+
+  get muted(): boolean {
+    return this.#muted;
+  }
+
+  set muted(muted: boolean) {
+    this.#muted = muted;
+    this.#source.setMuted(muted);
+    this.strip.muted = muted;
+  }
+
+  /** Captured so far, against the page's clock: positive when the device runs fast. ms. */
+  get driftMs(): number {
+    if (this.#firstBlockAt === undefined) return 0;
+    const capturedMs = (this.#samples / INPUT_RATE) * 1000;
+    return capturedMs - (performance.now() - this.#firstBlockAt);
+  }
+
+  /** Listen to another source from now on; the old one is closed, chunks go on without a break. */
+  async replace(source: AudioSource): Promise<void> {
+    const input = await source.connect(this.context);
+    this.#input.disconnect();
+    this.#source.close();
+    this.#source = source;
+    this.#input = input;
+    this.#attach();
+  }
+
+  /** The next chunk starts now. */
+  restartChunk(): void {
+    this.#chunker.clear();
+  }
+
+  async close(): Promise<void> {
+    this.#source.close();
+    this.#input.disconnect();
+    if (this.#tap) closeTap(this.#tap);
+    await this.context.close();
+  }
+
+  async #start(): Promise<void> {
+    const options = { channels: 1, rate: INPUT_RATE, blockSamples: BLOCK_SAMPLES };
+    this.#tap = await openTap(this.context, options, ([block]) => this.#heard(block as Samples));
+    this.strip.node.connect(this.#tap);
+    this.#attach();
+    keepRunning(this.context);
+    await this.context.resume();
+  }
+
+  #attach(): void {
+    const source = this.#source;
+    this.#input.connect(this.strip.node);
+    source.setMuted(this.#muted);
+    source.onEnd(() => {
+      if (source === this.#source) this.emit("end", undefined);
+    });
+  }
+
+  #heard(block: Samples): void {
+    this.#firstBlockAt ??= performance.now();
+    this.#samples += block.length;
+    this.strip.observe(block);
+    this.emit("block", block);
+    for (const chunk of this.#chunker.push(block)) this.emit("chunk", chunk);
+  }
+}
+
+async function contextFor(
+  source: AudioSource,
+): Promise<{ context: AudioContext; input: AudioNode }> {
+  try {
+    return await connected(new AudioContext({ sampleRate: INPUT_RATE }), source);
+  } catch (error) {
+    if (!(error instanceof DOMException && error.name === "NotSupportedError")) throw error;
+    return connected(new AudioContext(), source);
+  }
+}
+
+async function connected(
+  context: AudioContext,
+  source: AudioSource,
+): Promise<{ context: AudioContext; input: AudioNode }> {
+  try {
+    return { context, input: await source.connect(context) };
+  } catch (error) {
+    await context.close();
+    throw error;
+  }
+}

@@ -1,0 +1,70 @@
+/** Short sounds for someone who waits and looks elsewhere; synthesised, nothing is loaded. */
+
+export type Chime = "closer" | "ready" | "ended";
+
+interface Note {
+  hz: number;
+  atS: number;
+  lastsS: number;
+}
+
+const NOTES: Record<Chime, readonly Note[]> = {
+  closer: [{ hz: 659.26, atS: 0, lastsS: 0.25 }],
+  ready: [
+    { hz: 523.25, atS: 0, lastsS: 0.3 },
+    { hz: 659.26, atS: 0.12, lastsS: 0.3 },
+    { hz: 783.99, atS: 0.24, lastsS: 0.6 },
+  ],
+  ended: [
+    { hz: 659.26, atS: 0, lastsS: 0.3 },
+    { hz: 440, atS: 0.15, lastsS: 0.5 },
+  ],
+};
+
+const ATTACK_S = 0.01;
+const PARTIALS: readonly [ratio: number, gain: number][] = [
+  [1, 1],
+  [2, 0.25],
+  [3.01, 0.08], // a little off: a bell rather than an organ
+];
+
+/** Plays through `output` (default: the context's destination). `volume`: 0 to 1. */
+export function playChime(
+  context: AudioContext,
+  chime: Chime,
+  { volume = 0.2, output = context.destination }: { volume?: number; output?: AudioNode } = {},
+): void {
+  for (const note of NOTES[chime]) {
+    for (const [ratio, gain] of PARTIALS) {
+      const startS = context.currentTime + note.atS;
+      strike(context, output, {
+        hz: note.hz * ratio,
+        gain: gain * volume,
+        startS,
+        lastsS: note.lastsS,
+      });
+    }
+  }
+}
+
+interface Strike {
+  hz: number;
+  gain: number;
+  startS: number;
+  lastsS: number;
+}
+
+function strike(
+  context: AudioContext,
+  output: AudioNode,
+  { hz, gain, startS, lastsS }: Strike,
+): void {
+  const tone = new OscillatorNode(context, { frequency: hz });
+  const envelope = new GainNode(context, { gain: 0 });
+  envelope.gain.setValueAtTime(0, startS);
+  envelope.gain.linearRampToValueAtTime(gain, startS + ATTACK_S);
+  envelope.gain.setTargetAtTime(0, startS + ATTACK_S, lastsS / 4);
+  tone.connect(envelope).connect(output);
+  tone.start(startS);
+  tone.stop(startS + lastsS * 2);
+}

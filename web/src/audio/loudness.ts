@@ -1,0 +1,109 @@
+import { KWeighting } from "./k-weighting.ts";
+
+/** ITU-R BS.1770-4 loudness; LUFS throughout, -Infinity for silence. */
+
+const STEP_S = 0.1; // blocks of 400 ms overlap by 75 %
+const MOMENTARY_STEPS = 4;
+const SHORT_TERM_STEPS = 30;
+const ABSOLUTE_GATE = -70;
+const RELATIVE_GATE = -10;
+
+export interface Loudness {
+  /** Last 400 ms. */
+  momentary: number;
+  /** Last 3 s. */
+  shortTerm: number;
+  /** Since the start, gated. */
+  integrated: number;
+  /** Highest sample of the last step, dBFS. */
+  peak: number;
+}
+
+export const SILENCE: Loudness = {
+  momentary: -Infinity,
+  shortTerm: -Infinity,
+  integrated: -Infinity,
+  peak: -Infinity,
+};
+
+export function lufsFromPower(power: number): number {
+  return power > 0 ? -0.691 + 10 * Math.log10(power) : -Infinity;
+}
+
+/** Loudness of a stream of one channel, or of two with equal weight. */
+export class LoudnessMeter {
+  readonly #stepSamples: number;
+  readonly #filters: KWeighting[];
+  readonly #steps: number[] = []; // mean power of the last 30 steps
+  readonly #blocks: number[] = []; // mean power of every block above the absolute gate
+  #energy = 0;
+  #peak = 0;
+  #filled = 0;
+  #stepPeak = 0;
+
+  constructor(sampleRate: number, channels = 1) {
+    this.#stepSamples = Math.round(sampleRate * STEP_S);
+    this.#filters = Array.from({ length: channels }, () => new KWeighting(sampleRate));
+  }
+
+  /** Channels of equal length. Returns how many steps of 100 ms were completed. */
+  push(...channels: Float32Array[]): number {
+    const length = channels[0]?.length ?? 0;
+    let steps = 0;
+    for (let at = 0; at < length; ) {
+      const end = Math.min(length, at + this.#stepSamples - this.#filled);
+      for (const [index, filter] of this.#filters.entries()) {
+        this.#measure(filter, (channels[index] as Float32Array).subarray(at, end));
+      }
+      this.#filled += end - at;
+      at = end;
+      if (this.#filled === this.#stepSamples) steps += this.#complete();
+    }
+    return steps;
+  }
+
+  get reading(): Loudness {
+    return {
+      momentary: lufsFromPower(this.#lastSteps(MOMENTARY_STEPS)),
+      shortTerm: lufsFromPower(this.#lastSteps(SHORT_TERM_STEPS)),
+      integrated: integratedLoudness(this.#blocks),
+      peak: 20 * Math.log10(this.#stepPeak),
+    };
+  }
+
+  #measure(filter: KWeighting, samples: Float32Array): void {
+    for (const sample of samples) {
+      const weighted = filter.next(sample);
+      this.#energy += weighted * weighted;
+      this.#peak = Math.max(this.#peak, Math.abs(sample));
+    }
+  }
+
+  #complete(): 1 {
+    this.#steps.push(this.#energy / this.#stepSamples);
+    if (this.#steps.length > SHORT_TERM_STEPS) this.#steps.shift();
+    if (this.#steps.length >= MOMENTARY_STEPS) this.#keepBlock(this.#lastSteps(MOMENTARY_STEPS));
+    this.#stepPeak = this.#peak;
+    this.#energy = this.#peak = this.#filled = 0;
+    return 1;
+  }
+
+  #keepBlock(power: number): void {
+    if (lufsFromPower(power) > ABSOLUTE_GATE) this.#blocks.push(power);
+  }
+
+  /** Windows that are not yet full count as if silence came before. */
+  #lastSteps(count: number): number {
+    return this.#steps.slice(-count).reduce((sum, power) => sum + power, 0) / count;
+  }
+}
+
+/** Two-stage gating over blocks that passed the absolute gate. */
+function integratedLoudness(blocks: readonly number[]): number {
+  const gate = lufsFromPower(mean(blocks)) + RELATIVE_GATE;
+  return lufsFromPower(mean(blocks.filter((power) => lufsFromPower(power) > gate)));
+}
+
+function mean(values: readonly number[]): number {
+  return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : 0;
+}

@@ -1,0 +1,112 @@
+import { TypedEvents } from "../typed-events.ts";
+import { ChannelStrip } from "./channel-strip.ts";
+import { EchoPath } from "./echo-path.ts";
+import { keepRunning } from "./keep-running.ts";
+import { OUTPUT_RATE, type Samples } from "./pcm.ts";
+import { Player } from "./player.ts";
+import { closeTap, openTap } from "./tap.ts";
+
+const BLOCK_SAMPLES = OUTPUT_RATE / 50;
+
+export interface SpeakerEvents {
+  /** 20 ms at 24 kHz as they are played, silence too. */
+  block: Samples;
+}
+
+/** The model's side: a player, its channel strip with a meter, and the way to the loudspeaker. */
+export class Speaker extends TypedEvents<SpeakerEvents> {
+  readonly context: AudioContext;
+  readonly player: Player;
+  readonly strip: ChannelStrip;
+  loopbackProblem: string | undefined;
+  #tap: AudioWorkletNode | undefined;
+  #path: EchoPath | undefined;
+  #resting = false;
+
+  /**
+   * `loopback`: play through a path that the echo canceller hears. Where that cannot be had the sound is
+   * played directly, and `loopbackProblem` says why.
+   */
+  static async open({ loopback }: { loopback: boolean }): Promise<Speaker> {
+    const speaker = new Speaker(outputContext());
+    try {
+      await speaker.resume();
+      await speaker.#openTap();
+      await speaker.#openPath(loopback);
+      return speaker;
+    } catch (error) {
+      await speaker.close();
+      throw error;
+    }
+  }
+
+  private constructor(context: AudioContext) {
+    super();
+    this.context = context;
+    this.strip = new ChannelStrip(context, OUTPUT_RATE);
+    keepRunning(context, () => this.#resting);
+    this.player = new Player(context, this.strip.node, () => this.#path?.delayMs ?? 0);
+  }
+
+  /** Whether the sound goes through the peer connection. */
+  get loopback(): boolean {
+    return this.#path !== undefined;
+  }
+
+  /** Stand still; what is scheduled is heard after `resume`. */
+  async pause(): Promise<void> {
+    this.#resting = true;
+    await this.context.suspend();
+  }
+
+  async resume(): Promise<void> {
+    this.#resting = false;
+    await this.context.resume();
+  }
+
+  /** Rejects where the browser cannot choose, or the device is gone. */
+  async setSpeaker(deviceId: string): Promise<void> {
+    if (this.#path) return this.#path.setSpeaker(deviceId);
+    if (!("setSinkId" in this.context)) throw new DOMException("no choice", "NotSupportedError");
+    await (this.context as { setSinkId(id: string): Promise<void> }).setSinkId(deviceId);
+  }
+
+  async close(): Promise<void> {
+    if (this.#tap) closeTap(this.#tap);
+    this.#path?.close();
+    await this.context.close();
+  }
+
+  async #openTap(): Promise<void> {
+    const options = { channels: 1, rate: OUTPUT_RATE, blockSamples: BLOCK_SAMPLES };
+    this.#tap = await openTap(this.context, options, ([block]) => this.#heard(block as Samples));
+    this.strip.node.connect(this.#tap);
+  }
+
+  async #openPath(loopback: boolean): Promise<void> {
+    if (loopback) {
+      try {
+        this.#path = await EchoPath.open(this.context);
+      } catch (error) {
+        this.loopbackProblem = String(error);
+      }
+    }
+    this.strip.node.connect(this.#path?.input ?? this.context.destination);
+    this.player.on("flush", () => this.#path?.hush());
+  }
+
+  #heard(block: Samples): void {
+    this.strip.observe(block);
+    this.emit("block", block);
+  }
+}
+
+function outputContext(): AudioContext {
+  const latencyHint = "interactive";
+  try {
+    return new AudioContext({ sampleRate: OUTPUT_RATE, latencyHint });
+  } catch (error) {
+    if (!(error instanceof DOMException && error.name === "NotSupportedError")) throw error;
+    return new AudioContext({ latencyHint });
+  }
+}

@@ -1,0 +1,44 @@
+import { Chunker } from "./chunker.ts";
+import type { Samples } from "./pcm.ts";
+import { SincResampler } from "./sinc-resampler.ts";
+import { TAP_PROCESSOR, type TapOptions } from "./tap-options.ts";
+
+/** Hands what flows through it to the page, in equal blocks at a fixed rate. Decides nothing. */
+class TapProcessor extends AudioWorkletProcessor {
+  readonly #channels: ChannelTap[];
+
+  constructor(options: AudioWorkletNodeOptions) {
+    super();
+    const tap = options.processorOptions as TapOptions;
+    this.#channels = Array.from({ length: tap.channels }, () => new ChannelTap(tap));
+  }
+
+  process([input]: Float32Array[][]): boolean {
+    const blocks = this.#channels.map((tap, channel) => tap.push(input?.[channel]));
+    for (const [index] of (blocks[0] ?? []).entries()) {
+      const message = blocks.map((channel) => channel[index] as Samples);
+      this.port.postMessage(
+        message,
+        message.map((block) => block.buffer),
+      );
+    }
+    return true;
+  }
+}
+
+class ChannelTap {
+  readonly #resampler: SincResampler | undefined;
+  readonly #chunker: Chunker;
+
+  constructor({ rate, blockSamples }: TapOptions) {
+    this.#resampler = rate === sampleRate ? undefined : new SincResampler(sampleRate, rate);
+    this.#chunker = new Chunker(blockSamples);
+  }
+
+  /** A missing channel (nothing is connected) is silence, so that time goes on. */
+  push(samples: Float32Array = new Float32Array(128)): Samples[] {
+    return this.#chunker.push(this.#resampler?.push(samples) ?? samples);
+  }
+}
+
+registerProcessor(TAP_PROCESSOR, TapProcessor);

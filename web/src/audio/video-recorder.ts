@@ -1,0 +1,107 @@
+const FRAMES_PER_S = 15;
+const TYPES = [
+  "video/mp4;codecs=avc1.42E01F,mp4a.40.2",
+  "video/webm;codecs=vp9,opus",
+  "video/webm;codecs=vp8,opus",
+  "video/webm",
+];
+
+export interface VideoRecorderInput {
+  /** What the camera, or the file, shows. */
+  picture: HTMLVideoElement;
+  /** Where the model's voice is, in `context`. */
+  model: AudioNode;
+  context: AudioContext;
+  /** The user's voice. */
+  user: MediaStream;
+  /** Written under the picture; asked for with every frame. */
+  caption: () => string;
+}
+
+/** Records the picture with both voices and the model's words. */
+export class VideoRecorder {
+  readonly #input: VideoRecorderInput;
+  readonly #canvas = document.createElement("canvas");
+  readonly #sound: MediaStreamAudioDestinationNode;
+  readonly #user: MediaStreamAudioSourceNode;
+  readonly #recorder: MediaRecorder;
+  readonly #parts: Blob[] = [];
+  readonly #timer: ReturnType<typeof setInterval>;
+
+  static get supported(): boolean {
+    return (
+      typeof MediaRecorder !== "undefined" && TYPES.some((t) => MediaRecorder.isTypeSupported(t))
+    );
+  }
+
+  /** Starts at once. Throws where the browser cannot record. */
+  constructor(input: VideoRecorderInput) {
+    this.#input = input;
+    this.#canvas.width = input.picture.videoWidth || 640;
+    this.#canvas.height = input.picture.videoHeight || 480;
+    this.#sound = input.context.createMediaStreamDestination();
+    this.#user = input.context.createMediaStreamSource(input.user);
+    this.#user.connect(this.#sound);
+    input.model.connect(this.#sound);
+    this.#recorder = this.#record();
+    this.#timer = setInterval(() => this.#draw(), 1000 / FRAMES_PER_S);
+  }
+
+  async stop(): Promise<Blob> {
+    const stopped = new Promise((resolve) => this.#recorder.addEventListener("stop", resolve));
+    this.#recorder.stop();
+    await stopped;
+    clearInterval(this.#timer);
+    this.#user.disconnect();
+    this.#input.model.disconnect(this.#sound);
+    return new Blob(this.#parts, { type: this.#recorder.mimeType.split(";")[0] ?? "video/webm" });
+  }
+
+  #record(): MediaRecorder {
+    const picture = this.#canvas.captureStream(FRAMES_PER_S);
+    const stream = new MediaStream([...picture.getTracks(), ...this.#sound.stream.getTracks()]);
+    const mimeType = TYPES.find((type) => MediaRecorder.isTypeSupported(type));
+    const recorder = new MediaRecorder(stream, { ...(mimeType ? { mimeType } : {}) });
+    recorder.ondataavailable = ({ data }) => this.#parts.push(data);
+    recorder.start(1000);
+    return recorder;
+  }
+
+  #draw(): void {
+    const pen = this.#canvas.getContext("2d");
+    if (!pen) return;
+    const { width, height } = this.#canvas;
+    pen.drawImage(this.#input.picture, 0, 0, width, height);
+    const caption = this.#input.caption();
+    if (caption) drawCaption(pen, caption, width, height);
+  }
+}
+
+/** The last words that fit into two lines, on a dark band. */
+function drawCaption(
+  pen: CanvasRenderingContext2D,
+  text: string,
+  width: number,
+  height: number,
+): void {
+  const size = Math.round(height / 20);
+  pen.font = `${size}px system-ui, sans-serif`;
+  const lines = lastLines(text, (line) => pen.measureText(line).width < width - 2 * size);
+  pen.fillStyle = "rgb(0 0 0 / 60%)";
+  pen.fillRect(0, height - size * (1.4 * lines.length + 0.8), width, height);
+  pen.fillStyle = "white";
+  pen.textAlign = "center";
+  for (const [index, line] of lines.reverse().entries()) {
+    pen.fillText(line, width / 2, height - size * (0.8 + 1.4 * index));
+  }
+}
+
+function lastLines(text: string, fits: (line: string) => boolean): string[] {
+  const lines = [""];
+  for (const word of text.match(/\S+\s*|[\u3000-\u9fff]/gu) ?? []) {
+    const line = lines.at(-1) + word;
+    if (fits(line)) lines[lines.length - 1] = line;
+    else lines.push(word);
+  }
+  return lines.slice(-2);
+}

@@ -1,0 +1,33 @@
+import { expect, test } from "vitest";
+import { judge, match, sweep } from "./echo-test.ts";
+
+const RATE = 8000;
+const PLAYED = sweep(RATE);
+
+/** A second and a half of a room: an echo after `delayMs`, and noise (rms, from a fixed sequence). */
+function room(gain: number, noise: number, delayMs = 180): Float32Array {
+  const heard = new Float32Array(RATE * 1.5);
+  const delay = (delayMs / 1000) * RATE;
+  let seed = 1;
+  for (let i = 0; i < heard.length; i += 1) {
+    seed = (seed * 48_271) % 2_147_483_647;
+    const random = (seed / 2_147_483_647 - 0.5) * Math.sqrt(12) * noise;
+    heard[i] = gain * (PLAYED[i - delay] ?? 0) + random;
+  }
+  return heard;
+}
+
+test("the sound alone is fully alike, wherever it lies", () => {
+  expect(match(PLAYED, room(0.3, 0)).likeness).toBeCloseTo(1, 3);
+  expect(match(PLAYED, room(0.3, 0, 600)).likeness).toBeCloseTo(1, 3);
+});
+
+test.each([
+  ["silence", 0, 0, "none"],
+  ["noise without an echo", 0, 0.05, "none"],
+  ["an echo too faint to matter", 0.003, 0, "none"],
+  ["a clear echo", 0.5, 0.01, "much"],
+  ["an echo below the noise", 0.05, 0.04, "some"],
+] as const)("%s", (_name, gain, noise, verdict) => {
+  expect(judge(PLAYED, room(gain, noise))).toBe(verdict);
+});

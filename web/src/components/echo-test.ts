@@ -1,0 +1,85 @@
+import type { AudioDesk } from "../audio/audio-desk.ts";
+import { concatSamples, INPUT_RATE, OUTPUT_RATE, type Samples } from "../audio/pcm.ts";
+
+/** How much of what the speaker plays comes back through the microphone, after cancellation. */
+export type Echo = "none" | "some" | "much";
+
+const SWEEP_S = 0.8;
+const FROM_HZ = 300;
+const TO_HZ = 2800;
+const REHEARSALS = 1; // a canceller needs to hear the room once
+const LISTEN_S = SWEEP_S + 0.7;
+const FAINT = 10 ** (-55 / 20); // rms, full scale 1: nothing that a model would take for speech
+
+/** Play a sound and listen for it, through the same path as a call. Takes about three seconds. */
+export async function testEcho(desk: AudioDesk): Promise<Echo> {
+  const played = sweep(OUTPUT_RATE);
+  for (let i = 0; i < REHEARSALS; i += 1) await hear(desk, played);
+  return judge(halved(sweep(INPUT_RATE)), halved(await hear(desk, played)));
+}
+
+/** A rising tone with soft edges; nothing else in a room sounds like it. */
+export function sweep(rate: number): Samples {
+  const samples = new Float32Array(Math.round(SWEEP_S * rate));
+  for (let i = 0; i < samples.length; i += 1) {
+    const t = i / rate;
+    const slope = (TO_HZ - FROM_HZ) / (2 * SWEEP_S);
+    const edge = Math.min(1, 20 * t, 20 * (SWEEP_S - t));
+    samples[i] = 0.4 * edge * Math.sin(2 * Math.PI * (FROM_HZ + slope * t) * t);
+  }
+  return samples;
+}
+
+/** Both at the same rate. */
+export function judge(played: Float32Array, heard: Float32Array): Echo {
+  const { likeness, rms } = match(played, heard);
+  if (rms < FAINT || likeness < 0.12) return "none";
+  return likeness > 0.45 ? "much" : "some";
+}
+
+/**
+ * The place in `heard` that is most like `played`: 1 when it holds that and nothing else, about 0
+ * when it does not; and how loud it is there.
+ */
+export function match(
+  played: Float32Array,
+  heard: Float32Array,
+): { likeness: number; rms: number } {
+  const length = played.length;
+  const energyPlayed = product(played, played, 0);
+  let energyHeard = product(heard.subarray(0, length), heard, 0);
+  let best = { likeness: 0, rms: 0 };
+  for (let lag = 0; lag + length <= heard.length; lag += 1) {
+    const likeness =
+      Math.abs(product(played, heard, lag)) / Math.sqrt(energyPlayed * energyHeard || 1);
+    if (likeness > best.likeness)
+      best = { likeness, rms: Math.sqrt(Math.max(0, energyHeard) / length) };
+    energyHeard += (heard[lag + length] ?? 0) ** 2 - (heard[lag] ?? 0) ** 2;
+  }
+  return best;
+}
+
+function product(one: Float32Array, other: Float32Array, lag: number): number {
+  let sum = 0;
+  for (let i = 0; i < one.length; i += 1) sum += (one[i] ?? 0) * (other[lag + i] ?? 0);
+  return sum;
+}
+
+/** At half the rate: the sweep needs no more, and the search becomes four times as fast. */
+function halved(samples: Float32Array): Samples {
+  const half = new Float32Array(samples.length >> 1);
+  for (let i = 0; i < half.length; i += 1) {
+    half[i] = ((samples[2 * i] ?? 0) + (samples[2 * i + 1] ?? 0)) / 2;
+  }
+  return half;
+}
+
+async function hear(desk: AudioDesk, sound: Samples): Promise<Samples> {
+  const blocks: Samples[] = [];
+  const leave = desk.on("userBlock", (block) => blocks.push(block));
+  desk.player.push(sound);
+  desk.player.endTurn();
+  await new Promise((resolve) => setTimeout(resolve, LISTEN_S * 1000));
+  leave();
+  return concatSamples(blocks);
+}

@@ -1,0 +1,245 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, property, state } from "lit/decorators.js";
+import { AudioDesk } from "../audio/audio-desk.ts";
+import { MICROPHONE } from "../audio/constraints.ts";
+import { type Devices, listDevices, watchDevices } from "../audio/devices.ts";
+import { SILENCE } from "../audio/loudness.ts";
+import { common } from "../i18n/common.ts";
+import { devices } from "../settings/devices.ts";
+import { Watch } from "../state/store.ts";
+import { meter, type Option, select } from "../ui/controls.ts";
+import { Element } from "../ui/element.ts";
+import { type IconName, icon } from "../ui/icon.ts";
+import { deviceProblem } from "./device-problem.ts";
+import { type Echo, testEcho } from "./echo-test.ts";
+import "./preflight.css";
+
+const FLOOR_DB = -60;
+const HOT_DB = -1;
+const HEARD_LUFS = -45;
+
+type Step = "waiting" | "good" | "bad";
+
+/**
+ * Before the first call: may this page listen, which devices, how loud, does the room echo.
+ * What is chosen is kept in `settings/devices.ts`. The microphone is let go with the element.
+ *
+ * @fires ready - everything that a call needs is there
+ */
+@customElement("an-preflight")
+export class Preflight extends Element {
+  readonly #chosen = new Watch(this, devices);
+  #desk: AudioDesk | null = null;
+  #unwatch: () => void = () => undefined;
+
+  /** Ask for the camera too. */
+  @property({ type: Boolean }) camera = false;
+
+  @state() private listed: Devices | null = null;
+  @state() private problem = "";
+  @state() private busy = false;
+  @state() private peak = SILENCE.peak;
+  @state() private heard = false;
+  @state() private echo: Echo | "running" | null = null;
+
+  override disconnectedCallback(): void {
+    this.#unwatch();
+    void this.#close();
+    super.disconnectedCallback();
+  }
+
+  protected override render(): TemplateResult {
+    const open = this.#desk !== null;
+    return html`<div class="stack loose">
+      <ol role="list" class="steps">
+        ${this.#secureStep()} ${this.#permissionStep()}
+      </ol>
+      ${open ? this.#checks() : this.#allowButton()}
+    </div>`;
+  }
+
+  #secureStep(): TemplateResult {
+    const { preflight } = common();
+    const secure = window.isSecureContext;
+    return step(secure ? "good" : "bad", preflight.secure, secure ? "" : preflight.secureBad);
+  }
+
+  #permissionStep(): TemplateResult {
+    const { preflight } = common();
+    if (this.#desk) return step("good", preflight.permission);
+    if (this.problem !== "") return step("bad", preflight.permission, this.problem);
+    return step("waiting", preflight.permission, preflight.permissionAsk);
+  }
+
+  #allowButton(): TemplateResult {
+    const { preflight, retry } = common();
+    const label = this.camera ? preflight.allowBoth : preflight.allow;
+    return html`<div>
+      <button
+        class="button primary"
+        ?disabled=${this.busy || !window.isSecureContext}
+        @click=${() => this.#open()}
+      >
+        ${icon("mic")} ${this.problem === "" ? label : retry}
+      </button>
+    </div>`;
+  }
+
+  #checks(): TemplateResult {
+    return html`${this.#level()} ${this.#echoTest()} ${this.listed ? this.#devices(this.listed) : nothing}`;
+  }
+
+  #level(): TemplateResult {
+    const { preflight } = common();
+    const hot = this.peak > HOT_DB;
+    const said = hot ? preflight.levelHot : this.heard ? preflight.levelGood : preflight.levelQuiet;
+    return html`<section class="stack tight">
+      <h3>${preflight.level}</h3>
+      ${meter(preflight.level, 1 - Math.max(FLOOR_DB, this.peak) / FLOOR_DB, hot)}
+      <p class="small soft" role="status">${said}</p>
+    </section>`;
+  }
+
+  #echoTest(): TemplateResult {
+    const { preflight } = common();
+    const running = this.echo === "running";
+    return html`<section class="stack tight">
+      <h3>${preflight.echo}</h3>
+      <p class="small soft" role="status">${this.#echoText()}</p>
+      <div>
+        <button class="button" ?disabled=${running} @click=${() => this.#testEcho()}>
+          ${running ? html`<span class="spinner"></span>` : icon("speaker")}
+          ${this.echo === null || running ? preflight.echoTest : preflight.echoAgain}
+        </button>
+      </div>
+    </section>`;
+  }
+
+  #echoText(): string {
+    const { preflight } = common();
+    const said = {
+      running: preflight.echoRunning,
+      none: preflight.echoNone,
+      some: preflight.echoSome,
+      much: preflight.echoMuch,
+    };
+    return this.echo === null ? preflight.echoIntro : said[this.echo];
+  }
+
+  #devices(listed: Devices): TemplateResult {
+    const { preflight } = common();
+    const { microphone, speaker, camera } = this.#chosen.value;
+    return html`<section class="stack">
+      ${choice(preflight.microphone, listed.microphones, microphone, (id) => this.#use({ microphone: id }))}
+      ${choice(preflight.speaker, listed.speakers, speaker, (id) => this.#use({ speaker: id }))}
+      ${
+        this.camera
+          ? choice(preflight.video, listed.cameras, camera, (id) => devices.update({ camera: id }))
+          : nothing
+      }
+    </section>`;
+  }
+
+  async #use(change: { microphone: string | null } | { speaker: string | null }): Promise<void> {
+    devices.update(change);
+    this.echo = null;
+    await this.#open();
+  }
+
+  async #open(): Promise<void> {
+    this.busy = true;
+    this.problem = "";
+    try {
+      await this.#close();
+      if (this.camera) await askForCamera();
+      this.#attach(await this.#openDesk());
+      this.listed = await listDevices();
+      this.#unwatch();
+      this.#unwatch = watchDevices((listed) => {
+        this.listed = listed;
+      });
+      this.tell("ready", null);
+    } catch (error) {
+      this.problem =
+        error instanceof CameraProblem ? error.message : deviceProblem(error, "microphone");
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  async #openDesk(): Promise<AudioDesk> {
+    const { microphone, speaker, noiseSuppression } = devices.value;
+    const options = { ...MICROPHONE, deviceId: microphone ?? undefined, noiseSuppression };
+    return AudioDesk.open({ microphone: options, speakerId: speaker ?? undefined });
+  }
+
+  #attach(desk: AudioDesk): void {
+    if (!this.isConnected) {
+      void desk.close();
+      return;
+    }
+    this.#desk = desk;
+    desk.on("levels", ({ user }) => {
+      this.peak = user.peak;
+      this.heard ||= user.momentary > HEARD_LUFS;
+    });
+    this.requestUpdate();
+  }
+
+  async #close(): Promise<void> {
+    const desk = this.#desk;
+    this.#desk = null;
+    await desk?.close();
+  }
+
+  async #testEcho(): Promise<void> {
+    const desk = this.#desk;
+    if (desk === null) return;
+    this.echo = "running";
+    this.echo = await testEcho(desk);
+  }
+}
+
+/** The text says what to do. */
+class CameraProblem extends Error {}
+
+/** Only the permission is wanted here. */
+async function askForCamera(): Promise<void> {
+  try {
+    const stream = await navigator.mediaDevices.getUserMedia({ video: true });
+    for (const track of stream.getTracks()) track.stop();
+  } catch (error) {
+    throw new CameraProblem(deviceProblem(error, "camera"));
+  }
+}
+
+const STEP_ICONS: Record<Step, IconName> = { waiting: "clock", good: "check", bad: "alert" };
+
+function step(state: Step, title: string, text = ""): TemplateResult {
+  return html`<li class=${state}>
+    ${icon(STEP_ICONS[state])}
+    <div>
+      <p class="strong">${title}</p>
+      ${text === "" ? nothing : html`<p class="small soft">${text}</p>`}
+    </div>
+  </li>`;
+}
+
+/** Nothing to choose from, nothing to show. */
+function choice(
+  label: string,
+  listed: readonly MediaDeviceInfo[],
+  value: string | null,
+  onChange: (id: string | null) => void,
+): TemplateResult | typeof nothing {
+  if (listed.length === 0) return nothing;
+  const named = listed.map(
+    (device): Option => ({ value: device.deviceId, label: device.label || label }),
+  );
+  return select({
+    label,
+    value: value ?? "",
+    options: [{ value: "", label: common().preflight.systemDefault }, ...named],
+    onChange: (id) => onChange(id === "" ? null : id),
+  });
+}

@@ -1,0 +1,60 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, property, state } from "lit/decorators.js";
+import { type Preset, type PresetPage, presets } from "../api/catalog.ts";
+import { common } from "../i18n/common.ts";
+import { language } from "../i18n/language.ts";
+import { tellProblem } from "../shell/problem.ts";
+import { select } from "../ui/controls.ts";
+import { Element } from "../ui/element.ts";
+
+/**
+ * Which preset a conversation begins with.
+ *
+ * @fires choose - the preset, once the list is there and whenever another one is chosen
+ */
+@customElement("an-preset-selector")
+export class PresetSelector extends Element {
+  /** Whose presets. */
+  @property() page: PresetPage = "audio_duplex";
+  /** The id of the chosen one; null takes the first in the reader's language. */
+  @property({ attribute: false }) chosen: string | null = null;
+  @property({ type: Boolean }) disabled = false;
+
+  @state() private all: readonly Preset[] = [];
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.#load().catch((error: unknown) => tellProblem(error, common().presets.failed));
+  }
+
+  protected override render(): TemplateResult {
+    const { label } = common().presets;
+    if (this.all.length === 0) return html`${nothing}`;
+    const now = this.#now;
+    return select({
+      label,
+      value: now?.id ?? "",
+      options: this.all.map(({ id, name }) => ({ value: id, label: name })),
+      hint: now?.description,
+      disabled: this.disabled,
+      onChange: (id) => this.#choose(id),
+    });
+  }
+
+  get #now(): Preset | undefined {
+    const fits = (preset: Preset) => preset.lang === undefined || preset.lang === language.value;
+    return this.all.find(({ id }) => id === this.chosen) ?? this.all.find(fits) ?? this.all[0];
+  }
+
+  async #load(): Promise<void> {
+    this.all = await presets(this.page);
+    const first = this.#now;
+    if (first) this.tell("choose", first);
+  }
+
+  #choose(id: string): void {
+    this.chosen = id;
+    const preset = this.#now;
+    if (preset) this.tell("choose", preset);
+  }
+}

@@ -1,0 +1,41 @@
+import { microphoneConstraints } from "../audio/constraints.ts";
+import { devices } from "../settings/devices.ts";
+
+/** Records the microphone until it is stopped. Made by `recordVoice`. */
+export class VoiceRecorder {
+  readonly #stream: MediaStream;
+  readonly #recorder: MediaRecorder;
+  readonly #pieces: Blob[] = [];
+
+  constructor(stream: MediaStream) {
+    this.#stream = stream;
+    this.#recorder = new MediaRecorder(stream);
+    this.#recorder.ondataavailable = ({ data }) => this.#pieces.push(data);
+    this.#recorder.start();
+  }
+
+  /** The sound in whatever form the browser records. */
+  stop(): Promise<Blob> {
+    return new Promise((resolve) => {
+      this.#recorder.onstop = () =>
+        resolve(new Blob(this.#pieces, { type: this.#recorder.mimeType }));
+      this.cancel();
+    });
+  }
+
+  cancel(): void {
+    if (this.#recorder.state !== "inactive") this.#recorder.stop();
+    for (const track of this.#stream.getTracks()) track.stop();
+  }
+}
+
+/** Rejects with the browser's DOMException. A voice is kept as it is: nothing is cancelled or smoothed. */
+export async function recordVoice(): Promise<VoiceRecorder> {
+  const audio = microphoneConstraints({
+    deviceId: devices.value.microphone ?? undefined,
+    echoCancellation: false,
+    noiseSuppression: false,
+    autoGainControl: true,
+  });
+  return new VoiceRecorder(await navigator.mediaDevices.getUserMedia({ audio }));
+}

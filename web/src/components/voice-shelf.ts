@@ -1,0 +1,93 @@
+import {
+  defaultVoice,
+  deleteVoice,
+  uploadVoice,
+  type Voice,
+  voiceSound,
+  voices,
+} from "../api/voices.ts";
+import { base64FromSamples, type Samples, samplesFromBase64 } from "../audio/pcm.ts";
+import { Store } from "../state/store.ts";
+
+/** The server's voices, as every picker of the page shows them; null until they were loaded. */
+export const shelf = new Store<readonly Voice[] | null>(null);
+
+/** The id of the voice that is being listened to. */
+export const playing = new Store<string | null>(null);
+
+let context: AudioContext | null = null;
+let source: AudioBufferSourceNode | null = null;
+
+/** Rejects with ApiError. */
+export async function loadShelf(): Promise<void> {
+  shelf.set(await voices());
+}
+
+/** Keep a voice of 16 kHz samples; resolves to its id. */
+export async function addVoice(name: string, samples: Samples): Promise<string> {
+  const id = await uploadVoice(name, base64FromSamples(samples));
+  await loadShelf();
+  return id;
+}
+
+export async function removeVoice(id: string): Promise<void> {
+  await deleteVoice(id);
+  await loadShelf();
+}
+
+/** Stands for the voice that a conversation has when none was chosen. */
+export const DEFAULT_VOICE = "";
+
+/** Listen to a voice, or stop listening to it. */
+export async function togglePlaying(id: string): Promise<void> {
+  const again = playing.value === id;
+  hush();
+  if (again) return;
+  playing.set(id);
+  const sound = await (id === DEFAULT_VOICE ? defaultVoice() : voiceSound(id));
+  if (playing.value === id) play(samplesFromBase64(sound.base64), sound.sample_rate);
+}
+
+export function hush(): void {
+  source?.stop();
+  source = null;
+  playing.set(null);
+}
+
+function play(samples: Samples, rate: number): void {
+  context ??= new AudioContext();
+  const buffer = context.createBuffer(1, samples.length, rate);
+  buffer.copyToChannel(samples, 0);
+  const node = context.createBufferSource();
+  node.buffer = buffer;
+  node.connect(context.destination);
+  node.onended = () => {
+    if (source === node) hush();
+  };
+  source = node;
+  node.start();
+}
+
+/** What a conversation's `prepare` takes. */
+export interface VoiceFields {
+  /** For the model. */
+  readonly ref_audio_path?: string;
+  /** For the speech: base64 of float32 at 16 kHz. */
+  readonly tts_ref_audio_base64?: string;
+}
+
+/** The wire's fields for a choice of the picker. Rejects with ApiError. */
+export async function voiceFields(choice: VoiceChoice): Promise<VoiceFields> {
+  const path = shelf.value?.find(({ id }) => id === choice.model)?.path;
+  const sound = choice.speech === null ? null : await voiceSound(choice.speech);
+  return {
+    ...(path === undefined ? {} : { ref_audio_path: path }),
+    ...(sound === null ? {} : { tts_ref_audio_base64: sound.base64 }),
+  };
+}
+
+/** Ids of voices; null: the default one for the model, the model's one for the speech. */
+export interface VoiceChoice {
+  readonly model: string | null;
+  readonly speech: string | null;
+}

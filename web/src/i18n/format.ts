@@ -1,0 +1,34 @@
+import { tag } from "./language.ts";
+
+/** Seconds as `0:07`, `12:05` or `1:02:03`. */
+export function clock(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  const [hours, minutes, rest] = [
+    Math.floor(whole / 3600),
+    Math.floor(whole / 60) % 60,
+    whole % 60,
+  ];
+  const tail = `${hours > 0 ? String(minutes).padStart(2, "0") : minutes}:${String(rest).padStart(2, "0")}`;
+  return hours > 0 ? `${hours}:${tail}` : tail;
+}
+
+/** `3.2 s`, `480 ms`. */
+export function duration(ms: number): string {
+  return ms < 1000 ? unit(ms, "millisecond", 0) : unit(ms / 1000, "second", 1);
+}
+
+/** A number as readers of the chosen language write it. */
+export function number(value: number, digits = 0): string {
+  return new Intl.NumberFormat(tag(), { maximumFractionDigits: digits }).format(value);
+}
+
+/** Date and time, short. */
+export function moment(when: string | number | Date): string {
+  const style = { dateStyle: "medium", timeStyle: "short" } as const;
+  return new Intl.DateTimeFormat(tag(), style).format(new Date(when));
+}
+
+function unit(value: number, name: "millisecond" | "second", digits: number): string {
+  const options = { style: "unit", unit: name, maximumFractionDigits: digits } as const;
+  return new Intl.NumberFormat(tag(), options).format(value);
+}

@@ -1,0 +1,64 @@
+export type Facing = "user" | "environment";
+
+export interface CameraOptions {
+  /** Of `MediaDeviceInfo`; wins over `facing`. */
+  deviceId?: string | undefined;
+  facing?: Facing;
+  /** Longer edge that is asked for, pixels. */
+  edge?: number;
+}
+
+/** The user's camera. Made by `openCamera`; the browser shows it as in use until `close`. */
+export class Camera {
+  readonly stream: MediaStream;
+  /** Plays the stream, for `grabFrame`; not in the document. A preview may show `stream` itself. */
+  readonly element: HTMLVideoElement;
+
+  constructor(stream: MediaStream, element: HTMLVideoElement) {
+    this.stream = stream;
+    this.element = element;
+  }
+
+  get deviceId(): string | undefined {
+    return this.#settings.deviceId;
+  }
+
+  get facing(): Facing {
+    return this.#settings.facingMode === "environment" ? "environment" : "user";
+  }
+
+  /** A preview of a camera that looks at the user is shown like a mirror; what is sent never is. */
+  get mirrored(): boolean {
+    return this.facing === "user";
+  }
+
+  onEnd(listener: () => void): void {
+    this.stream.getVideoTracks()[0]?.addEventListener("ended", listener);
+  }
+
+  close(): void {
+    for (const track of this.stream.getTracks()) track.stop();
+    this.element.srcObject = null;
+  }
+
+  get #settings(): MediaTrackSettings {
+    return this.stream.getVideoTracks()[0]?.getSettings() ?? {};
+  }
+}
+
+/** Rejects with the browser's DOMException: NotAllowedError, NotFoundError, NotReadableError. */
+export async function openCamera(options: CameraOptions = {}): Promise<Camera> {
+  const stream = await navigator.mediaDevices.getUserMedia({ video: cameraConstraints(options) });
+  const element = document.createElement("video");
+  element.playsInline = true;
+  element.muted = true;
+  element.srcObject = stream;
+  await element.play();
+  return new Camera(stream, element);
+}
+
+export function cameraConstraints(options: CameraOptions): MediaTrackConstraints {
+  const { deviceId, facing = "user", edge = 1280 } = options;
+  const choice = deviceId ? { deviceId: { exact: deviceId } } : { facingMode: { ideal: facing } };
+  return { ...choice, width: { ideal: edge }, height: { ideal: (edge * 9) / 16 } };
+}

@@ -1,0 +1,26 @@
+import { expect, it } from "vitest";
+import { cameraConstraints } from "./camera.ts";
+import { frameEdge, scaledSize } from "./frame.ts";
+
+it("scales pictures down to the edge, upright ones too, and none up", () => {
+  expect(scaledSize(1920, 1080, 640)).toEqual({ width: 640, height: 360 });
+  expect(scaledSize(1080, 1920, 640)).toEqual({ width: 360, height: 640 });
+  expect(scaledSize(320, 240, 640)).toEqual({ width: 320, height: 240 });
+});
+
+it("takes no picture of nothing", () => {
+  expect(scaledSize(0, 0, 640)).toBeUndefined();
+});
+
+it("sends more pixels where the model looks at more slices", () => {
+  expect(frameEdge(4)).toBeGreaterThan(frameEdge(1));
+});
+
+it("prefers a chosen camera to a direction", () => {
+  expect(cameraConstraints({ deviceId: "x", facing: "environment" })).toMatchObject({
+    deviceId: { exact: "x" },
+  });
+  expect(cameraConstraints({ facing: "environment" })).toMatchObject({
+    facingMode: { ideal: "environment" },
+  });
+});

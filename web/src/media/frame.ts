@@ -1,0 +1,32 @@
+const JPEG_QUALITY = 0.8;
+
+/** Longer edge of a frame that is worth sending, by how many slices the model will look at. */
+export function frameEdge(maxSliceNums: number): number {
+  return maxSliceNums > 1 ? 1280 : 640;
+}
+
+/** What `picture` shows now as a JPEG file, undefined while it shows nothing. */
+export async function grabFrame(
+  picture: HTMLVideoElement,
+  edge: number,
+): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  const size = scaledSize(picture.videoWidth, picture.videoHeight, edge);
+  if (!size) return undefined;
+  const canvas = Object.assign(document.createElement("canvas"), size);
+  canvas.getContext("2d")?.drawImage(picture, 0, 0, size.width, size.height);
+  const blob = await new Promise<Blob | null>((resolve) => {
+    canvas.toBlob(resolve, "image/jpeg", JPEG_QUALITY);
+  });
+  return blob ? new Uint8Array(await blob.arrayBuffer()) : undefined;
+}
+
+/** Scaled down, never up, to a longer edge of at most `edge`. */
+export function scaledSize(
+  width: number,
+  height: number,
+  edge: number,
+): { width: number; height: number } | undefined {
+  if (width === 0 || height === 0) return undefined;
+  const scale = Math.min(1, edge / Math.max(width, height));
+  return { width: Math.round(width * scale), height: Math.round(height * scale) };
+}

@@ -1,0 +1,15 @@
+import { html } from "lit";
+import { common } from "../../i18n/common.ts";
+import { mount } from "../../shell/shell.ts";
+import { icon } from "../../ui/icon.ts";
+
+/** What the edge sends instead of a page that is switched off. */
+mount({
+  title: () => common().errors.pageOff,
+  content: () => html`<div class="empty">
+    ${icon("pause")}
+    <h1>${common().errors.pageOff}</h1>
+    <p>${common().errors.pageOffRemedy}</p>
+    <a class="button" href="/">${icon("home")} ${common().nav.home}</a>
+  </div>`,
+});

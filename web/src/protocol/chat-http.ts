@@ -1,0 +1,25 @@
+import { call } from "../api/http.ts";
+import type { ChatRequest } from "./chat-messages.ts";
+import { isRecord, number, or, sound, text } from "./fields.ts";
+import { toText } from "./frames.ts";
+import { type MessageOf, messageReader, shape } from "./message-reader.ts";
+
+const answer = shape("answer", {
+  text,
+  audio_data: or(sound, null),
+  tokens_generated: or(number, 0),
+  duration_ms: or(number, 0),
+  recording_session_id: or(text, null),
+  queue_wait_ms: or(number, 0),
+});
+export type ChatAnswer = MessageOf<typeof answer>;
+
+const read = messageReader(answer);
+
+/** `POST /api/chat`: the answer in one piece. Rejects with ApiError. */
+export async function askChat(request: ChatRequest, signal?: AbortSignal): Promise<ChatAnswer> {
+  const body: unknown = JSON.parse(toText(request));
+  const options = { method: "POST", body, ...(signal ? { signal } : {}) } as const;
+  const value = await call<unknown>("/api/chat", options);
+  return read({ ...(isRecord(value) ? value : {}), type: "answer" }) as ChatAnswer;
+}

@@ -1,0 +1,71 @@
+import { flag, number, or, sound, text } from "./fields.ts";
+import type { Picture, Sound } from "./frames.ts";
+import { type MessageOf, messageReader, shape } from "./message-reader.ts";
+import { error, queueDone, queued, queueUpdate } from "./queue-messages.ts";
+
+/** Both directions of `/ws/chat`, and the request of `POST /api/chat`. */
+
+export type ContentPart =
+  | { type: "text"; text: string }
+  | { type: "audio"; data: Sound }
+  | { type: "image"; data: Picture }
+  | { type: "video"; data: Picture; stack_frames?: number };
+
+export interface ChatMessage {
+  role: "system" | "user" | "assistant";
+  content: string | ContentPart[];
+}
+
+export interface ChatRequest {
+  messages: ChatMessage[];
+  streaming?: boolean | undefined;
+  generation?:
+    | {
+        max_new_tokens?: number;
+        length_penalty?: number;
+        temperature?: number;
+        top_p?: number;
+        top_k?: number;
+        do_sample?: boolean;
+      }
+    | undefined;
+  image?: { max_slice_nums?: number } | undefined;
+  tts?:
+    | {
+        enabled?: boolean;
+        mode?: "default" | "audio_assistant" | "omni" | "audio_roleplay" | "voice_cloning";
+        ref_audio_data?: Sound | undefined;
+        ref_audio_path?: string | undefined;
+      }
+    | undefined;
+  use_tts_template?: boolean | undefined;
+  omni_mode?: boolean | undefined;
+  enable_thinking?: boolean | undefined;
+  /** False: nothing of the request is kept on the server. */
+  record?: boolean | undefined;
+}
+
+export type ChatClientMessage = ChatRequest | { type: "stop" };
+
+const done = shape("done", {
+  text,
+  generated_tokens: or(number, 0),
+  input_tokens: or(number, 0),
+  recording_session_id: or(text, null),
+  stopped: or(flag, false),
+  audio_data: or(sound, null),
+});
+export type ChatDone = MessageOf<typeof done>;
+
+export const readChatMessage = messageReader(
+  queued,
+  queueUpdate,
+  queueDone,
+  /** So much of the request, between 0 and 1, has been read. */
+  shape("progress", { done: number }),
+  shape("prefill_done", { input_tokens: or(number, 0) }),
+  shape("chunk", { text_delta: or(text, ""), audio_data: or(sound, new Float32Array(0)) }),
+  done,
+  error,
+);
+export type ChatServerMessage = NonNullable<ReturnType<typeof readChatMessage>>;

@@ -1,0 +1,79 @@
+import { socketUrl, withProtocol } from "./address.ts";
+import {
+  type ChatClientMessage,
+  type ChatServerMessage,
+  readChatMessage,
+} from "./chat-messages.ts";
+import {
+  type DuplexClientMessage,
+  type DuplexServerMessage,
+  readDuplexMessage,
+} from "./duplex-messages.ts";
+import { BINARY_PROTOCOL } from "./frames.ts";
+import {
+  type HalfDuplexClientMessage,
+  type HalfDuplexServerMessage,
+  readHalfDuplexMessage,
+} from "./half-duplex-messages.ts";
+import { type Dialect, ProtocolClient } from "./protocol-client.ts";
+import {
+  type RealtimeClientMessage,
+  type RealtimeServerMessage,
+  readRealtimeMessage,
+} from "./realtime-messages.ts";
+import type { LinkOptions } from "./resumable-socket.ts";
+
+/** One client per protocol. */
+export interface ClientOptions extends LinkOptions {
+  /** Another server than the one that the page came from. */
+  base?: string;
+  /** Sound and pictures as bytes, sound in 16 bits: a third of what base64 of float32 takes. */
+  binary?: boolean;
+}
+
+export type DuplexClient = ProtocolClient<DuplexServerMessage, DuplexClientMessage>;
+export type HalfDuplexClient = ProtocolClient<HalfDuplexServerMessage, HalfDuplexClientMessage>;
+export type ChatClient = ProtocolClient<ChatServerMessage, ChatClientMessage>;
+export type RealtimeClient = ProtocolClient<RealtimeServerMessage, RealtimeClientMessage>;
+
+export function connectDuplex(sessionId: string, options: ClientOptions = {}): DuplexClient {
+  const ends = ({ type }: DuplexServerMessage): boolean => type === "stopped" || type === "timeout";
+  const dialect = { read: readDuplexMessage, ends };
+  return connect(`/ws/duplex/${sessionId}?notices=1`, dialect, options);
+}
+
+export function connectHalfDuplex(
+  sessionId: string,
+  options: ClientOptions = {},
+): HalfDuplexClient {
+  const ends = ({ type }: HalfDuplexServerMessage): boolean =>
+    type === "stopped" || type === "timeout";
+  const dialect = { read: readHalfDuplexMessage, ends };
+  return connect(`/ws/half_duplex/${sessionId}`, dialect, options);
+}
+
+export function connectChat(options: ClientOptions = {}): ChatClient {
+  const ends = ({ type }: ChatServerMessage): boolean => type === "done";
+  return connect("/ws/chat?progress=1", { read: readChatMessage, ends }, options);
+}
+
+export function connectRealtime(
+  mode: "audio" | "video",
+  options: ClientOptions = {},
+): RealtimeClient {
+  const ends = ({ type }: RealtimeServerMessage): boolean => type === "session.closed";
+  const dialect = { read: readRealtimeMessage, ends };
+  return connect(`/v1/realtime?mode=${mode}&notices=1&playback_ack=1`, dialect, options);
+}
+
+function connect<Server, Client extends object>(
+  path: string,
+  dialect: Dialect<Server>,
+  { base, binary = true, protocols = [], ...link }: ClientOptions,
+): ProtocolClient<Server, Client> {
+  const url = socketUrl(path, base);
+  if (!binary) return new ProtocolClient(url, dialect, { protocols, ...link });
+  url.searchParams.set("pcm", "s16");
+  const offered = withProtocol(BINARY_PROTOCOL, protocols);
+  return new ProtocolClient(url, dialect, { protocols: offered, ...link });
+}

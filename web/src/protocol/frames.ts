@@ -1,0 +1,100 @@
+import { base64FromBytes, pcm16FromSamples, type Samples } from "../audio/pcm.ts";
+import { isRecord } from "./fields.ts";
+
+/**
+ * Messages as WebSocket frames: JSON text with base64, or a binary frame of `antiphon.binary.v1`, which is
+ * the length of a JSON header (4 bytes, little-endian), the header, and the bytes that
+ * `{"at", "bytes", "format"}` in the header points at.
+ */
+
+export const PLAIN_PROTOCOL = "antiphon.v1";
+export const BINARY_PROTOCOL = "antiphon.binary.v1";
+
+const LENGTH_BYTES = 4;
+const ALIGNMENT = 4;
+
+/** Sound of an outgoing message: float32 samples, or base64 of them. */
+export type Sound = Samples | string;
+
+/** A picture or a film of an outgoing message: the file's bytes, or base64 of them. */
+export type Picture = Uint8Array<ArrayBuffer> | string;
+
+type Media = Float32Array | Uint8Array;
+
+/** JSON text; sound and pictures become base64. */
+export function toText(message: object): string {
+  return JSON.stringify(message, (_, value: unknown) =>
+    isMedia(value) ? base64FromBytes(bytesOf(value)) : value,
+  );
+}
+
+/** A binary frame with sound as 16-bit PCM, or text when there is nothing to carry as bytes. */
+export function toFrame(message: object): string | ArrayBuffer {
+  const payload: Uint8Array[] = [];
+  let at = 0;
+  const header = JSON.stringify(message, (_, value: unknown) => {
+    if (!isMedia(value)) return value;
+    const sound = value instanceof Float32Array;
+    const bytes = bytesOf(sound ? pcm16FromSamples(value) : value);
+    const reference = { at, bytes: bytes.length, ...(sound ? { format: "s16" } : {}) };
+    payload.push(bytes);
+    at += bytes.length;
+    return reference;
+  });
+  return payload.length ? joined(header, payload, at) : header;
+}
+
+/** The message in a frame, media as `Float32Array`. Throws SyntaxError or RangeError. */
+export function fromFrame(frame: string | ArrayBuffer): unknown {
+  if (typeof frame === "string") return JSON.parse(frame);
+  const length = new DataView(frame).getUint32(0, true);
+  const header = new TextDecoder().decode(new Uint8Array(frame, LENGTH_BYTES, length));
+  const start = LENGTH_BYTES + length;
+  return JSON.parse(header, (_, value: unknown) =>
+    isReference(value) ? samplesAt(frame, start, value) : value,
+  );
+}
+
+interface Reference {
+  at: number;
+  bytes: number;
+  format: string;
+}
+
+function isReference(value: unknown): value is Reference {
+  return isRecord(value) && typeof value["at"] === "number" && typeof value["bytes"] === "number";
+}
+
+function samplesAt(frame: ArrayBuffer, start: number, { at, bytes, format }: Reference): Samples {
+  const data = frame.slice(start + at, start + at + bytes); // alignment is not promised to receivers
+  if (data.byteLength !== bytes) throw new RangeError("a binary frame ends too early");
+  if (format === "f32") return new Float32Array(data);
+  return Float32Array.from(new Int16Array(data), (value) => value / 0x8000);
+}
+
+function joined(header: string, payload: Uint8Array[], payloadBytes: number): ArrayBuffer {
+  const text = new TextEncoder().encode(header);
+  const padding = (ALIGNMENT - ((LENGTH_BYTES + text.length) % ALIGNMENT)) % ALIGNMENT;
+  const headerBytes = text.length + padding;
+  const frame = new Uint8Array(LENGTH_BYTES + headerBytes + payloadBytes).fill(
+    0x20,
+    0,
+    LENGTH_BYTES + headerBytes,
+  );
+  new DataView(frame.buffer).setUint32(0, headerBytes, true);
+  frame.set(text, LENGTH_BYTES);
+  let at = LENGTH_BYTES + headerBytes;
+  for (const part of payload) {
+    frame.set(part, at);
+    at += part.length;
+  }
+  return frame.buffer;
+}
+
+function isMedia(value: unknown): value is Media {
+  return value instanceof Float32Array || value instanceof Uint8Array;
+}
+
+function bytesOf(media: Media | Int16Array): Uint8Array {
+  return new Uint8Array(media.buffer, media.byteOffset, media.byteLength);
+}

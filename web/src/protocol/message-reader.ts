@@ -1,0 +1,56 @@
+import type { FieldReader } from "./fields.ts";
+
+// biome-ignore lint/suspicious/noExplicitAny: a reader of any type; `MessageOf` finds which
+type Fields = Readonly<Record<string, FieldReader<any>>>;
+
+/** What one type of message consists of. */
+export interface Shape<Type extends string, F extends Fields> {
+  readonly type: Type;
+  readonly fields: F;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: as above
+export type AnyShape = Shape<string, any>;
+
+/** The message that a shape describes. */
+export type MessageOf<S extends AnyShape> =
+  S extends Shape<infer Type, infer F>
+    ? { readonly type: Type } & {
+        readonly [Name in keyof F]: F[Name] extends FieldReader<infer T> ? T : never;
+      }
+    : never;
+
+export type MessageReader<Message> = (
+  value: Readonly<Record<string, unknown>>,
+) => Message | undefined;
+
+/** A message of a known type lacks a field, or has one that cannot be used. */
+export class BadMessage extends Error {}
+
+export function shape<const Type extends string, F extends Fields>(
+  type: Type,
+  fields: F,
+): Shape<Type, F> {
+  return { type, fields };
+}
+
+/** Reads any of `shapes`, undefined for other types. Throws BadMessage naming the field. */
+export function messageReader<const S extends readonly AnyShape[]>(
+  ...shapes: S
+): MessageReader<MessageOf<S[number]>> {
+  const byType = new Map(shapes.map((known) => [known.type, known]));
+  return (value) => {
+    const known = byType.get(String(value["type"]));
+    return known && (read(known, value) as MessageOf<S[number]>);
+  };
+}
+
+function read(known: AnyShape, value: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const message: Record<string, unknown> = { type: known.type };
+  for (const [name, reader] of Object.entries(known.fields as Fields)) {
+    const field: unknown = reader(value[name]);
+    if (field === undefined) throw new BadMessage(`${known.type}: ${name} is missing or wrong`);
+    message[name] = field;
+  }
+  return message;
+}

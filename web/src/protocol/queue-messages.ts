@@ -1,0 +1,30 @@
+import { number, or, text } from "./fields.ts";
+import { type MessageOf, shape } from "./message-reader.ts";
+
+const place = {
+  ticket_id: text,
+  position: number,
+  queue_length: number,
+  eta_seconds: number,
+  estimated_wait_s: number,
+};
+
+/** What every protocol but realtime says of the queue; seconds, positions count from 1. */
+export const queued = shape("queued", place);
+export const queueUpdate = shape("queue_update", place);
+export const queueDone = shape("queue_done", {});
+
+/** `code` is for programs, `message` for people; `field` names what was wrong with a message. */
+export const error = shape("error", {
+  message: text,
+  code: or(text, "unknown"),
+  field: or(text, null),
+});
+
+/** A limit is near. `limit`: `duration` or `context`; of the latter the seconds are an estimate. */
+export const notice = shape("notice", { limit: text, seconds_left: number });
+
+export type Notice = MessageOf<typeof notice>;
+export type Queued = MessageOf<typeof queued>;
+export type QueueUpdate = MessageOf<typeof queueUpdate>;
+export type ErrorMessage = MessageOf<typeof error>;

@@ -1,0 +1,63 @@
+import { type FieldReader, flag, isRecord, number, or, sound, text } from "./fields.ts";
+import type { Picture, Sound } from "./frames.ts";
+import { messageReader, shape } from "./message-reader.ts";
+
+/** Both directions of `/v1/realtime?mode=video|audio`. */
+
+export type RealtimeClientMessage =
+  | {
+      type: "session.update";
+      session: {
+        instructions: string;
+        max_slice_nums?: number | undefined;
+        /** 16 kHz. */
+        ref_audio?: Sound | undefined;
+        tts_ref_audio?: Sound | undefined;
+        /** False: nothing of the session is kept on the server. */
+        record?: boolean | undefined;
+      };
+    }
+  | {
+      type: "input_audio_buffer.append";
+      audio: Sound;
+      video_frames?: Picture[] | undefined;
+      force_listen?: boolean | undefined;
+      max_slice_nums?: number | undefined;
+    }
+  /** How much of the current answer has been heard. */
+  | { type: "output_audio_buffer.playback_ack"; played_ms: number }
+  | { type: "session.close"; reason?: string | undefined };
+
+const place = { position: number, estimated_wait_s: number, queue_length: number };
+
+export interface RealtimeProblem {
+  readonly code: string;
+  readonly message: string;
+  /** Whose fault it is. */
+  readonly type: string;
+}
+
+const problem: FieldReader<RealtimeProblem> = (value) => {
+  if (!isRecord(value)) return undefined;
+  const { code, message, type } = value;
+  const known = typeof code === "string" && typeof message === "string" && typeof type === "string";
+  return known ? { code, message, type } : undefined;
+};
+
+export const readRealtimeMessage = messageReader(
+  shape("session.queued", { ...place, ticket_id: or(text, "") }),
+  shape("session.queue_update", place),
+  shape("session.queue_done", {}),
+  shape("session.created", { session_id: text, prompt_length: or(number, 0) }),
+  shape("response.output_audio.delta", {
+    text,
+    audio: sound,
+    end_of_turn: flag,
+    kv_cache_length: number,
+  }),
+  shape("response.listen", { kv_cache_length: number }),
+  shape("session.notice", { limit: text, seconds_left: number }),
+  shape("session.closed", { reason: text }),
+  shape("error", { error: problem }),
+);
+export type RealtimeServerMessage = NonNullable<ReturnType<typeof readRealtimeMessage>>;

@@ -1,0 +1,147 @@
+import { concatSamples, type Samples } from "../audio/pcm.ts";
+import type { Player } from "../audio/player.ts";
+import type {
+  ChatClientMessage,
+  ChatRequest,
+  ChatServerMessage,
+} from "../protocol/chat-messages.ts";
+import { type ClientOptions, connectChat } from "../protocol/clients.ts";
+import { Conversation } from "./conversation.ts";
+import { type ConversationState, NEW_CONVERSATION } from "./conversation-state.ts";
+
+export interface ExchangeOptions {
+  /** Speaks the answer as it comes; without one its sound is only kept. */
+  player?: Player | undefined;
+  /** Key and server; see `socketProtocols()`. */
+  connection?: ClientOptions;
+}
+
+export interface ExchangeState extends ConversationState {
+  readonly text: string;
+  /** How much of the request has been read, 0 to 1. */
+  readonly read: number;
+  readonly inputTokens: number;
+  readonly generatedTokens: number;
+  /** The user wanted no more of it. */
+  readonly stopped: boolean;
+  /** From asking, queue included, ms. */
+  readonly firstTextMs: number | null;
+  readonly firstSoundMs: number | null;
+}
+
+/**
+ * One request and its answer. `preparing` until the request has been read, `active` while the answer
+ * comes. Whether it is complete, `ending` says: `{by: "user", code: "answered" | "stopped"}`.
+ */
+export class ChatExchange extends Conversation<
+  ExchangeState,
+  ChatServerMessage,
+  ChatClientMessage
+> {
+  readonly #request: ChatRequest;
+  readonly #options: ExchangeOptions;
+  readonly #sound: Samples[] = [];
+  readonly #unsubscribe: (() => void) | undefined;
+  #askedAt = 0;
+
+  constructor(request: ChatRequest, options: ExchangeOptions = {}) {
+    super({
+      ...NEW_CONVERSATION,
+      text: "",
+      read: 0,
+      inputTokens: 0,
+      generatedTokens: 0,
+      stopped: false,
+      firstTextMs: null,
+      firstSoundMs: null,
+    });
+    this.#request = request;
+    this.#options = options;
+    this.#unsubscribe = options.player?.on("start", ({ atMs }) => {
+      if (this.state.value.firstSoundMs === null)
+        this.patch({ firstSoundMs: atMs - this.#askedAt });
+    });
+  }
+
+  /** What has been spoken so far, 24 kHz. */
+  get sound(): Samples {
+    return concatSamples(this.#sound);
+  }
+
+  /** Ask; once. */
+  start(): void {
+    this.#askedAt = performance.now();
+    this.attach(connectChat(this.#options.connection));
+    this.patch({ phase: "preparing" });
+    this.client.send(this.#request);
+  }
+
+  override stop(): void {
+    this.#options.player?.flush();
+    super.stop();
+  }
+
+  protected override goodbye(): ChatClientMessage {
+    return { type: "stop" };
+  }
+
+  protected override release(): void {
+    this.#options.player?.endTurn();
+    this.#unsubscribe?.();
+  }
+
+  protected override received(message: ChatServerMessage): void {
+    switch (message.type) {
+      case "queued":
+      case "queue_update":
+        this.placed(message);
+        break;
+      case "queue_done":
+        this.granted();
+        break;
+      case "progress":
+        this.patch({ read: message.done });
+        break;
+      case "prefill_done":
+        this.#go({ read: 1, inputTokens: message.input_tokens });
+        break;
+      case "chunk":
+        this.#chunk(message.text_delta, message.audio_data);
+        break;
+      case "done":
+        this.#done(message);
+        break;
+      case "error":
+        this.failed(message);
+    }
+  }
+
+  #go(change: Partial<ExchangeState>): void {
+    const stopping = this.state.value.phase === "stopping";
+    this.patch({ ...change, ...(stopping ? {} : { phase: "active" }) });
+  }
+
+  #chunk(delta: string, audio: Samples): void {
+    const { text, firstTextMs, phase } = this.state.value;
+    const firstText = delta ? (firstTextMs ?? performance.now() - this.#askedAt) : firstTextMs;
+    this.#go({ text: text + delta, firstTextMs: firstText });
+    if (phase !== "stopping") this.#speak(audio);
+  }
+
+  #done(message: Extract<ChatServerMessage, { type: "done" }>): void {
+    if (message.audio_data) this.#speak(message.audio_data);
+    this.patch({
+      text: message.text,
+      inputTokens: message.input_tokens,
+      generatedTokens: message.generated_tokens,
+      recordingId: message.recording_session_id,
+      stopped: message.stopped,
+    });
+    this.end({ by: "user", code: message.stopped ? "stopped" : "answered", message: "" });
+  }
+
+  #speak(audio: Samples): void {
+    this.#sound.push(audio);
+    this.#options.player?.push(audio);
+  }
+}

@@ -1,0 +1,56 @@
+import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
+import { frameEdge, grabFrame } from "../media/frame.ts";
+import type { DuplexClient } from "../protocol/clients.ts";
+import type { UnitClock } from "./unit-metrics.ts";
+
+/** Sends chunks in their order, each with the picture of its moment. */
+export class ChunkSender {
+  readonly #client: DuplexClient;
+  readonly #clock: UnitClock;
+  readonly #maxSliceNums: number;
+  /** What to look at; undefined where there is only sound. */
+  picture: HTMLVideoElement | undefined;
+  /** Chunks that come while it is closed are dropped. */
+  open = false;
+  #forceListen = false;
+  #queue: Promise<void> = Promise.resolve();
+  #count = 0;
+
+  constructor(client: DuplexClient, clock: UnitClock, maxSliceNums: number) {
+    this.#client = client;
+    this.#clock = clock;
+    this.#maxSliceNums = maxSliceNums;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** The next chunk tells the model to listen. */
+  forceListen(): void {
+    this.#forceListen = true;
+  }
+
+  send(chunk: Samples): void {
+    this.#queue = this.#queue.then(() => this.#send(chunk));
+  }
+
+  async #send(audio: Samples): Promise<void> {
+    const frame = this.open && this.picture && (await grabFrame(this.picture, this.#edge));
+    if (!this.open) return;
+    const durationMs = (audio.length / INPUT_RATE) * 1000;
+    if (this.#client.link === "open") this.#clock.sent(durationMs, performance.now());
+    this.#client.sendPerishable({
+      type: "audio_chunk",
+      audio,
+      frame_base64_list: frame ? [frame] : undefined,
+      force_listen: this.#forceListen || undefined,
+    });
+    this.#forceListen = false;
+    this.#count += 1;
+  }
+
+  get #edge(): number {
+    return frameEdge(this.#maxSliceNums);
+  }
+}

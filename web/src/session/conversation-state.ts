@@ -1,0 +1,78 @@
+/** Where a conversation stands, in words that all kinds share. */
+
+export type Phase =
+  | "idle"
+  /** Asking for the microphone and the camera. */
+  | "opening"
+  | "connecting"
+  | "queued"
+  | "preparing"
+  | "active"
+  | "paused"
+  /** Asked to stop. */
+  | "stopping"
+  | "ended";
+
+/** A place in the queue; 1 is next. `at` is `performance.now()` when it was told. */
+export interface QueuePlace {
+  readonly position: number;
+  readonly length: number;
+  readonly etaS: number;
+  readonly at: number;
+}
+
+export type Link =
+  | { readonly state: "none" }
+  | { readonly state: "connecting" }
+  | { readonly state: "open" }
+  /** Dropped; the server keeps the session until `deadline` (`performance.now()`). */
+  | { readonly state: "reconnecting"; readonly deadline: number }
+  /** Dropped for too long. */
+  | { readonly state: "lost" };
+
+/** Why a conversation ended. */
+export interface Ending {
+  readonly by:
+    | "user"
+    /** Paused, or silent, for too long. */
+    | "timeout"
+    /** The server said why: see `message`. */
+    | "server"
+    /** There was no connection, or it was lost for too long. */
+    | "connection"
+    /** The microphone, the camera or the file could not be used: see `cause`. */
+    | "device";
+  /**
+   * The server's error code; else what its close says (`server_shutdown`, `try_later`, `replaced`,
+   * `message_too_large`); of a connection `unreachable` or `lost`.
+   */
+  readonly code: string;
+  readonly message: string;
+  /** What the browser threw. */
+  readonly cause?: unknown;
+}
+
+/** What the server, or the page itself, says went wrong; the conversation goes on. */
+export interface Problem {
+  readonly code: string;
+  readonly message: string;
+}
+
+export interface ConversationState {
+  readonly phase: Phase;
+  readonly sessionId: string;
+  /** With which a recording is found; null until the session is prepared. */
+  readonly recordingId: string | null;
+  readonly place: QueuePlace | null;
+  readonly link: Link;
+  readonly ending: Ending | null;
+}
+
+export const NEW_CONVERSATION: ConversationState = {
+  phase: "idle",
+  sessionId: "",
+  recordingId: null,
+  place: null,
+  link: { state: "none" },
+  ending: null,
+};

@@ -1,0 +1,223 @@
+import type { AudioDesk } from "../audio/audio-desk.ts";
+import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
+import { newSessionId } from "../protocol/address.ts";
+import { connectDuplex, type DuplexClient } from "../protocol/clients.ts";
+import type {
+  DuplexClientMessage,
+  DuplexServerMessage,
+  Result,
+} from "../protocol/duplex-messages.ts";
+import type { Notice } from "../protocol/queue-messages.ts";
+import { ChunkSender } from "./chunk-sender.ts";
+import { measure, wireMetrics } from "./duplex-metrics.ts";
+import { type DuplexSettings, type DuplexState, NEW_DUPLEX } from "./duplex-state.ts";
+import { ModelVoice } from "./model-voice.ts";
+import { SpokenConversation } from "./spoken-conversation.ts";
+import { UnitClock } from "./unit-metrics.ts";
+
+const DIAGNOSTIC_MS = 10_000;
+const STALLED_MS = 8000; // units come every second; a worker that is lost is replaced sooner
+
+/** A full-duplex conversation: what a page needs but its looks. `start` on a user's gesture, once. */
+export class DuplexSession extends SpokenConversation<
+  DuplexState,
+  DuplexServerMessage,
+  DuplexClientMessage
+> {
+  readonly #settings: DuplexSettings;
+  readonly #clock = new UnitClock();
+  #voice: ModelVoice | undefined;
+  #sender: ChunkSender | undefined;
+  #picture: HTMLVideoElement | undefined;
+  #heardAt = 0;
+  #diagnosticAt = 0;
+
+  constructor(settings: DuplexSettings) {
+    const sessionId = newSessionId(settings.kind === "audio" ? "adx" : "omni");
+    const chunkMs = settings.prepare.config?.chunk_ms ?? 1000;
+    const chunkSamples = Math.round((INPUT_RATE * chunkMs) / 1000);
+    super({ ...NEW_DUPLEX, sessionId }, { chunkSamples, ...settings.desk });
+    this.#settings = settings;
+    this.#picture = settings.picture;
+  }
+
+  /** Rest; the server ends the session after `timeoutS` (default: its own). */
+  pause(timeoutS?: number): void {
+    if (this.state.value.phase !== "active") return;
+    this.client.send({ type: "pause", timeout: timeoutS });
+    if (this.#sender) this.#sender.open = false;
+    void this.desk?.pause();
+    this.patch({ phase: "paused" });
+  }
+
+  resume(): void {
+    if (this.state.value.phase !== "paused") return;
+    this.client.send({ type: "resume" });
+    this.patch({ pauseDeadline: null });
+    this.#go();
+  }
+
+  /** Make the model fall silent now, and listen. */
+  forceListen(): void {
+    if (this.state.value.phase !== "active") return;
+    this.#sender?.forceListen();
+    this.#silence();
+  }
+
+  /** Another camera or file from the next chunk on. */
+  setPicture(picture: HTMLVideoElement | undefined): void {
+    this.#picture = picture;
+    if (this.#sender) this.#sender.picture = picture;
+  }
+
+  override stop(): void {
+    if (this.state.value.phase === "active") this.#sendDiagnostic();
+    this.#fallSilent();
+    super.stop();
+  }
+
+  protected override goodbye(): DuplexClientMessage {
+    return { type: "stop" };
+  }
+
+  protected override release(): void {
+    this.#fallSilent();
+    this.patch({ modelSpeaks: false, userSpeaks: false });
+    super.release();
+  }
+
+  protected override connect(desk: AudioDesk): DuplexClient {
+    this.#voice = new ModelVoice(desk, (modelSpeaks) => this.#modelSpeaks(modelSpeaks));
+    desk.on("voice", (speaking) => this.#userSpeaks(speaking));
+    const { kind, prepare, connection } = this.#settings;
+    const client = connectDuplex(this.state.value.sessionId, connection);
+    client.on("link", (link) => link === "reconnecting" && this.#clock.interrupted());
+    this.#sender = new ChunkSender(client, this.#clock, prepare.max_slice_nums ?? 1);
+    this.#sender.picture = kind === "omni" ? this.#picture : undefined;
+    return client;
+  }
+
+  protected override received(message: DuplexServerMessage): void {
+    this.#heardAt = performance.now();
+    switch (message.type) {
+      case "queued":
+      case "queue_update":
+        this.placed(message);
+        break;
+      case "queue_done":
+        if (this.granted()) this.client.send({ type: "prepare", ...this.#settings.prepare });
+        break;
+      case "prepared":
+        this.#prepared(message.recording_session_id);
+        break;
+      case "result":
+        this.#unit(message);
+        break;
+      case "paused":
+        this.#paused(message.timeout);
+        break;
+      case "notice":
+        this.#limited(message);
+        break;
+      case "stopped":
+        this.stopped();
+        break;
+      case "timeout":
+        this.end({ by: "timeout", code: "timeout", message: message.reason });
+        break;
+      case "error":
+        this.failed(message);
+    }
+  }
+
+  protected override heard(chunk: Samples): void {
+    if (this.state.value.phase !== "active") return;
+    this.#sender?.send(chunk);
+    if (this.desk?.player.stats.playing) this.#acknowledge();
+    this.#watchLink();
+    if (performance.now() - this.#diagnosticAt > DIAGNOSTIC_MS) this.#sendDiagnostic();
+  }
+
+  #prepared(recordingId: string | null): void {
+    if (this.state.value.phase !== "preparing") return;
+    this.patch({ recordingId });
+    this.#diagnosticAt = performance.now();
+    this.#go();
+  }
+
+  /** Chunks flow from now on. */
+  #go(): void {
+    this.#heardAt = performance.now();
+    this.patch({ phase: "active" });
+    if (this.#sender) this.#sender.open = true;
+    void this.desk?.start();
+  }
+
+  #paused(timeoutS: number | null): void {
+    const pauseDeadline = timeoutS === null ? null : performance.now() + timeoutS * 1000;
+    this.patch({ pauseDeadline });
+  }
+
+  #limited({ limit, seconds_left }: Notice): void {
+    const of = limit === "duration" ? "duration" : "context";
+    this.patch({ limit: { of, deadline: performance.now() + seconds_left * 1000 } });
+  }
+
+  #unit(result: Result): void {
+    const unit = this.#clock.received(result, performance.now(), Date.now());
+    this.#voice?.unit(result);
+    this.patch({ transcript: this.#voice?.lines ?? [], simulated: result.simulated });
+    this.#measure({ unit, units: this.state.value.metrics.units + 1 });
+    this.emit("unit", unit);
+  }
+
+  /** What was heard is told once more when it ends, by itself or cut off. */
+  #modelSpeaks(modelSpeaks: boolean): void {
+    this.patch({ modelSpeaks });
+    if (!modelSpeaks && this.state.value.phase === "active") this.#acknowledge();
+  }
+
+  /** A user who speaks over the model is let speak. */
+  #userSpeaks(speaking: boolean): void {
+    this.patch({ userSpeaks: speaking });
+    const bargesIn = speaking && (this.#settings.bargeIn ?? true);
+    if (bargesIn && this.desk?.player.stats.playing) this.forceListen();
+  }
+
+  /** No more chunks, no more sound. */
+  #fallSilent(): void {
+    if (this.#sender) this.#sender.open = false;
+    this.#silence();
+  }
+
+  /** The server learns what of an answer was heard, so that the model remembers no more than that. */
+  #acknowledge(): void {
+    const played_ms = Math.round(this.desk?.player.stats.turnPlayedMs ?? 0);
+    this.client.send({ type: "playback_ack", played_ms });
+  }
+
+  #silence(): void {
+    this.#voice?.silence();
+    this.patch({ transcript: this.#voice?.lines ?? [] });
+  }
+
+  #measure(change: Pick<Partial<DuplexState["metrics"]>, "unit" | "units"> = {}): void {
+    if (!this.desk || !this.#voice) return;
+    const measured = measure(this.desk, this.#voice.responses, this.#sender?.count ?? 0);
+    this.patch({ metrics: { ...this.state.value.metrics, ...measured, ...change } });
+  }
+
+  /** A connection over which nothing comes is dead, though the browser may not know it yet. */
+  #watchLink(): void {
+    const now = performance.now();
+    if (now - this.#heardAt < STALLED_MS) return;
+    this.#heardAt = now;
+    this.client.reconnect();
+  }
+
+  #sendDiagnostic(): void {
+    this.#diagnosticAt = performance.now();
+    this.#measure();
+    this.client.send({ type: "client_diagnostic", metrics: wireMetrics(this.state.value.metrics) });
+  }
+}

@@ -1,0 +1,157 @@
+import { call } from "../api/http.ts";
+import type { AudioDesk } from "../audio/audio-desk.ts";
+import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
+import { newSessionId } from "../protocol/address.ts";
+import { connectHalfDuplex, type HalfDuplexClient } from "../protocol/clients.ts";
+import type {
+  HalfDuplexClientMessage,
+  HalfDuplexServerMessage,
+} from "../protocol/half-duplex-messages.ts";
+import {
+  type HalfDuplexSettings,
+  type HalfDuplexState,
+  NEW_HALF_DUPLEX,
+  type Turn,
+} from "./half-duplex-state.ts";
+import { SpokenConversation } from "./spoken-conversation.ts";
+
+const CHUNK_SAMPLES = INPUT_RATE / 2;
+const SETTLE_MS = 800; // the room's echo of the last word
+
+/**
+ * A conversation by turns. The microphone is not sent from the moment that an answer is made until
+ * 0.8 s after its last sound. `start` on a user's gesture, once.
+ */
+export class HalfDuplexSession extends SpokenConversation<
+  HalfDuplexState,
+  HalfDuplexServerMessage,
+  HalfDuplexClientMessage
+> {
+  readonly #settings: HalfDuplexSettings;
+  #askedAt = 0;
+  #replyComplete = true;
+  #settling: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(settings: HalfDuplexSettings) {
+    const state = { ...NEW_HALF_DUPLEX, sessionId: newSessionId("hdx") };
+    super(state, { chunkSamples: CHUNK_SAMPLES, ...settings.desk });
+    this.#settings = settings;
+  }
+
+  /** End the reply that is being given; the session goes on. Rejects with ApiError. */
+  async stopReply(): Promise<void> {
+    const { floor, sessionId } = this.state.value;
+    if (floor !== "thinking" && floor !== "speaking") return;
+    this.#changeTurn({ cut: true });
+    this.desk?.player.flush();
+    if (this.#replyComplete) this.#settle();
+    else await call("/api/half_duplex/stop", { method: "POST", body: { session_id: sessionId } });
+  }
+
+  protected override goodbye(): HalfDuplexClientMessage {
+    return { type: "stop" };
+  }
+
+  protected override release(): void {
+    clearTimeout(this.#settling);
+    super.release();
+  }
+
+  protected override connect(desk: AudioDesk): HalfDuplexClient {
+    desk.player.on("start", ({ atMs }) => this.#sounds(atMs));
+    desk.player.on("idle", () => this.#replyComplete && this.#settle());
+    return connectHalfDuplex(this.state.value.sessionId, this.#settings.connection);
+  }
+
+  protected override received(message: HalfDuplexServerMessage): void {
+    switch (message.type) {
+      case "queued":
+      case "queue_update":
+        this.placed(message);
+        break;
+      case "queue_done":
+        if (this.granted()) this.client.send({ type: "prepare", ...this.#settings.prepare });
+        break;
+      case "prepared":
+        this.#prepared(message.recording_session_id, message.timeout_s);
+        break;
+      case "vad_state":
+        this.patch({ floor: message.speaking ? "hearing" : "listening" });
+        break;
+      case "generating":
+        this.#generating(message.speech_duration_ms);
+        break;
+      case "chunk":
+        this.#chunk(message.text_delta, message.audio_data);
+        break;
+      case "turn_done":
+        this.#turnDone({ reply: message.text });
+        break;
+      case "stopped":
+        this.stopped();
+        break;
+      case "timeout":
+        this.end({ by: "timeout", code: "timeout", message: "" });
+        break;
+      case "error":
+        this.failed(message);
+        if (!this.#replyComplete) this.#turnDone({}); // a reply that failed is over
+    }
+  }
+
+  protected override heard(chunk: Samples): void {
+    const { phase, floor } = this.state.value;
+    const open = floor === "listening" || floor === "hearing";
+    if (phase !== "active" || !open) return;
+    this.client.sendPerishable({ type: "audio_chunk", audio_base64: chunk });
+  }
+
+  #prepared(recordingId: string | null, timeoutS: number): void {
+    if (this.state.value.phase !== "preparing") return;
+    this.patch({ phase: "active", recordingId, timeoutS });
+    void this.desk?.start();
+  }
+
+  #generating(speechMs: number): void {
+    this.#askedAt = performance.now();
+    this.#replyComplete = false;
+    const { turns } = this.state.value;
+    const blank = { reply: "", done: false, cut: false, firstSoundMs: null };
+    this.patch({ floor: "thinking", turns: [...turns, { id: turns.length, speechMs, ...blank }] });
+    this.desk?.source.pause();
+  }
+
+  #chunk(text: string, audio: Samples): void {
+    const turn = this.state.value.turns.at(-1);
+    if (!turn || turn.cut) return;
+    this.#changeTurn({ reply: turn.reply + text });
+    this.desk?.player.push(audio);
+  }
+
+  #turnDone(change: Partial<Turn>): void {
+    this.#replyComplete = true;
+    this.#changeTurn({ ...change, done: true });
+    this.desk?.player.endTurn();
+    if (!this.desk?.player.stats.playing) this.#settle();
+  }
+
+  #sounds(atMs: number): void {
+    this.patch({ floor: "speaking" });
+    this.#changeTurn({ firstSoundMs: atMs - this.#askedAt });
+  }
+
+  #settle(): void {
+    this.patch({ floor: "settling" });
+    clearTimeout(this.#settling);
+    this.#settling = setTimeout(() => {
+      this.patch({ floor: "listening" });
+      void this.desk?.start();
+    }, SETTLE_MS);
+  }
+
+  #changeTurn(change: Partial<Turn>): void {
+    const last = this.state.value.turns.length - 1;
+    const changed = (turn: Turn, n: number): Turn => (n === last ? { ...turn, ...change } : turn);
+    this.patch({ turns: this.state.value.turns.map(changed) });
+  }
+}

@@ -1,0 +1,46 @@
+import type { HalfDuplexPrepare } from "../protocol/half-duplex-messages.ts";
+import { NEW_CONVERSATION } from "./conversation-state.ts";
+import type { SpokenSettings, SpokenState } from "./spoken-conversation.ts";
+
+export interface HalfDuplexSettings extends SpokenSettings {
+  prepare: HalfDuplexPrepare;
+}
+
+/** Whose turn it is. */
+export type Floor =
+  | "listening"
+  /** The user speaks. */
+  | "hearing"
+  /** The answer is being made, and nothing of it is heard yet. */
+  | "thinking"
+  | "speaking"
+  /** Spoken; the microphone waits until the room is silent. */
+  | "settling";
+
+export interface Turn {
+  readonly id: number;
+  /** How long the user spoke, ms. */
+  readonly speechMs: number;
+  readonly reply: string;
+  readonly done: boolean;
+  /** The reply was stopped. */
+  readonly cut: boolean;
+  /** From the end of the user's speech, as the server found it, to the first sound, ms. */
+  readonly firstSoundMs: number | null;
+}
+
+export interface HalfDuplexState extends SpokenState {
+  readonly floor: Floor;
+  readonly turns: readonly Turn[];
+  /** Of silence until the server ends the session. */
+  readonly timeoutS: number | null;
+}
+
+export const NEW_HALF_DUPLEX: HalfDuplexState = {
+  ...NEW_CONVERSATION,
+  muted: false,
+  sourceEnded: false,
+  floor: "listening",
+  turns: [],
+  timeoutS: null,
+};

@@ -1,0 +1,48 @@
+export interface Line {
+  readonly id: number;
+  readonly role: "user" | "model";
+  readonly text: string;
+  /** `performance.now()` of its first word. */
+  readonly at: number;
+  /** Nothing more will be added. */
+  readonly done: boolean;
+  /** The model was interrupted; not all of it was heard. */
+  readonly cut: boolean;
+}
+
+/** What was said, line by line; a new array for every change. */
+export class Transcript {
+  #lines: readonly Line[] = [];
+  #nextId = 0;
+
+  get lines(): readonly Line[] {
+    return this.#lines;
+  }
+
+  /** Add to the line that the role is speaking, or begin one. */
+  say(role: Line["role"], text: string): void {
+    if (text === "") return;
+    const open = this.#open(role);
+    if (open) this.#change({ ...open, text: open.text + text });
+    else this.#begin(role, text);
+  }
+
+  /** What the role says next is another line. */
+  end(role: Line["role"], { cut = false } = {}): void {
+    const open = this.#open(role);
+    if (open) this.#change({ ...open, done: true, cut });
+  }
+
+  #open(role: Line["role"]): Line | undefined {
+    return this.#lines.find((line) => line.role === role && !line.done);
+  }
+
+  #begin(role: Line["role"], text: string): void {
+    const line = { id: this.#nextId++, role, text, at: performance.now(), done: false, cut: false };
+    this.#lines = [...this.#lines, line];
+  }
+
+  #change(line: Line): void {
+    this.#lines = this.#lines.map((other) => (other.id === line.id ? line : other));
+  }
+}

@@ -1,0 +1,78 @@
+// @vitest-environment happy-dom
+import { beforeEach, expect, test } from "vitest";
+import { choice, flag, optional, range, text } from "./fields.ts";
+import { Settings } from "./settings.ts";
+
+const FIELDS = {
+  mirror: flag(true),
+  slices: range(1, 1, 9),
+  facing: choice("user", ["user", "environment"]),
+  prompt: text("Hello", 10),
+  preset: optional(8),
+};
+const INITIAL = { mirror: true, slices: 1, facing: "user", prompt: "Hello", preset: null };
+const KEY = "antiphon.settings.test";
+
+const open = (version = 1) => new Settings("test", version, FIELDS);
+const keep = (values: unknown, version = 1) =>
+  localStorage.setItem(KEY, JSON.stringify({ version, values }));
+
+beforeEach(() => localStorage.clear());
+
+test("what was chosen is there the next time", () => {
+  open().update({ mirror: false, preset: "coach" });
+  expect(open().value).toEqual({ ...INITIAL, mirror: false, preset: "coach" });
+});
+
+test.each([
+  { mirror: "yes" },
+  { slices: "3" },
+  { slices: Number.NaN },
+  { facing: "up" },
+  { prompt: "x".repeat(11) },
+  { preset: 7 },
+])("a value that cannot be used becomes its initial one: %o", (values) => {
+  keep({ ...values, mirror: "mirror" in values ? values.mirror : false });
+  const expected = "mirror" in values ? INITIAL : { ...INITIAL, mirror: false };
+  expect(open().value).toEqual(expected);
+});
+
+test("a number beyond its bounds becomes the bound", () => {
+  keep({ slices: 40 });
+  expect(open().value.slices).toBe(9);
+});
+
+test.each(["{", "null", "[]", '"text"', '{"version":1}'])("a shelf of rubbish: %s", (kept) => {
+  localStorage.setItem(KEY, kept);
+  expect(open().value).toEqual(INITIAL);
+});
+
+test("another version's values are forgotten", () => {
+  keep({ mirror: false }, 1);
+  expect(open(2).value).toEqual(INITIAL);
+});
+
+test("an update with a bad value keeps the field", () => {
+  const settings = open();
+  settings.update({ slices: 3 });
+  settings.update({ slices: Number.NaN, mirror: false });
+  expect(settings.value).toEqual({ ...INITIAL, slices: 3, mirror: false });
+});
+
+test("reset forgets", () => {
+  const settings = open();
+  settings.update({ mirror: false });
+  settings.reset();
+  expect(settings.value).toEqual(INITIAL);
+  expect(open().value).toEqual(INITIAL);
+});
+
+test("listeners hear of a change once, until they leave", () => {
+  const settings = open();
+  const heard: boolean[] = [];
+  const leave = settings.subscribe(({ mirror }) => heard.push(mirror));
+  settings.update({ mirror: false });
+  leave();
+  settings.update({ mirror: true });
+  expect(heard).toEqual([false]);
+});

@@ -1,0 +1,97 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, property, state } from "lit/decorators.js";
+import type { AppEntry } from "../api/catalog.ts";
+import { common } from "../i18n/common.ts";
+import { choose, language } from "../i18n/language.ts";
+import { Watch } from "../state/store.ts";
+import { Element } from "../ui/element.ts";
+import { icon } from "../ui/icon.ts";
+import { type Theme, theme } from "../ui/theme.ts";
+import { menu, nameOf } from "./menu.ts";
+import "./header.css";
+
+const NEXT: Record<Theme, Theme> = { system: "light", light: "dark", dark: "system" };
+const THEME_ICONS = { system: "system", light: "sun", dark: "moon" } as const;
+
+/** The bar on top of every page: where am I, where can I go, how does it look. */
+@customElement("an-header")
+export class Header extends Element {
+  readonly #menu = new Watch(this, menu);
+  readonly #theme = new Watch(this, theme);
+
+  /** Without a menu: for those whom a link brought here. */
+  @property({ type: Boolean }) bare = false;
+
+  @state() private open = false;
+
+  protected override render(): TemplateResult {
+    const { nav } = common();
+    return html`<a class="skip button primary" href="#main">${nav.skip}</a>
+      <header @keydown=${this.#onKey}>
+        <a class="brand" href="/" aria-label="Antiphon, ${nav.home}">${mark()}<span>Antiphon</span></a>
+        ${this.bare ? nothing : this.#nav()}
+        <div class="tools">
+          ${this.#languageButton()} ${this.#themeButton()} ${this.bare ? nothing : this.#menuButton()}
+        </div>
+      </header>`;
+  }
+
+  #nav(): TemplateResult {
+    return html`<nav id="main-nav" aria-label=${common().nav.label} class=${this.open ? "open" : ""}>
+      ${this.#menu.value?.map(link) ?? nothing}
+    </nav>`;
+  }
+
+  #menuButton(): TemplateResult {
+    return html`<button
+      class="button quiet square menu"
+      aria-label=${common().nav.menu}
+      aria-expanded=${this.open}
+      aria-controls="main-nav"
+      @click=${() => {
+        this.open = !this.open;
+      }}
+    >
+      ${icon(this.open ? "close" : "menu")}
+    </button>`;
+  }
+
+  #languageButton(): TemplateResult {
+    const other = language.value === "zh" ? "en" : "zh";
+    const name = other === "zh" ? "中文" : "English";
+    return html`<button class="button quiet" lang=${other} @click=${() => choose(other)}>
+      ${name}
+    </button>`;
+  }
+
+  #themeButton(): TemplateResult {
+    const { nav } = common();
+    const now = this.#theme.value;
+    const label = `${nav.theme}: ${nav[now]}`;
+    return html`<button
+      class="button quiet square"
+      aria-label=${label}
+      title=${label}
+      @click=${() => theme.set(NEXT[now])}
+    >
+      ${icon(THEME_ICONS[now])}
+    </button>`;
+  }
+
+  #onKey(event: KeyboardEvent): void {
+    if (event.key === "Escape") this.open = false;
+  }
+}
+
+function link(app: AppEntry): TemplateResult {
+  const here = location.pathname === app.route;
+  return html`<a href=${app.route} aria-current=${here ? "page" : nothing}>${nameOf(app)}</a>`;
+}
+
+/** Two voices that answer each other. */
+function mark(): TemplateResult {
+  return html`<svg class="mark" viewBox="0 0 32 32" aria-hidden="true">
+    <path class="they" d="M4 13v6M8.8 8v16M13.6 11v10" />
+    <path class="you" d="M18.4 12v8M23.2 8v16M28 13v6" />
+  </svg>`;
+}

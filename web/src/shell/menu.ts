@@ -1,0 +1,29 @@
+import { type AppEntry, apps } from "../api/catalog.ts";
+import { common } from "../i18n/common.ts";
+import { Store } from "../state/store.ts";
+import type { IconName } from "../ui/icon.ts";
+
+/** The pages that are on; null until the server said so. */
+export const menu = new Store<readonly AppEntry[] | null>(null);
+
+const ICONS: Record<string, IconName> = {
+  turnbased: "chat",
+  half_duplex_audio: "turns",
+  omni: "camera",
+  audio_duplex: "phone",
+};
+
+/** Ask the server which pages are on. Rejects with ApiError. */
+export async function loadMenu(): Promise<void> {
+  menu.set(await apps());
+}
+
+/** A page's name in the chosen language; the server's own name where we have none. */
+export function nameOf(app: AppEntry): string {
+  const names: Readonly<Record<string, string>> = common().apps;
+  return names[app.app_id] ?? app.name;
+}
+
+export function iconOf(app: AppEntry): IconName {
+  return ICONS[app.app_id] ?? "voice";
+}

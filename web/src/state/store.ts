@@ -1,0 +1,52 @@
+import type { ReactiveController, ReactiveControllerHost } from "lit";
+
+/** A value that says when it changes. */
+export class Store<T> {
+  #value: T;
+  readonly #listeners = new Set<(value: T) => void>();
+
+  constructor(value: T) {
+    this.#value = value;
+  }
+
+  get value(): T {
+    return this.#value;
+  }
+
+  set(value: T): void {
+    if (Object.is(value, this.#value)) return;
+    this.#value = value;
+    for (const listener of [...this.#listeners]) listener(value);
+  }
+
+  /** Returns the way out. */
+  subscribe(listener: (value: T) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+}
+
+/** Renders its host anew whenever a store changes: `#place = new Watch(this, place)`. */
+export class Watch<T> implements ReactiveController {
+  readonly #host: ReactiveControllerHost;
+  readonly #store: Store<T>;
+  #leave: () => void = () => undefined;
+
+  constructor(host: ReactiveControllerHost, store: Store<T>) {
+    this.#host = host;
+    this.#store = store;
+    host.addController(this);
+  }
+
+  get value(): T {
+    return this.#store.value;
+  }
+
+  hostConnected(): void {
+    this.#leave = this.#store.subscribe(() => this.#host.requestUpdate());
+  }
+
+  hostDisconnected(): void {
+    this.#leave();
+  }
+}

@@ -1,0 +1,73 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { ref } from "lit/directives/ref.js";
+import { common } from "../i18n/common.ts";
+import { icon } from "./icon.ts";
+
+export interface Dialog {
+  readonly open: boolean;
+  readonly title: string;
+  readonly body: TemplateResult;
+  readonly footer?: TemplateResult;
+  readonly wide?: boolean;
+  /** By Escape, by the cross, or by a click beside it. */
+  readonly onClose: () => void;
+}
+
+/** A modal dialog; render it always and say by `open` whether it shows. */
+export function dialog({
+  open,
+  title,
+  body,
+  footer,
+  wide = false,
+  onClose,
+}: Dialog): TemplateResult {
+  return html`<dialog
+    class="dialog ${wide ? "wide" : ""}"
+    aria-label=${title}
+    tabindex="-1"
+    ${ref((element) => show(element, open))}
+    @cancel=${(event: Event) => {
+      event.preventDefault();
+      onClose();
+    }}
+    @close=${() => {
+      if (open) onClose();
+    }}
+    @click=${(event: MouseEvent) => {
+      if (event.target === event.currentTarget && isBeside(event)) onClose();
+    }}
+  >
+    ${
+      open
+        ? html`<header>
+            <h2>${title}</h2>
+            <button class="button quiet square" aria-label=${common().close} @click=${onClose}>
+              ${icon("close")}
+            </button>
+          </header>
+          <div class="body">${body}</div>
+          ${footer ? html`<footer>${footer}</footer>` : nothing}`
+        : nothing
+    }
+  </dialog>`;
+}
+
+function show(element: globalThis.Element | undefined, open: boolean): void {
+  if (!(element instanceof HTMLDialogElement)) return;
+  // After this rendering: the element may not be in the document yet.
+  queueMicrotask(() => {
+    if (open && !element.open && element.isConnected) {
+      element.showModal();
+      (element.querySelector<HTMLElement>("[autofocus]") ?? element).focus();
+    }
+    if (!open && element.open) element.close();
+  });
+}
+
+/** Padding belongs to the dialog, its backdrop does not. */
+function isBeside(event: MouseEvent): boolean {
+  const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
+  const across = event.clientX < box.left || event.clientX > box.right;
+  return across || event.clientY < box.top || event.clientY > box.bottom;
+}

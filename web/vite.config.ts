@@ -1,0 +1,53 @@
+import { readdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { defineConfig, type Plugin } from "vite";
+
+const root = fileURLToPath(new URL(".", import.meta.url));
+const pages = readdirSync(root).filter((name) => name.endsWith(".html"));
+const edge = process.env["ANTIPHON_EDGE"] ?? "http://127.0.0.1:8006";
+
+/** Nothing is painted before the page's script ran: no flash of an empty or wrongly lit page. */
+const renderBlocking: Plugin = {
+  name: "render-blocking",
+  transformIndexHtml: {
+    order: "post",
+    handler: (html) =>
+      html.replaceAll('<script type="module"', '<script type="module" blocking="render"'),
+  },
+};
+
+/** In development, `/omni` answers with `omni.html`, as the edge does. */
+const pagePaths: Plugin = {
+  name: "page-paths",
+  configureServer(server) {
+    server.middlewares.use((request, _response, next) => {
+      const path = (request.url ?? "/").split("?")[0] ?? "/";
+      if (path.startsWith("/s/")) request.url = "/session-viewer.html";
+      else if (pages.includes(`${path.slice(1)}.html`)) request.url = `${path}.html`;
+      next();
+    });
+  },
+};
+
+export default defineConfig({
+  root,
+  appType: "mpa",
+  plugins: [pagePaths, renderBlocking],
+  build: {
+    outDir: "../edge/pages",
+    emptyOutDir: true,
+    assetsDir: "static",
+    assetsInlineLimit: 0,
+    target: ["es2022", "chrome123", "firefox121", "safari17.5"],
+    modulePreload: { polyfill: false },
+    rollupOptions: { input: pages.map((name) => `${root}${name}`) },
+  },
+  server: {
+    proxy: Object.fromEntries(
+      ["/api", "/ws", "/v1", "/health", "/status", "/workers", "/cache"].map((path) => [
+        path,
+        { target: edge, ws: true, changeOrigin: false },
+      ]),
+    ),
+  },
+});
