@@ -1,6 +1,9 @@
 """Loads one edge process: N sessions that send a second of audio a second and get one back.
 
-    python bench/edge_load.py --sessions 100 --seconds 15
+    python bench/edge_load.py --sessions 100 --seconds 15 --form text
+
+`--form` is how sound travels: base64 in JSON text, or as float32 (`f32`) or 16-bit (`s16`) samples in
+binary frames. The bytes are those of the WebSocket messages, without the 6 to 14 of each frame's head.
 
 Three processes stand beside the edge: redis-server (no persistence), a peer that plays the worker
 and answers each chunk at once with a second of speech, and this one, which plays the clients. CPU is
@@ -28,14 +31,17 @@ from typing import Any
 import httpx
 import numpy as np
 import psutil
-import pybase64
 import uvloop
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.typing import Subprotocol
 
 from broker.client import Broker, open_broker
 from broker.embedded import find_redis_server
 from broker.registry import WorkerReport
 from broker.settings import BrokerSettings
+from shared_schemas.audio import PcmFormat, float_bytes, to_pcm16
+from shared_schemas.binary_frames import BINARY_PROTOCOL, to_frame, to_text
+from shared_schemas.media import Raw
 from shared_schemas.registry import Claim
 from shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
 from shared_schemas.stream_entries import (
@@ -146,16 +152,28 @@ class Tally:
     sent: int = 0
     received: int = 0
     late_ms: list[float] = field(default_factory=list)
+    bytes_up: int = 0
+    bytes_down: int = 0
 
 
-_CHUNK = json.dumps(
-    {
-        "type": "audio_chunk",
-        "audio": pybase64.b64encode_as_string(
-            np.random.default_rng(2).uniform(-0.5, 0.5, 16_000).astype("<f4").tobytes()
-        ),
-    }
-)
+@dataclass(frozen=True)
+class Form:
+    """How sound travels: a second of it as one message, and what the connection asks for."""
+
+    chunk: str | bytes
+    subprotocols: list[Subprotocol] | None = None
+    query: str = ""
+
+    @classmethod
+    def of(cls, name: str) -> Form:
+        """`text`, `f32` or `s16`."""
+        sound = np.random.default_rng(2).uniform(-0.5, 0.5, 16_000).astype(np.float32)
+        if name == "text":
+            return cls(to_text({"type": "audio_chunk", "audio": Raw(float_bytes(sound))}))
+        pcm = PcmFormat(name)
+        data = float_bytes(sound) if pcm is PcmFormat.F32 else to_pcm16(sound).tobytes()
+        chunk = to_frame({"type": "audio_chunk", "audio": Raw(data, pcm)})
+        return cls(chunk, [Subprotocol(BINARY_PROTOCOL)], f"?pcm={pcm}")
 
 
 async def _until(socket_: ClientConnection, type_: str) -> None:
@@ -163,11 +181,15 @@ async def _until(socket_: ClientConnection, type_: str) -> None:
         pass
 
 
-async def converse(url: str, number: int, tally: Tally, start_at: float, stop_at: float) -> None:
+async def converse(
+    url: str, form: Form, number: int, tally: Tally, start_at: float, stop_at: float
+) -> None:
     """One client: a chunk each second at its own phase of the second."""
     loop = asyncio.get_running_loop()
-    sid = f"adx_bench_{number}"
-    async with connect(f"{url}/ws/duplex/{sid}", compression=None, max_size=None) as socket_:
+    address = f"{url}/ws/duplex/adx_bench_{number}{form.query}"
+    async with connect(
+        address, compression=None, max_size=None, subprotocols=form.subprotocols
+    ) as socket_:
         await _until(socket_, "queue_done")
         await socket_.send('{"type":"prepare"}')
         await _until(socket_, "prepared")
@@ -178,7 +200,8 @@ async def converse(url: str, number: int, tally: Tally, start_at: float, stop_at
             await asyncio.sleep(due - loop.time())
             pending.append((time.perf_counter(), tally.measuring))
             tally.sent += tally.measuring
-            await socket_.send(_CHUNK)
+            tally.bytes_up += len(form.chunk) * tally.measuring
+            await socket_.send(form.chunk)
             due += 1.0
         await asyncio.sleep(GRACE_S)
         reading.cancel()
@@ -187,13 +210,14 @@ async def converse(url: str, number: int, tally: Tally, start_at: float, stop_at
 
 async def _read(socket_: ClientConnection, pending: list[tuple[float, bool]], tally: Tally) -> None:
     async for message in socket_:
-        assert isinstance(message, str)
-        if '"result"' in message[:40]:
+        head = message[:40] if isinstance(message, str) else message[4:44].decode()
+        if '"result"' in head:
             sent_at, counted = pending.pop(0)
             if counted:
                 tally.received += 1
+                tally.bytes_down += len(message)
                 tally.late_ms.append((time.perf_counter() - sent_at) * 1000)
-        elif '"error"' in message[:40]:
+        elif '"error"' in head:
             raise RuntimeError(message)
 
 
@@ -220,7 +244,9 @@ class Cpu:
         return cls(spent(edge), spent(redis), rss)
 
 
-async def measure(url: str, sessions: int, seconds: float, pids: tuple[int, int]) -> dict[str, Any]:
+async def measure(
+    url: str, form: str, sessions: int, seconds: float, pids: tuple[int, int]
+) -> dict[str, Any]:
     """Connect everyone, warm up, measure; `pids` are the edge's and Redis's."""
     loop = asyncio.get_running_loop()
     ramp_s = 0.5 + sessions * 0.02
@@ -230,7 +256,8 @@ async def measure(url: str, sessions: int, seconds: float, pids: tuple[int, int]
     stop_at = measure_at + seconds
     async with asyncio.TaskGroup() as clients:
         for number in range(sessions):
-            clients.create_task(converse(url, number, tally, start_at, stop_at))
+            talk = converse(url, Form.of(form), number, tally, start_at, stop_at)
+            clients.create_task(talk)
             await asyncio.sleep(0.01)
         await asyncio.sleep(measure_at - loop.time())
         before, began = Cpu.of(*pids), loop.time()
@@ -240,6 +267,7 @@ async def measure(url: str, sessions: int, seconds: float, pids: tuple[int, int]
         after, took = Cpu.of(*pids), loop.time() - began
     late = np.array(tally.late_ms)
     return {
+        "form": form,
         "sessions": sessions,
         "seconds": round(took, 1),
         "edge_cpu_ms_per_session_s": round((after.edge - before.edge) * 1e3 / took / sessions, 3),
@@ -249,6 +277,8 @@ async def measure(url: str, sessions: int, seconds: float, pids: tuple[int, int]
         "latency_ms_p50": round(float(np.percentile(late, 50)), 1),
         "latency_ms_p99": round(float(np.percentile(late, 99)), 1),
         "latency_ms_max": round(float(late.max()), 1),
+        "bytes_up_per_chunk": round(tally.bytes_up / tally.sent),
+        "bytes_down_per_result": round(tally.bytes_down / tally.received),
         "results": tally.received,
         "lost": tally.sent - tally.received,
         "edge_rss_mib": round(after.edge_rss, 1),
@@ -297,6 +327,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sessions", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--form", choices=["text", "f32", "s16"], default="text")
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peer:
@@ -322,7 +353,7 @@ def main() -> None:
         wait_for(f"http://127.0.0.1:{port}/health")
         pids = (edge_pid, redis_pid)
         url = f"ws://127.0.0.1:{port}"
-        report = uvloop.run(measure(url, options.sessions, options.seconds, pids))
+        report = uvloop.run(measure(url, options.form, options.sessions, options.seconds, pids))
     print(json.dumps(report, indent=2))
 
 

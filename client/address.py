@@ -5,30 +5,30 @@ from __future__ import annotations
 import ipaddress
 import secrets
 import time
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlencode, urlsplit, urlunsplit
 
 from client.errors import CannotConnect
 
 _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 
 
-def new_session_id(*, video: bool = False) -> str:
-    """A fresh id whose prefix names the kind: `adx_` audio, `omni_` audio and frames."""
-    prefix = "omni" if video else "adx"
+def new_session_id(prefix: str) -> str:
+    """A fresh id; its prefix names the kind: `adx` audio, `omni` audio and frames, `hdx` half-duplex."""
     return f"{prefix}_{int(time.time() * 1000):x}_{secrets.token_hex(4)}"
 
 
-def duplex_url(url: str, session_id: str, *, timing: bool = False) -> str:
-    """The address under an edge's `url`; `http` becomes `ws`, a path stays in front.
+def edge_address(url: str, path: str, **query: str | None) -> str:
+    """The address of `path` under an edge's `url`; `http` becomes `ws`, a path stays in front.
 
-    Raises CannotConnect when `url` is no such address.
+    What is None in the query is left out. Raises CannotConnect when `url` is no such address.
     """
     parts = urlsplit(url if "//" in url else f"ws://{url}")
     if parts.scheme not in _SCHEMES or not parts.hostname:
         raise CannotConnect(f"{url!r} is no address of an edge; one looks like ws://127.0.0.1:8006")
-    path = f"{parts.path.rstrip('/')}/ws/duplex/{session_id}"
-    query = "&".join(part for part in (parts.query, "timing=1" if timing else "") if part)
-    return urlunsplit(SplitResult(_SCHEMES[parts.scheme], parts.netloc, path, query, ""))
+    asked = urlencode({name: value for name, value in query.items() if value is not None})
+    joined = "&".join(part for part in (parts.query, asked) if part)
+    whole = f"{parts.path.rstrip('/')}{path}"
+    return urlunsplit(SplitResult(_SCHEMES[parts.scheme], parts.netloc, whole, joined, ""))
 
 
 def is_loopback(address: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared_schemas.server_messages import Error
 
 
-class DuplexError(Exception):
+class ClientError(Exception):
     """Base of everything the client raises on purpose. `message` is fit for showing to a person."""
 
     def __init__(self, message: str) -> None:
@@ -13,15 +13,15 @@ class DuplexError(Exception):
         self.message = message
 
 
-class CannotConnect(DuplexError):
+class CannotConnect(ClientError):
     """No WebSocket could be opened; the message names the URL and the cause."""
 
 
-class UnreadableMessage(DuplexError):
+class UnreadableMessage(ClientError):
     """The server sent something that is not of the protocol."""
 
 
-class ServerError(DuplexError):
+class ServerError(ClientError):
     """The server's `error` message. `field` is the offending field's wire name, where there is one.
 
     The session goes on unless the connection closes as well (`SessionOver` follows then).
@@ -34,7 +34,7 @@ class ServerError(DuplexError):
         self.retryable = error.retryable
 
 
-class SessionOver(DuplexError):
+class SessionOver(ClientError):
     """The session has ended: nothing more can be asked of it. `close_code` is the WebSocket's."""
 
     def __init__(self, message: str, close_code: int | None = None) -> None:

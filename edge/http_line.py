@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fastapi import Request, Response
 
+from edge.connection import PLAIN
 from edge.errors import ClientGone
 from edge.protocols.contract import Close
 from shared_schemas.chat_messages import ChatProblem
@@ -31,7 +34,8 @@ class HttpLine:
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._body = ""
+        self._body: str | bytes = b""
+        self.form = PLAIN
         self._close: Close | None = None
 
     async def receive(self) -> str | bytes:
@@ -40,9 +44,9 @@ class HttpLine:
             pass
         raise ClientGone
 
-    async def send(self, text: str) -> None:
+    async def send(self, frame: str | bytes) -> None:
         """Keep the answer."""
-        self._body = text
+        self._body = frame
 
     async def close(self, code: Close) -> None:
         """How it ended."""
@@ -51,6 +55,9 @@ class HttpLine:
     def force_close(self, code: Close, reason: str) -> None:  # noqa: ARG002 - as a socket has it
         """Nothing was sent yet, so there is nobody to cut off."""
         self._close = code
+
+    def probe(self, answered: Callable[[], None]) -> None:
+        """A request is not asked whether it listens."""
 
     def response(self) -> Response:
         """The answer, once the session is over."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from typing import NoReturn
+
+from prometheus_client import Histogram
 
 from edge.connection import Line
 from edge.errors import SlowConsumer
@@ -17,33 +20,36 @@ class SessionOver(Exception):
 
 
 class Outbox:
-    """Text goes in without waiting; one task sends it."""
+    """Frames go in without waiting; one task sends them."""
 
-    def __init__(self, connection: Line, unsent: Unsent, stall_s: float) -> None:
+    def __init__(
+        self, connection: Line, unsent: Unsent, stall_s: float, seconds: Histogram
+    ) -> None:
         self._connection = connection
         self._unsent = unsent
         self._stall_s = stall_s
-        self._texts: deque[str] = deque()
+        self._seconds = seconds
+        self._frames: deque[tuple[str | bytes, float]] = deque()
         self._bytes = 0
         self._close: Close | None = None
         self._work = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
 
-    def put(self, text: str) -> None:
+    def put(self, frame: str | bytes) -> None:
         """Queue a message; ignored after `finish`. Raises SlowConsumer when too much is unsent.
 
         A single message may be of any length: who has read all before it is not slow.
         """
         if self._close is not None:
             return
-        full = len(self._texts) >= self._unsent.messages
-        if self._texts and (full or self._bytes + len(text) > self._unsent.bytes):
+        full = len(self._frames) >= self._unsent.messages
+        if self._frames and (full or self._bytes + len(frame) > self._unsent.bytes):
             raise SlowConsumer
-        self._texts.append(text)
-        self._bytes += len(text)
+        self._frames.append((frame, time.perf_counter()))
+        self._bytes += len(frame)
         self._work.set()
-        if len(self._texts) * 2 > self._unsent.messages:
+        if len(self._frames) * 2 > self._unsent.messages:
             self._room.clear()
 
     def finish(self, close: Close) -> None:
@@ -66,17 +72,18 @@ class Outbox:
                 await self._say_goodbye(self._close)
 
     async def _send_all(self) -> None:
-        while self._texts:
-            text = self._texts.popleft()
-            self._bytes -= len(text)
-            if len(self._texts) * 2 <= self._unsent.messages:
+        while self._frames:
+            frame, put_at = self._frames.popleft()
+            self._bytes -= len(frame)
+            if len(self._frames) * 2 <= self._unsent.messages:
                 self._room.set()
-            await self._within_stall(text)
+            await self._within_stall(frame)
+            self._seconds.observe(time.perf_counter() - put_at)
 
-    async def _within_stall(self, text: str) -> None:
+    async def _within_stall(self, frame: str | bytes) -> None:
         try:
             async with asyncio.timeout(self._stall_s):
-                await self._connection.send(text)
+                await self._connection.send(frame)
         except TimeoutError:
             raise SlowConsumer from None
 

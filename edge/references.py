@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from edge.media import check_audio
+from edge.media import as_float32, check_audio
 from edge.settings import EdgeSettings
 from edge.shipped import find_shipped
 from edge.voices import read_wav
-from shared_schemas.audio import PcmFormat, float_bytes, samples_from_bytes
+from shared_schemas.audio import PcmFormat
 from shared_schemas.errors import InvalidInput
+from shared_schemas.media import Raw
 from shared_schemas.voices import UPLOADED
 
 _FIELD = "ref_audio_path"
@@ -56,6 +57,6 @@ async def _uploaded(uploads: Uploads, voice_id: str, field: str, max_s: float) -
     stored = await uploads(voice_id) if voice_id.isalnum() and voice_id.isascii() else None
     if stored is None:
         raise InvalidInput(f"{field}: no such uploaded voice", field=field)
-    pcm = float_bytes(samples_from_bytes(stored, PcmFormat.S16))
-    check_audio(pcm, field, max_s)
-    return pcm
+    voice = Raw(stored, PcmFormat.S16)
+    check_audio(voice, field, max_s)
+    return as_float32(voice)

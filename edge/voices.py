@@ -10,9 +10,10 @@ import numpy as np
 import soundfile
 import soxr
 
-from edge.media import check_audio, decode_base64
+from edge.media import as_float32, check_audio, read_media
 from shared_schemas.audio import INPUT_RATE, float_bytes
 from shared_schemas.errors import InvalidInput
+from shared_schemas.media import Media
 
 _FORMATS = ("WAV", "WAVEX")
 _ENCODINGS = ("PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE")
@@ -21,18 +22,18 @@ _MAX_CHANNELS = 8
 _MAGIC = (b"RIFF", b"RIFX", b"RF64")
 
 
-async def decode_voice(text: str | None, field: str, max_s: float) -> bytes:
-    """Base64 of a WAV of any rate and width, or of raw float32 PCM; none is empty. Raises InvalidInput."""
-    return await asyncio.to_thread(read_voice, text, field, max_s) if text else b""
+async def decode_voice(media: Media | None, field: str, max_s: float) -> bytes:
+    """A WAV of any rate and width, or PCM at 16 kHz; none is empty. Raises InvalidInput."""
+    return await asyncio.to_thread(read_voice, media, field, max_s) if media else b""
 
 
-def read_voice(text: str, field: str, max_s: float) -> bytes:
+def read_voice(media: Media, field: str, max_s: float) -> bytes:
     """The same for one that is given; blocks, so call it in a thread. Raises InvalidInput."""
-    data = decode_base64(text, field)
-    if data[:4] in _MAGIC and data[8:12] == b"WAVE":
-        return read_wav(io.BytesIO(data), field, max_s)
-    check_audio(data, field, max_s)
-    return data
+    voice = read_media(media, field)
+    if voice.data[:4] in _MAGIC and voice.data[8:12] == b"WAVE":
+        return read_wav(io.BytesIO(voice.data), field, max_s)
+    check_audio(voice, field, max_s)
+    return as_float32(voice)
 
 
 def read_wav(source: Path | io.BytesIO, field: str, max_s: float) -> bytes:

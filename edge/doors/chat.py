@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from edge.doors.frames import check_size, load_json, parse_json
+from edge.doors.frames import check_size, load_json, open_frame
 from edge.limits import InputBudget
-from edge.media import decode_audio, decode_image, decode_video
+from edge.media import read_audio, read_image, read_video
 from edge.references import Uploads, find_reference, no_uploads
 from edge.settings import EdgeSettings
 from edge.voices import decode_voice
@@ -31,6 +31,7 @@ from shared_schemas.content import (
     flatten,
 )
 from shared_schemas.errors import ErrorCode, InvalidInput
+from shared_schemas.media import Payload
 from shared_schemas.part_messages import AudioItem, ImageItem, Item, TextItem
 from shared_schemas.stream_entries import ChatIn, StopIn
 
@@ -42,7 +43,7 @@ async def read_request(
 ) -> ChatIn:
     """A WebSocket's first frame. Raises InvalidInput or NotJson."""
     request, tts = await asyncio.to_thread(
-        lambda: _request(parse_json(frame, settings.max_chat_bytes), settings, streaming=None)
+        lambda: _request(*open_frame(frame, settings.max_chat_bytes), settings, streaming=None)
     )
     return replace(request, ref_audio=await _voice(tts, settings, uploads))
 
@@ -51,7 +52,7 @@ async def read_body(body: bytes, settings: EdgeSettings, uploads: Uploads = no_u
     """An HTTP body; its answer comes in one piece. Raises InvalidInput or NotJson."""
     check_size(len(body), settings.max_chat_bytes)
     request, tts = await asyncio.to_thread(
-        lambda: _request(load_json(body), settings, streaming=False)
+        lambda: _request(load_json(body), None, settings, streaming=False)
     )
     return replace(request, ref_audio=await _voice(tts, settings, uploads))
 
@@ -65,7 +66,7 @@ class ChatDoor:
 
     async def read(self, frame: str | bytes) -> StopIn:
         """The command in one frame. Raises InvalidInput or NotJson."""
-        data = parse_json(frame, self._max_bytes)
+        data, _ = open_frame(frame, self._max_bytes)
         if isinstance(data, dict) and data.get("type") == "stop":
             return StopIn()
         self._budget.charge_message()
@@ -74,9 +75,9 @@ class ChatDoor:
 
 
 def _request(
-    data: object, settings: EdgeSettings, *, streaming: bool | None
+    data: object, payload: Payload | None, settings: EdgeSettings, *, streaming: bool | None
 ) -> tuple[ChatIn, ChatTts]:
-    request = parse_chat_request(data)
+    request = parse_chat_request(data, payload)
     messages = [
         Message(
             Role(message.role),
@@ -105,6 +106,7 @@ def _options(request: ChatRequest, tts: ChatTts, streaming: bool) -> ChatOptions
         max_slice_nums=(request.image or ChatImage()).max_slice_nums,
         omni_mode=request.omni_mode,
         enable_thinking=request.enable_thinking,
+        record=request.record,
         use_tts_template=request.use_tts_template or tts.enabled,
     )
 
@@ -121,11 +123,12 @@ def _part(item: Item, field: str, limits: EdgeSettings) -> Part:
         return TextPart(item.text)
     field = f"{field}.data"
     if isinstance(item, AudioItem):
-        return AudioPart(decode_audio(item.data, field, limits.max_chat_audio_s))
+        sound = read_audio(item.data, field, limits.max_chat_audio_s)
+        return AudioPart(sound.data, sound.pcm)
     if isinstance(item, ImageItem):
         size, pixels = limits.max_image_bytes, limits.max_frame_pixels
-        return ImagePart(decode_image(item.data, field, max_bytes=size, max_pixels=pixels))
-    video = decode_video(item.data, field, limits.max_video_bytes)
+        return ImagePart(read_image(item.data, field, max_bytes=size, max_pixels=pixels))
+    video = read_video(item.data, field, limits.max_video_bytes)
     return VideoPart(video, item.stack_frames)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from edge.doors.frames import parse_json
+from edge.doors.frames import open_frame
 from edge.doors.intake import Intake
 from edge.protocols.duplex_commands import CameraFrame, DuplexCommand
 from edge.references import Uploads, find_reference, no_uploads
@@ -15,23 +15,28 @@ from shared_schemas.client_messages import (
     AudioChunk,
     ClientDiagnostic,
     Pause,
+    PlaybackAck,
     Prepare,
     Resume,
     Stop,
     VideoFrame,
     parse_duplex_message,
 )
+from shared_schemas.config import with_consent
 from shared_schemas.errors import ErrorCode, InvalidInput
 from shared_schemas.stream_entries import (
     ChunkIn,
     DiagnosticIn,
     PauseIn,
+    PlaybackIn,
     PrepareIn,
     ResumeIn,
     StopIn,
 )
 
 _MAX_DIAGNOSTIC_BYTES = 64 * 1024
+_MAX_DIAGNOSTIC_DEPTH = 32
+"""It is stored inside of other JSON, whose encoder follows 254 levels."""
 
 
 class DuplexDoor:
@@ -44,7 +49,7 @@ class DuplexDoor:
 
     async def read(self, frame: str | bytes) -> DuplexCommand:
         """The command in one frame. Raises InvalidInput or NotJson."""
-        message = parse_duplex_message(parse_json(frame, self._settings.max_message_bytes))
+        message = parse_duplex_message(*open_frame(frame, self._settings.max_message_bytes))
         if isinstance(message, Stop):
             return StopIn()
         self._intake.message()
@@ -59,18 +64,21 @@ class DuplexDoor:
                 return self._pause(message)
             case Resume():
                 return ResumeIn()
+            case PlaybackAck(played_ms=played_ms):
+                return PlaybackIn(played_ms=played_ms)
             case ClientDiagnostic():
                 return _diagnostic(message)
 
     def _chunk(self, message: AudioChunk) -> ChunkIn:
-        audio = self._intake.chunk(message.audio, "audio")
+        sound = self._intake.chunk(message.audio, "audio")
         frames = tuple(
-            self._intake.frame(text, f"frame_base64_list.{index}")
-            for index, text in enumerate(message.frame_base64_list or ())
+            self._intake.frame(media, f"frame_base64_list.{index}")
+            for index, media in enumerate(message.frame_base64_list or ())
         )
-        self._intake.charge(audio, "audio")
+        self._intake.charge(sound, "audio")
         return ChunkIn(
-            audio=audio,
+            audio=sound.data,
+            pcm=sound.pcm,
             frames=frames,
             force_listen=message.force_listen,
             max_slice_nums=message.max_slice_nums,
@@ -82,7 +90,7 @@ class DuplexDoor:
             config = config.model_copy(update={"max_slice_nums": message.max_slice_nums})
         return PrepareIn(
             system_prompt=message.system_prompt,
-            config=config,
+            config=with_consent(config, given=message.record),
             ref_audio=await self._reference(message),
             tts_ref_audio=self._intake.voice(message.tts_ref_audio_base64, "tts_ref_audio_base64"),
             deferred_finalize=message.deferred_finalize,
@@ -106,10 +114,10 @@ def _diagnostic(message: ClientDiagnostic) -> DiagnosticIn:
     metrics: dict[str, Any] = dict(message.model_extra or {})
     if message.metrics is not None:
         metrics["metrics"] = message.metrics
-    try:
-        size = len(orjson.dumps(metrics))
-    except orjson.JSONEncodeError:
-        raise InvalidInput("metrics: nested too deeply", field="metrics") from None
+    if _deeper_than(_MAX_DIAGNOSTIC_DEPTH, metrics):
+        text = f"metrics: nested more than {_MAX_DIAGNOSTIC_DEPTH} deep"
+        raise InvalidInput(text, field="metrics")
+    size = len(orjson.dumps(metrics))
     if size > _MAX_DIAGNOSTIC_BYTES:
         raise InvalidInput(
             f"metrics: {size} bytes, the limit is {_MAX_DIAGNOSTIC_BYTES}",
@@ -117,3 +125,10 @@ def _diagnostic(message: ClientDiagnostic) -> DiagnosticIn:
             code=ErrorCode.MESSAGE_TOO_LARGE,
         )
     return DiagnosticIn(metrics=metrics)
+
+
+def _deeper_than(limit: int, value: Any) -> bool:
+    inner = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(inner, list):
+        return False
+    return limit == 0 or any(_deeper_than(limit - 1, item) for item in inner)

@@ -1,19 +1,25 @@
-"""What every door does first: one frame's size and JSON."""
+"""What every door does first: one frame's size, its header if it is binary, and its JSON."""
 
 from __future__ import annotations
 
 import orjson
 
 from edge.errors import NotJson
+from shared_schemas.binary_frames import split_frame
 from shared_schemas.errors import ErrorCode, InvalidInput
+from shared_schemas.media import Payload
 
 
-def parse_json(frame: str | bytes, max_bytes: int) -> object:
-    """One frame's JSON value. Raises NotJson, or InvalidInput when it is too long."""
-    if isinstance(frame, bytes):
-        raise NotJson("binary frames are not taken here; send JSON text")
+def open_frame(frame: str | bytes, max_bytes: int) -> tuple[object, Payload | None]:
+    """One frame's JSON value, and what follows it in a binary frame.
+
+    Raises NotJson, or InvalidInput for a frame that is too long or not in one piece.
+    """
     check_size(len(frame), max_bytes)
-    return load_json(frame)
+    if isinstance(frame, str):
+        return load_json(frame), None
+    header, payload = split_frame(frame)
+    return load_json(header), payload
 
 
 def load_json(text: str | bytes) -> object:

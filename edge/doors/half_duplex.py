@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from edge.doors.frames import parse_json
+from edge.doors.frames import open_frame
 from edge.doors.intake import Intake
 from edge.protocols.half_duplex import HalfDuplexCommand
 from edge.settings import EdgeSettings
 from shared_schemas.client_messages import DEFAULT_SYSTEM_PROMPT, Stop
+from shared_schemas.config import with_consent
 from shared_schemas.content import AudioPart, Message, Part, Role, TextPart, flatten
 from shared_schemas.half_duplex_messages import (
     HalfAudioChunk,
@@ -27,7 +28,7 @@ class HalfDuplexDoor:
 
     async def read(self, frame: str | bytes) -> HalfDuplexCommand:
         """The command in one frame. Raises InvalidInput or NotJson."""
-        message = parse_half_duplex_message(parse_json(frame, self._max_bytes))
+        message = parse_half_duplex_message(*open_frame(frame, self._max_bytes))
         if isinstance(message, Stop):
             return StopIn()
         self._intake.message()
@@ -38,9 +39,9 @@ class HalfDuplexDoor:
                 return self._prepare(message)
 
     def _chunk(self, message: HalfAudioChunk) -> ChunkIn:
-        audio = self._intake.chunk(message.audio_base64, "audio_base64")
-        self._intake.charge(audio, "audio_base64")
-        return ChunkIn(audio=audio)
+        sound = self._intake.chunk(message.audio_base64, "audio_base64")
+        self._intake.charge(sound, "audio_base64")
+        return ChunkIn(audio=sound.data, pcm=sound.pcm)
 
     def _prepare(self, message: HalfPrepare) -> HalfPrepareIn:
         """A list that says nothing, as pages send it whose editor is empty, counts as none."""
@@ -52,8 +53,9 @@ class HalfDuplexDoor:
             parts = (TextPart(prompt),)
         content, blobs = flatten([Message(Role.SYSTEM, parts)])
         voice = self._intake.voice(message.ref_audio_base64, "ref_audio_base64")
+        config = with_consent(message.config, given=message.record)
         return HalfPrepareIn(
-            content=content, blobs=blobs, config=message.config, ref_audio=voice or _first(parts)
+            content=content, blobs=blobs, config=config, ref_audio=voice or _first(parts)
         )
 
     def _parts(self, items: list[SystemItem]) -> tuple[Part, ...]:

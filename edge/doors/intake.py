@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from edge.limits import InputBudget
-from edge.media import decode_audio, decode_image
+from edge.media import as_float32, read_audio, read_image
 from edge.settings import EdgeSettings
 from shared_schemas.audio import INPUT_RATE
-
-_BYTES_PER_S = 4 * INPUT_RATE
+from shared_schemas.media import Media, Raw
 
 
 class Intake:
@@ -21,22 +20,23 @@ class Intake:
         """Count one message."""
         self._budget.charge_message()
 
-    def chunk(self, text: str, field: str, *, min_samples: int = 1) -> bytes:
-        """One chunk of microphone audio, base64 float32 PCM."""
-        limit = self._settings.max_chunk_s
-        return decode_audio(text, field, limit, min_samples=min_samples)
+    def chunk(self, media: Media, field: str, *, min_samples: int = 1) -> Raw:
+        """One chunk of microphone audio, in the format it came in."""
+        return read_audio(media, field, self._settings.max_chunk_s, min_samples=min_samples)
 
-    def charge(self, audio: bytes, field: str) -> None:
+    def charge(self, sound: Raw, field: str) -> None:
         """Count a chunk that is taken."""
-        self._budget.charge_audio(len(audio) / _BYTES_PER_S, field)
+        self._budget.charge_audio(len(sound.data) / (sound.pcm.width * INPUT_RATE), field)
 
-    def frame(self, text: str, field: str) -> bytes:
+    def frame(self, media: Media, field: str) -> bytes:
         """One camera frame."""
         limits = self._settings
-        return decode_image(
-            text, field, max_bytes=limits.max_frame_bytes, max_pixels=limits.max_frame_pixels
+        return read_image(
+            media, field, max_bytes=limits.max_frame_bytes, max_pixels=limits.max_frame_pixels
         )
 
-    def voice(self, text: str | None, field: str) -> bytes:
-        """A reference voice, base64 float32 PCM; none is empty."""
-        return decode_audio(text, field, self._settings.max_reference_s) if text else b""
+    def voice(self, media: Media | None, field: str) -> bytes:
+        """A reference voice as float32 PCM; none is empty."""
+        if not media:
+            return b""
+        return as_float32(read_audio(media, field, self._settings.max_reference_s))

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-from edge.doors.frames import parse_json
+from edge.doors.frames import open_frame
 from edge.doors.intake import Intake
 from edge.protocols.realtime import RealtimeCommand
 from edge.settings import EdgeSettings
 from edge.voices import decode_voice
-from shared_schemas.config import DuplexConfig
+from shared_schemas.config import DuplexConfig, with_consent
 from shared_schemas.realtime_messages import (
     MIN_SAMPLES,
     Append,
+    PlaybackEvent,
     SessionClose,
     SessionUpdate,
     parse_realtime_event,
 )
-from shared_schemas.stream_entries import ChunkIn, PrepareIn, StopIn
+from shared_schemas.stream_entries import ChunkIn, PlaybackIn, PrepareIn, StopIn
 
 _DEFAULTS = DuplexConfig()
 
 
 class RealtimeDoor:
-    """Reads one client's frames: size, JSON, fields, media, pace, in this order."""
+    """Reads one client's frames: size, JSON, fields, media, pace, in this order.
 
-    def __init__(self, settings: EdgeSettings, *, video: bool) -> None:
+    `playback_ack`: the client asked for leave to say what it has played.
+    """
+
+    def __init__(self, settings: EdgeSettings, *, video: bool, playback_ack: bool = False) -> None:
         self._max_bytes = settings.max_message_bytes
         self._max_reference_s = settings.max_reference_s
         self._video = video
+        self._playback_ack = playback_ack
         self._intake = Intake(settings)
 
     async def read(self, frame: str | bytes) -> RealtimeCommand:
         """The command in one frame. Raises InvalidInput or NotJson."""
-        event = parse_realtime_event(parse_json(frame, self._max_bytes))
+        data, payload = open_frame(frame, self._max_bytes)
+        event = parse_realtime_event(data, payload, playback_ack=self._playback_ack)
         if isinstance(event, SessionClose):
             return StopIn()
         self._intake.message()
@@ -40,13 +46,16 @@ class RealtimeDoor:
                 return self._append(event)
             case SessionUpdate():
                 return await self._update(event)
+            case PlaybackEvent(played_ms=played_ms):
+                return PlaybackIn(played_ms=played_ms)
 
     def _append(self, event: Append) -> ChunkIn:
-        audio = self._intake.chunk(event.audio, "audio", min_samples=MIN_SAMPLES)
+        sound = self._intake.chunk(event.audio, "audio", min_samples=MIN_SAMPLES)
         frames = self._frames(event)
-        self._intake.charge(audio, "audio")
+        self._intake.charge(sound, "audio")
         return ChunkIn(
-            audio=audio,
+            audio=sound.data,
+            pcm=sound.pcm,
             frames=frames,
             force_listen=event.force_listen,
             max_slice_nums=event.max_slice_nums,
@@ -57,16 +66,16 @@ class RealtimeDoor:
         if not self._video:
             return ()
         return tuple(
-            self._intake.frame(text, f"video_frames.{index}")
-            for index, text in enumerate(event.video_frames or ())
+            self._intake.frame(media, f"video_frames.{index}")
+            for index, media in enumerate(event.video_frames or ())
         )
 
     async def _update(self, event: SessionUpdate) -> PrepareIn:
         asked, limit = event.session, self._max_reference_s
-        slices = {"max_slice_nums": asked.max_slice_nums} if asked.max_slice_nums else {}
+        stated = {"max_slice_nums": asked.max_slice_nums} if asked.max_slice_nums else {}
         return PrepareIn(
             system_prompt=asked.instructions,
-            config=_DEFAULTS.model_copy(update=slices),
+            config=with_consent(_DEFAULTS.model_copy(update=stated), given=asked.record),
             ref_audio=await decode_voice(asked.ref_audio, "session.ref_audio", limit),
             tts_ref_audio=await decode_voice(asked.tts_ref_audio, "session.tts_ref_audio", limit),
         )

@@ -1,0 +1,79 @@
+"""The socket to an edge: opened, and spoken over in text or in binary frames."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidHandshake, InvalidURI
+from websockets.typing import Subprotocol
+
+from client.address import edge_address, is_loopback
+from client.errors import CannotConnect
+from shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
+from shared_schemas.binary_frames import BINARY_PROTOCOL, to_frame, to_text
+from shared_schemas.media import Raw
+
+GOODBYE_S = 2.0
+_MAX_MESSAGE = 16 * 1024 * 1024
+
+
+class Connecting(TypedDict, total=False):
+    """How to connect; what every `connect_...` takes beside its own.
+
+    `api_key` is what an edge with keys asks for; `tls` replaces the default checks; `open_timeout_s`
+    is 10 by default. `binary` sends media as they are instead of base64, where the edge can do that;
+    `pcm` is then the format of sound both ways: 16-bit halves the traffic once more, and rounds it.
+    """
+
+    api_key: str | None
+    tls: ssl.SSLContext | None
+    open_timeout_s: float
+    binary: bool
+    pcm: PcmFormat
+
+
+class Link:
+    """One open socket. `binary` says whether the edge agreed to binary frames."""
+
+    def __init__(self, socket: ClientConnection, pcm: PcmFormat) -> None:
+        self.socket = socket
+        self.binary = socket.subprotocol == BINARY_PROTOCOL
+        self._pcm = pcm if self.binary else PcmFormat.F32
+
+    def sound(self, samples: Samples) -> Raw:
+        """Sound as it is put into a message (float32 mono 16 kHz)."""
+        if self._pcm is PcmFormat.S16:
+            return Raw(to_pcm16(samples).tobytes(), self._pcm)
+        return Raw(float_bytes(samples))
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Send one message; media in it are `Raw` sound or `bytes`. Raises ConnectionClosed."""
+        await self.socket.send(to_frame(message) if self.binary else to_text(message))
+
+
+async def open_link(url: str, path: str, how: Connecting, **query: str | None) -> Link:
+    """Connect to `path` of an edge such as `ws://127.0.0.1:8006`. Raises CannotConnect."""
+    pcm = how.get("pcm", PcmFormat.F32) if how.get("binary") else PcmFormat.F32
+    asked = None if pcm is PcmFormat.F32 else str(pcm)
+    return Link(await _open(edge_address(url, path, **query, pcm=asked), how), pcm)
+
+
+async def _open(address: str, how: Connecting) -> ClientConnection:
+    key = how.get("api_key")
+    try:
+        return await connect(
+            address,
+            ssl=how.get("tls"),
+            additional_headers={"Authorization": f"Bearer {key}"} if key else None,
+            subprotocols=[Subprotocol(BINARY_PROTOCOL)] if how.get("binary") else None,
+            compression=None,
+            max_size=_MAX_MESSAGE,
+            open_timeout=how.get("open_timeout_s", 10.0),
+            close_timeout=GOODBYE_S,
+            proxy=None if is_loopback(address) else True,
+        )
+    except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
+        raise CannotConnect(f"cannot connect to {address}: {error}") from error

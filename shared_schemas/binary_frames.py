@@ -1,0 +1,78 @@
+"""Messages as WebSocket frames: JSON text with base64, or `antiphon.binary.v1` with bytes as they are.
+
+A binary frame is a 4-byte little-endian header length, the header (the message as JSON, where
+`{"at", "bytes", "format"}` stands in place of base64) and the payload that `at` counts from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import pybase64
+
+from shared_schemas.errors import InvalidInput
+from shared_schemas.media import Payload, Raw
+
+BINARY_PROTOCOL = "antiphon.binary.v1"
+PLAIN_PROTOCOL = "antiphon.v1"
+
+_LENGTH_BYTES = 4
+_ALIGNMENT = 4
+"""A payload begins at a multiple of this, so that an array of floats can look at it in place."""
+
+
+def to_text(message: Mapping[str, Any]) -> str:
+    """JSON text; `bytes` and `Raw` values become base64."""
+    return _dump(message, _base64).decode()
+
+
+def to_frame(message: Mapping[str, Any]) -> str | bytes:
+    """A binary frame, or text when there is nothing to carry as bytes.
+
+    Sound is a `Raw` value, whose format goes along; a picture is `bytes`.
+    """
+    payload = bytearray()
+
+    def refer(value: object) -> Any:
+        raw = value if isinstance(value, Raw) else Raw(_bytes(value))
+        if not raw.data:
+            return ""
+        reference: dict[str, Any] = {"at": len(payload), "bytes": len(raw.data)}
+        payload.extend(raw.data)
+        return reference | ({"format": str(raw.pcm)} if isinstance(value, Raw) else {})
+
+    header = _dump(message, refer)
+    if not payload:
+        return header.decode()
+    header += b" " * (-(_LENGTH_BYTES + len(header)) % _ALIGNMENT)
+    return len(header).to_bytes(_LENGTH_BYTES, "little") + header + payload
+
+
+def split_frame(frame: bytes) -> tuple[bytes, Payload]:
+    """A binary frame's header, not parsed yet, and its payload. Raises InvalidInput."""
+    room = len(frame) - _LENGTH_BYTES
+    if room < 0:
+        text = f"header: a binary frame begins with 4 bytes of length, this one has {len(frame)}"
+        raise InvalidInput(text, field="header")
+    length = int.from_bytes(frame[:_LENGTH_BYTES], "little")
+    if length > room:
+        text = f"header: {length} bytes announced, but {room} bytes follow"
+        raise InvalidInput(text, field="header")
+    end = _LENGTH_BYTES + length
+    return frame[_LENGTH_BYTES:end], Payload(memoryview(frame)[end:])
+
+
+def _dump(message: Mapping[str, Any], default: Any) -> bytes:
+    return orjson.dumps(message, default=default, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+
+
+def _base64(value: object) -> str:
+    return pybase64.b64encode_as_string(value.data if isinstance(value, Raw) else _bytes(value))
+
+
+def _bytes(value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise TypeError(f"{type(value).__name__} does not belong in a message")
+    return value

@@ -1,0 +1,249 @@
+"""The Python clients against a real edge, in text and in both binary forms; the worker is played."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+from edge_harness import (
+    SPEECH,
+    PlayedSession,
+    PlayedWorker,
+    RunningEdge,
+    picture,
+    played_worker,
+    result,
+    running_edge,
+)
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+from client.chat import ask
+from client.duplex import connect_duplex
+from client.errors import ServerError, SessionOver
+from client.half_duplex import Event, connect_half_duplex
+from client.link import Connecting
+from client.realtime import Listen, Spoken, connect_realtime
+from client.sounds import Piece
+from shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, float_bytes
+from shared_schemas.chat_messages import ChatTts
+from shared_schemas.content import AudioPart, ImagePart, Message, Role, TextPart, VideoPart
+from shared_schemas.half_duplex_messages import Generating, TurnDone, VadState
+from shared_schemas.states import EndReason
+from shared_schemas.stream_entries import (
+    ChatDoneOut,
+    ChatIn,
+    ChunkIn,
+    DeltaOut,
+    ErrorOut,
+    GeneratingOut,
+    PlaybackIn,
+    PrefillDoneOut,
+    ProgressOut,
+    StopIn,
+    StoppedOut,
+    TurnDoneOut,
+    VadOut,
+)
+
+SECOND = np.linspace(-0.5, 0.5, INPUT_RATE, dtype=np.float32)
+MOVIE = b"\x00\x00\x00\x18ftypmp42 a short film"
+FORMS: dict[str, Connecting] = {
+    "text": {},
+    "float32": {"binary": True},
+    "16-bit": {"binary": True, "pcm": PcmFormat.S16},
+}
+
+
+@pytest.fixture(params=list(FORMS))
+def how(request: pytest.FixtureRequest) -> Connecting:
+    return FORMS[request.param]
+
+
+@pytest.fixture
+async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
+    async with running_edge(settings) as running:
+        yield running
+
+
+@pytest.fixture
+async def worker(broker: Broker) -> AsyncIterator[PlayedWorker]:
+    async with played_worker(broker) as played:
+        yield played
+
+
+def same(heard: Samples, said: Samples, how: Connecting) -> bool:
+    """16-bit sound is rounded, the other forms change nothing."""
+    close = 1 / 32767 if how.get("pcm") is PcmFormat.S16 else 0.0
+    return np.allclose(heard, said, rtol=0, atol=close)
+
+
+async def stopped(session: PlayedSession) -> None:
+    await session.expect(StopIn)
+    await session.publish(StoppedOut())
+    await session.end(EndReason.STOPPED)
+
+
+async def test_duplex(edge: RunningEdge, worker: PlayedWorker, how: Connecting) -> None:
+    jpeg = picture()
+    async with connect_duplex(edge.ws, video=True, **how) as client:
+        session = await worker.claim()
+        await client.wait_for_turn()
+        preparing = asyncio.create_task(client.prepare("Be brief.", ref_audio=SECOND))
+        entry = await session.prepare()
+        assert same(np.frombuffer(entry.ref_audio, "<f4"), SECOND, how)
+        assert (await preparing).prompt_length == 42
+        assert client.binary is how.get("binary", False)
+
+        await client.send_audio(SECOND, frames=[jpeg], force_listen=True)
+        chunk = await session.answer()
+        assert chunk.pcm is how.get("pcm", PcmFormat.F32)
+        assert same(chunk.samples(), SECOND, how)
+        assert (chunk.frames, chunk.force_listen) == ((jpeg,), True)
+        unit = await anext(client.results())
+        assert unit.text == "hi"
+        assert same(unit.audio, SPEECH, how)
+
+        await client.playback_ack(750)
+        assert (await session.expect(PlaybackIn)).played_ms == 750
+        stopping = asyncio.create_task(client.stop())
+        await stopped(session)
+        await stopping
+        assert client.ended_by == "stopped"
+
+
+async def test_half_duplex(edge: RunningEdge, worker: PlayedWorker, how: Connecting) -> None:
+    async with connect_half_duplex(edge.ws, **how) as client:
+        session = await worker.claim()
+        await client.wait_for_turn()
+        preparing = asyncio.create_task(client.prepare(["Speak like this:", SECOND]))
+        entry = await session.prepare_half_duplex()
+        assert [type(part) for part in entry.system().parts] == [TextPart, AudioPart]
+        assert same(np.frombuffer(entry.ref_audio, "<f4"), SECOND, how)
+        assert (await preparing).timeout_s == 180
+
+        await client.send_audio(SECOND)
+        assert same((await session.expect(ChunkIn)).samples(), SECOND, how)
+        await session.publish(VadOut(input_n=2, speaking=False))
+        await session.publish(GeneratingOut(input_n=2, turn_index=0, speech_duration_ms=900))
+        await session.publish(DeltaOut(text_delta="Hello", audio=float_bytes(SPEECH)))
+        await session.publish(TurnDoneOut(input_n=2, turn_index=0, text="Hello"))
+        heard: list[Event] = []
+        async for event in client.events():
+            heard.append(event)
+            if isinstance(event, TurnDone):
+                break
+        assert [type(event) for event in heard] == [VadState, Generating, Piece, TurnDone]
+        assert isinstance(heard[2], Piece)
+        assert same(heard[2].audio, SPEECH, how)
+        closing = asyncio.create_task(client.stop())
+        await stopped(session)
+        assert (await closing).session_id == client.session_id
+
+
+async def test_chat(edge: RunningEdge, worker: PlayedWorker, how: Connecting) -> None:
+    told: list[float] = []
+    parts = (
+        TextPart("What is this?"),
+        AudioPart(float_bytes(SECOND)),
+        ImagePart(picture()),
+        VideoPart(MOVIE, 2),
+    )
+    history = [Message(Role.SYSTEM, (TextPart("Be brief."),)), Message(Role.USER, parts)]
+    tts = ChatTts(enabled=True)
+    async with ask(edge.ws, history, tts=tts, on_progress=told.append, **how) as answer:
+        session = await worker.claim()
+        request: ChatIn = await session.expect(ChatIn)
+        assert list(request.messages()) == history
+        assert request.options.tts.enabled
+        await session.publish(ProgressOut(done=0.5))
+        await session.publish(PrefillDoneOut(input_tokens=9))
+        await session.publish(DeltaOut(text_delta="Hi"))
+        await session.publish(DeltaOut(text_delta="", audio=float_bytes(SPEECH)))
+        done = {"generated_tokens": 1, "input_tokens": 9, "duration_ms": 1.0}
+        await session.publish(ChatDoneOut(text="Hi", **done))
+        pieces = [piece async for piece in answer.pieces()]
+        assert [piece.text for piece in pieces] == ["Hi", ""]
+        assert same(pieces[1].audio, SPEECH, how)
+        assert (told, answer.input_tokens, answer.ended_by) == ([0.5], 9, "done")
+        assert answer.done is not None
+        assert (answer.done.text, answer.done.generated_tokens) == ("Hi", 1)
+
+
+async def test_a_chat_in_one_piece_and_one_refused(
+    edge: RunningEdge, worker: PlayedWorker, how: Connecting
+) -> None:
+    history = [Message(Role.USER, (TextPart("Hello"),))]
+    done = {"text": "Hi", "generated_tokens": 1, "input_tokens": 9, "duration_ms": 1.0}
+    async with ask(edge.ws, history, streaming=False, **how) as answer:
+        session = await worker.claim()
+        await session.expect(ChatIn)
+        await session.publish(ChatDoneOut(audio=float_bytes(SPEECH), **done))
+        whole = await answer.whole()
+        assert whole.audio_data is not None
+        assert same(np.frombuffer(whole.audio_data, "<f4"), SPEECH, how)
+        await session.end(EndReason.STOPPED)
+    bad = [Message(Role.USER, (ImagePart(b"GIF89a"),))]
+    async with ask(edge.ws, bad, **how) as answer:
+        with pytest.raises(ServerError) as refused:
+            await answer.whole()
+        assert refused.value.field == "messages.0.content.0.data"
+
+
+async def test_a_chat_that_is_stopped(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with ask(edge.ws, [Message(Role.USER, (TextPart("Hello"),))]) as answer:
+        session = await worker.claim()
+        await session.expect(ChatIn)
+        await answer.stop()
+        await session.expect(StopIn)
+        done = {"text": "", "generated_tokens": 0, "input_tokens": 9, "duration_ms": 1.0}
+        await session.publish(ChatDoneOut(stopped=True, **done))
+        assert (await answer.whole()).stopped is True
+
+
+async def test_realtime(edge: RunningEdge, worker: PlayedWorker, how: Connecting) -> None:
+    jpeg = picture()
+    async with connect_realtime(edge.ws, playback_ack=True, **how) as client:
+        session = await worker.claim()
+        await client.wait_for_turn()
+        await client.append(SECOND)
+        with pytest.raises(ServerError) as early:
+            await anext(client.events())
+        assert early.value.code == "not_ready"
+        creating = asyncio.create_task(client.update("Be brief.", ref_audio=SECOND))
+        assert same(np.frombuffer((await session.prepare()).ref_audio, "<f4"), SECOND, how)
+        assert (await creating).session_id == session.claim.sid
+
+        await client.append(SECOND, frames=[jpeg])
+        chunk = await session.answer()
+        assert same(chunk.samples(), SECOND, how)
+        assert chunk.frames == (jpeg,)
+        await session.publish(result(3, speak=False))
+        spoken, listening = [await anext(client.events()) for _ in range(2)]
+        assert isinstance(spoken, Spoken)
+        assert isinstance(listening, Listen)
+        assert same(spoken.audio, SPEECH, how)
+
+        await client.playback_ack(400)
+        assert (await session.expect(PlaybackIn)).played_ms == 400
+        await session.publish(ErrorOut(code="inference_error", message="no", fatal=True))
+        with pytest.raises(ServerError, match="no"):
+            await anext(client.events())
+        assert [heard async for heard in client.events()] == []
+        assert client.ended_by == "error"
+        with pytest.raises(SessionOver, match="error"):
+            await client.append(SECOND)
+
+
+async def test_places_in_the_queue(edge: RunningEdge, broker: Broker) -> None:
+    async with connect_half_duplex(edge.ws) as first:
+        assert (await anext(first.queue())).position == 1
+        async with connect_realtime(edge.ws) as second:
+            assert (await anext(second.queue())).position == 2
+            async with played_worker(broker, slots=2) as worker:
+                for _ in range(2):
+                    await worker.claim()
+                await first.wait_for_turn()
+                await second.wait_for_turn()

@@ -1,0 +1,225 @@
+"""`antiphon.binary.v1` on every socket of a real edge; the worker's part is played."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from edge_harness import (
+    SPEECH,
+    WITHIN_S,
+    Client,
+    PlayedSession,
+    PlayedWorker,
+    RunningEdge,
+    base64_audio,
+    picture,
+    played_worker,
+    running_edge,
+)
+from websockets.typing import Subprotocol
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+from shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes, to_pcm16
+from shared_schemas.binary_frames import BINARY_PROTOCOL, split_frame, to_frame
+from shared_schemas.content import AudioPart
+from shared_schemas.media import Raw
+from shared_schemas.stream_entries import (
+    ChatDoneOut,
+    ChatIn,
+    ChunkIn,
+    DeltaOut,
+    PrefillDoneOut,
+)
+
+OFFER = {"subprotocols": [Subprotocol("antiphon.v1"), Subprotocol(BINARY_PROTOCOL)]}
+SOUND = float_bytes(SPEECH)
+SECOND = np.linspace(-0.5, 0.5, INPUT_RATE, dtype=np.float32)
+S16 = Raw(to_pcm16(SECOND).tobytes(), PcmFormat.S16)
+
+
+class BinaryClient(Client):
+    """Sends media as bytes, and gives the sound of what it is sent as `Raw`."""
+
+    async def send(self, type_: str, **fields: Any) -> None:
+        await self.socket.send(to_frame({"type": type_, **fields}))
+
+    async def message(self) -> dict[str, Any]:
+        async with asyncio.timeout(WITHIN_S):
+            frame = await self.socket.recv()
+        if isinstance(frame, str):
+            text: dict[str, Any] = orjson.loads(frame)
+            return text
+        header, payload = split_frame(frame)
+        return {
+            name: payload.part(value) if isinstance(value, dict) else value
+            for name, value in orjson.loads(header).items()
+        }
+
+
+@asynccontextmanager
+async def connected(edge: RunningEdge, path: str) -> AsyncIterator[BinaryClient]:
+    async with edge.open(path, **OFFER) as client:
+        assert client.socket.subprotocol == BINARY_PROTOCOL
+        yield BinaryClient(client.socket)
+
+
+@asynccontextmanager
+async def talking(
+    edge: RunningEdge, worker: PlayedWorker, query: str = ""
+) -> AsyncIterator[tuple[BinaryClient, PlayedSession]]:
+    async with connected(edge, f"/ws/duplex/adx_binary{query}") as client:
+        session = await worker.claim()
+        await client.expect("queue_done", skip=("queued", "queue_update"))
+        await client.send("prepare", ref_audio_base64=S16)
+        entry = await session.prepare()
+        assert len(entry.ref_audio) == 4 * INPUT_RATE
+        await client.expect("prepared")
+        yield client, session
+
+
+@pytest.fixture
+async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
+    async with running_edge(settings) as running:
+        yield running
+
+
+@pytest.fixture
+async def worker(broker: Broker) -> AsyncIterator[PlayedWorker]:
+    async with played_worker(broker) as played:
+        yield played
+
+
+async def test_a_second_of_duplex_both_ways(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with talking(edge, worker) as (client, session):
+        jpeg = picture()
+        await client.send("audio_chunk", audio=S16, frame_base64_list=[jpeg], force_listen=True)
+        chunk = await session.answer()
+        assert (chunk.audio, chunk.pcm) == (S16.data, PcmFormat.S16)  # Redis holds it as it came
+        assert (chunk.frames, chunk.force_listen) == ((jpeg,), True)
+        result = await client.expect("result")
+        assert result["audio_data"] == Raw(SOUND)
+        assert result["text"] == "hi"
+
+        await Client(client.socket).send("audio_chunk", audio=base64_audio())  # text stays allowed
+        assert (await session.answer(speak=False)).pcm is PcmFormat.F32
+        assert (await client.expect("result"))["audio_data"] == ""
+
+
+async def test_sound_comes_as_16_bit_where_that_is_asked_for(
+    edge: RunningEdge, worker: PlayedWorker
+) -> None:
+    async with talking(edge, worker, "?pcm=s16") as (client, session):
+        await client.send("audio_chunk", audio=S16)
+        await session.answer()
+        sound = (await client.expect("result"))["audio_data"]
+        assert sound == Raw(to_pcm16(SPEECH).tobytes(), PcmFormat.S16)
+
+
+async def test_a_broken_frame_costs_nothing_but_itself(
+    edge: RunningEdge, worker: PlayedWorker
+) -> None:
+    async with talking(edge, worker) as (client, session):
+        header = b'{"type":"audio_chunk","audio":{"at":0,"bytes":64000}}'
+        whole = len(header).to_bytes(4, "little") + header + bytes(64_000)
+        for cut, field in ((2, "header"), (30, "header"), (1000, "audio"), (63_999, "audio")):
+            await client.socket.send(whole[:cut])
+            await client.expect_error("invalid_field", field)
+        await client.socket.send(b"\xff\xff\xff\x7f" + bytes(8))
+        await client.expect_error("invalid_field", "header")
+        await client.socket.send(whole)
+        assert len((await session.answer(speak=False)).audio) == 64_000
+        await client.expect("result")
+        await client.socket.send(b"\2\0\0\0{]")
+        await client.expect_error("invalid_json")
+        assert await client.close_code() == 1003
+
+
+async def test_who_comes_back_may_choose_anew(
+    settings: BrokerSettings, edge: RunningEdge, worker: PlayedWorker
+) -> None:
+    """What was missed is encoded for the connection that it is sent over."""
+    path = "/ws/duplex/adx_binary"
+    async with connected(edge, f"{path}?resume=1") as client:
+        session = await worker.claim()
+        await client.expect("queue_done", skip=("queued", "queue_update"))
+        await client.send("prepare")
+        await session.prepare()
+        prepared = await client.expect("prepared")
+        await client.send("audio_chunk", audio=S16)
+        await client.vanish()
+        await session.answer()
+    back = f"{path}?resume_token={prepared['resume_token']}&seq={prepared['seq']}"
+    async with running_edge(settings) as other, connected(other, f"{back}&pcm=s16") as client:
+        await client.expect("resumed")
+        result = await client.expect("result")
+        assert result["audio_data"] == Raw(to_pcm16(SPEECH).tobytes(), PcmFormat.S16)
+        assert result["seq"] == prepared["seq"] + 1
+
+
+async def test_half_duplex(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with connected(edge, "/ws/half_duplex/hdx_binary") as client:
+        session = await worker.claim()
+        await client.expect("queue_done")
+        await client.send("prepare", system_content=[{"type": "audio", "data": S16}])
+        assert len((await session.prepare_half_duplex()).ref_audio) == 4 * INPUT_RATE
+        await client.expect("prepared")
+        await client.send("audio_chunk", audio_base64=S16)
+        assert (await session.expect(ChunkIn)).pcm is PcmFormat.S16
+        await session.publish(DeltaOut(text_delta="Hi", audio=SOUND))
+        assert (await client.expect("chunk"))["audio_data"] == Raw(SOUND)
+
+
+async def test_chat(edge: RunningEdge, worker: PlayedWorker) -> None:
+    content = [{"type": "audio", "data": S16}]
+    async with connected(edge, "/ws/chat?pcm=s16") as client:
+        await client.socket.send(to_frame({"messages": [{"role": "user", "content": content}]}))
+        session = await worker.claim()
+        request: ChatIn = await session.expect(ChatIn)
+        assert request.messages()[0].parts == (AudioPart(S16.data, PcmFormat.S16),)
+        await session.publish(PrefillDoneOut(input_tokens=9))
+        await session.publish(DeltaOut(text_delta="Hi", audio=SOUND))
+        done = {"generated_tokens": 1, "input_tokens": 9, "duration_ms": 1.0}
+        await session.publish(ChatDoneOut(text="Hi", **done))
+        await client.expect("prefill_done")
+        assert (await client.expect("chunk"))["audio_data"].pcm is PcmFormat.S16
+        assert (await client.expect("done"))["text"] == "Hi"
+
+
+async def test_realtime(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with connected(edge, "/v1/realtime?mode=video") as client:
+        session = await worker.claim()
+        await client.expect("session.queue_done")
+        settings = {"instructions": "Be brief.", "ref_audio": S16}
+        await client.send("session.update", session=settings)
+        await session.prepare()
+        await client.expect("session.created")
+        await client.socket.send(b"\1")
+        assert (await client.expect("error"))["error"]["code"] == "invalid_payload"
+        await client.send("input_audio_buffer.append", audio=S16, video_frames=[picture()])
+        assert len((await session.answer()).frames) == 1
+        assert (await client.expect("response.output_audio.delta"))["audio"] == Raw(SOUND)
+
+
+@pytest.mark.parametrize("query", ["?pcm=mp3", "?pcm="])
+async def test_a_format_that_is_none_is_refused(edge: RunningEdge, query: str) -> None:
+    async with connected(edge, f"/ws/duplex/adx_1{query}") as client:
+        await client.expect_error("invalid_field", "pcm")
+        assert await client.close_code() == 1008
+
+
+async def test_without_the_subprotocol_nothing_is_binary(edge: RunningEdge) -> None:
+    async with edge.client("adx_1", "?pcm=s16") as client:
+        await client.expect_error("invalid_field", "pcm")
+    async with edge.client("adx_2") as client:
+        await client.socket.send(b"\2\0\0\0{}")
+        error = await client.expect("error", skip=("queued",))
+        assert error["code"] == "invalid_json"
+        assert BINARY_PROTOCOL in error["message"]
+        assert await client.close_code() == 1003
