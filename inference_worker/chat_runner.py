@@ -15,12 +15,14 @@ from inference_worker.engines.processor import ChatView
 from inference_worker.engines.types import ContextFull, Delta, EngineError, UnsupportedContent
 from inference_worker.held_session import HeldSession
 from inference_worker.mailbox import Mailbox, open_mailbox
+from inference_worker.progress import Progress
 from inference_worker.runner_parts import read_streams, reference_voice, report
 from inference_worker.session.backlog import Unread
 from inference_worker.session.chat import Past, recall
+from inference_worker.work_trace import Question
 from shared_schemas.audio import SILENCE, Samples, float_bytes
 from shared_schemas.errors import ErrorCode
-from shared_schemas.states import EndReason, SessionState
+from shared_schemas.states import EndReason, SessionKind, SessionState
 from shared_schemas.stream_entries import (
     BreakIn,
     ChatDoneOut,
@@ -41,6 +43,7 @@ class ChatRunner:
         self._view = view
         self._past = Past()
         self._begun = time.perf_counter()
+        self._question = Question()
         self._input_tokens = 0
         self._text = ""
         self._tokens = 0
@@ -72,6 +75,7 @@ class ChatRunner:
 
     async def _serve(self, item: Unread, request: ChatIn, mailbox: Mailbox) -> EndReason:
         self._begun = time.perf_counter()
+        self._question = Question(request.trace, request.at)
         await self._session.move(SessionState.PREPARING, request.options.model_dump())
         client = Attention(item.n, self._view.stop, self._view)
         async with attending(mailbox, client):
@@ -93,9 +97,7 @@ class ChatRunner:
 
     async def _answer(self, request: ChatIn, client: Attention) -> None:
         voice = reference_voice(request.ref_audio)
-        self._input_tokens = await self._bench.engine.call(
-            self._view.prefill, request.messages(), request.options, voice
-        )
+        self._input_tokens = await self._prefill(request, voice)
         if not self._past.prefill_told:
             await self._session.publish(PrefillDoneOut(input_tokens=self._input_tokens))
         await self._session.move(SessionState.ACTIVE)
@@ -105,6 +107,16 @@ class ChatRunner:
         async with aclosing(deltas(self._bench.engine, answer, client)) as pieces:
             async for delta in pieces:
                 await self._take(delta, streaming=request.options.streaming)
+
+    async def _prefill(self, request: ChatIn, voice: Samples | None) -> int:
+        prefill, messages = self._view.prefill, request.messages()
+        if not request.progress or self._past.prefill_told:
+            return await self._bench.engine.call(prefill, messages, request.options, voice)
+        progress = Progress()
+        async with progress.told(self._session):
+            return await self._bench.engine.call(
+                prefill, messages, request.options, voice, progress
+            )
 
     async def _choose(self) -> Callable[[], Iterator[Delta]]:
         """The whole answer, or what is left of one that another worker began."""
@@ -116,6 +128,9 @@ class ChatRunner:
         return self._view.generate
 
     async def _take(self, delta: Delta, *, streaming: bool) -> None:
+        if not (self._text or self._tokens):
+            waited_s = time.perf_counter() - self._begun
+            self._bench.metrics.first_piece.labels(SessionKind.CHAT).observe(waited_s)
         self._text += delta.text
         self._tokens += delta.n_tokens
         if not streaming:
@@ -125,14 +140,18 @@ class ChatRunner:
 
     async def _finish(self, *, stopped: bool) -> EndReason:
         self._bench.counters.chats += 1
+        took_s = time.perf_counter() - self._begun
         await self._session.publish(
             ChatDoneOut(
+                trace=self._question.trace,
                 text=self._text,
                 audio=float_bytes(np.concatenate([SILENCE, *self._audio])),
                 generated_tokens=self._tokens,
                 input_tokens=self._input_tokens,
-                duration_ms=round((time.perf_counter() - self._begun) * 1000, 3),
+                duration_ms=round(took_s * 1000, 3),
                 stopped=stopped,
             )
         )
+        if self._bench.trace:
+            self._bench.trace.answer(self._question, took_s, self._tokens)
         return EndReason.STOPPED

@@ -27,6 +27,7 @@ from shared_schemas.stream_entries import (
     ErrorOut,
     PausedOut,
     PauseIn,
+    PlaybackIn,
     PreparedOut,
     PrepareIn,
     ResultOut,
@@ -76,6 +77,8 @@ class DuplexRunner:
         await self._session.move(SessionState.PREPARING)
         await self._load(past.prepare)
         await self._bench.engine.call(self._view.replay, past.units)
+        if past.played_ms is not None:
+            await self._played(past.played_ms)
         await self._session.move(SessionState.ACTIVE)
         self._current_time = past.current_time
         if past.paused_until is not None:
@@ -120,6 +123,8 @@ class DuplexRunner:
             case Action.RESUME, _:
                 await self._session.publish(ResumedOut(input_n=item.n))
                 await self._session.move(SessionState.ACTIVE)
+            case Action.PLAYED, PlaybackIn(played_ms=played_ms):
+                await self._played(played_ms)
             case Action.STOP, _:
                 await self._session.publish(StoppedOut())
                 return EndReason.STOPPED
@@ -149,6 +154,10 @@ class DuplexRunner:
         await self._session.publish(PausedOut(input_n=n, timeout_s=entry.timeout_s))
         await self._session.move(SessionState.PAUSED)
 
+    async def _played(self, played_ms: float) -> None:
+        await self._finalized()
+        await self._bench.engine.call(self._view.played, played_ms)
+
     async def _run_unit(self, item: Unread, chunk: ChunkIn) -> EndReason | None:
         await self._finalized()
         samples = chunk.samples()
@@ -161,13 +170,13 @@ class DuplexRunner:
             )
             return EndReason.CONTEXT_FULL
         except EngineError as error:
-            await report(self._bench, self._session, item.n, error)
+            await report(self._bench, self._session, item.n, error, skipped=item.skipped)
             return None
         if self._deferred:
             await self._publish_unit(item, chunk, result, prefill_ms)
-            self._finalizing = asyncio.create_task(self._bench.engine.call(self._view.finalize))
+            self._finalizing = asyncio.create_task(self._finalize())
         else:
-            await self._bench.engine.call(self._view.finalize)
+            await self._finalize()
             await self._publish_unit(item, chunk, result, prefill_ms)
         return None
 
@@ -200,12 +209,20 @@ class DuplexRunner:
             result,
             input_n=item.n,
             skipped=item.skipped,
+            trace=chunk.trace,
             received_at=chunk.at,
             read_at=round(item.read_at, 3),
             prefill_ms=round(prefill_ms, 3),
             wall_clock_ms=round(wall_clock_ms, 3),
         )
+        self._bench.metrics.observe_unit(out)
         await self._session.publish(out)
+        if self._bench.trace:
+            self._bench.trace.unit(out, item.read_at + wall_clock_ms)
+
+    async def _finalize(self) -> None:
+        with self._bench.metrics.finalize.time():
+            await self._bench.engine.call(self._view.finalize)
 
     async def _finalized(self) -> None:
         """The barrier: a unit's finalize ends before the next prefill begins."""

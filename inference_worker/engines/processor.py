@@ -17,7 +17,9 @@ from inference_worker.engines.types import (
     PastTurn,
     PastUnit,
     PrefillReport,
+    ShareDone,
     UnsupportedMode,
+    untold,
 )
 from shared_schemas.audio import Samples
 from shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
@@ -58,6 +60,13 @@ class DuplexView(ABC):
     @abstractmethod
     def replay(self, units: Sequence[PastUnit]) -> None:
         """Rebuild the context of a conversation that another worker began. Called after `prepare`."""
+
+    def played(self, played_ms: float) -> None:  # noqa: B027 - nothing is a fair answer
+        """The client has played so much of the current answer's sound (the last one's if none is on).
+
+        What is broken off before it was heard is to be forgotten, by engines that can: those whose
+        context cannot be cut keep what they said.
+        """
 
     @abstractmethod
     def set_break(self) -> None:
@@ -140,7 +149,11 @@ class ChatView(ABC):
 
     @abstractmethod
     def prefill(
-        self, messages: Sequence[Message], options: ChatOptions, ref_audio: Samples | None = None
+        self,
+        messages: Sequence[Message],
+        options: ChatOptions,
+        ref_audio: Samples | None = None,
+        on_progress: ShareDone = untold,
     ) -> int:
         """Read the history; returns its length in tokens.
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from inference_worker.engines.processor import ChatView, HalfDuplexView
 from inference_worker.engines.timing import SimulatedOptions, tone
-from inference_worker.engines.types import Delta, PastTurn, PrefillReport
+from inference_worker.engines.types import Delta, PastTurn, PrefillReport, ShareDone, untold
 from shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
 from shared_schemas.config import ChatOptions, HalfDuplexConfig
 from shared_schemas.content import Message
 
 _OPENING = "This is simulated."
 _TOKENS_PER_TURN = 50
+_PREFILL_STEPS = 10
 _PIECE_SAMPLES = OUTPUT_RATE // 2
 
 
@@ -144,9 +145,12 @@ class SimulatedChatView(ChatView):
         messages: Sequence[Message],
         options: ChatOptions,
         ref_audio: Samples | None = None,  # noqa: ARG002
+        on_progress: ShareDone = untold,
     ) -> int:
-        """Take `prefill_ms`; returns the number of words in the history."""
-        self._answers.sleep(self._options.prefill_ms)
+        """Take `prefill_ms`, in steps; returns the number of words in the history."""
+        for step in range(_PREFILL_STEPS):
+            on_progress(step / _PREFILL_STEPS)
+            self._answers.sleep(self._options.prefill_ms / _PREFILL_STEPS)
         self._request = options
         return sum(len(message.text.split()) for message in messages)
 

@@ -13,6 +13,14 @@ LoadProgress = Callable[[str], None]
 """Told one short line for each stage of loading ("speech recogniser", "language model", ...)."""
 
 
+ShareDone = Callable[[float], None]
+"""Told now and then, from any thread, how much of a call's work (0 to 1) is done."""
+
+
+def untold(done: float) -> None:
+    """Where nobody wants to know."""
+
+
 class EngineError(Exception):
     """This session's step failed; the engine and its other sessions go on."""
 
@@ -64,7 +72,8 @@ class PrefillReport:
 class PastUnit:
     """One unit that another worker already ran: its input, whether it listened, what it said, its memo.
 
-    `audio` is float32 mono at 16 kHz, None where the stream no longer holds it.
+    `audio` is float32 mono at 16 kHz, None where the stream no longer holds it. `played_ms`: what the
+    client had said before this unit of how far it had played the answer (see `DuplexView.played`).
     """
 
     audio: Samples | None
@@ -72,6 +81,7 @@ class PastUnit:
     is_listen: bool
     text: str
     end_of_turn: bool
+    played_ms: float | None = None
     memo: dict[str, Any] = field(default_factory=dict)
 
 

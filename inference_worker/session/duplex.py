@@ -9,6 +9,7 @@ from shared_schemas.stream_entries import (
     ChunkIn,
     InEntry,
     PauseIn,
+    PlaybackIn,
     PrepareIn,
     ResumeIn,
     StopIn,
@@ -22,6 +23,7 @@ class Action(StrEnum):
     RUN_UNIT = "run_unit"
     PAUSE = "pause"
     RESUME = "resume"
+    PLAYED = "played"
     STOP = "stop"
     IGNORE = "ignore"
 
@@ -30,8 +32,13 @@ _S = SessionState
 
 _ACTIONS: dict[SessionState, dict[type[InEntry], Action]] = {
     _S.ASSIGNED: {PrepareIn: Action.PREPARE, StopIn: Action.STOP},
-    _S.ACTIVE: {ChunkIn: Action.RUN_UNIT, PauseIn: Action.PAUSE, StopIn: Action.STOP},
-    _S.PAUSED: {ResumeIn: Action.RESUME, StopIn: Action.STOP},
+    _S.ACTIVE: {
+        ChunkIn: Action.RUN_UNIT,
+        PauseIn: Action.PAUSE,
+        PlaybackIn: Action.PLAYED,
+        StopIn: Action.STOP,
+    },
+    _S.PAUSED: {ResumeIn: Action.RESUME, PlaybackIn: Action.PLAYED, StopIn: Action.STOP},
 }
 
 

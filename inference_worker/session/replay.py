@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from shared_schemas.states import SessionState
 from shared_schemas.stream_entries import (
     ChunkIn,
     PausedOut,
+    PlaybackIn,
     PreparedOut,
     PrepareIn,
     ResultOut,
@@ -24,7 +26,10 @@ History = Sequence[tuple[StreamPosition, StreamEntry]]
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Where the conversation stands: `position` is the last input that was answered, if any was."""
+    """Where the conversation stands: `position` is the last input that was answered, if any was.
+
+    `played_ms`: how far the client had played the answer, where no unit has come since it said so.
+    """
 
     position: StreamPosition | None
     prepare: PrepareIn | None
@@ -32,6 +37,7 @@ class Past:
     state: SessionState
     paused_until: float | None
     current_time: int
+    played_ms: float | None = None
 
 
 def recall(inputs: History, outputs: History) -> Past:
@@ -43,18 +49,39 @@ def recall(inputs: History, outputs: History) -> Past:
     if not any(isinstance(entry, PreparedOut) for entry in said):
         return Past(handled, None, (), SessionState.ASSIGNED, None, 0)
     results = [entry for entry in said if isinstance(entry, ResultOut)]
+    acks = _Acks(inputs)
+    units = tuple(
+        _past_unit(result, given.get(result.input_n), acks.until(result.input_n))
+        for result in results
+    )
     paused_until = _paused_until(said)
     return Past(
         position=handled,
         prepare=next((e for e in given.values() if isinstance(e, PrepareIn)), None),
-        units=tuple(_past_unit(result, given.get(result.input_n)) for result in results),
+        units=units,
         state=SessionState.ACTIVE if paused_until is None else SessionState.PAUSED,
         paused_until=paused_until,
         current_time=results[-1].current_time if results else 0,
+        played_ms=acks.until(handled.n) if handled else None,
     )
 
 
-def _past_unit(result: ResultOut, given: StreamEntry | None) -> PastUnit:
+class _Acks:
+    """What the client said of its playback, taken in the order of its input."""
+
+    def __init__(self, inputs: History) -> None:
+        acks = [(place.n, entry) for place, entry in inputs if isinstance(entry, PlaybackIn)]
+        self._rest = deque((n, entry.played_ms) for n, entry in acks)
+
+    def until(self, n: int) -> float | None:
+        """The newest word before input `n` that was not taken before."""
+        newest: float | None = None
+        while self._rest and self._rest[0][0] <= n:
+            _, newest = self._rest.popleft()
+        return newest
+
+
+def _past_unit(result: ResultOut, given: StreamEntry | None, played_ms: float | None) -> PastUnit:
     chunk = given if isinstance(given, ChunkIn) else None
     return PastUnit(
         audio=chunk.samples() if chunk else None,
@@ -62,6 +89,7 @@ def _past_unit(result: ResultOut, given: StreamEntry | None) -> PastUnit:
         is_listen=result.is_listen,
         text=result.text,
         end_of_turn=result.end_of_turn,
+        played_ms=played_ms,
         memo=result.memo,
     )
 

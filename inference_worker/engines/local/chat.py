@@ -6,16 +6,46 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from inference_worker.engines.local.answer import Answer
-from inference_worker.engines.local.content import read_history
+from inference_worker.engines.local.asr import Recogniser
+from inference_worker.engines.local.content import read_history, sounds_in
 from inference_worker.engines.local.dialogue import Message as Said
 from inference_worker.engines.local.llm import Sampling
 from inference_worker.engines.local.models import Models
 from inference_worker.engines.local.transcript import transcribe
 from inference_worker.engines.processor import ChatView
-from inference_worker.engines.types import Delta, EngineError, UnsupportedContent
+from inference_worker.engines.types import (
+    Delta,
+    EngineError,
+    ShareDone,
+    UnsupportedContent,
+    untold,
+)
 from shared_schemas.audio import Samples
 from shared_schemas.config import ChatOptions
 from shared_schemas.content import Message
+
+
+class _Hearing:
+    """Writes the `count` sounds of a request down, one after the other, and tells how far it is."""
+
+    def __init__(
+        self, recogniser: Recogniser, count: int, on_progress: ShareDone, unwanted: threading.Event
+    ) -> None:
+        self._recogniser = recogniser
+        self._count = count
+        self._on_progress = on_progress
+        self._unwanted = unwanted
+        self._heard = 0
+
+    def __call__(self, speech: Samples) -> str:
+        """The text of the next one."""
+
+        def report(done: float) -> None:
+            self._on_progress((self._heard + done) / self._count)
+
+        text = transcribe(self._recogniser, speech, self._unwanted.is_set, report)
+        self._heard += 1
+        return text
 
 
 class LocalChatView(ChatView):
@@ -38,8 +68,9 @@ class LocalChatView(ChatView):
         messages: Sequence[Message],
         options: ChatOptions,
         ref_audio: Samples | None = None,  # noqa: ARG002  # eSpeak clones no voices
+        on_progress: ShareDone = untold,
     ) -> int:
-        """Write speech down and read everything.
+        """Write speech down, which takes the time, and read everything.
 
         Raises UnsupportedContent for what would have to be seen and for thinking aloud,
         ContextFull where the history does not fit.
@@ -49,7 +80,8 @@ class LocalChatView(ChatView):
             raise UnsupportedContent(text, "enable_thinking")
         models = self._live_models()
         self._options = options
-        self._history = read_history(messages, self._hear, omni_mode=options.omni_mode)
+        hearing = _Hearing(models.recogniser, sounds_in(messages), on_progress, self._stopped)
+        self._history = read_history(messages, hearing, omni_mode=options.omni_mode)
         if self._stopped.is_set():
             return 0
         return models.llm.prefill(self._history, self._slot, afresh=True)
@@ -87,9 +119,6 @@ class LocalChatView(ChatView):
         if self._stopped.is_set():
             answer.end()
         yield from answer
-
-    def _hear(self, speech: Samples) -> str:
-        return transcribe(self._live_models().recogniser, speech, self._stopped.is_set)
 
     def _live_models(self) -> Models:
         if self._models is None:

@@ -8,7 +8,7 @@ from inference_worker.engines.local.dialogue import STYLE_HINT
 from inference_worker.engines.local.dialogue import Message as Said
 from inference_worker.engines.types import UnsupportedContent
 from inference_worker.session.video import InvalidVideo, split_video
-from shared_schemas.audio import PcmFormat, Samples, samples_from_bytes
+from shared_schemas.audio import Samples
 from shared_schemas.content import (
     AudioPart,
     ImagePart,
@@ -37,11 +37,24 @@ def read_history(messages: Sequence[Message], hear: Hearing, *, omni_mode: bool)
     return said
 
 
+def sounds_in(messages: Sequence[Message]) -> int:
+    """How many parts have to be listened to."""
+    return sum(
+        isinstance(part, AudioPart | VideoPart) and not _is_voice(message, part)
+        for message in messages
+        for part in message.parts
+    )
+
+
+def _is_voice(message: Message, part: Part) -> bool:
+    return message.role is Role.SYSTEM and isinstance(part, AudioPart)
+
+
 def _said(index: int, message: Message, hear: Hearing, omni_mode: bool) -> Said:
     words = [
         _words(part, f"messages.{index}.content.{place}", hear, omni_mode)
         for place, part in enumerate(message.parts)
-        if not (message.role is Role.SYSTEM and isinstance(part, AudioPart))
+        if not _is_voice(message, part)
     ]
     return {"role": str(message.role), "content": "\n".join(word for word in words if word)}
 
@@ -50,8 +63,8 @@ def _words(part: Part, where: str, hear: Hearing, omni_mode: bool) -> str:
     match part:
         case TextPart(text):
             return text
-        case AudioPart(pcm):
-            return hear(samples_from_bytes(pcm, PcmFormat.F32))
+        case AudioPart():
+            return hear(part.samples())
         case ImagePart():
             raise UnsupportedContent("the local engine does not see images", where)
         case VideoPart(data):

@@ -79,6 +79,7 @@ class Conversation:
         """Fall silent: the rest of a reply that is begun is dropped."""
         if self._reply is not None and self._reply.begun:
             self._reply.cancel()
+            self.dialogue.break_off()
             self._end_turn()
 
     def next_unit(self, samples: int, tokens: int, deadline: float) -> UnitSpeech | None:
@@ -99,7 +100,7 @@ class Conversation:
             self._drop_if_wordless(reply)
             return None
         reply.begun = True
-        self.dialogue.say(speech.text)
+        self.dialogue.speak(speech.pieces, speech.sound_ms)
         self.context_tokens = reply.context_tokens or self.context_tokens
         if speech.last:
             self._end_turn()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Literal
+
+from inference_worker.engines.local.speech import Piece
 
 STYLE_HINT = "Give short, correct answers in plain words."
 """Added to the user's system prompt: a spoken answer must be brief and free of markup."""
@@ -17,8 +20,25 @@ Message = dict[str, str]
 
 @dataclass(slots=True)
 class _Turn:
+    """`played_ms`: how much of its `sound_ms` the client says it has played, None if it never said."""
+
     role: Literal["user", "assistant"]
-    text: str
+    pieces: list[Piece] = field(default_factory=list)
+    sound_ms: float = 0.0
+    played_ms: float | None = None
+    broken_off: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(piece.text for piece in self.pieces)
+
+    @property
+    def heard(self) -> str:
+        """The words that had begun in what was played; all of them where nobody listens to sound."""
+        played_ms = self.played_ms
+        if played_ms is None or not self.sound_ms:
+            return self.text
+        return "".join(piece.text for piece in self.pieces if piece.at_ms < played_ms)
 
     @property
     def tokens(self) -> float:
@@ -26,7 +46,11 @@ class _Turn:
 
 
 class Dialogue:
-    """The system prompt and the turns; only words that were really spoken are the assistant's."""
+    """The system prompt and the turns; only words that were really spoken are the assistant's.
+
+    Where the client tells what it has played, an answer that was broken off, or that the user spoke
+    after, holds only what was heard of it.
+    """
 
     def __init__(self, system_prompt: str) -> None:
         self._system = f"{system_prompt.strip()} {STYLE_HINT}".strip()
@@ -43,21 +67,41 @@ class Dialogue:
         """The user said `text`; it continues their turn if that is still unanswered."""
         self._excused = self._turn_open = False
         if self._turns and self._turns[-1].role == "user":
-            self._turns[-1].text += f" {text}"
+            self._turns[-1].pieces.append(Piece(0.0, f" {text}"))
         else:
-            self._turns.append(_Turn("user", text))
+            self._turns.append(_Turn("user", [Piece(0.0, text)]))
 
     def say(self, text: str) -> None:
-        """The assistant spoke `text`, which has a leading space where it goes on with a turn."""
-        if self._turn_open:
-            self._turns[-1].text += text
-        elif text:
-            self._turns.append(_Turn("assistant", text))
+        """The assistant said `text`, which has a leading space where it goes on with a turn."""
+        self.speak([Piece(0.0, text)] if text else [], 0.0)
+
+    def speak(self, pieces: Iterable[Piece], sound_ms: float) -> None:
+        """The same with its sound, `sound_ms` long, in which the pieces begin where they say."""
+        pieces = list(pieces)
+        if not self._turn_open:
+            if not pieces:
+                return
+            self._turns.append(_Turn("assistant"))
             self._turn_open = True
+        turn = self._turns[-1]
+        turn.pieces += [Piece(turn.sound_ms + piece.at_ms, piece.text) for piece in pieces]
+        turn.sound_ms += sound_ms
+
+    def played(self, played_ms: float) -> None:
+        """So much of the last answer, which may still be going on, has been played."""
+        answers = [turn for turn in self._turns if turn.role == "assistant"]
+        if answers:
+            answers[-1].played_ms = played_ms
 
     def end_turn(self) -> None:
-        """The assistant's turn is over, said to its end or interrupted."""
+        """The assistant's turn has been said to its end."""
         self._turn_open = False
+
+    def break_off(self) -> None:
+        """The assistant's turn, if one is going on, ends before its end."""
+        if self._turn_open:
+            self._turns[-1].broken_off = True
+            self._turn_open = False
 
     def excuse(self) -> None:
         """Leave the user's last words without an answer."""
@@ -66,7 +110,10 @@ class Dialogue:
     def messages(self, reply_so_far: str = "") -> list[Message]:
         """Chat messages, oldest first; `reply_so_far` follows what was spoken of an open turn."""
         messages = [{"role": "system", "content": self._system}]
-        messages += [{"role": turn.role, "content": turn.text} for turn in self._turns]
+        for place, turn in enumerate(self._turns, start=1):
+            followed = turn.broken_off or place < len(self._turns)
+            if text := turn.heard if followed else turn.text:
+                _append(messages, turn.role, text)
         if self._turn_open and reply_so_far:
             messages[-1]["content"] += reply_so_far
         return messages
@@ -87,3 +134,11 @@ class Dialogue:
     def _tokens(self) -> float:
         system = _TOKENS_PER_TURN + len(self._system) / _CHARACTERS_PER_TOKEN
         return system + sum(turn.tokens for turn in self._turns)
+
+
+def _append(messages: list[Message], role: str, text: str) -> None:
+    """Between the user's words, an answer that nobody heard leaves no gap."""
+    if messages[-1]["role"] == role:
+        messages[-1]["content"] += f" {text}"
+    else:
+        messages.append({"role": role, "content": text})

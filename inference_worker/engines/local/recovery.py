@@ -3,6 +3,8 @@
 A unit's memo holds, each only where it says something:
 `user`: what the user was heard to say in utterances that ended in the unit, and
 `until`: the sample of the unit's audio at which the last of them was over;
+`words`: on a speaking unit, [millisecond of its sound, text] of each word begun in it, and
+`sound_ms`: how long that sound is;
 `rest`: on a speaking unit, [text, tokens] of each word made but not yet begun, and
 `more`: whether the reply had yet more words to come.
 """
@@ -15,7 +17,7 @@ from typing import Any
 from inference_worker.engines.local.dialogue import Dialogue
 from inference_worker.engines.local.ear import Ear, Heard
 from inference_worker.engines.local.reply import Rest
-from inference_worker.engines.local.speech import Word
+from inference_worker.engines.local.speech import Piece, UnitSpeech, Word
 from inference_worker.engines.types import PastUnit
 from shared_schemas.audio import INPUT_RATE, Samples
 
@@ -28,6 +30,11 @@ def memo_of_hearing(heard: Heard) -> dict[str, Any]:
     return {"user": heard.text, "until": heard.until} if heard.text else {}
 
 
+def memo_of_speech(speech: UnitSpeech) -> dict[str, Any]:
+    """The note on what was said when."""
+    return {"words": [list(piece) for piece in speech.pieces], "sound_ms": speech.sound_ms}
+
+
 def memo_of_rest(rest: Rest) -> dict[str, Any]:
     """The note on what is still to be said."""
     return {"rest": [[word.text, word.tokens] for word in rest.words], "more": rest.more}
@@ -36,12 +43,16 @@ def memo_of_rest(rest: Rest) -> dict[str, Any]:
 def retell(units: Sequence[PastUnit], dialogue: Dialogue) -> None:
     """Fill `dialogue` with what was said in `units`."""
     for unit in units:
+        if unit.played_ms is not None:
+            dialogue.played(unit.played_ms)
         if text := unit.memo.get("user"):
             dialogue.hear(str(text))
         if unit.is_listen:
-            dialogue.end_turn()
+            dialogue.break_off()
             continue
-        dialogue.say(unit.text)
+        words = unit.memo.get("words", [(0.0, unit.text)] if unit.text else [])
+        pieces = [Piece(float(at_ms), str(text)) for at_ms, text in words]
+        dialogue.speak(pieces, float(unit.memo.get("sound_ms", 0.0)))
         if unit.end_of_turn:
             dialogue.end_turn()
 

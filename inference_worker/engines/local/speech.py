@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from shared_schemas.audio import Samples
+from shared_schemas.audio import OUTPUT_RATE, Samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +43,37 @@ class SpokenClause:
     phonemes: tuple[int, ...]
 
 
+class Piece(NamedTuple):
+    """A word with the space before it, and the millisecond of sound at which it begins."""
+
+    at_ms: float
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class UnitSpeech:
     """One unit's share of a reply: at most its duration of audio, and the words that begin in it.
 
-    `text` has a leading space where it continues the turn. `last` says the reply is over.
+    A first piece that continues the turn begins with a space too. `last` says the reply is over.
     """
 
-    text: str
+    pieces: tuple[Piece, ...]
     audio: Samples
     tokens: int
     phonemes: int
     last: bool
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return "".join(piece.text for piece in self.pieces)
+
+    @property
+    def sound_ms(self) -> float:
+        """Length of the audio."""
+        return milliseconds(len(self.audio))
+
+
+def milliseconds(samples: int) -> float:
+    """Length of so much speech."""
+    return round(samples * 1000 / OUTPUT_RATE, 1)

@@ -7,7 +7,13 @@ import time
 
 import numpy as np
 
-from inference_worker.engines.local.speech import SpokenClause, UnitSpeech, Word
+from inference_worker.engines.local.speech import (
+    Piece,
+    SpokenClause,
+    UnitSpeech,
+    Word,
+    milliseconds,
+)
 from shared_schemas.audio import SILENCE, Samples
 
 
@@ -101,12 +107,13 @@ class SpeechQueue:
 
     def _remove(self, due: int, stop: int) -> UnitSpeech:
         words = [word for _, word in self._words[:due]]
-        text = " ".join(word.text for word in words)
-        if text and self._continues:
-            text = f" {text}"
-        self._continues = self._continues or bool(text)
+        pieces = tuple(self._piece(start, word) for start, word in self._words[:due])
         audio, self._audio = self._audio[:stop], self._audio[stop:]
         phonemes = sum(start < stop for start in self._phonemes)
         self._phonemes = [start - stop for start in self._phonemes[phonemes:]]
         self._words = [(start - stop, word) for start, word in self._words[due:]]
-        return UnitSpeech(text, audio, sum(w.tokens for w in words), phonemes, self._is_over())
+        return UnitSpeech(pieces, audio, sum(w.tokens for w in words), phonemes, self._is_over())
+
+    def _piece(self, start: int, word: Word) -> Piece:
+        space, self._continues = " " if self._continues else "", True
+        return Piece(milliseconds(start), f"{space}{word.text}")

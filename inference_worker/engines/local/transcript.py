@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from inference_worker.engines.local.asr import Recogniser
+from inference_worker.engines.types import ShareDone, untold
 from shared_schemas.audio import INPUT_RATE, Samples
 
 _PIECE_MIN = 6 * INPUT_RATE
@@ -15,17 +16,22 @@ _HOP = INPUT_RATE // 20
 
 
 def transcribe(
-    recogniser: Recogniser, speech: Samples, unwanted: Callable[[], bool] = lambda: False
+    recogniser: Recogniser,
+    speech: Samples,
+    unwanted: Callable[[], bool] = lambda: False,
+    on_progress: ShareDone = untold,
 ) -> str:
     """The text of `speech` (16 kHz), "" where no word was recognised.
 
     Leaves the rest out once `unwanted` says so, which is asked before each piece.
     """
-    texts = []
+    texts, heard = [], 0
     for piece in pieces_of(speech):
         if unwanted():
             break
         texts.append(recogniser.transcribe(piece))
+        heard += len(piece)
+        on_progress(heard / len(speech))
     return " ".join(text for text in texts if text)
 
 

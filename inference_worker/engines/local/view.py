@@ -146,6 +146,10 @@ class LocalDuplexView(DuplexView):
             talk.hear(text)
         talk.read_ahead()
 
+    def played(self, played_ms: float) -> None:
+        """Cut what is broken off at the word that the client had played when it was."""
+        self._conversation().dialogue.played(played_ms)
+
     def set_break(self) -> None:
         """Fall silent at the next unit; what the user says is answered after `clear_break`."""
         self._break = True
@@ -200,6 +204,7 @@ class LocalDuplexView(DuplexView):
         }
         if speech is None:
             return UnitResult(is_listen=True, memo=memo, **common)
+        memo = memo | recovery.memo_of_speech(speech)
         if rest := talk.rest():
             memo = memo | recovery.memo_of_rest(rest)
         return UnitResult(

@@ -11,6 +11,7 @@ from inference_worker.engines.minicpmo.images import cut, decode_picture
 from inference_worker.engines.minicpmo.mel import clip_mels
 from inference_worker.engines.minicpmo.prompts import Clip, Part
 from inference_worker.engines.types import UnsupportedContent
+from shared_schemas.audio import Samples
 from shared_schemas.content import AudioPart, ImagePart, Message, TextPart, VideoPart
 
 SHORTEST_CLIP = 1600
@@ -24,8 +25,8 @@ def read_message(message: Message, settings: SliceConfig, *, max_slices: int) ->
         match part:
             case TextPart(text):
                 parts.append(text)
-            case AudioPart(pcm):
-                parts.append(_clip(pcm))
+            case AudioPart():
+                parts.append(_clip(part.samples()))
             case ImagePart(data):
                 parts.append(cut(decode_picture(data), settings, max_slices))
             case VideoPart():
@@ -35,7 +36,6 @@ def read_message(message: Message, settings: SliceConfig, *, max_slices: int) ->
     return parts
 
 
-def _clip(pcm: bytes) -> Clip:
-    samples = np.frombuffer(pcm, dtype="<f4").astype(np.float32)
+def _clip(samples: Samples) -> Clip:
     missing = max(0, SHORTEST_CLIP - len(samples))
     return Clip(clip_mels(np.pad(samples, (0, missing))))

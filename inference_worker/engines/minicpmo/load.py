@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig, read_config
@@ -65,8 +66,16 @@ def find_shards(folder: Path) -> dict[str, Path]:
     single = folder / "model.safetensors"
     if not single.is_file():
         raise EngineLoadError(f"{folder} has no model.safetensors (nor an index of shards)")
-    with safe_open(single, framework="pt") as file:
+    with open_weights(single) as file:
         return dict.fromkeys(file.keys(), single)
+
+
+def open_weights(path: Path, device: str = "cpu") -> Any:
+    """A weight file, for a `with`. Raises EngineLoadError for one that is cut off or none at all."""
+    try:
+        return safe_open(path, framework="pt", device=device)
+    except (SafetensorError, OSError) as error:
+        raise EngineLoadError(f"{path} is not whole ({error}); fetch it anew") from error
 
 
 def check_names(expected: Iterable[str], found: Mapping[str, object]) -> None:
@@ -88,7 +97,7 @@ def _some(names: list[str]) -> str:
 
 def _stream(network: nn.Module, path: Path, device: torch.device, dtype: torch.dtype) -> None:
     """Replace meta parameters by the file's tensors, one at a time."""
-    with safe_open(path, framework="pt", device=str(device)) as file:
+    with open_weights(path, str(device)) as file:
         for name in file.keys():  # noqa: SIM118  # a file handle, not a dict
             place(network, name, file.get_tensor(name).to(dtype))
 

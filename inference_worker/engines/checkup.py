@@ -1,0 +1,60 @@
+"""Could this engine be loaded here: libraries, weights, device. Loads nothing big."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from inference_worker.engines.types import EngineLoadError
+from shared_schemas.findings import Finding, failure, ok
+
+ABOUT = "engine"
+_MINICPMO = "pip install 'antiphon[minicpmo]'"
+
+
+def examine_engine(
+    name: str, slots: int, model_path: Path | None, options: Mapping[str, Any]
+) -> list[Finding]:
+    """Every check of one engine; arguments as for `build_processor`."""
+    values = {"slots": slots, **options}
+    try:
+        match name:
+            case "local":
+                return list(_local(values, model_path))
+            case "minicpmo":
+                return list(_minicpmo(values, model_path))
+            case "simulated":
+                return [ok(ABOUT, "simulated: needs nothing, and is for load tests only")]
+    except ValidationError as error:
+        return [failure(ABOUT, f"bad option: {error}", "correct ANTIPHON_ENGINE_OPTIONS")]
+    return [failure(ABOUT, f"there is no engine {name!r}", "local, minicpmo or simulated")]
+
+
+def attempt(about: str, step: Callable[[], str], remedy: str) -> Finding:
+    """What a step says, or a failure where it raises EngineLoadError."""
+    try:
+        return ok(about, step())
+    except EngineLoadError as error:
+        return failure(about, str(error), remedy)
+
+
+def _local(values: dict[str, Any], model_path: Path | None) -> Iterable[Finding]:
+    from inference_worker.engines.local.checkup import examine
+    from inference_worker.engines.local.options import LocalOptions
+
+    return examine(LocalOptions(model_path=model_path, **values))
+
+
+def _minicpmo(values: dict[str, Any], model_path: Path | None) -> Iterable[Finding]:
+    if model_path is None:
+        remedy = "ANTIPHON_MODEL_PATH or --model-path: the folder of the checkpoint"
+        return [failure("model folder", "none is named", remedy)]
+    try:
+        from inference_worker.engines.minicpmo.checkup import examine
+        from inference_worker.engines.minicpmo.config import EngineOptions
+    except ImportError as error:
+        return [failure("torch", f"{error.name} is not installed", _MINICPMO)]
+    return examine(model_path, EngineOptions(**values))

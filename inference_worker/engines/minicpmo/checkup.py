@@ -1,0 +1,90 @@
+"""Could MiniCPM-o be loaded here: GPU, folder, names, tokenizer, voice, memory. Reads no weights."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from inference_worker.engines.checkup import attempt
+from inference_worker.engines.minicpmo.config import EngineOptions, read_config
+from inference_worker.engines.minicpmo.load import (
+    build_on_meta,
+    check_names,
+    find_shards,
+    open_weights,
+    pick_device,
+)
+from inference_worker.engines.minicpmo.memory import GIB, check_lengths, check_memory, free_bytes
+from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from shared_schemas.findings import Finding, failure, ok, warning
+
+_FETCH = "fetch the folder anew, whole: every file of openbmb/MiniCPM-o-4_5"
+_DRIVER = "install NVIDIA's driver, and a torch that was built for it"
+_ROOM = "lower ANTIPHON_SLOTS, or context_tokens in ANTIPHON_ENGINE_OPTIONS"
+
+
+def examine(folder: Path, options: EngineOptions) -> Iterator[Finding]:
+    """Every check; those behind a failed one may fail for the same reason."""
+    yield ok("torch", f"{torch.__version__}, CUDA {torch.version.cuda or 'not built in'}")
+    yield _gpu(options)
+    yield attempt("model folder", lambda: _names(folder, options), _FETCH)
+    yield attempt("model files", lambda: _files(folder), _FETCH)
+    yield attempt("tokenizer", lambda: f"{len(Tokenizer(folder))} tokens", _FETCH)
+    yield _voice(folder, options)
+    yield attempt("model memory", lambda: _memory(folder, options), _ROOM)
+
+
+def _gpu(options: EngineOptions) -> Finding:
+    finding = attempt("gpu", lambda: _device(options), _DRIVER)
+    if finding.found == "cpu":
+        return warning("gpu", "none: a CPU serves this model far below real time", _DRIVER)
+    return finding
+
+
+def _device(options: EngineOptions) -> str:
+    device = pick_device(options.device)
+    if device.type == "cpu":
+        return "cpu"
+    free, total = free_bytes(device) / GIB, torch.cuda.get_device_properties(device).total_memory
+    name = torch.cuda.get_device_name(device)
+    return f"{device}, {name}, {free:.0f} of {total / GIB:.0f} GiB free"
+
+
+def _names(folder: Path, options: EngineOptions) -> str:
+    network = build_on_meta(read_config(folder), options.attn_implementation)
+    shards = find_shards(folder)
+    check_names(expected=network.state_dict().keys(), found=shards)
+    return f"{folder.resolve()}, {len(shards)} tensors"
+
+
+def _files(folder: Path) -> str:
+    """Opening one reads its table of contents and compares it with the file's length."""
+    files = sorted(set(find_shards(folder).values()))
+    for path in files:
+        with open_weights(path):
+            pass
+    return f"{len(files)} weight files, {sum(p.stat().st_size for p in files) / GIB:.1f} GiB"
+
+
+def _voice(folder: Path, options: EngineOptions) -> Finding:
+    vocoder = options.vocoder
+    if vocoder == "none":
+        return ok("voice", "switched off: answers are text only")
+    place = folder / "assets" / "token2wav" if vocoder == "auto" else Path(vocoder)
+    if not place.is_dir():
+        text = f"no {place}: sessions that want sound are refused"
+        return warning("voice", text, "fetch assets/token2wav too, or set the option vocoder")
+    if importlib.util.find_spec("stepaudio2") is None:
+        remedy = "pip install --no-deps minicpmo-utils, then what it imports; or vocoder=none"
+        return failure("voice", "Token2wav's package is not installed", remedy)
+    return ok("voice", str(place))
+
+
+def _memory(folder: Path, options: EngineOptions) -> str:
+    config, device = read_config(folder), pick_device(options.device)
+    check_lengths(config, options)
+    check_memory(config, options, device)
+    return f"{options.slots} slots of {options.context_tokens} tokens fit on {device}"
