@@ -8,10 +8,10 @@ import sys
 
 import structlog
 
-from broker.process import configure_logging
+from broker.logs import configure_logging
+from cleanup_job.once import run_once
 from cleanup_job.service import run
 from cleanup_job.settings import CleanupSettings
-from cleanup_job.sweep import run_once
 
 
 def main() -> int:
@@ -20,7 +20,7 @@ def main() -> int:
     parser.add_argument("--once", action="store_true", help="one sweep, then end")
     parser.add_argument("--dry-run", action="store_true", help="only report; implies --once")
     flags = parser.parse_args()
-    configure_logging()
+    configure_logging("cleanup")
     settings = CleanupSettings(dry_run=True) if flags.dry_run else CleanupSettings()
     try:
         asyncio.run(_once(settings) if flags.once or flags.dry_run else run(settings))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import structlog
 
 from cleanup_job.retention import Stored
-from shared_schemas.recording import META_FILE, RECORDING_FILE, USED_FILE, Meta, RecordingState
+from shared_schemas.recording import META_FILE, RECORDING_FILE, USED_FILE, Meta, parse_meta
 
 log = structlog.get_logger()
 
@@ -25,10 +26,11 @@ def session_folders(root: Path) -> list[Path]:
         return []
 
 
-def examine(folder: Path) -> Stored | None:
+def examine(folder: Path, serving: AbstractSet[str] = frozenset()) -> Stored | None:
     """One session directory, None when it has vanished. Raises OSError when it cannot be read.
 
-    Without a readable `meta.json` it counts as one that is being made.
+    `serving`: recordings of sessions that go on. Without a readable `meta.json` a directory counts as
+    one that is being made.
     """
     try:
         touched = folder.stat().st_mtime
@@ -41,7 +43,8 @@ def examine(folder: Path) -> Stored | None:
         except FileNotFoundError:
             continue
         sizes.append(about.st_size)
-        times.append(about.st_mtime)
+        if entry.name != USED_FILE:
+            times.append(about.st_mtime)
     meta = _meta(folder)
     last_written = max(times)
     return Stored(
@@ -50,7 +53,8 @@ def examine(folder: Path) -> Stored | None:
         created=meta.created_at.timestamp() if meta else last_written,
         last_used=max(filter(None, map(_time_of, (folder / n for n in _USES))), default=touched),
         last_written=last_written,
-        recording=meta is None or meta.state is RecordingState.RECORDING,
+        busy=meta is None or meta.is_busy,
+        serving=folder.name in serving,
     )
 
 
@@ -72,11 +76,11 @@ def _walk(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 def _meta(folder: Path) -> Meta | None:
     try:
-        return Meta.model_validate_json((folder / META_FILE).read_bytes())
+        return parse_meta((folder / META_FILE).read_bytes())
     except FileNotFoundError:
         return None
     except ValueError as error:
-        log.warning("meta_unreadable", session=folder.name, error=str(error))
+        log.warning("meta_unreadable", recording=folder.name, error=str(error))
         return None
 
 

@@ -1,15 +1,18 @@
-"""Deleting in two steps: out of everyone's sight at once, off the disk then; and what a crash left between."""
+"""Deleting in two steps: out of everyone's sight at once, off the disk then; and what crashes left behind."""
 
 from __future__ import annotations
 
 import secrets
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 TRASH = ".trash"
+UPLOADS = ".uploads"
+"""Where edges keep what clients send until it is whole."""
 
 
 def discard(folder: Path) -> bool:
@@ -37,6 +40,19 @@ def empty_trash(root: Path) -> int:
     for folder in doomed:
         remove_tree(folder)
     return len(doomed)
+
+
+def drop_uploads(root: Path, silent_s: float) -> int:
+    """Delete uploads to which nothing was added for so long; returns how many. May raise OSError."""
+    dropped = 0
+    for path in (root / UPLOADS).glob("*.part"):
+        try:
+            if time.time() - path.stat().st_mtime > silent_s:
+                path.unlink()
+                dropped += 1
+        except FileNotFoundError:  # it was whole, or its edge gave it up
+            continue
+    return dropped
 
 
 def remove_tree(folder: Path) -> None:

@@ -42,8 +42,21 @@ class Failure(_Record):
     error: str
 
 
+class RedisReport(_Record):
+    """What went (in a dry run: would go) from Redis: see `broker.leftovers`.
+
+    `shares`: links to the recordings that were deleted. `error`: why nothing could be done there.
+    """
+
+    streams: int = 0
+    rows: int = 0
+    consumers: int = 0
+    shares: int = 0
+    error: str | None = None
+
+
 class SweepReport(_Record):
-    """One sweep. `leftovers` counts what earlier, interrupted sweeps had begun to delete."""
+    """One sweep. `leftovers` counts what others, interrupted, had left: half-deleted and half-uploaded."""
 
     status: SweepStatus
     dry_run: bool = False
@@ -55,3 +68,4 @@ class SweepReport(_Record):
     remaining: int = 0
     remaining_bytes: int = 0
     leftovers: int = 0
+    redis: RedisReport = RedisReport()

@@ -19,14 +19,18 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """One session directory. Times are Unix seconds; `recording`: its recorder has not finished it."""
+    """One session directory. Times are Unix seconds.
+
+    `busy`: its recorder has not finished it. `serving`: the session itself goes on, as Redis says.
+    """
 
     name: str
     size: int
     created: float
     last_used: float
     last_written: float
-    recording: bool
+    busy: bool
+    serving: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +42,8 @@ class Policy:
     orphan_s: float
 
     def is_live(self, stored: Stored, now: float) -> bool:
-        """True while a recorder may still be writing there."""
-        return stored.recording and now - stored.last_written < self.orphan_s
+        """True while the session goes on, or a recorder may still be writing or merging there."""
+        return stored.serving or (stored.busy and now - stored.last_written < self.orphan_s)
 
 
 def decide(sessions: Sequence[Stored], policy: Policy, now: float) -> list[tuple[Stored, Rule]]:

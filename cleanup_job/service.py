@@ -4,30 +4,52 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import structlog
+from prometheus_client import CollectorRegistry
 
+from broker.metrics import new_registry
 from broker.process import stop_on_signals
+from broker.status_port import status_port
+from cleanup_job.metrics import CleanupMetrics
+from cleanup_job.once import run_once
 from cleanup_job.settings import CleanupSettings
-from cleanup_job.sweep import run_once
+from shared_schemas.ids import new_process_id
 
 log = structlog.get_logger()
 
 
 async def run(settings: CleanupSettings) -> None:
-    """Sweep until SIGTERM or SIGINT; one that is under way ends after the deletion it is at."""
-    await run_loop(settings, stop_on_signals())
+    """Sweep until SIGTERM or SIGINT; one that is under way ends after the deletion it is at.
+
+    Raises OSError when its status port is taken.
+    """
+    stop = stop_on_signals()
+    registry = new_registry("cleanup", new_process_id("cleanup"))
+    port = settings.cleanup_health_port
+    async with status_port(settings.health_host, port, _health, registry) as address:
+        log.info("cleanup_ready", data=str(settings.data_dir), status=address)
+        await run_loop(settings, stop, CleanupMetrics(registry))
 
 
-async def run_loop(settings: CleanupSettings, stop: asyncio.Event) -> None:
+def _health() -> tuple[bool, dict[str, Any]]:
+    return True, {"status": "healthy"}
+
+
+async def run_loop(
+    settings: CleanupSettings, stop: asyncio.Event, metrics: CleanupMetrics | None = None
+) -> None:
     """Sweep, wait, sweep again, until `stop` is set. A disk that fails is tried again next time."""
+    metrics = metrics or CleanupMetrics(CollectorRegistry())
     halt = threading.Event()
     halting = asyncio.create_task(_pass_on(stop, halt))
     try:
         while not stop.is_set():
             try:
-                await run_once(settings, halt)
+                metrics.observe(await run_once(settings, halt))
             except OSError:
+                metrics.fail()
                 log.exception("cleanup_failed", data=str(settings.data_dir))
             await asyncio.wait([halting], timeout=settings.interval_s)
     finally:

@@ -1,4 +1,4 @@
-"""Settings of the cleanup job; it needs no Redis."""
+"""Settings of the cleanup job."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from pathlib import Path
 
 from pydantic import Field
 
-from broker.settings import AntiphonSettings
+from broker.settings import StatusSettings
 
 
-class CleanupSettings(AntiphonSettings):
-    """What may stay on disk; -1 switches a rule off."""
+class CleanupSettings(StatusSettings):
+    """What may stay on disk; -1 switches a rule off. Without Redis the disk is swept all the same."""
 
     data_dir: Path = Field(default=Path("data"), description="recordings lie in sessions/ below it")
+    cleanup_health_port: int = Field(
+        default=22600, ge=0, le=65535, description="port with /health and /metrics; 0: any free one"
+    )
     retention_days: float = Field(
         default=30, ge=-1, description="recordings older than this are deleted"
     )

@@ -1,10 +1,11 @@
-"""One sweep over the recordings: look, decide, delete, report."""
+"""One sweep over the recordings on disk: look, decide, delete, report."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import structlog
 
 from cleanup_job.inventory import examine, session_folders
 from cleanup_job.lock import only_one
-from cleanup_job.orphans import TRASH, discard, empty_trash
+from cleanup_job.orphans import TRASH, UPLOADS, discard, drop_uploads, empty_trash
 from cleanup_job.report import Failure, Removal, SweepReport, SweepStatus
 from cleanup_job.retention import DAY_S, GIB, Policy, Rule, Stored, decide
 from cleanup_job.settings import CleanupSettings
@@ -20,15 +21,13 @@ from cleanup_job.settings import CleanupSettings
 log = structlog.get_logger()
 
 
-async def run_once(settings: CleanupSettings, halt: threading.Event | None = None) -> SweepReport:
-    """Sweep now, until done or `halt` is set. Raises OSError when `data_dir` cannot be used at all."""
-    report = await asyncio.to_thread(sweep, settings, halt or threading.Event())
-    log.info("cleanup_swept", **report.model_dump(mode="json"))
-    return report
+def sweep(
+    settings: CleanupSettings, halt: threading.Event, serving: AbstractSet[str] = frozenset()
+) -> SweepReport:
+    """Sweep the disk until done or `halt` is set; `serving`: recordings of sessions that go on.
 
-
-def sweep(settings: CleanupSettings, halt: threading.Event) -> SweepReport:
-    """`run_once` without the log line; blocks on the disk."""
+    Blocks. Raises OSError when `data_dir` cannot be used at all.
+    """
     policy = policy_of(settings)
     if policy.max_age_s < 0 and policy.max_bytes < 0:
         return SweepReport(status=SweepStatus.DISABLED, dry_run=settings.dry_run)
@@ -37,7 +36,7 @@ def sweep(settings: CleanupSettings, halt: threading.Event) -> SweepReport:
         if not mine:
             return SweepReport(status=SweepStatus.BUSY, dry_run=settings.dry_run)
         root = settings.data_dir / "sessions"
-        return _Sweep(root, policy, halt, dry_run=settings.dry_run).run()
+        return _Sweep(root, policy, halt, serving, dry_run=settings.dry_run).run()
 
 
 def policy_of(settings: CleanupSettings) -> Policy:
@@ -50,7 +49,16 @@ def policy_of(settings: CleanupSettings) -> Policy:
 
 
 class _Sweep:
-    def __init__(self, root: Path, policy: Policy, halt: threading.Event, *, dry_run: bool) -> None:
+    def __init__(
+        self,
+        root: Path,
+        policy: Policy,
+        halt: threading.Event,
+        serving: AbstractSet[str],
+        *,
+        dry_run: bool,
+    ) -> None:
+        self._serving = serving
         self._root = root
         self._policy = policy
         self._halt = halt
@@ -60,7 +68,7 @@ class _Sweep:
         self._failed: list[Failure] = []
 
     def run(self) -> SweepReport:
-        leftovers = 0 if self._dry_run else self._empty_trash()
+        leftovers = 0 if self._dry_run else self._tidy_up()
         sessions = self._take_inventory()
         for stored, rule in decide(sessions, self._policy, self._now):
             if self._halt.is_set():
@@ -82,11 +90,16 @@ class _Sweep:
             leftovers=leftovers,
         )
 
-    def _empty_trash(self) -> int:
+    def _tidy_up(self) -> int:
+        return self._count(TRASH, empty_trash, self._root) + self._count(
+            UPLOADS, drop_uploads, self._root, self._policy.orphan_s
+        )
+
+    def _count(self, name: str, act: Callable[..., int], *args: object) -> int:
         try:
-            return empty_trash(self._root)
+            return act(*args)
         except OSError as error:
-            self._fail(TRASH, error)
+            self._fail(name, error)
             return 0
 
     def _take_inventory(self) -> list[Stored]:
@@ -96,7 +109,7 @@ class _Sweep:
             if self._halt.is_set():
                 return []
             try:
-                stored = examine(folder)
+                stored = examine(folder, self._serving)
             except OSError as error:
                 self._fail(folder.name, error)
                 continue
@@ -105,14 +118,14 @@ class _Sweep:
         return sessions
 
     def _fail(self, name: str, error: OSError) -> None:
-        log.warning("cleanup_step_failed", session=name, error=str(error))
+        log.warning("cleanup_step_failed", recording=name, error=str(error))
         self._failed.append(Failure(session=name, error=str(error)))
 
     def _delete(self, stored: Stored) -> bool:
         """False when it stays: it has come to life since it was looked at, or cannot be deleted."""
         folder = self._root / stored.name
         try:
-            latest = examine(folder)
+            latest = examine(folder, self._serving)
             if latest is not None and self._policy.is_live(latest, time.time()):
                 return False
             discard(folder)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from shared_schemas.audio import OUTPUT_RATE
 from shared_schemas.config import GenerationConfig
 from shared_schemas.errors import InvalidInput, from_validation
+from shared_schemas.media import Media, Payload
 from shared_schemas.part_messages import Item
 from shared_schemas.server_messages import Error, Queued, QueueDone, QueueUpdate
 from shared_schemas.wire import NULLABLE, ClientMessage, ServerMessage
@@ -52,7 +53,7 @@ class ChatTts(ClientMessage):
     mode: Literal["default", "audio_assistant", "omni", "audio_roleplay", "voice_cloning"] = (
         "audio_assistant"
     )
-    ref_audio_data: str | None = None
+    ref_audio_data: Media | None = None
     ref_audio_path: str | None = None
     ref_audio_max_ms: int | None = Field(default=None, ge=1000)
 
@@ -68,19 +69,28 @@ class ChatRequest(ClientMessage):
     use_tts_template: bool = False
     omni_mode: bool = False
     enable_thinking: bool = False
+    record: bool = True
 
 
-def parse_chat_request(data: object) -> ChatRequest:
+def parse_chat_request(data: object, payload: Payload | None = None) -> ChatRequest:
     """Check one decoded JSON value. Raises InvalidInput naming the field and the remedy."""
     if not isinstance(data, dict):
         raise InvalidInput("request: must be a JSON object with `messages`", field="messages")
     try:
-        request = ChatRequest.model_validate(data)
+        request = ChatRequest.model_validate(data, context=payload)
     except ValidationError as error:
         raise from_validation(error) from None
     if not any(message.role == "user" for message in request.messages):
         raise InvalidInput("messages: at least one must be the user's", field="messages")
     return request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress(ServerMessage):
+    """So much of the request, between 0 and 1, has been read; for clients only that asked for it."""
+
+    type: ClassVar[str] = "progress"
+    done: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +103,11 @@ class PrefillDone(ServerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatChunk(ServerMessage):
-    """A piece of the answer; base64 float32 PCM at 24 kHz. What is missing is not sent."""
+    """A piece of the answer; float32 PCM at 24 kHz. What is missing is not sent."""
 
     type: ClassVar[str] = "chunk"
     text_delta: str | None
-    audio_data: str | None
+    audio_data: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +126,19 @@ class ChatDone(ServerMessage):
 class ChatWhole(ChatDone):
     """The answer in one piece; `audio_data` is null where it was not spoken."""
 
-    audio_data: str | None = field(metadata=NULLABLE)
+    audio_data: bytes | None = field(metadata=NULLABLE)
 
 
 ChatServerMessage = (
-    Queued | QueueUpdate | QueueDone | PrefillDone | ChatChunk | ChatDone | ChatWhole | Error
+    Queued
+    | QueueUpdate
+    | QueueDone
+    | Progress
+    | PrefillDone
+    | ChatChunk
+    | ChatDone
+    | ChatWhole
+    | Error
 )
 
 

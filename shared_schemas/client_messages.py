@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter
 
 from shared_schemas.config import DuplexConfig
+from shared_schemas.media import Media, Payload
 from shared_schemas.wire import ClientMessage, MessageReader
 
 DEFAULT_SYSTEM_PROMPT = "You are a helpful assistant."
@@ -17,6 +18,7 @@ MAX_FRAMES = 4
 """JPEG frames that one chunk may carry."""
 
 Slices = Annotated[int, Field(ge=1, le=9)]
+PlayedMs = Annotated[float, Field(ge=0, le=86_400_000)]
 
 
 class Prepare(ClientMessage):
@@ -30,18 +32,19 @@ class Prepare(ClientMessage):
     )
     config: DuplexConfig = DuplexConfig()
     ref_audio_path: str | None = None
-    ref_audio_base64: str | None = None
-    tts_ref_audio_base64: str | None = None
+    ref_audio_base64: Media | None = None
+    tts_ref_audio_base64: Media | None = None
     deferred_finalize: bool = True
     max_slice_nums: Slices | None = None
+    record: bool = True
 
 
 class AudioChunk(ClientMessage):
     """One chunk of microphone audio, with the camera frames that belong to it."""
 
     type: Literal["audio_chunk"]
-    audio: str = Field(validation_alias=AliasChoices("audio", "audio_base64"))
-    frame_base64_list: list[str] | None = Field(default=None, max_length=MAX_FRAMES)
+    audio: Media = Field(validation_alias=AliasChoices("audio", "audio_base64"))
+    frame_base64_list: list[Media] | None = Field(default=None, max_length=MAX_FRAMES)
     force_listen: bool = False
     max_slice_nums: Slices | None = None
 
@@ -50,7 +53,7 @@ class VideoFrame(ClientMessage):
     """A camera frame (base64 JPEG) that belongs to the next audio chunk."""
 
     type: Literal["video_frame"]
-    frame: str
+    frame: Media
 
 
 class Pause(ClientMessage):
@@ -64,6 +67,13 @@ class Resume(ClientMessage):
     """Go on after a pause."""
 
     type: Literal["resume"]
+
+
+class PlaybackAck(ClientMessage):
+    """How much of the current answer's sound has been played, so that it remembers what was heard."""
+
+    type: Literal["playback_ack"]
+    played_ms: PlayedMs
 
 
 class Stop(ClientMessage):
@@ -82,16 +92,24 @@ class ClientDiagnostic(ClientMessage):
 
 
 DuplexClientMessage = Annotated[
-    Prepare | AudioChunk | VideoFrame | Pause | Resume | Stop | ClientDiagnostic,
+    Prepare
+    | AudioChunk
+    | VideoFrame
+    | Pause
+    | Resume
+    | PlaybackAck
+    | Stop
+    | ClientDiagnostic,
     Field(discriminator="type"),
 ]
 
 _READER: MessageReader[DuplexClientMessage] = MessageReader(
     TypeAdapter(DuplexClientMessage),
-    *("prepare", "audio_chunk", "video_frame", "pause", "resume", "stop", "client_diagnostic"),
+    *("prepare", "audio_chunk", "video_frame", "pause", "resume", "playback_ack", "stop"),
+    "client_diagnostic",
 )
 
 
-def parse_duplex_message(data: object) -> DuplexClientMessage:
+def parse_duplex_message(data: object, payload: Payload | None = None) -> DuplexClientMessage:
     """Check one decoded JSON value. Raises InvalidInput naming the field and the remedy."""
-    return _READER.parse(data)
+    return _READER.parse(data, payload)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -10,7 +10,10 @@ Probability = Annotated[float, Field(gt=0.0, le=1.0)]
 
 
 class DuplexConfig(BaseModel):
-    """The seed's DuplexConfig with its defaults; unknown fields are ignored, wrong types refused by name."""
+    """The seed's DuplexConfig with its defaults; unknown fields are ignored, wrong types refused by name.
+
+    With `record: false`, here as in the other kinds' settings, nothing of the session is kept on disk.
+    """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
 
@@ -25,6 +28,7 @@ class DuplexConfig(BaseModel):
     chunk_ms: int = Field(default=1000, ge=100, le=5000)
     sample_rate: Literal[16000] = 16000
     max_slice_nums: int = Field(default=1, ge=1, le=9)
+    record: bool = True
 
 
 class _Options(BaseModel):
@@ -69,6 +73,7 @@ class HalfDuplexConfig(_Options):
     generation: GenerationConfig = GenerationConfig()
     tts: TtsConfig = TtsConfig()
     session: HalfDuplexSessionConfig = HalfDuplexSessionConfig()
+    record: bool = True
 
 
 class ChatOptions(_Options):
@@ -81,3 +86,12 @@ class ChatOptions(_Options):
     omni_mode: bool = False
     enable_thinking: bool = False
     use_tts_template: bool = False
+    record: bool = True
+
+
+Recordable = TypeVar("Recordable", DuplexConfig, HalfDuplexConfig)
+
+
+def with_consent(config: Recordable, *, given: bool) -> Recordable:
+    """The settings, not to be recorded if that was refused in them or beside them."""
+    return config if given else config.model_copy(update={"record": False})

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, assert_never
 
+from shared_schemas.audio import PcmFormat, Samples, samples_from_bytes
+
 
 class Role(StrEnum):
     """Who says a message."""
@@ -25,9 +27,14 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class AudioPart:
-    """Float32 PCM, little-endian, mono 16 kHz."""
+    """Sound, mono 16 kHz."""
 
     pcm: bytes = field(repr=False)
+    form: PcmFormat = PcmFormat.F32
+
+    def samples(self) -> Samples:
+        """The sound as float32, shape (n,)."""
+        return samples_from_bytes(self.pcm, self.form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +88,8 @@ def _flat(part: Part, blobs: list[bytes]) -> dict[str, Any]:
     match part:
         case TextPart(text):
             return {"type": "text", "text": text}
-        case AudioPart(pcm):
-            return {"type": "audio", "blob": _keep(pcm, blobs)}
+        case AudioPart(pcm, form):
+            return {"type": "audio", "blob": _keep(pcm, blobs), "pcm": str(form)}
         case ImagePart(data):
             return {"type": "image", "blob": _keep(data, blobs)}
         case VideoPart(data, stack_frames):
@@ -101,7 +108,7 @@ def _part(raw: dict[str, Any], blobs: Sequence[bytes]) -> Part:
         case "text":
             return TextPart(raw["text"])
         case "audio":
-            return AudioPart(blobs[raw["blob"]])
+            return AudioPart(blobs[raw["blob"]], PcmFormat(raw["pcm"]))
         case "image":
             return ImagePart(blobs[raw["blob"]])
         case "video":

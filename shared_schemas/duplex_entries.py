@@ -59,6 +59,14 @@ class ResumeIn(StreamEntry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlaybackIn(StreamEntry):
+    """The client has played so much of the current answer's sound, or of the last one's if none is on."""
+
+    tag: ClassVar[str] = "playback"
+    played_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StopIn(StreamEntry):
     """End the session."""
 
@@ -162,10 +170,14 @@ class TimeoutOut(StreamEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorOut(StreamEntry):
-    """A step failed (`input_n`: the entry that could not be served, 0 if none); `fatal` ends the session."""
+    """A step failed (`input_n`: the entry that could not be served, 0 if none); `fatal` ends the session.
+
+    `skipped`: the chunks dropped just before it under backpressure.
+    """
 
     tag: ClassVar[str] = "error"
     input_n: int = 0
+    skipped: tuple[int, ...] = field(default=(), metadata={"load": tuple})
     code: str
     message: str
     field: str | None = None

@@ -7,7 +7,7 @@ older epoch cannot write after a newer one, and a retried append cannot double a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple
 
 import orjson
@@ -54,6 +54,8 @@ class StreamEntry:
     tag: ClassVar[str]
     at: float = 0.0
     """Redis-clock milliseconds at which the writer appended it."""
+    trace: bytes = field(default=b"", metadata=BINARY, repr=False)
+    """Where it belongs in the session's trace (`broker.tracing`); empty while nothing is traced."""
 
     def __init_subclass__(cls) -> None:
         """Make the tag readable."""

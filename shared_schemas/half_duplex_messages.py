@@ -9,6 +9,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 
 from shared_schemas.client_messages import Stop
 from shared_schemas.config import HalfDuplexConfig
+from shared_schemas.media import Media, Payload
 from shared_schemas.server_messages import Error, Queued, QueueDone, QueueUpdate, Stopped
 from shared_schemas.wire import ClientMessage, MessageReader, ServerMessage
 
@@ -26,7 +27,7 @@ class SystemAudio(ClientMessage):
     """Base64 float32 PCM at 16 kHz; an empty one, as pages without a voice send it, is passed over."""
 
     type: Literal["audio"]
-    data: str | None = None
+    data: Media | None = None
 
 
 SystemItem = Annotated[SystemText | SystemAudio, Field(discriminator="type")]
@@ -47,14 +48,15 @@ class HalfPrepare(ClientMessage):
     )
     system_content: list[SystemItem] | None = Field(default=None, max_length=MAX_SYSTEM_ITEMS)
     config: HalfDuplexConfig = HalfDuplexConfig()
-    ref_audio_base64: str | None = None
+    record: bool = True
+    ref_audio_base64: Media | None = None
 
 
 class HalfAudioChunk(ClientMessage):
     """Microphone audio of any length."""
 
     type: Literal["audio_chunk"]
-    audio_base64: str = Field(validation_alias=AliasChoices("audio_base64", "audio"))
+    audio_base64: Media = Field(validation_alias=AliasChoices("audio_base64", "audio"))
 
 
 HalfDuplexClientMessage = Annotated[
@@ -66,9 +68,11 @@ _READER: MessageReader[HalfDuplexClientMessage] = MessageReader(
 )
 
 
-def parse_half_duplex_message(data: object) -> HalfDuplexClientMessage:
+def parse_half_duplex_message(
+    data: object, payload: Payload | None = None
+) -> HalfDuplexClientMessage:
     """Check one decoded JSON value. Raises InvalidInput naming the field and the remedy."""
-    return _READER.parse(data)
+    return _READER.parse(data, payload)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +80,7 @@ class HalfPrepared(ServerMessage):
     """Audio may be sent; the session ends after `timeout_s` without any. `prompt_length` in tokens."""
 
     type: ClassVar[str] = "prepared"
+    bears_token: ClassVar[bool] = True
     session_id: str
     timeout_s: float
     recording_session_id: str
@@ -100,11 +105,11 @@ class Generating(ServerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnChunk(ServerMessage):
-    """A piece of the answer; either part may be empty. Base64 float32 PCM at 24 kHz."""
+    """A piece of the answer; either part may be empty. Float32 PCM at 24 kHz."""
 
     type: ClassVar[str] = "chunk"
     text_delta: str
-    audio_data: str
+    audio_data: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

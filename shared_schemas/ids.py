@@ -12,6 +12,9 @@ from shared_schemas.states import SessionKind
 SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 """The ids a client may choose; anything else is refused, never rewritten."""
 
+RECORDING_ID = re.compile(r"[0-9a-f]{32}\Z")
+SHARE_TOKEN = re.compile(r"share_[0-9a-f]{32}\Z")
+
 _AUDIO_PREFIXES = ("adx_", "audio_duplex_")
 
 
@@ -30,6 +33,21 @@ def duplex_kind(session_id: str) -> SessionKind:
 def new_recording_id() -> str:
     """128 unguessable bits: whoever holds it may read the recording."""
     return secrets.token_hex(16)
+
+
+def is_recording_id(text: str) -> bool:
+    """True when `text` may name a recording."""
+    return RECORDING_ID.match(text) is not None
+
+
+def new_share_token() -> str:
+    """128 unguessable bits that stand for a recording until the link expires or is revoked."""
+    return f"share_{secrets.token_hex(16)}"
+
+
+def is_share_token(text: str) -> bool:
+    """True when `text` may be the token of a share link."""
+    return SHARE_TOKEN.match(text) is not None
 
 
 def new_process_id(role: str) -> str:

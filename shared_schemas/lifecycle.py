@@ -17,6 +17,13 @@ class Ask(StrEnum):
     """Stop the reply that is being generated."""
 
 
+class WorkerAsk(StrEnum):
+    """What an operator asks of a worker."""
+
+    DRAIN = "drain"
+    """Take no new session, let those that run end or hand them on, and leave: as SIGTERM does."""
+
+
 class UnreadableEvent(ValueError):
     """An event is not of this version's form."""
 

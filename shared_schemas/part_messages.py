@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from shared_schemas.media import Media
 from shared_schemas.wire import ClientMessage
 
 
@@ -20,7 +21,7 @@ class AudioItem(ClientMessage):
     """Base64 of float32 PCM, mono, 16 kHz."""
 
     type: Literal["audio"]
-    data: str
+    data: Media
     sample_rate: Literal[16000] = 16000
 
 
@@ -28,14 +29,14 @@ class ImageItem(ClientMessage):
     """Base64 of a JPEG, PNG or WebP file."""
 
     type: Literal["image"]
-    data: str
+    data: Media
 
 
 class VideoItem(ClientMessage):
     """Base64 of an MP4, MOV or WebM file; `stack_frames` frames are taken for each second."""
 
     type: Literal["video"]
-    data: str
+    data: Media
     stack_frames: int = Field(default=1, ge=1, le=8)
 
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter
 
-from shared_schemas.client_messages import MAX_FRAMES, Slices
+from shared_schemas.client_messages import MAX_FRAMES, PlayedMs, Slices
+from shared_schemas.media import Media, Payload
 from shared_schemas.wire import ClientMessage, MessageReader, ServerMessage
 
 MIN_SAMPLES = 4000
@@ -22,8 +23,9 @@ class SessionSettings(ClientMessage):
 
     instructions: str = Field(min_length=1, max_length=20_000)
     max_slice_nums: Slices | None = None
-    ref_audio: str | None = None
-    tts_ref_audio: str | None = None
+    record: bool = True
+    ref_audio: Media | None = None
+    tts_ref_audio: Media | None = None
 
 
 class SessionUpdate(ClientMessage):
@@ -37,8 +39,8 @@ class Append(ClientMessage):
     """A second of audio (base64 float32 PCM, 16 kHz), with JPEG frames in video mode."""
 
     type: Literal["input_audio_buffer.append"]
-    audio: str
-    video_frames: list[str] | None = Field(default=None, max_length=MAX_FRAMES)
+    audio: Media
+    video_frames: list[Media] | None = Field(default=None, max_length=MAX_FRAMES)
     force_listen: bool = False
     max_slice_nums: Slices | None = None
 
@@ -50,17 +52,32 @@ class SessionClose(ClientMessage):
     reason: str | None = None
 
 
-RealtimeClientEvent = Annotated[SessionUpdate | Append | SessionClose, Field(discriminator="type")]
+class PlaybackEvent(ClientMessage):
+    """How much of the current answer's sound has been played; for clients only that asked for it."""
 
-_READER: MessageReader[RealtimeClientEvent] = MessageReader(
-    TypeAdapter(RealtimeClientEvent),
-    *("session.update", "input_audio_buffer.append", "session.close"),
+    type: Literal["output_audio_buffer.playback_ack"]
+    played_ms: PlayedMs
+
+
+RealtimeClientEvent = SessionUpdate | Append | SessionClose | PlaybackEvent
+_Documented = Annotated[SessionUpdate | Append | SessionClose, Field(discriminator="type")]
+_Extended = Annotated[RealtimeClientEvent, Field(discriminator="type")]
+
+_TYPES = ("session.update", "input_audio_buffer.append", "session.close")
+_READER: MessageReader[RealtimeClientEvent] = MessageReader(TypeAdapter(_Documented), *_TYPES)
+_EXTENDED: MessageReader[RealtimeClientEvent] = MessageReader(
+    TypeAdapter(_Extended), *_TYPES, "output_audio_buffer.playback_ack"
 )
 
 
-def parse_realtime_event(data: object) -> RealtimeClientEvent:
-    """Check one decoded JSON value. Raises InvalidInput naming the field and the remedy."""
-    return _READER.parse(data)
+def parse_realtime_event(
+    data: object, payload: Payload | None = None, *, playback_ack: bool = False
+) -> RealtimeClientEvent:
+    """Check one decoded JSON value; without `playback_ack` the document's events only are known.
+
+    Raises InvalidInput naming the field and the remedy.
+    """
+    return (_EXTENDED if playback_ack else _READER).parse(data, payload)
 
 
 class RealtimeCode(StrEnum):
@@ -117,6 +134,7 @@ class SessionQueued(ServerMessage):
     """The session waits; sent only when there is a wait."""
 
     type: ClassVar[str] = "session.queued"
+    bears_token: ClassVar[bool] = True
     position: int
     estimated_wait_s: float
     ticket_id: str
@@ -128,6 +146,7 @@ class SessionQueueDone(ServerMessage):
     """A worker holds the session; `session.update` may be sent."""
 
     type: ClassVar[str] = "session.queue_done"
+    bears_token: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,17 +154,18 @@ class SessionCreated(ServerMessage):
     """Audio may be sent. `prompt_length` in tokens."""
 
     type: ClassVar[str] = "session.created"
+    bears_token: ClassVar[bool] = True
     session_id: str
     prompt_length: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AudioDelta(ServerMessage):
-    """The model speaks: base64 float32 PCM at 24 kHz, never empty."""
+    """The model speaks: float32 PCM at 24 kHz, never empty."""
 
     type: ClassVar[str] = "response.output_audio.delta"
     text: str
-    audio: str
+    audio: bytes
     end_of_turn: bool
     kv_cache_length: int
 
@@ -164,6 +184,15 @@ class SessionClosed(ServerMessage):
 
     type: ClassVar[str] = "session.closed"
     reason: ClosedReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionNotice(ServerMessage):
+    """A limit is near, as `Notice` has it; for clients only that asked for notices."""
+
+    type: ClassVar[str] = "session.notice"
+    limit: str
+    seconds_left: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What lies in a session directory: `meta.json` and `recording.json`, typed (internals.txt).
+"""What lies in a session directory: names, `meta.json` and `recording.json`, typed (internals.txt).
 
 Times named `*_ts_ms` are milliseconds since `start_ts`, from the Redis clock; file names are
 relative to the session directory. Fields that do not apply are left out of `recording.json`.
@@ -7,17 +7,36 @@ relative to the session directory. Fields that do not apply are left out of `rec
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any
 
 import orjson
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import AwareDatetime, Discriminator, Field, Tag, TypeAdapter
 
+from shared_schemas.duplex_recording import (
+    ChunkRecord,
+    DiagnosticRecord,
+    Recording,
+    Timing,
+    UnitRecord,
+)
+from shared_schemas.recording_parts import EventRecord, Gap, Range, Record, Trouble
 from shared_schemas.states import EndReason, SessionKind
+from shared_schemas.turn_recording import (
+    MessageRecord,
+    PartRecord,
+    TurnInput,
+    TurnOutput,
+    TurnRecord,
+    TurnRecording,
+    TurnTiming,
+)
 
 META_FILE = "meta.json"
 RECORDING_FILE = "recording.json"
+REPLAY_WAV = "merged_replay.wav"
+REPLAY_VIDEO = "merged_replay.mp4"
 TIMELINE_FILE = "timeline.jsonl"
-"""The recorder's journal; it exists only while a session is being recorded."""
+"""The recorder's journal; it exists only while a session is being recorded or merged."""
 
 USED_FILE = ".last_used"
 """Whoever reads a recording may touch this file: its time counts as the last use."""
@@ -33,29 +52,21 @@ class RecordingState(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
+class ReplayState(StrEnum):
+    """Where the merged replay stands. `none`: there is nothing to hear; `failed`: `Meta.replay_error`."""
+
+    MERGING = "merging"
+    READY = "ready"
+    NONE = "none"
+    FAILED = "failed"
 
 
-class Gap(_Record):
-    """Stream entries `first` to `last` (inclusive, counted from 1) that could not be read."""
-
-    stream: Literal["in", "out"]
-    first: int
-    last: int
-
-
-class Trouble(_Record):
-    """An outage of the disk while recording; what it kept back was written afterwards."""
-
-    at: AwareDatetime
-    error: str
-
-
-class Meta(_Record):
+class Meta(Record):
     """`meta.json`. `reason` is why the session ended, None where that is unknown.
 
-    `chunks` counts those of a duplex session, `turns` those of the other kinds.
+    `chunks` counts those of a duplex session, `turns` those of the other kinds. `replay` is None
+    while the session is recorded; `merged_replay`, `merged_replay_video` name what exists of it.
+    `missing` and `degraded` tell what was lost, what came late, and why.
     """
 
     session_id: str
@@ -71,206 +82,30 @@ class Meta(_Record):
     chunks: int | None = None
     turns: int | None = None
     config: dict[str, Any]
-    missing: list[Gap] = []
-    degraded: list[Trouble] = []
+    missing: list[Gap] = Field(default_factory=list)
+    degraded: list[Trouble] = Field(default_factory=list)
+    replay: ReplayState | None = None
+    replay_error: str | None = None
+    merged_replay: str | None = None
+    merged_replay_video: str | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a recorder writes there: the session is being recorded, or merged."""
+        return self.state is RecordingState.RECORDING or self.replay is ReplayState.MERGING
 
 
-class Timing(_Record):
-    """What one unit cost. `all_ms` is the engine's share, `wall_clock_ms` the worker's.
-
-    `edge_to_worker_ms`: from the edge's stamp on the chunk to the worker's reading it.
-    """
-
-    prefill_ms: float
-    llm_ms: float
-    tts_prep_ms: float
-    tts_ms: float
-    token2wav_ms: float
-    all_ms: float
-    wall_clock_ms: float
-    edge_to_worker_ms: float
-    n_tokens: int
-    n_tts_tokens: int
-    kv_cache_length: int
-    vision_slices: int
-    vision_tokens: int
+def _mode_of(recording: Any) -> str:
+    mode = recording.get("mode") if isinstance(recording, dict) else recording.mode
+    return "duplex" if mode == "duplex" else "turns"
 
 
-class UnitRecord(_Record):
-    """One result. `user_text` is the engine's transcript of what it heard, if it makes one."""
-
-    mode: Literal["LISTEN", "SPEAK"]
-    publish_ts_ms: float
-    epoch: int
-    timing: Timing
-    text: str | None = None
-    user_text: str | None = None
-    ai_audio: str | None = None
-    ai_audio_duration_ms: int | None = None
-    end_of_turn: bool | None = None
-    simulated: bool | None = None
-    unreadable: str | None = None
-
-
-class ChunkRecord(_Record):
-    """One chunk of user audio. `input_n` is its number in the input stream.
-
-    `user_frame` is the first frame, `user_frames` lists all where there are several. `skipped`: the
-    worker dropped it under backpressure. `repeated_results`: further results the client received
-    for the same chunk, after a change of workers, in order.
-    """
-
-    index: int
-    input_n: int
-    receive_ts_ms: float
-    user_audio: str | None = None
-    user_audio_duration_ms: int | None = None
-    user_frame: str | None = None
-    user_frames: list[str] | None = None
-    force_listen: bool | None = None
-    skipped: bool | None = None
-    unreadable: str | None = None
-    result: UnitRecord | None = None
-    repeated_results: list[UnitRecord] | None = None
-
-
-class EventRecord(_Record):
-    """Anything else that was said: `type` is the stream entry's (prepare, paused, error …)."""
-
-    ts_ms: float
-    type: str
-    input_n: int | None = None
-    chunk: int | None = None
-    speaking: bool | None = None
-    timeout_s: float | None = None
-    elapsed_s: float | None = None
-    prompt_length: int | None = None
-    reason: str | None = None
-    code: str | None = None
-    message: str | None = None
-    field: str | None = None
-    fatal: bool | None = None
-
-
-class DiagnosticRecord(_Record):
-    """Figures that the client measured."""
-
-    ts_ms: float
-    metrics: dict[str, Any]
-
-
-class Recording(_Record):
-    """`recording.json` of a duplex session. `orphan_results`: results whose chunk is missing."""
-
-    session_id: str
-    recording_id: str
-    mode: str
-    app_type: SessionKind
-    worker_id: str
-    start_ts: AwareDatetime
-    config: dict[str, Any]
-    chunks: list[ChunkRecord]
-    events: list[EventRecord]
-    diagnostics: list[DiagnosticRecord]
-    orphan_results: list[UnitRecord] | None = None
-    missing: list[Gap] | None = None
-
-
-class PartRecord(_Record):
-    """A part of a message: `text`, or the `file` it was put into."""
-
-    type: Literal["text", "audio", "image", "video"]
-    text: str | None = None
-    file: str | None = None
-    duration_ms: int | None = None
-    stack_frames: int | None = None
-    unreadable: str | None = None
-
-
-class MessageRecord(_Record):
-    """One message of a chat's history."""
-
-    role: str
-    parts: list[PartRecord]
-
-
-class UserTurn(_Record):
-    """What a turn answers: one utterance, or a chat request.
-
-    `text`: the last user message; of an utterance, the engine's transcript if it makes one. `audio`,
-    `images`, `videos`: all that the user's messages hold, in order; `duration_ms` of the audio
-    together. `messages`: a chat's whole history.
-    """
-
-    text: str | None = None
-    audio: list[str] | None = None
-    duration_ms: int | None = None
-    speech_ms: int | None = None
-    images: list[str] | None = None
-    videos: list[str] | None = None
-    unreadable: str | None = None
-    messages: list[MessageRecord] | None = None
-
-
-class AssistantTurn(_Record):
-    """An answer. `audio` is all the sound that was sent, joined.
-
-    `streamed_text`: the words as they were sent, where they differ from `text`: a worker that could
-    not go on with another's answer began anew.
-    """
-
-    text: str
-    streamed_text: str | None = None
-    audio: str | None = None
-    duration_ms: int | None = None
-    unreadable: str | None = None
-
-
-class TurnTiming(_Record):
-    """What a turn cost; `elapsed_ms` is the worker's figure.
-
-    `prefill_ms`, `first_delta_ms`: from the request to its having been read, to the first piece.
-    """
-
-    elapsed_ms: float | None = None
-    prefill_ms: float | None = None
-    first_delta_ms: float | None = None
-    tokens: int | None = None
-    input_tokens: int | None = None
-    kv_cache_length: int | None = None
-
-
-class TurnRecord(_Record):
-    """One request and its answer.
-
-    `stopped`: broken off by the client; `failed`: the engine could not answer; `unfinished`: the
-    session ended before the answer did.
-    """
-
-    index: int
-    request_ts_ms: float
-    done_ts_ms: float | None = None
-    user: UserTurn
-    assistant: AssistantTurn
-    timing: TurnTiming
-    stopped: bool | None = None
-    failed: bool | None = None
-    unfinished: bool | None = None
-
-
-class TurnRecording(_Record):
-    """`recording.json` of a half-duplex or chat session; VAD and errors are among the events."""
-
-    session_id: str
-    recording_id: str
-    mode: Literal["half_duplex", "chat"]
-    app_type: SessionKind
-    worker_id: str
-    start_ts: AwareDatetime
-    config: dict[str, Any]
-    turns: list[TurnRecord]
-    events: list[EventRecord]
-    missing: list[Gap] | None = None
+_RECORDING: TypeAdapter[Recording | TurnRecording] = TypeAdapter(
+    Annotated[
+        Annotated[Recording, Tag("duplex")] | Annotated[TurnRecording, Tag("turns")],
+        Discriminator(_mode_of),
+    ]
+)
 
 
 def encode_meta(meta: Meta) -> bytes:
@@ -278,7 +113,51 @@ def encode_meta(meta: Meta) -> bytes:
     return orjson.dumps(meta.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
 
 
+def parse_meta(text: bytes) -> Meta:
+    """Inverse of `encode_meta`. Raises ValueError."""
+    return Meta.model_validate_json(text)
+
+
 def encode_recording(recording: Recording | TurnRecording) -> bytes:
     """The text of `recording.json`."""
     data = recording.model_dump(mode="json", exclude_none=True)
     return orjson.dumps(data, option=orjson.OPT_INDENT_2)
+
+
+def parse_recording(text: bytes) -> Recording | TurnRecording:
+    """Inverse of `encode_recording`, told apart by `mode`. Raises ValueError."""
+    return _RECORDING.validate_json(text)
+
+
+__all__ = [
+    "META_FILE",
+    "RECORDING_FILE",
+    "REPLAY_VIDEO",
+    "REPLAY_WAV",
+    "SESSION_FOLDERS",
+    "TIMELINE_FILE",
+    "USED_FILE",
+    "ChunkRecord",
+    "DiagnosticRecord",
+    "EventRecord",
+    "Gap",
+    "MessageRecord",
+    "Meta",
+    "PartRecord",
+    "Range",
+    "Recording",
+    "RecordingState",
+    "ReplayState",
+    "Timing",
+    "Trouble",
+    "TurnInput",
+    "TurnOutput",
+    "TurnRecord",
+    "TurnRecording",
+    "TurnTiming",
+    "UnitRecord",
+    "encode_meta",
+    "encode_recording",
+    "parse_meta",
+    "parse_recording",
+]

@@ -25,7 +25,9 @@ class SessionRow:
     assigned_at: int | None = None
     ended_at: int | None = None
     reason: EndReason | None = None
+    resumable: bool = False
     config: dict[str, Any] = field(default_factory=dict)
+    trace: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,23 @@ class WorkerRow:
     open: bool = True
     detail: str = ""
     counters: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeRow:
+    """A live edge: its last heartbeat (Redis-clock ms) and the sessions whose clients it serves."""
+
+    id: str
+    beat_at: int
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeSnapshot:
+    """Every live edge, at Redis-clock ms `at`."""
+
+    at: int
+    edges: tuple[EdgeRow, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +94,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """One queued session as a snapshot sees it. `eta_s`: seconds until a slot should be free."""
+    """One waiting session as a snapshot sees it. `eta_s`: seconds until a slot should be free."""
 
     sid: str
     kind: SessionKind
@@ -83,6 +102,7 @@ class Waiting:
     position: int
     queued_at: int
     eta_s: float
+    state: SessionState = SessionState.QUEUED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ class Queued(ServerMessage):
     """The session waits; sent only when there is a wait. Seconds; position is 1-based."""
 
     type: ClassVar[str] = "queued"
+    bears_token: ClassVar[bool] = True
     ticket_id: str
     position: int
     queue_length: int
@@ -25,6 +26,7 @@ class QueueUpdate(Queued):
     """The place in the queue, or the estimate, has changed."""
 
     type: ClassVar[str] = "queue_update"
+    bears_token: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,7 @@ class QueueDone(ServerMessage):
     """A worker holds the session; the client may prepare."""
 
     type: ClassVar[str] = "queue_done"
+    bears_token: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +42,19 @@ class Prepared(ServerMessage):
     """Audio may be sent. `prompt_length` in tokens."""
 
     type: ClassVar[str] = "prepared"
+    bears_token: ClassVar[bool] = True
     prompt_length: int
     recording_session_id: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result(ServerMessage):
-    """One unit's outcome. `audio_data` is base64 float32 PCM at 24 kHz; `current_time` and costs in ms."""
+    """One unit's outcome. `audio_data` is float32 PCM at 24 kHz; `current_time` and costs in ms."""
 
     type: ClassVar[str] = "result"
     is_listen: bool
     text: str
-    audio_data: str
+    audio_data: bytes
     end_of_turn: bool
     current_time: int
     cost_llm_ms: float
@@ -79,7 +83,9 @@ class Paused(ServerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed(ServerMessage):
-    """The session goes on."""
+    """The session goes on after a pause; with a `resume_token` also, on any protocol, the first
+    message to a client that has come back: everything after `seq` follows.
+    """
 
     type: ClassVar[str] = "resumed"
 
@@ -98,6 +104,15 @@ class Timeout(ServerMessage):
 
     type: ClassVar[str] = "timeout"
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice(ServerMessage):
+    """A limit is near. `limit`: `duration` or `context`; `seconds_left` is an estimate for the latter."""
+
+    type: ClassVar[str] = "notice"
+    limit: str
+    seconds_left: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,5 +137,6 @@ DuplexServerMessage = (
     | Resumed
     | Stopped
     | Timeout
+    | Notice
     | Error
 )

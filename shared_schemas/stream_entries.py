@@ -8,6 +8,7 @@ from shared_schemas.duplex_entries import (
     ErrorOut,
     PausedOut,
     PauseIn,
+    PlaybackIn,
     PreparedOut,
     PrepareIn,
     ResultOut,
@@ -25,6 +26,7 @@ from shared_schemas.entry_codec import (
     pack,
     unpack,
 )
+from shared_schemas.told_entries import ToldMark
 from shared_schemas.turn_entries import (
     BreakIn,
     ChatDoneOut,
@@ -33,6 +35,7 @@ from shared_schemas.turn_entries import (
     GeneratingOut,
     HalfPrepareIn,
     PrefillDoneOut,
+    ProgressOut,
     TurnDoneOut,
     VadOut,
 )
@@ -42,6 +45,7 @@ InEntry = (
     | ChunkIn
     | PauseIn
     | ResumeIn
+    | PlaybackIn
     | StopIn
     | DiagnosticIn
     | HalfPrepareIn
@@ -62,12 +66,16 @@ OutEntry = (
     | GeneratingOut
     | DeltaOut
     | TurnDoneOut
+    | ProgressOut
     | PrefillDoneOut
     | ChatDoneOut
 )
 """Worker to client."""
 
 Entry = InEntry | OutEntry
+
+ToldEntry = ToldMark | InEntry
+"""An edge's notes on a session that may be resumed; an input in it is kept for a worker to come."""
 
 __all__ = [
     "EPOCHS_PER_TICKET",
@@ -85,9 +93,11 @@ __all__ = [
     "OutEntry",
     "PauseIn",
     "PausedOut",
+    "PlaybackIn",
     "PrefillDoneOut",
     "PrepareIn",
     "PreparedOut",
+    "ProgressOut",
     "ResultOut",
     "ResumeIn",
     "ResumedOut",
@@ -96,6 +106,8 @@ __all__ = [
     "StreamEntry",
     "StreamPosition",
     "TimeoutOut",
+    "ToldEntry",
+    "ToldMark",
     "TurnDoneOut",
     "UnreadableEntry",
     "VadOut",

@@ -37,13 +37,17 @@ class BreakIn(StreamEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatIn(StreamEntry):
-    """A whole chat request. `ref_audio` is float32 PCM at 16 kHz; empty means none."""
+    """A whole chat request. `ref_audio` is float32 PCM at 16 kHz; empty means none.
+
+    `progress`: the client wants to hear how far a long prefill has come.
+    """
 
     tag: ClassVar[str] = "chat"
     content: list[dict[str, Any]]
     blobs: tuple[bytes, ...] = field(default=(), metadata=BINARY, repr=False)
     options: ChatOptions = field(metadata={"load": ChatOptions.model_validate})
     ref_audio: bytes = field(default=b"", metadata=BINARY, repr=False)
+    progress: bool = False
 
     def messages(self) -> tuple[Message, ...]:
         """The history, oldest first."""
@@ -97,6 +101,14 @@ class TurnDoneOut(StreamEntry):
     cost_all_ms: float = 0.0
     kv_cache_length: int = 0
     memo: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressOut(StreamEntry):
+    """So much of a chat request, between 0 and 1, has been read; for those only that asked."""
+
+    tag: ClassVar[str] = "progress"
+    done: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

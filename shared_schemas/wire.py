@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, TypeVar
 
-import orjson
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from shared_schemas.audio import PcmFormat, samples_from_bytes, to_pcm16
+from shared_schemas.binary_frames import to_frame, to_text
 from shared_schemas.errors import ErrorCode, InvalidInput, from_validation
+from shared_schemas.media import Payload, Raw
 
 NULLABLE = {"nullable": True}
 """Field metadata: None is sent as null instead of being left out."""
@@ -26,12 +28,20 @@ class ClientMessage(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerMessage:
-    """Base of what the edge sends; None-valued fields are left out."""
+    """Base of what the edge sends; None-valued fields are left out, `bytes` are float32 sound.
+
+    The fields here are sent to clients only that asked for them on the URL (`resume`, `capabilities`).
+    """
 
     type: ClassVar[str]
+    bears_token: ClassVar[bool] = False
+    """True where `resume_token` goes along."""
+    seq: int | None = None
+    resume_token: str | None = None
+    capabilities: dict[str, Any] | None = None
 
     def wire(self) -> dict[str, Any]:
-        """The message as a JSON-ready dict."""
+        """The message as a dict that is ready for JSON but for its sound."""
         message: dict[str, Any] = {"type": self.type}
         for item in fields(self):
             value = getattr(self, item.name)
@@ -42,7 +52,23 @@ class ServerMessage:
 
 def encode(message: ServerMessage) -> str:
     """JSON text of one message."""
-    return orjson.dumps(message.wire()).decode()
+    return to_text(message.wire())
+
+
+def encode_binary(message: ServerMessage, pcm: PcmFormat) -> str | bytes:
+    """A binary frame with the message's sound in this format; text where it has none."""
+    return to_frame(
+        {
+            name: _in_format(value, pcm) if isinstance(value, bytes) else value
+            for name, value in message.wire().items()
+        }
+    )
+
+
+def _in_format(sound: bytes, pcm: PcmFormat) -> Raw:
+    if pcm is PcmFormat.F32:
+        return Raw(sound)
+    return Raw(to_pcm16(samples_from_bytes(sound, PcmFormat.F32)).tobytes(), pcm)
 
 
 class MessageReader(Generic[Message]):
@@ -52,12 +78,15 @@ class MessageReader(Generic[Message]):
         self._adapter = adapter
         self._types = ", ".join(types)
 
-    def parse(self, data: object) -> Message:
-        """Check one decoded JSON value. Raises InvalidInput naming the field and the remedy."""
+    def parse(self, data: object, payload: Payload | None = None) -> Message:
+        """Check one decoded JSON value. Raises InvalidInput naming the field and the remedy.
+
+        `payload`: what followed the message in a binary frame.
+        """
         if not isinstance(data, dict):
             raise InvalidInput("message: must be a JSON object with a `type`", field="type")
         try:
-            return self._adapter.validate_python(data)
+            return self._adapter.validate_python(data, context=payload)
         except ValidationError as error:
             raise self._name_problem(error, data) from None
 

@@ -1,5 +1,6 @@
 -- Prepended to every script. KEYS are the same for all of them, in this order; ARGV[1] is the
--- control prefix, to which `session:<sid>` and `worker:<id>` are appended (same slot).
+-- control prefix, to which `session:<sid>`, `worker:<id>`, `share:<token>` and `shares:<recording>`
+-- are appended (same slot).
 --
 --   queue    ZSET   session id -> ticket      leases ZSET   session id -> expiry ms
 --   workers  ZSET   worker id -> beat ms      edges  ZSET   edge id -> beat ms
@@ -12,6 +13,8 @@ local EVENTS_KEPT = 100000
 
 local function session_key(sid) return control .. 'session:' .. sid end
 local function worker_key(id) return control .. 'worker:' .. id end
+local function share_key(token) return control .. 'share:' .. token end
+local function shares_key(recording) return control .. 'shares:' .. recording end
 
 -- Redis time in milliseconds: the only clock of the control plane.
 local function now_ms()

@@ -1,13 +1,14 @@
 -- The queue, what runs, and who serves, at one instant.
 -- ARGV: control
--- Result: {now ms, {sid, kind, ticket, queued_at, ...}, {sid, kind, worker, state, assigned_at, ...},
+-- Result: {now ms, {sid, kind, ticket, queued_at, state, ...},
+--          {sid, kind, worker, state, assigned_at, ...},
 --          {worker id, {field, value, ...}, ...}, {eta field, value, ...}}
 local waiting, running, serving = {}, {}, {}
 local members = redis.call('ZRANGE', queue, 0, -1)
 for _, sid in ipairs(members) do
-  local row = redis.call('HMGET', session_key(sid), 'kind', 'ticket', 'queued_at')
+  local row = redis.call('HMGET', session_key(sid), 'kind', 'ticket', 'queued_at', 'state')
   if row[1] then
-    for _, value in ipairs({sid, row[1], row[2], row[3]}) do waiting[#waiting + 1] = value end
+    for _, value in ipairs({sid, row[1], row[2], row[3], row[4]}) do waiting[#waiting + 1] = value end
   end
 end
 for _, sid in ipairs(redis.call('ZRANGE', leases, 0, -1)) do

@@ -6,7 +6,7 @@ import structlog
 from fastapi import APIRouter
 
 from edge.refusals import Refusal
-from edge.routes.dependencies import NEEDS_REDIS, TheEdge, refusals
+from edge.routes.dependencies import NEEDS_REDIS, TAKES_BODY, TheEdge, refusals
 from shared_schemas.apps import (
     APPS,
     App,
@@ -45,7 +45,7 @@ async def apps(edge: TheEdge) -> AppList:
     return AppList(apps=[_info(app, app.app_id not in off) for app in APPS.values()])
 
 
-@admin_router.put("/apps/{app_id}", responses=refusals(404))
+@admin_router.put("/apps/{app_id}", responses=TAKES_BODY | refusals(404))
 async def switch(edge: TheEdge, app_id: str, wish: AppSwitch) -> AppSwitched:
     """Turn a switch, on every edge at once. Connections that are open stay."""
     app = APPS.get(app_id)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
 from fastapi import APIRouter, Request, Response, WebSocket
 from starlette.requests import ClientDisconnect
 
+from edge.boarding import Berth, boarding
+from edge.chat_cookie import remember_chat, remembered_chat
 from edge.connection import Line
 from edge.dialects import Dialect, plain
 from edge.doors.chat import ChatDoor, read_body, read_request
@@ -20,22 +25,24 @@ from edge.live_session import LiveSession
 from edge.node import Edge
 from edge.protocols.chat import ChatMachine
 from edge.protocols.chat_http import ChatHttpMachine, http
-from edge.reception import admit, reception, refuse, visit
-from edge.routes.dependencies import TheEdge
+from edge.reception import reception, refuse, visit
+from edge.routes.dependencies import NEEDS_REDIS, TheEdge
+from edge.routes.models import StopAnswer
 from edge.settings import EdgeSettings
+from edge.wishes import Wishes, read_wishes
 from shared_schemas.apps import TURNBASED
 from shared_schemas.chat_messages import ChatProblem, ChatRequest, ChatResponse
 from shared_schemas.errors import ErrorCode, InvalidInput
+from shared_schemas.lifecycle import Ask
 from shared_schemas.states import SessionKind
 from shared_schemas.stream_entries import ChatIn
 
 log = structlog.get_logger()
 
+_HERE = "#/paths/~1api~1chat/post/requestBody/content/application~1json/schema"
+_REQUEST = ChatRequest.model_json_schema(ref_template=f"{_HERE}/$defs/{{model}}")
 _BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": ChatRequest.model_json_schema()}},
-    }
+    "requestBody": {"required": True, "content": {"application/json": {"schema": _REQUEST}}}
 }
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": ChatProblem, "description": text}
@@ -57,14 +64,15 @@ router = APIRouter(tags=["chat"])
 @router.websocket("/ws/chat")
 async def chat_socket(socket: WebSocket) -> None:
     """Serve one client: the first frame is the request."""
+    name = _new_name()
     async with (
-        reception(socket, plain) as (edge, connection),
+        reception(socket, plain, remember_chat(socket, name)) as (edge, connection),
         visit(edge, socket, TURNBASED),
     ):
-        request = await read_request(
-            await _first_frame(connection, edge), edge.settings, edge.broker.voices.sound
-        )
-        await _serve(edge, connection, request, ChatMachine, plain)
+        wishes = read_wishes(socket.query_params)
+        request = None if wishes.back else await _request(connection, edge, wishes)
+        machine = partial(ChatMachine, resumable=wishes.resume)
+        await _serve(edge, connection, name, request, machine, plain, wishes)
 
 
 @router.post("/api/chat", response_model=ChatResponse, responses=_PROBLEMS, openapi_extra=_BODY)
@@ -75,19 +83,44 @@ async def chat(edge: TheEdge, request: Request) -> Response:
         async with visit(edge, request, TURNBASED):
             body = await _body(request, edge.settings)
             asked = await read_body(body, edge.settings, edge.broker.voices.sound)
-            await _serve(edge, line, asked, ChatHttpMachine, http)
+            await _serve(edge, line, _new_name(), asked, ChatHttpMachine, http, Wishes())
     except (ClientGone, ClientDisconnect):
         log.info("client_gone_early", path="/api/chat")
     except Exception as error:  # noqa: BLE001 - the door of the process: told and logged
-        await refuse(line, http, error)
+        await refuse(edge, line, http, error)
     return line.response()
 
 
+@router.post("/api/streaming/stop", responses=NEEDS_REDIS)
+async def stop(edge: TheEdge, request: Request) -> StopAnswer:
+    """Cut the answer short that this browser's last `/ws/chat` is getting; it ends with `done`."""
+    name = remembered_chat(request)
+    if name and await edge.broker.sessions.ask(name, SessionKind.CHAT, Ask.BREAK):
+        return StopAnswer(success=True, message="stop signal sent")
+    return StopAnswer(success=False, message="no chat of this browser is being answered")
+
+
+def _new_name() -> str:
+    return f"chat_{secrets.token_hex(8)}"
+
+
+async def _request(connection: Line, edge: Edge, wishes: Wishes) -> ChatIn:
+    frame = await _first_frame(connection, edge)
+    request = await read_request(frame, edge.settings, edge.broker.voices.sound)
+    return replace(request, progress=wishes.progress)
+
+
 async def _serve(
-    edge: Edge, line: Line, request: ChatIn, machine: type[ChatMachine], dialect: Dialect
+    edge: Edge,
+    line: Line,
+    name: str,
+    request: ChatIn | None,
+    machine: Callable[[ChatIn | None, str], ChatMachine],
+    dialect: Dialect,
+    wishes: Wishes,
 ) -> None:
-    with edge.watch.seat(f"chat_{secrets.token_hex(8)}") as seat:
-        admitted = await admit(edge, seat, SessionKind.CHAT)
+    berth = Berth(SessionKind.CHAT, "chat", [name])
+    async with boarding(edge, berth, wishes) as admitted:
         translator = machine(request, admitted.recording)
         door, unsent = ChatDoor(edge.settings), edge.settings.unsent_turns
         await LiveSession(edge, line, admitted, door, translator, dialect, unsent).run()

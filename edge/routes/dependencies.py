@@ -27,6 +27,7 @@ _REFUSALS = {
     401: "A key or the admin token is required",
     403: "Not allowed",
     404: "There is none",
+    408: "The client stopped sending",
     409: "There is no room",
     413: "The body is too long",
     429: "Too many requests from this address",
@@ -36,3 +37,7 @@ _REFUSALS = {
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """For OpenAPI: the ways in which a route says no."""
     return {status: {"model": Problem, "description": _REFUSALS[status]} for status in statuses}
+
+
+TAKES_BODY = refusals(400, 413)
+"""What a body may be refused for before its route sees it."""

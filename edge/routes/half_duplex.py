@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from fastapi import APIRouter, WebSocket
 
+from edge.boarding import Berth, boarding
 from edge.dialects import plain
 from edge.doors.half_duplex import HalfDuplexDoor
 from edge.live_session import LiveSession
 from edge.protocols.half_duplex import HalfDuplexMachine
-from edge.reception import admit, check_session_id, reception, visit
-from edge.routes.dependencies import NEEDS_REDIS, TheEdge
+from edge.reception import check_session_id, reception, visit
+from edge.routes.dependencies import NEEDS_REDIS, TAKES_BODY, TheEdge
 from edge.routes.models import StopAnswer, StopRequest
+from edge.wishes import read_wishes
 from shared_schemas.apps import HALF_DUPLEX
 from shared_schemas.lifecycle import Ask
 from shared_schemas.states import SessionKind
@@ -26,15 +28,15 @@ async def half_duplex(socket: WebSocket, session_id: str) -> None:
         visit(edge, socket, HALF_DUPLEX),
     ):
         check_session_id(session_id)
-        with edge.watch.seat(session_id) as seat:
-            admitted = await admit(edge, seat, SessionKind.HALF_DUPLEX)
+        berth = Berth(SessionKind.HALF_DUPLEX, "half_duplex", [session_id], fixed=True)
+        async with boarding(edge, berth, read_wishes(socket.query_params)) as admitted:
             machine = HalfDuplexMachine(session_id, admitted.recording)
             door = HalfDuplexDoor(edge.settings)
             unsent = edge.settings.unsent_turns
             await LiveSession(edge, connection, admitted, door, machine, plain, unsent).run()
 
 
-@router.post("/api/half_duplex/stop", responses=NEEDS_REDIS)
+@router.post("/api/half_duplex/stop", responses=NEEDS_REDIS | TAKES_BODY)
 async def stop(edge: TheEdge, request: StopRequest) -> StopAnswer:
     """Stop the reply that a half-duplex session is giving, wherever it runs; the session goes on."""
     kind = SessionKind.HALF_DUPLEX

@@ -133,7 +133,7 @@ class StopRequest(BaseModel):
 
 
 class StopAnswer(BaseModel):
-    """Whether the session was active, so that the wish was passed on."""
+    """Whether such a session was there, so that the wish was passed on."""
 
     success: bool
     message: str

@@ -6,10 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from edge.routes.dependencies import NEEDS_REDIS, TheEdge
+from edge.routes.dependencies import NEEDS_REDIS, TAKES_BODY, TheEdge
 from edge.routes.models import Cancelled, EtaConfig, EtaStatus, QueueStatus, QueueTicket
 from edge.routes.views import ETA_FIELDS, eta_status, queue_item, queue_status
-from shared_schemas.states import WAITING_STATES, EndReason
 
 router = APIRouter(prefix="/api", tags=["queue"], responses=NEEDS_REDIS)
 admin_router = APIRouter(prefix="/api", tags=["queue"], responses=NEEDS_REDIS)
@@ -39,16 +38,8 @@ async def cancel(edge: TheEdge, ticket_id: TicketId) -> Cancelled:
     snapshot = await edge.broker.queue.snapshot()
     for row in snapshot.waiting:
         if str(row.ticket) == ticket_id:
-            return Cancelled(success=await _cancel(edge, row.sid, row.ticket))
+            return Cancelled(success=await edge.broker.sessions.cancel(row.sid, row.ticket))
     return Cancelled(success=False)
-
-
-async def _cancel(edge: TheEdge, sid: str, number: int) -> bool:
-    """Fenced by the epoch, so that a worker that claims it meanwhile keeps it."""
-    row = await edge.broker.sessions.get(sid)
-    if row is None or row.ticket != number or row.state not in WAITING_STATES:
-        return False
-    return await edge.broker.sessions.end(sid, EndReason.CANCELLED, epoch=row.epoch, ticket=number)
 
 
 @router.get("/config/eta")
@@ -57,7 +48,7 @@ async def eta(edge: TheEdge) -> EtaStatus:
     return eta_status(await edge.broker.eta.status())
 
 
-@admin_router.put("/config/eta")
+@admin_router.put("/config/eta", responses=TAKES_BODY)
 async def set_eta(edge: TheEdge, config: EtaConfig) -> EtaStatus:
     """Change the baselines, on every edge at once."""
     baselines = {kind: getattr(config, f"eta_{name}_s") for name, kind in ETA_FIELDS.items()}

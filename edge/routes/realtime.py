@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from importlib.resources import files
+from collections.abc import Iterator
+from functools import partial
+from itertools import count
 
+import orjson
 from fastapi import APIRouter, Response, WebSocket
 
-from broker.errors import SessionExists
+from edge.boarding import Berth, boarding
 from edge.doors.realtime import RealtimeDoor
 from edge.live_session import LiveSession
-from edge.node import Edge
-from edge.protocols.contract import Deadline
+from edge.protocols.contract import Alarm
+from edge.protocols.forecast import NOTICE_S
 from edge.protocols.realtime import RealtimeMachine
 from edge.protocols.realtime_faults import realtime
-from edge.reception import Admitted, admit, reception, visit
+from edge.realtime_schema import schema_for
+from edge.reception import reception, visit
+from edge.wishes import Wishes, read_wishes
 from shared_schemas.apps import REALTIME
 from shared_schemas.errors import InvalidInput
 from shared_schemas.states import SessionKind
 
 _MODES = {"video": SessionKind.OMNI_DUPLEX, "audio": SessionKind.AUDIO_DUPLEX}
-_SCHEMA = files("edge").joinpath("assets", "realtime-schema.json").read_bytes()
 
 router = APIRouter(tags=["realtime"])
+
+
+class SchemaResponse(Response):
+    """A JSON Schema, under its own name."""
+
+    media_type = "application/schema+json"
 
 
 @router.websocket("/v1/realtime")
@@ -41,32 +49,45 @@ async def serve(socket: WebSocket) -> None:
         limits = edge.settings
         video = mode == "video"
         limit_s = limits.realtime_video_s if video else limits.realtime_audio_s
-        async with _admitted(edge, _MODES[mode]) as admitted:
-            machine = RealtimeMachine(admitted.seat.sid)
-            door = RealtimeDoor(limits, video=video)
-            deadline = Deadline(started + limit_s, machine.overdue)
+        wishes = read_wishes(socket.query_params)
+        berth = Berth(_MODES[mode], f"realtime {mode}", _names(int(edge.broker.clock.now_ms())))
+        async with boarding(edge, berth, wishes) as admitted:
+            machine = RealtimeMachine(admitted.seat.sid, notices=wishes.notices)
+            door = RealtimeDoor(limits, video=video, playback_ack=wishes.playback_ack)
+            alarms = _alarms(machine, started - admitted.age_s, limit_s, notice=wishes.notices)
             session = LiveSession(
-                edge, connection, admitted, door, machine, realtime, limits.unsent, deadline
+                edge, connection, admitted, door, machine, realtime, limits.unsent, alarms
             )
             await session.run()
 
 
-@router.get("/v1/realtime/schema.json")
-async def schema() -> Response:
-    """Every event of both directions as a JSON Schema."""
-    return Response(_SCHEMA, media_type="application/schema+json")
+_OBJECT = {"content": {SchemaResponse.media_type: {"schema": {"type": "object"}}}}
 
 
-@asynccontextmanager
-async def _admitted(edge: Edge, kind: SessionKind) -> AsyncIterator[Admitted]:
-    """Enqueued as `rt_` and milliseconds; where another session has that one, the next free one."""
-    ms = int(edge.broker.clock.now_ms())
-    while True:
-        with edge.watch.seat(f"rt_{ms}") as seat:
-            try:
-                admitted = await admit(edge, seat, kind)
-            except SessionExists:
-                ms += 1
-                continue
-            yield admitted
-            return
+@router.get("/v1/realtime/schema.json", response_class=SchemaResponse, responses={200: _OBJECT})
+async def schema(
+    *,
+    resume: bool = False,
+    capabilities: bool = False,
+    notices: bool = False,
+    playback_ack: bool = False,
+) -> Response:
+    """Every event of both directions as a JSON Schema: the document's, and what these wishes add."""
+    wishes = Wishes(
+        resume=resume, capabilities=capabilities, notices=notices, playback_ack=playback_ack
+    )
+    return SchemaResponse(orjson.dumps(schema_for(wishes)))
+
+
+def _names(ms: int) -> Iterator[str]:
+    """`rt_` and milliseconds; where another session has that one, the next free one."""
+    return (f"rt_{number}" for number in count(ms))
+
+
+def _alarms(
+    machine: RealtimeMachine, began_at: float, limit_s: float, *, notice: bool
+) -> list[Alarm]:
+    over = Alarm(began_at + limit_s, machine.overdue)
+    warned_s = min(NOTICE_S, limit_s)
+    soon = Alarm(over.at - warned_s, partial(machine.nearly_over, warned_s))
+    return [soon, over] if notice else [over]

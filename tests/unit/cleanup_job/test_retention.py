@@ -19,7 +19,7 @@ def stored(
         created=NOW - age,
         last_used=NOW - unused,
         last_written=NOW - float(more.get("silent", 0)),  # type: ignore[arg-type]
-        recording=bool(more.get("recording")),
+        busy=bool(more.get("busy")),
     )
 
 
@@ -56,14 +56,14 @@ def test_minus_one_switches_a_rule_off_and_zero_does_not() -> None:
 
 
 def test_a_live_session_stays_but_its_size_counts() -> None:
-    live = stored("live", size=100, age=1e6, unused=1e6, recording=True, silent=99)
+    live = stored("live", size=100, age=1e6, unused=1e6, busy=True, silent=99)
     sessions = [live, stored("used", unused=1), stored("unused", unused=2)]
     rules = policy(max_age_s=10, max_bytes=105)
     assert names(sessions, rules) == [("unused", Rule.SIZE), ("used", Rule.SIZE)]
 
 
 def test_a_recording_that_was_given_up_is_like_any_other() -> None:
-    sessions = [stored("given-up", age=1e6, recording=True, silent=101)]
+    sessions = [stored("given-up", age=1e6, busy=True, silent=101)]
     assert names(sessions, policy(max_age_s=10)) == [("given-up", Rule.AGE)]
 
 
@@ -75,7 +75,8 @@ SESSIONS = st.lists(
         created=st.floats(0, NOW),
         last_used=st.floats(0, NOW),
         last_written=st.floats(0, NOW),
-        recording=st.booleans(),
+        busy=st.booleans(),
+        serving=st.booleans(),
     ),
     unique_by=lambda s: s.name,
     max_size=30,

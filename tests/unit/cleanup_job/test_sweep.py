@@ -18,14 +18,22 @@ import pytest
 
 from cleanup_job.inventory import examine
 from cleanup_job.lock import LOCK_FILE, only_one
-from cleanup_job.orphans import TRASH, discard, empty_trash
+from cleanup_job.once import run_once
+from cleanup_job.orphans import TRASH, UPLOADS, discard, empty_trash
 from cleanup_job.report import SweepReport, SweepStatus
 from cleanup_job.retention import DAY_S, GIB, Rule
 from cleanup_job.service import run_loop
 from cleanup_job.settings import CleanupSettings
-from cleanup_job.sweep import run_once, sweep
-from shared_schemas.recording import USED_FILE, Meta, RecordingState, encode_meta
+from cleanup_job.sweep import sweep
+from shared_schemas.recording import USED_FILE, Meta, RecordingState, ReplayState, encode_meta
 from shared_schemas.states import SessionKind
+
+NO_REDIS = "redis://127.0.0.1:1/0"
+
+
+def environment(data: Path) -> dict[str, str]:
+    own = {"DATA_DIR": str(data), "REDIS_URL": NO_REDIS, "CLEANUP_HEALTH_PORT": "0"}
+    return {**os.environ, **{f"ANTIPHON_{name}": value for name, value in own.items()}}
 
 
 @pytest.fixture
@@ -42,6 +50,7 @@ def make(
     unused_days: float | None = None,
     size: int = 1000,
     state: RecordingState = RecordingState.COMPLETE,
+    replay: ReplayState | None = None,
 ) -> Path:
     """A session directory of about `size` bytes whose files are `unused_days` old."""
     folder = data / "sessions" / name
@@ -53,6 +62,7 @@ def make(
         ticket=1,
         app_type=SessionKind.AUDIO_DUPLEX,
         state=state,
+        replay=replay,
         created_at=datetime.fromtimestamp(time.time() - age_days * DAY_S, UTC),
         config={},
     )
@@ -69,7 +79,7 @@ def left(data: Path) -> list[str]:
 
 
 def settings(data: Path, **more: float) -> CleanupSettings:
-    return CleanupSettings(data_dir=data, **more)
+    return CleanupSettings(data_dir=data, redis_url=NO_REDIS, **more)
 
 
 def swept(settings: CleanupSettings) -> SweepReport:
@@ -125,6 +135,41 @@ def test_a_live_session_stays_until_it_is_given_up(data: Path) -> None:
     report = swept(settings(data, max_storage_gb=0))
     assert left(data) == ["live"]
     assert report.live == 1
+
+
+@pytest.mark.parametrize("replay", [ReplayState.MERGING, ReplayState.READY, ReplayState.FAILED])
+def test_one_that_is_being_merged_stays(data: Path, replay: ReplayState) -> None:
+    make(data, "one", age_days=40, unused_days=0.5, replay=replay)
+    report = swept(settings(data, max_storage_gb=0))
+    assert left(data) == (["one"] if replay is ReplayState.MERGING else [])
+    assert report.live == (replay is ReplayState.MERGING)
+
+
+def test_a_session_that_goes_on_stays_however_silent_it_is(data: Path) -> None:
+    for name in ("silent", "other"):
+        make(data, name, age_days=40, unused_days=3, state=RecordingState.RECORDING)
+    report = sweep(settings(data, max_storage_gb=0), threading.Event(), {"silent"})
+    assert left(data) == ["silent"]
+    assert (report.live, removed(report)) == (1, [("other", Rule.AGE)])
+
+
+def test_reading_keeps_no_recording_alive_that_was_given_up(data: Path) -> None:
+    folder = make(data, "given-up", age_days=40, unused_days=2, state=RecordingState.RECORDING)
+    written = folder.stat().st_mtime
+    (folder / USED_FILE).touch()
+    os.utime(folder, (written, written))
+    assert removed(swept(settings(data))) == [("given-up", Rule.AGE)]
+
+
+def test_what_an_edge_left_of_an_upload_is_removed(data: Path) -> None:
+    uploads = data / "sessions" / UPLOADS
+    uploads.mkdir()
+    for name, age in (("old.part", 25), ("new.part", 1)):
+        (uploads / name).write_bytes(b"x")
+        os.utime(uploads / name, (time.time() - age * 3600,) * 2)
+    assert swept(settings(data, dry_run=True)).leftovers == 0
+    assert swept(settings(data)).leftovers == 1
+    assert [path.name for path in uploads.iterdir()] == ["new.part"]
 
 
 def test_a_chunk_just_written_keeps_a_session_alive(data: Path) -> None:
@@ -277,18 +322,20 @@ async def test_the_loop_sweeps_again_and_ends_when_told(data: Path) -> None:
             while left(data):
                 await asyncio.sleep(0.005)
     stop.set()
-    await asyncio.wait_for(loop, 10)
+    async with asyncio.timeout(10):
+        await loop
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_process_ends_promptly_on_a_signal(data: Path, number: signal.Signals) -> None:
     make(data, "old", age_days=31)
-    env = {**os.environ, "ANTIPHON_DATA_DIR": str(data)}
+    env = environment(data)
     child = subprocess.Popen(
         [sys.executable, "-m", "cleanup_job"], env=env, stderr=subprocess.PIPE, text=True
     )
     assert child.stderr is not None
-    assert '"cleanup_swept"' in child.stderr.readline()  # now it waits for a day
+    while '"cleanup_swept"' not in child.stderr.readline():
+        assert child.poll() is None  # now it waits for a day
     child.send_signal(number)
     child.communicate(timeout=10)
     assert child.returncode == 0
@@ -297,7 +344,7 @@ def test_the_process_ends_promptly_on_a_signal(data: Path, number: signal.Signal
 
 def test_one_shot_and_dry_run_from_the_command_line(data: Path) -> None:
     make(data, "old", age_days=31)
-    env = {**os.environ, "ANTIPHON_DATA_DIR": str(data)}
+    env = environment(data)
     for flag, rest in (("--dry-run", ["old"]), ("--once", [])):
         done = subprocess.run(
             [sys.executable, "-m", "cleanup_job", flag], env=env, capture_output=True, check=True

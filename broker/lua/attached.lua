@@ -1,0 +1,16 @@
+-- An edge names its clients that may come back: they are connected now.
+-- ARGV: control, then triples sid, ticket, connection
+-- Result: flat list of sid, connection that the session has instead, for those that are replaced
+local at, replaced = now_ms(), {}
+for i = 2, #ARGV, 3 do
+  local sid = ARGV[i]
+  local key = session_key(sid)
+  local row = redis.call('HMGET', key, 'ticket', 'connection')
+  if row[1] == ARGV[i + 1] and row[2] == ARGV[i + 2] then
+    redis.call('HSET', key, 'seen_at', at)
+  elseif row[1] == ARGV[i + 1] then
+    replaced[#replaced + 1] = sid
+    replaced[#replaced + 1] = row[2]
+  end
+end
+return replaced

@@ -1,0 +1,10 @@
+-- The edges that are alive, and how many sessions each of them serves.
+-- ARGV: control
+-- Result: {now ms, {edge id, beat ms, ...}, {edge id of every live session, ...}}
+local serving = {}
+for _, line in ipairs({queue, leases}) do
+  for _, sid in ipairs(redis.call('ZRANGE', line, 0, -1)) do
+    serving[#serving + 1] = redis.call('HGET', session_key(sid), 'edge') or ''
+  end
+end
+return {now_ms(), redis.call('ZRANGE', edges, 0, -1, 'WITHSCORES'), serving}

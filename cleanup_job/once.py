@@ -1,0 +1,69 @@
+"""One run of the cleanup job: the recordings on disk, then what is left over in Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import TypeVar
+
+import structlog
+
+from broker.client import Broker, open_broker
+from broker.errors import BrokerError
+from cleanup_job.report import RedisReport, SweepReport, SweepStatus
+from cleanup_job.settings import CleanupSettings
+from cleanup_job.sweep import sweep
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+
+async def run_once(settings: CleanupSettings, halt: threading.Event | None = None) -> SweepReport:
+    """Sweep now, until done or `halt` is set. Raises OSError when `data_dir` cannot be used at all.
+
+    While Redis is away the disk is swept all the same: what is being written there is left alone.
+    """
+    halt = halt or threading.Event()
+    serving = await _ask(settings, live_recordings, lambda _: frozenset[str]())
+    report = await asyncio.to_thread(sweep, settings, halt, serving)
+    if report.status is not SweepStatus.BUSY and not halt.is_set():
+        redis = await _ask(
+            settings,
+            lambda broker: _sweep_redis(broker, report),
+            lambda error: RedisReport(error=str(error)),
+        )
+        report = report.model_copy(update={"redis": redis})
+    log.info("cleanup_swept", **report.model_dump(mode="json"))
+    return report
+
+
+async def live_recordings(broker: Broker) -> frozenset[str]:
+    """Recording ids of all sessions that wait or run."""
+    snapshot = await broker.queue.snapshot()
+    sids = [one.sid for one in snapshot.running] + [one.sid for one in snapshot.waiting]
+    rows = [await broker.sessions.get(sid) for sid in sids]
+    return frozenset(row.recording for row in rows if row is not None)
+
+
+async def _sweep_redis(broker: Broker, report: SweepReport) -> RedisReport:
+    gone = [] if report.dry_run else [removal.session for removal in report.removed]
+    shares = [await broker.shares.forget(recording) for recording in gone]
+    swept = await broker.leftovers.sweep(look_only=report.dry_run)
+    return RedisReport(**asdict(swept), shares=sum(shares))
+
+
+async def _ask(
+    settings: CleanupSettings,
+    question: Callable[[Broker], Awaitable[T]],
+    otherwise: Callable[[BrokerError], T],
+) -> T:
+    """What Redis answers, or what is to be believed while it does not."""
+    try:
+        async with open_broker(settings) as broker:
+            return await question(broker)
+    except BrokerError as error:
+        log.warning("cleanup_without_redis", error=str(error))
+        return otherwise(error)

@@ -1,0 +1,53 @@
+"""`/api/sessions/{id}/shares`: links that open one recording, to read, until they expire or are revoked."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path
+
+from broker.errors import SharesFull
+from edge.refusals import Refusal
+from edge.routes.dependencies import NEEDS_REDIS, TheEdge, refusals
+from edge.routes.session_dependencies import Owned
+from edge.routes.session_models import ShareLink, ShareLinks, ShareRevoked, ShareWish
+from edge.routes.views import instant
+from edge.routes.voices import counted
+from shared_schemas.errors import ErrorCode
+from shared_schemas.shares import Share
+
+router = APIRouter(
+    prefix="/api/sessions/{session_id}/shares",
+    tags=["sessions"],
+    responses=NEEDS_REDIS | refusals(400, 403, 404),
+)
+
+Token = Annotated[str, Path(max_length=64, description="`token` of a link")]
+
+
+@router.post("", responses=refusals(409, 413, 429), dependencies=[Depends(counted)])
+async def share(edge: TheEdge, session: Owned, wish: ShareWish) -> ShareLink:
+    """Make a link. It works without a key, and shows neither the recording's id nor anything else."""
+    try:
+        return _link(await edge.broker.shares.make(session.recording, wish.expires_in_s))
+    except SharesFull as error:
+        raise Refusal(409, ErrorCode.SHARES_FULL, str(error)) from None
+
+
+@router.get("")
+async def shares(edge: TheEdge, session: Owned) -> ShareLinks:
+    """The links that open it now."""
+    return ShareLinks(shares=[_link(one) for one in await edge.broker.shares.of(session.recording)])
+
+
+@router.delete("/{token}")
+async def revoke(edge: TheEdge, session: Owned, token: Token) -> ShareRevoked:
+    """Close a link, on every edge at once."""
+    if not await edge.broker.shares.revoke(session.recording, token):
+        raise Refusal(404, ErrorCode.NOT_FOUND, "this recording has no such share link")
+    return ShareRevoked(success=True)
+
+
+def _link(one: Share) -> ShareLink:
+    expires = None if one.expires_at is None else instant(one.expires_at)
+    return ShareLink(token=one.token, url=f"/s/{one.token}", expires_at=expires)

@@ -1,0 +1,74 @@
+"""What the owner of a recording adds to it: a recording of their own, a comment."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends, Request
+
+from edge.recordings.comments import write_comment
+from edge.recordings.form import FIELD, BadForm
+from edge.recordings.sniff import ACCEPTED, NotARecording
+from edge.recordings.upload import UploadStalled, UploadTooLarge, store
+from edge.refusals import Refusal
+from edge.routes.dependencies import NEEDS_REDIS, TheEdge, refusals
+from edge.routes.session_dependencies import Owned, at_shelf, refusing
+from edge.routes.session_models import MOST_COMMENT, Comment, Commented, Uploaded
+from edge.routes.voices import counted
+from shared_schemas.errors import ErrorCode
+
+UPLOAD_ROUTE = "/upload-recording"
+
+router = APIRouter(
+    prefix="/api/sessions",
+    tags=["sessions"],
+    responses=NEEDS_REDIS | refusals(400, 403, 404, 413, 429),
+    dependencies=[Depends(counted)],
+)
+
+_FILE = {"type": "string", "contentMediaType": "application/octet-stream"}
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {"type": "object", "required": [FIELD], "properties": {FIELD: _FILE}}
+            },
+            **{name: {"schema": {"type": "string", "format": "binary"}} for name in ACCEPTED},
+        },
+    }
+}
+
+
+@router.post(f"/{{session_id}}{UPLOAD_ROUTE}", openapi_extra=_BODY, responses=refusals(408))
+async def upload(edge: TheEdge, session: Owned, request: Request) -> Uploaded:
+    """Keep a recording that the client made: the body itself, or the `file` of a form.
+
+    WAV, WebM or MP4, judged by its content; it becomes the asset `frontend_replay.wav`, `.webm` or
+    `.mp4`, in the place of an earlier one.
+    """
+    limit = edge.settings.max_upload_bytes
+    try:
+        with refusing():
+            stored = await store(request, session.shelf, session.recording, limit)
+    except (BadForm, NotARecording) as error:
+        raise Refusal(400, ErrorCode.INVALID_FIELD, str(error)) from None
+    except UploadTooLarge as error:
+        raise Refusal(413, ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
+    except UploadStalled as error:
+        raise Refusal(408, ErrorCode.SLOW_CONSUMER, str(error)) from None
+    return Uploaded(status="ok", path=stored.path, size_bytes=stored.size)
+
+
+@router.post("/{session_id}/comment")
+async def comment(session: Owned, wish: Comment) -> Commented:
+    """Keep a comment, in the place of the one before; an empty one deletes it."""
+    text = wish.comment.strip()
+    if len(text) > MOST_COMMENT:
+        message = f"comment: longer than {MOST_COMMENT} characters"
+        raise Refusal(413, ErrorCode.MESSAGE_TOO_LARGE, message)
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        message = "comment: holds half of a surrogate pair"
+        raise Refusal(400, ErrorCode.INVALID_FIELD, message) from None
+    await at_shelf(write_comment, session.shelf, session.recording, data)
+    return Commented(status="ok", len=len(text))

@@ -1,0 +1,45 @@
+"""What a check of a system found, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """A failure keeps the system from working; a warning will be regretted later."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILURE = "failure"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check. `remedy` says what to do, where something is to be done."""
+
+    about: str
+    verdict: Verdict
+    found: str
+    remedy: str = ""
+
+
+def ok(about: str, found: str) -> Finding:
+    """All is well."""
+    return Finding(about, Verdict.OK, found)
+
+
+def warning(about: str, found: str, remedy: str) -> Finding:
+    """It works, for now."""
+    return Finding(about, Verdict.WARNING, found, remedy)
+
+
+def failure(about: str, found: str, remedy: str) -> Finding:
+    """It does not work."""
+    return Finding(about, Verdict.FAILURE, found, remedy)
+
+
+def skipped(about: str, why: str) -> Finding:
+    """It was not looked at."""
+    return Finding(about, Verdict.SKIPPED, why)

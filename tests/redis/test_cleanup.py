@@ -1,0 +1,90 @@
+"""The cleanup job with Redis at its side: whom it spares, what else it removes, and what it does alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from control_plane import join
+from recorded_talk import LiveTalk
+from redis.asyncio import Redis
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+from cleanup_job.once import run_once
+from cleanup_job.report import RedisReport, SweepReport, SweepStatus
+from cleanup_job.settings import CleanupSettings
+from shared_schemas.states import SessionState
+
+
+def cleanup(settings: BrokerSettings, data: Path, **more: float) -> CleanupSettings:
+    return CleanupSettings(**settings.model_dump(), data_dir=data, **more)
+
+
+def make(data: Path, recording: str) -> Path:
+    folder = data / "sessions" / recording
+    folder.mkdir(parents=True)
+    (folder / "meta.json").write_text("{}")
+    return folder
+
+
+def removed(report: SweepReport) -> set[str]:
+    return {removal.session for removal in report.removed}
+
+
+async def test_a_live_session_is_spared_and_one_that_ended_is_not(
+    settings: BrokerSettings, broker: Broker, tmp_path: Path
+) -> None:
+    live, waiting, over = await LiveTalk.begin(broker), await LiveTalk.queue(broker), "ab" * 16
+    for recording in (live.recording, waiting.recording, over):
+        make(tmp_path, recording)
+    report = await run_once(
+        cleanup(settings, tmp_path, max_storage_gb=0, retention_days=0, orphan_hours=1e-9)
+    )
+    assert removed(report) == {over}
+    assert report.live == 2
+    assert report.redis.error is None
+    await live.end()
+    report = await run_once(cleanup(settings, tmp_path, max_storage_gb=0, orphan_hours=1e-9))
+    assert removed(report) == {live.recording}
+
+
+async def test_share_links_go_with_their_recording(
+    settings: BrokerSettings, broker: Broker, tmp_path: Path
+) -> None:
+    gone, kept = "ab" * 16, "cd" * 16
+    make(tmp_path, gone)
+    links = [await broker.shares.make(recording) for recording in (gone, gone, kept)]
+    rules = {"max_storage_gb": 0, "orphan_hours": 1e-9}
+    rehearsal = await run_once(cleanup(settings, tmp_path, **rules, dry_run=True))
+    assert (removed(rehearsal), rehearsal.redis.shares) == ({gone}, 0)
+    assert await broker.shares.recording(links[0].token) == gone
+    report = await run_once(cleanup(settings, tmp_path, **rules))
+    assert report.redis.shares == 2
+    opens = [await broker.shares.recording(link.token) for link in links]
+    assert opens == [None, None, kept]
+
+
+async def test_leftovers_in_redis_go_also_when_the_disk_is_left_alone(
+    settings: BrokerSettings, broker: Broker, raw: Redis, tmp_path: Path
+) -> None:
+    await join(broker, "adx_1")
+    await raw.zrem(broker.keys.queue, "adx_1")
+    rules = cleanup(settings, tmp_path, max_storage_gb=-1, retention_days=-1)
+    rehearsal = await run_once(rules.model_copy(update={"dry_run": True}))
+    assert (rehearsal.status, rehearsal.redis) == (SweepStatus.DISABLED, RedisReport(rows=1))
+    row = await broker.sessions.get("adx_1")
+    assert row is not None
+    assert row.state is SessionState.QUEUED
+    assert (await run_once(rules)).redis == RedisReport(rows=1)
+    assert (await run_once(rules)).redis == RedisReport()
+
+
+async def test_without_redis_the_disk_is_swept_all_the_same(tmp_path: Path) -> None:
+    make(tmp_path, "ab" * 16)
+    settings = CleanupSettings(
+        data_dir=tmp_path, max_storage_gb=0, orphan_hours=1e-9, redis_url="redis://127.0.0.1:1/0"
+    )
+    report = await run_once(settings)
+    assert removed(report) == {"ab" * 16}
+    assert report.redis.error is not None
+    assert "Redis does not answer" in report.redis.error

@@ -1,0 +1,140 @@
+"""The list of recordings that administrators see."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from edge_harness import running_edge
+from recordings import read_json, recorded
+
+from broker.settings import BrokerSettings
+from edge.recordings import catalogue
+from shared_schemas.recording import META_FILE, RECORDING_FILE
+from shared_schemas.states import SessionKind
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+async def http(settings: BrokerSettings, root: Path) -> AsyncIterator[httpx.AsyncClient]:
+    async with (
+        running_edge(settings, recordings_dir=root) as edge,
+        httpx.AsyncClient(base_url=edge.url) as client,
+    ):
+        yield client
+
+
+async def listed(http: httpx.AsyncClient, **query: Any) -> list[str]:
+    answer = await http.get("/api/sessions", params=query)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["complete"]
+    return [one["id"] for one in answer.json()["sessions"]]
+
+
+async def test_a_row_tells_what_there_is(http: httpx.AsyncClient, root: Path) -> None:
+    recording = recorded(root, units=3, at=NOON)
+    [row] = (await http.get("/api/sessions")).json()["sessions"]
+    meta = read_json(root / recording / META_FILE)
+    assert (row["id"], row["url"], row["chunks"]) == (recording, f"/s/{recording}", 3)
+    for name in ("session_id", "app_type", "state", "reason", "duration_s", "worker_id", "turns"):
+        assert row[name] == meta[name], name
+    assert datetime.fromisoformat(row["created_at"]) == NOON
+    sizes = [path.stat().st_size for path in (root / recording).rglob("*") if path.is_file()]
+    assert row["size_bytes"] == sum(sizes)
+
+
+async def test_pages_newest_first(http: httpx.AsyncClient, root: Path) -> None:
+    made = [recorded(root, units=1, at=NOON + timedelta(hours=i)) for i in range(5)][::-1]
+    assert await listed(http) == made
+    seen = []
+    for offset in range(0, 6, 2):
+        page = (await http.get("/api/sessions", params={"offset": offset, "limit": 2})).json()
+        assert (page["total"], page["offset"], page["limit"]) == (5, offset, 2)
+        seen += [one["id"] for one in page["sessions"]]
+    assert seen == made
+    assert await listed(http, offset=99) == []
+
+
+async def test_filters(http: httpx.AsyncClient, root: Path) -> None:
+    audio = recorded(root, units=1, kind=SessionKind.AUDIO_DUPLEX, sid="adx_7", at=NOON)
+    omni = recorded(root, units=1, sid="omni_7", at=NOON + timedelta(days=1))
+    going = recorded(root, units=1, sid="omni_8", at=NOON + timedelta(days=2))
+    path = root / going / META_FILE
+    path.write_text(path.read_text().replace('"complete"', '"recording"'))
+    assert await listed(http, kind="audio_duplex") == [audio]
+    assert await listed(http, kind="chat") == []
+    assert await listed(http, state="recording") == [going]
+    assert await listed(http, state="complete", kind="omni_duplex") == [omni]
+    day = (NOON + timedelta(days=1)).isoformat()
+    assert await listed(http, since=day) == [going, omni]
+    assert await listed(http, until=day) == [audio]
+    assert await listed(http, since="2026-03-02", until="2026-03-03T00:00:00Z") == [omni]
+    assert await listed(http, since="2026-03-02T13:00:00+02:00", until="2026-03-03") == [omni]
+    for since in ("0001-01-01T00:00:00+14:00", "0001-01-01"):
+        assert len(await listed(http, since=since, until="9999-12-31T23:59:59-14:00")) == 3
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *({"kind": "x"}, {"state": "x"}, {"since": "x"}, {"limit": 0}, {"limit": 201}),
+        *({"offset": -1}, {"text": "x" * 201}),
+    ],
+)
+async def test_questions_that_make_no_sense(http: httpx.AsyncClient, query: Any) -> None:
+    assert (await http.get("/api/sessions", params=query)).status_code == 422
+
+
+async def test_words_are_found_wherever_they_were_said(http: httpx.AsyncClient, root: Path) -> None:
+    rome = recorded(root, units=2, prompt="Talk about RÖMER.", sid="omni_rome", at=NOON)
+    other = recorded(root, units=4, worker="w-other", at=NOON + timedelta(days=1))
+    assert await listed(http, text="römer") == [rome]
+    assert await listed(http, text="OMNI_ROME") == [rome]
+    assert await listed(http, text="w-other") == [other]
+    assert await listed(http, text=rome[:9]) == [rome]
+    assert await listed(http, text="word3") == [other, rome]
+    assert await listed(http, text="word5 ") == [other]
+    assert await listed(http, text="user_audio") == []  # nobody said that
+    (root / other / RECORDING_FILE).write_text("{")
+    assert await listed(http, text="word5") == []
+    assert await listed(http, text="word3") == [rome]
+
+
+async def test_a_search_that_gave_up_says_so(
+    http: httpx.AsyncClient, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue, "MOST_READ", 2)
+    made = [recorded(root, units=1, at=NOON + timedelta(hours=i)) for i in range(3)][::-1]
+    page = (await http.get("/api/sessions", params={"text": "brief"})).json()
+    assert (page["complete"], page["total"]) == (False, 2)
+    assert [one["id"] for one in page["sessions"]] == made[:2]
+
+
+async def test_the_list_follows_the_disk(http: httpx.AsyncClient, root: Path) -> None:
+    one = recorded(root, units=1, at=NOON)
+    assert await listed(http, state="complete") == [one]
+    path = root / one / META_FILE
+    (root / one / "next").write_text(path.read_text().replace('"complete"', '"interrupted"'))
+    (root / one / "next").replace(path)
+    assert await listed(http, state="complete") == []
+    other = recorded(root, units=1, at=NOON + timedelta(days=1))
+    assert await listed(http) == [other, one]
+    shutil.rmtree(root / one)
+    assert await listed(http) == [other]
+    (root / "notes").mkdir()
+    (root / ("f" * 32)).write_text("x")
+    (root / ("a" * 32)).symlink_to(root / other)
+    assert await listed(http) == [other]

@@ -1,0 +1,233 @@
+"""Recordings that clients upload: measured and judged while they arrive, whole or not there."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import av
+import httpx
+import numpy as np
+import pytest
+import soundfile
+from edge_harness import WITHIN_S, RunningEdge, running_edge
+from recordings import recorded
+
+from broker.settings import BrokerSettings
+from edge.recordings import upload as upload_module
+from edge.recordings.incoming import UPLOADS
+
+LIMIT = 3 * 1024 * 1024
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def recording(root: Path) -> str:
+    return recorded(root, units=1)
+
+
+@pytest.fixture
+async def edge(settings: BrokerSettings, root: Path) -> AsyncIterator[RunningEdge]:
+    async with running_edge(settings, recordings_dir=root, max_upload_bytes=LIMIT) as running:
+        yield running
+
+
+@pytest.fixture
+async def http(edge: RunningEdge) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=edge.url, timeout=WITHIN_S) as client:
+        yield client
+
+
+def wav() -> bytes:
+    buffer = io.BytesIO()
+    soundfile.write(buffer, np.zeros(1600), 16_000, format="WAV")
+    return buffer.getvalue()
+
+
+def sound(container: str, codec: str) -> bytes:
+    """A tenth of a second, as FFmpeg packs it."""
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format=container) as output:
+        stream = output.add_stream(codec, rate=48_000)
+        frame = av.AudioFrame.from_ndarray(
+            np.zeros((1, 960), np.float32), format="fltp", layout="mono"
+        )
+        frame.rate = 48_000
+        for _ in range(5):
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+    return buffer.getvalue()
+
+
+def samples() -> Iterator[tuple[str, str, bytes]]:
+    webm, mp4 = sound("webm", "libopus"), sound("mp4", "aac")
+    yield "audio/wav", "wav", wav()
+    yield "audio/webm;codecs=opus", "webm", webm
+    yield "video/webm; codecs=vp9,opus", "webm", webm
+    yield "video/mp4", "mp4", mp4
+    yield "audio/mp4", "mp4", mp4
+
+
+def url(recording: str) -> str:
+    return f"/api/sessions/{recording}/upload-recording"
+
+
+def form(data: bytes, media_type: str, name: str = "file") -> dict[str, Any]:
+    return {"files": {name: ("recording.webm", data, media_type)}, "data": {"note": "x" * 100}}
+
+
+def body(data: bytes, media_type: str) -> dict[str, Any]:
+    return {"content": data, "headers": {"Content-Type": media_type}}
+
+
+def uploaded(root: Path, recording: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (root / recording).glob("frontend_replay.*")}
+
+
+def leavings(root: Path) -> list[str]:
+    return [path.name for path in (root / UPLOADS).glob("*")]
+
+
+async def test_what_is_accepted_lies_beside_the_recording(
+    http: httpx.AsyncClient, root: Path, recording: str
+) -> None:
+    for media_type, suffix, data in samples():
+        for sent in (form(data, media_type), body(data, media_type)):
+            answer = await http.post(url(recording), **sent)
+            name = f"frontend_replay.{suffix}"
+            expected = {"status": "ok", "path": name, "size_bytes": len(data)}
+            assert answer.json() == expected, (media_type, answer.text)
+            assert uploaded(root, recording) == {name: data}  # in the place of the one before
+            asset = await http.get(f"/api/sessions/{recording}/assets/{name}")
+            assert asset.content == data
+    assert leavings(root) == []
+
+
+async def test_what_is_refused_changes_nothing(
+    http: httpx.AsyncClient, root: Path, recording: str
+) -> None:
+    assert (await http.post(url(recording), **form(wav(), "audio/wav"))).status_code == 200
+    before = uploaded(root, recording)
+    webm, html = sound("webm", "libopus"), b"<html><script>alert(1)</script>"
+    matroska = webm.replace(b"webm", b"mkvx", 1)
+    cases: list[tuple[dict[str, Any], str]] = [
+        (form(html, "text/html"), "not accepted"),
+        (form(html, "video/webm"), "neither WAV, WebM nor MP4"),
+        (form(matroska, "video/webm"), "neither WAV, WebM nor MP4"),
+        (form(webm, "video/mp4"), "stated as video/mp4, but the content is webm"),
+        (form(wav(), "video/webm"), "stated as video/webm, but the content is wav"),
+        (form(b"RIFF....AVI ", "audio/wav"), "neither WAV, WebM nor MP4"),
+        (form(b"....ftypqt  ", "video/mp4"), "neither WAV, WebM nor MP4"),
+        (form(wav(), "audio/wav", name="other"), "no file under the name 'file'"),
+        (form(b"", "audio/wav"), "is empty"),
+        (body(b"", "audio/wav"), "is empty"),
+        (body(wav(), "application/octet-stream"), "not accepted"),
+        ({"content": wav()}, "not accepted"),
+        (body(b"x", "multipart/form-data"), "with a boundary"),
+        (body(b"x", "multipart/form-data; boundary=b"), "cannot be read"),
+        (body(b"--b\r\nContent-Disposition: form-data; name=file\r\n", _BOUNDED), "broke off"),
+        (body(_part(b"audio/wav", wav()), _BOUNDED), "broke off"),
+        (body(_part(b"audio/wav", wav()) * 2 + b"--b--\r\n", _BOUNDED), "more than one"),
+        (body(b"x", "multipart/form-data; boundary=" + "b" * 5000), "cannot be read"),
+    ]
+    for sent, words in cases:
+        answer = await http.post(url(recording), **sent)
+        assert answer.status_code == 400, words
+        assert words in answer.json()["message"]
+        assert answer.json()["code"] == "invalid_field"
+        assert uploaded(root, recording) == before
+    assert leavings(root) == []
+
+
+_BOUNDED = "multipart/form-data; boundary=b"
+
+
+def _part(media_type: bytes, data: bytes) -> bytes:
+    head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="../../x"\r\n'
+    return head + b"Content-Type: " + media_type + b"\r\n\r\n" + data + b"\r\n"
+
+
+async def test_a_file_name_means_nothing(
+    http: httpx.AsyncClient, root: Path, recording: str, tmp_path: Path
+) -> None:
+    sent = body(_part(b"audio/wav", wav()) + b"--b--\r\n", _BOUNDED)
+    assert (await http.post(url(recording), **sent)).status_code == 200
+    assert set(uploaded(root, recording)) == {"frontend_replay.wav"}
+    assert {path.name for path in tmp_path.iterdir()} == {"sessions"}
+
+
+async def endless(first: bytes, pieces: int) -> AsyncIterator[bytes]:
+    yield first
+    for _ in range(pieces):
+        yield bytes(64 * 1024)
+
+
+async def test_the_limit_holds_while_it_arrives(
+    http: httpx.AsyncClient, root: Path, recording: str
+) -> None:
+    exact = wav() + bytes(LIMIT - len(wav()))
+    for sent in (body(exact, "audio/wav"), form(exact, "audio/wav")):
+        assert (await http.post(url(recording), **sent)).json()["size_bytes"] == LIMIT
+    before = uploaded(root, recording)
+    for sent in (body(exact + b"x", "audio/wav"), form(exact + b"x", "audio/wav")):
+        answer = await http.post(url(recording), **sent)
+        assert (answer.status_code, answer.json()["code"]) == (413, "message_too_large")
+    unmeasured = {**body(b"", "audio/wav"), "content": endless(wav(), 1600)}  # 100 MB in chunks
+    assert (await http.post(url(recording), **unmeasured)).status_code == 413
+    assert uploaded(root, recording) == before
+    assert leavings(root) == []
+
+
+async def test_half_an_upload_is_never_seen(
+    edge: RunningEdge, root: Path, recording: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that stops sending, and one that leaves: what it sent goes, what was there stays."""
+    monkeypatch.setattr(upload_module, "_SILENCE_S", 0.5)
+    host, port = edge.url.removeprefix("http://").split(":")
+    head = (
+        f"POST {url(recording)} HTTP/1.1\r\nHost: {host}:{port}\r\n"
+        "Content-Type: audio/wav\r\nContent-Length: 2000000\r\n\r\n"
+    )
+    for leaves in (False, True):
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(head.encode() + wav() + bytes(1_500_000))
+        async with asyncio.timeout(WITHIN_S):
+            while not leavings(root):
+                await asyncio.sleep(0.01)
+            assert uploaded(root, recording) == {}
+            if leaves:
+                writer.transport.abort()
+            else:
+                assert b" 408 " in await reader.readline()
+            while leavings(root):
+                await asyncio.sleep(0.01)
+        writer.close()
+        assert uploaded(root, recording) == {}
+
+
+async def test_a_recording_that_is_not_there(http: httpx.AsyncClient, root: Path) -> None:
+    answer = await http.post(url("0" * 32), **body(wav(), "audio/wav"))
+    assert answer.status_code == 404
+    assert list(root.iterdir()) == []
+
+
+async def test_a_disk_that_takes_nothing(
+    http: httpx.AsyncClient, root: Path, recording: str
+) -> None:
+    (root / UPLOADS).write_bytes(b"")  # a file where the folder must be
+    for path, sent in (
+        (url(recording), body(wav(), "audio/wav")),
+        (f"/api/sessions/{recording}/comment", {"json": {"comment": "x"}}),
+    ):
+        answer = await http.post(path, **sent)
+        assert (answer.status_code, answer.json()["code"]) == (503, "no_recordings")
+        assert "cannot be written" in answer.json()["message"]

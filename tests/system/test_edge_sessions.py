@@ -1,0 +1,539 @@
+"""Recordings over HTTP: real files, a real edge, and everything that must not be served."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import shutil
+import time
+import zipfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from edge_harness import RunningEdge, running_edge
+from recordings import read_json, recorded
+from redis_server import RedisServer
+
+from broker.settings import BrokerSettings
+from shared_schemas.ids import new_recording_id, new_share_token
+from shared_schemas.recording import META_FILE, RECORDING_FILE, TIMELINE_FILE, USED_FILE
+
+KEY, TOKEN = "client-key-0123456789", "admin-token-0123456789"
+AUDIO = "user_audio/000.wav"
+READS = ("", "/recording", f"/assets/{AUDIO}", "/download", "/comment")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def recording(root: Path) -> str:
+    return recorded(root)
+
+
+@pytest.fixture
+async def edge(settings: BrokerSettings, root: Path) -> AsyncIterator[RunningEdge]:
+    async with running_edge(settings, data_dir=root.parent) as running:
+        yield running
+
+
+@pytest.fixture
+async def http(edge: RunningEdge) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=edge.url) as client:
+        yield client
+
+
+def api(recording: str, rest: str = "") -> str:
+    return f"/api/sessions/{recording}{rest}"
+
+
+async def raw_get(edge: RunningEdge, path: str) -> tuple[int, bytes]:
+    """A request whose path no client library has put in order."""
+    host, port = edge.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        head = f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode("latin-1"))
+        async with asyncio.timeout(10):
+            answer = await reader.read()
+    finally:
+        writer.close()
+        await writer.wait_closed()
+    return int(answer.split()[1]), answer.partition(b"\r\n\r\n")[2]
+
+
+async def test_what_was_recorded_can_be_read_by_id(
+    http: httpx.AsyncClient, root: Path, recording: str
+) -> None:
+    meta = await http.get(api(recording))
+    assert meta.json() == read_json(root / recording / META_FILE)
+    timeline = await http.get(api(recording, "/recording"))
+    assert timeline.json() == read_json(root / recording / RECORDING_FILE)
+    for chunk in timeline.json()["chunks"]:
+        for name in (chunk["user_audio"], *chunk.get("user_frames", ())):
+            answer = await http.get(api(recording, f"/assets/{name}"))
+            assert answer.content == (root / recording / name).read_bytes()
+
+
+async def test_an_asset_says_what_it_is_and_runs_nothing(
+    http: httpx.AsyncClient, root: Path, recording: str
+) -> None:
+    (root / recording / "odd.bin").write_bytes(b"<script>")
+    types = {AUDIO: "audio/wav", "user_frames/001.jpg": "image/jpeg"}
+    for name, expected in (types | {"odd.bin": "application/octet-stream"}).items():
+        answer = await http.get(api(recording, f"/assets/{name}"))
+        assert answer.headers["content-type"] == expected
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "sandbox" in answer.headers["content-security-policy"]
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        way = "inline" if name in types else "attachment"
+        assert answer.headers["content-disposition"].startswith(way)
+
+
+async def test_a_range_of_an_asset(http: httpx.AsyncClient, root: Path, recording: str) -> None:
+    whole = (root / recording / AUDIO).read_bytes()
+    end = len(whole) - 1
+    for wanted, first, last in (
+        ("bytes=0-0", 0, 0),
+        ("bytes=10-19", 10, 19),
+        ("bytes=-5", end - 4, end),
+        ("bytes=44-", 44, end),
+        (f"bytes=40-{10**9}", 40, end),
+    ):
+        answer = await http.get(api(recording, f"/assets/{AUDIO}"), headers={"Range": wanted})
+        assert answer.status_code == 206, wanted
+        assert answer.content == whole[first : last + 1]
+        assert answer.headers["content-range"] == f"bytes {first}-{last}/{len(whole)}"
+        assert answer.headers["content-length"] == str(last - first + 1)
+
+
+async def test_ranges_that_are_not_there_or_no_ranges(
+    http: httpx.AsyncClient, root: Path, recording: str
+) -> None:
+    url, whole = api(recording, f"/assets/{AUDIO}"), (root / recording / AUDIO).read_bytes()
+    beyond = await http.get(url, headers={"Range": f"bytes={len(whole)}-"})
+    assert beyond.status_code == 416
+    assert beyond.headers["content-range"] == f"bytes */{len(whole)}"
+    several = await http.get(url, headers={"Range": "bytes=0-3,8-11"})
+    assert several.status_code == 206
+    assert several.headers["content-type"].startswith("multipart/byteranges")
+    assert b"RIFF" in several.content
+    assert b"WAVE" in several.content
+    head = await http.head(url)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == str(len(whole))
+    assert head.headers["accept-ranges"] == "bytes"
+
+
+async def test_conditions(http: httpx.AsyncClient, root: Path, recording: str) -> None:
+    for rest in (f"/assets/{AUDIO}", "/recording"):
+        url = api(recording, rest)
+        first = await http.get(url)
+        tag, changed = first.headers["etag"], first.headers["last-modified"]
+        for headers in (
+            {"If-None-Match": tag},
+            {"If-None-Match": f'"other", W/{tag}'},
+            {"If-None-Match": "*"},
+            {"If-Modified-Since": changed},
+            {"If-None-Match": tag, "Range": "bytes=0-3"},
+        ):
+            same = await http.get(url, headers=headers)
+            assert (same.status_code, same.content) == (304, b""), headers
+            assert same.headers["etag"] == tag
+        for headers in (
+            {"If-None-Match": '"other"'},
+            {"If-None-Match": '"other"', "If-Modified-Since": changed},  # the tag decides
+            {"If-Modified-Since": "Mon, 01 Jan 2001 00:00:00 GMT"},
+            {"If-Modified-Since": "yesterday"},
+        ):
+            assert (await http.get(url, headers=headers)).status_code == 200, headers
+    url = api(recording, f"/assets/{AUDIO}")
+    tag = (await http.get(url)).headers["etag"]
+    part = await http.get(url, headers={"Range": "bytes=0-3", "If-Range": tag})
+    assert (part.status_code, part.content) == (206, b"RIFF")
+    stale = await http.get(url, headers={"Range": "bytes=0-3", "If-Range": '"other"'})
+    assert stale.status_code == 200
+    path = root / recording / AUDIO
+    path.write_bytes(path.read_bytes() + b"\0\0")
+    assert (await http.get(url, headers={"If-None-Match": tag})).status_code == 200
+
+
+async def test_a_file_that_is_replaced_while_it_is_sent_stays_whole(
+    edge: RunningEdge, root: Path, recording: str
+) -> None:
+    old, new = os.urandom(8_000_000), os.urandom(8_000_000)
+    path = root / recording / "merged_replay.wav"
+    path.write_bytes(old)
+    async with (
+        httpx.AsyncClient(base_url=edge.url) as http,
+        http.stream("GET", api(recording, "/assets/merged_replay.wav")) as answer,
+    ):
+        pieces = answer.aiter_raw()
+        got = await anext(pieces)
+        path.with_name("next").write_bytes(new)
+        path.with_name("next").replace(path)
+        got += b"".join([piece async for piece in pieces])
+    assert got == old
+
+
+async def test_a_session_that_goes_on_has_no_timeline_yet(
+    http: httpx.AsyncClient, root: Path, recording: str
+) -> None:
+    (root / recording / RECORDING_FILE).unlink()
+    answer = await http.get(api(recording, "/recording"))
+    assert (answer.status_code, answer.headers["retry-after"]) == (404, "5")
+    assert "still being recorded" in answer.json()["message"]
+    assert (await http.get(api(recording))).status_code == 200
+
+
+BAD_PATHS = (
+    *("..", "../x", "user_audio/..", "user_audio/../meta.json", "./meta.json", "user_audio/"),
+    *("/etc/passwd", "//etc/passwd", "user_audio//000.wav", "..%2f..%2fetc%2fpasswd"),
+    *("%2e%2e/x", "%2e%2e%2fx", "%252e%252e%252fx", "..%5cx", "%00", "user_audio/000.wav%00.jpg"),
+    *(
+        ".last_used",
+        ".pieces/0.pcm",
+        "%ef%bc%8e%ef%bc%8e/x",
+        "CON:",
+        "a" * 300,
+        "x/" * 50,
+        "~",
+        "*",
+    ),
+    *("user_audio%2f000.wav%20", "%0d%0aSet-Cookie:x", TIMELINE_FILE),
+)
+
+
+async def test_what_is_no_asset_is_refused(edge: RunningEdge, root: Path, recording: str) -> None:
+    (root / "x").write_text("secret")
+    (root / recording / ".last_used").write_text("secret")
+    (root / recording / TIMELINE_FILE).write_text("secret")
+    for path in BAD_PATHS:
+        status, body = await raw_get(edge, api(recording, f"/assets/{path}"))
+        assert status in (400, 404), (path, body)
+        assert b"secret" not in body
+
+
+BAD_IDS = (
+    *(
+        "x",
+        "..",
+        "%2e%2e",
+        "..%2f",
+        "%00",
+        "A" * 32,
+        "0" * 31,
+        "0" * 33,
+        "0" * 32 + "%0a",
+        "0" * 500,
+    ),
+    *(
+        "share_",
+        "share_" + "0" * 31,
+        "share_" + "Z" * 32,
+        ".trash",
+        ".uploads",
+        "%ff",
+        "💀".encode(),
+    ),
+)
+
+
+async def test_what_is_no_id_is_refused(edge: RunningEdge) -> None:
+    for bad in BAD_IDS:
+        text = bad if isinstance(bad, str) else bad.decode("latin-1")
+        for rest in READS:
+            status, _ = await raw_get(edge, api(text, rest))
+            assert status in (307, 400, 404, 422), (bad, rest)  # 307: without the slash at the end
+
+
+async def test_an_id_that_nobody_has_is_not_found(http: httpx.AsyncClient) -> None:
+    for name in (new_recording_id(), new_share_token()):
+        for rest in READS:
+            answer = await http.get(api(name, rest))
+            assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+async def test_nothing_leads_out_through_a_link(
+    edge: RunningEdge, http: httpx.AsyncClient, root: Path, recording: str, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "000.wav").write_bytes(b"secret")
+    folder = root / recording
+    (folder / "link.wav").symlink_to(outside / "000.wav")
+    (folder / "inner.wav").symlink_to(folder / AUDIO)
+    (folder / "linked").symlink_to(outside)
+    os.mkfifo(folder / "pipe.wav")
+    (folder / "folder.wav").mkdir()
+    linked = new_recording_id()
+    (root / linked).symlink_to(folder)
+    paths = ("link.wav", "inner.wav", "linked/000.wav", "pipe.wav", "folder.wav", f"{AUDIO}/x")
+    for path in paths:
+        answer = await http.get(api(recording, f"/assets/{path}"))
+        assert answer.status_code == 404, path
+    assert (await http.get(api(linked))).status_code == 404
+    archive = zipfile.ZipFile(io.BytesIO((await http.get(api(recording, "/download"))).content))
+    assert not [name for name in archive.namelist() if "link" in name or "pipe" in name]
+
+
+def unpacked(data: bytes) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert archive.testzip() is None
+        for name in archive.namelist():
+            yield name, archive.read(name)
+
+
+def visible(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.startswith(".") and path.name != TIMELINE_FILE
+    }
+
+
+async def test_the_archive_holds_every_file(
+    http: httpx.AsyncClient, root: Path, recording: str
+) -> None:
+    (root / recording / TIMELINE_FILE).write_text("{}")
+    answer = await http.get(api(recording, "/download"))
+    assert answer.headers["content-type"] == "application/zip"
+    assert f'filename="{recording}.zip"' in answer.headers["content-disposition"]
+    assert "content-length" not in answer.headers  # nobody knows it before the end
+    expected = visible(root / recording)
+    assert {f"{recording}/{name}": data for name, data in expected.items()} == dict(
+        unpacked(answer.content)
+    )
+
+
+async def test_the_archive_is_not_built_in_memory(
+    edge: RunningEdge, root: Path, recording: str
+) -> None:
+    """Its first bytes come before the disk was read to the end: a pipe would hold them up."""
+    (root / recording / "merged_replay.wav").write_bytes(os.urandom(64_000_000))
+    async with (
+        httpx.AsyncClient(base_url=edge.url) as http,
+        http.stream("GET", api(recording, "/download")) as answer,
+    ):
+        size = largest = 0
+        async for piece in answer.aiter_raw():
+            size += len(piece)
+            largest = max(largest, len(piece))
+    assert size > 64_000_000
+    assert largest < 1_000_000
+
+
+async def test_what_vanishes_meanwhile_is_named_in_the_archive(
+    edge: RunningEdge, root: Path, recording: str
+) -> None:
+    (root / recording / "ai_audio" / "zz.wav").write_bytes(os.urandom(30_000_000))
+    async with (
+        httpx.AsyncClient(base_url=edge.url) as http,
+        http.stream("GET", api(recording, "/download")) as answer,
+    ):
+        pieces = answer.aiter_raw()
+        data = await anext(pieces)
+        (root / recording / AUDIO).unlink()
+        data += b"".join([piece async for piece in pieces])
+    names = dict(unpacked(data))
+    assert AUDIO.encode() in names[f"{recording}/MISSING.txt"]
+    assert f"{recording}/{AUDIO}" not in names
+
+
+async def test_reading_counts_as_use_and_looking_at_the_list_does_not(
+    http: httpx.AsyncClient, root: Path, recording: str
+) -> None:
+    used = root / recording / USED_FILE
+    assert (await http.get("/api/sessions")).json()["total"] == 1
+    assert not used.exists()
+    await http.get(api(recording, f"/assets/{AUDIO}"))
+    assert time.time() - used.stat().st_mtime < 60
+    long_ago = time.time() - 3600
+    os.utime(used, (long_ago, long_ago))
+    await http.get(api(recording))
+    assert time.time() - used.stat().st_mtime < 60
+
+
+async def test_an_edge_without_recordings_says_so(
+    settings: BrokerSettings, tmp_path: Path, root: Path
+) -> None:
+    async with (
+        running_edge(settings, recordings_dir=tmp_path / "nowhere") as edge,
+        httpx.AsyncClient(base_url=edge.url) as http,
+    ):
+        for path in (
+            "/api/sessions",
+            api(new_recording_id()),
+            api(new_recording_id(), "/download"),
+        ):
+            answer = await http.get(path)
+            assert (answer.status_code, answer.json()["code"]) == (503, "no_recordings")
+            assert "recordings_dir" in answer.json()["message"]
+    recording = recorded(root)
+    async with (
+        running_edge(settings, recordings_dir=root, data_dir=tmp_path / "nowhere") as edge,
+        httpx.AsyncClient(base_url=edge.url) as http,
+    ):
+        assert (await http.get(api(recording))).status_code == 200
+
+
+async def test_a_broken_meta_breaks_neither_the_list_nor_the_edge(
+    http: httpx.AsyncClient, root: Path, recording: str
+) -> None:
+    broken = recorded(root)
+    (root / broken / META_FILE).write_text("{")
+    listed = (await http.get("/api/sessions")).json()
+    assert [one["id"] for one in listed["sessions"]] == [recording]
+
+
+async def shared(http: httpx.AsyncClient, recording: str, **wish: Any) -> str:
+    answer = await http.post(api(recording, "/shares"), json=wish)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["url"] == f"/s/{answer.json()['token']}"
+    token: str = answer.json()["token"]
+    return token
+
+
+async def test_a_share_link_reads_one_recording_and_does_nothing_else(
+    http: httpx.AsyncClient, root: Path, recording: str
+) -> None:
+    token = await shared(http, recording)
+    other = recorded(root)
+    for rest in READS:
+        assert (await http.get(api(token, rest))).status_code == 200, rest
+    wav = {"content": b"RIFF....WAVE", "headers": {"Content-Type": "audio/wav"}}
+    for method, rest, body in (
+        ("POST", "/comment", {"json": {"comment": "x"}}),
+        ("POST", "/upload-recording", wav),
+        ("POST", "/shares", {"json": {}}),
+        ("GET", "/shares", {}),
+        ("DELETE", f"/shares/{token}", {}),
+    ):
+        answer = await http.request(method, api(token, rest), **body)
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), rest
+    assert (await http.get(api(other))).status_code == 200
+    assert not (root / recording / "comment.txt").exists()
+
+
+async def test_a_share_link_does_not_tell_the_id(
+    http: httpx.AsyncClient, root: Path, recording: str
+) -> None:
+    token, before = await shared(http, recording), visible(root / recording)
+    for rest in ("", "/recording", f"/assets/{META_FILE}", f"/assets/{RECORDING_FILE}"):
+        answer = await http.get(api(token, rest))
+        assert answer.json()["recording_id"] == token
+        assert recording not in answer.text
+        assert recording not in str(answer.headers)
+    for rest in ("/assets/nothing", "/assets/user_audio/nothing", "/assets/x..", "/shares"):
+        answer = await http.get(api(token, rest))
+        assert answer.status_code >= 400
+        assert recording not in answer.text
+    archive = await http.get(api(token, "/download"))
+    assert recording not in str(archive.headers)
+    (root / recording / RECORDING_FILE).unlink()
+    early = await http.get(api(token, "/recording"))
+    assert (early.status_code, recording in early.text) == (404, False)
+    shutil.rmtree(root / recording)
+    gone = await http.get(api(token))
+    assert (gone.status_code, recording in gone.text) == (404, False)
+    names = dict(unpacked(archive.content))
+    assert set(names) == {f"{token}/{name}" for name in before}
+    assert not [name for name, data in names.items() if recording.encode() in data]
+
+
+async def test_a_share_link_ends(http: httpx.AsyncClient, root: Path, recording: str) -> None:
+    brief = await shared(http, recording, expires_in_s=0.05)
+    lasting = await shared(http, recording, expires_in_s=None)
+    other = recorded(root)
+    assert (await http.delete(api(other, f"/shares/{lasting}"))).status_code == 404
+    await asyncio.sleep(0.1)
+    assert (await http.get(api(brief))).status_code == 404
+    listed = (await http.get(api(recording, "/shares"))).json()["shares"]
+    assert listed == [{"token": lasting, "url": f"/s/{lasting}", "expires_at": None}]
+    assert (await http.get(api(lasting))).status_code == 200
+    assert (await http.delete(api(recording, f"/shares/{lasting}"))).json() == {"success": True}
+    gone = await http.get(api(lasting))
+    assert gone.status_code == 404
+    assert "revoked" in gone.json()["message"]
+    assert (await http.delete(api(recording, f"/shares/{lasting}"))).status_code == 404
+
+
+async def test_a_share_link_for_no_time_at_all(http: httpx.AsyncClient, recording: str) -> None:
+    for life in (0, -1, "x", 1e12):
+        answer = await http.post(api(recording, "/shares"), json={"expires_in_s": life})
+        assert answer.status_code == 422, life
+
+
+async def test_keys_and_share_links(settings: BrokerSettings, root: Path, recording: str) -> None:
+    options = {"api_keys": [KEY], "admin_token": TOKEN, "data_dir": root.parent}
+    async with (
+        running_edge(settings, **options) as edge,
+        httpx.AsyncClient(base_url=edge.url) as http,
+    ):
+        key, admin = ({"Authorization": f"Bearer {one}"} for one in (KEY, TOKEN))
+        assert (await http.get(api(recording))).status_code == 401
+        assert (await http.get(api(recording), headers=key)).status_code == 200
+        assert (await http.post(api(recording, "/shares"), json={})).status_code == 401
+        made = await http.post(api(recording, "/shares"), json={}, headers=key)
+        token = made.json()["token"]
+        for rest in READS:
+            assert (await http.get(api(token, rest))).status_code == 200, rest
+        assert (await http.post(api(token, "/comment"), json={})).status_code == 401
+        assert (await http.get(api(new_share_token()))).status_code == 404
+        foreign = {"Origin": "https://evil.example"}
+        assert (await http.get(api(token), headers=foreign)).status_code == 403
+        assert (await http.get("/api/sessions", headers=key)).status_code == 401
+        assert (await http.get("/api/sessions", headers=admin)).status_code == 200
+        revoked = await http.delete(api(recording, f"/shares/{token}"), headers=admin)
+        assert revoked.json() == {"success": True}
+
+
+async def test_share_links_work_on_every_edge_and_survive_restarts(
+    redis_server: RedisServer, root: Path, recording: str
+) -> None:
+    settings = BrokerSettings(redis_url=redis_server.url)
+    async with (
+        running_edge(settings, data_dir=root.parent) as edge,
+        httpx.AsyncClient(base_url=edge.url) as http,
+    ):
+        token = await shared(http, recording)
+    redis_server.restart()
+    async with (
+        running_edge(settings, data_dir=root.parent) as edge,
+        httpx.AsyncClient(base_url=edge.url) as http,
+    ):
+        assert (await http.get(api(token))).status_code == 200
+        redis_server.stop()
+        away = await http.get(api(token))
+        assert (away.status_code, away.json()["code"]) == (503, "broker_unavailable")
+        assert (await http.get(api(recording))).status_code == 200  # ids need no Redis
+        redis_server.start()
+
+
+async def test_comments(http: httpx.AsyncClient, root: Path, recording: str) -> None:
+    url = api(recording, "/comment")
+    assert (await http.get(url)).json() == {"comment": ""}
+    kept = await http.post(url, json={"comment": "  Schön war’s 🎵 \n"})
+    assert kept.json() == {"status": "ok", "len": 13}
+    assert (await http.get(url)).json() == {"comment": "Schön war’s 🎵"}
+    assert (root / recording / "comment.txt").read_text() == "Schön war’s 🎵"
+    long = await http.post(url, json={"comment": "x" * 2001})
+    assert (long.status_code, long.json()["code"]) == (413, "message_too_large")
+    assert (await http.post(url, json={"comment": 7})).status_code == 422
+    half = await http.post(
+        url, content=b'{"comment": "\\ud83d"}', headers={"Content-Type": "application/json"}
+    )
+    assert half.status_code in (400, 422)
+    assert (await http.get(url)).json() == {"comment": "Schön war’s 🎵"}
+    assert (await http.post(url, json={"comment": " "})).json() == {"status": "ok", "len": 0}
+    assert (await http.get(url)).json() == {"comment": ""}
+    assert not (root / recording / "comment.txt").exists()
+    assert (await http.post(url, json={})).json() == {"status": "ok", "len": 0}

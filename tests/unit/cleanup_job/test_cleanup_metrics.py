@@ -1,0 +1,84 @@
+"""What Prometheus is told of the cleanup job."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from cleanup_job.metrics import CleanupMetrics
+from cleanup_job.report import Failure, RedisReport, Removal, SweepReport, SweepStatus
+from cleanup_job.retention import Rule
+
+NOW = datetime.now(UTC)
+
+
+def removal(rule: Rule) -> Removal:
+    return Removal(session="x", rule=rule, size=5, created_at=NOW, last_used_at=NOW)
+
+
+REPORT = SweepReport(
+    status=SweepStatus.DONE,
+    removed=[removal(Rule.AGE), removal(Rule.AGE), removal(Rule.SIZE)],
+    failed=[Failure(session="y", error="no")],
+    freed_bytes=15,
+    remaining=7,
+    remaining_bytes=700,
+    redis=RedisReport(streams=2, shares=1),
+)
+
+
+@pytest.fixture
+def metrics() -> CleanupMetrics:
+    return CleanupMetrics(CollectorRegistry())
+
+
+def value(metrics: CleanupMetrics, name: str, **labels: str) -> float:
+    found = metrics.registry.get_sample_value(f"antiphon_cleanup_{name}", labels)
+    assert found is not None, name
+    return found
+
+
+def test_a_sweep_is_told_whole(metrics: CleanupMetrics) -> None:
+    before = time.time()
+    metrics.observe(REPORT)
+    assert value(metrics, "sweeps_total", status="done") == 1
+    assert value(metrics, "removed_recordings_total", rule="age") == 2
+    assert value(metrics, "removed_recordings_total", rule="size") == 1
+    assert value(metrics, "freed_bytes_total") == 15
+    assert value(metrics, "failures_total") == 1
+    assert value(metrics, "kept_recordings") == 7
+    assert value(metrics, "kept_bytes") == 700
+    assert value(metrics, "redis_leftovers_total", what="streams") == 2
+    assert before <= value(metrics, "last_sweep_timestamp_seconds") <= time.time()
+
+
+def test_totals_grow_and_gauges_follow(metrics: CleanupMetrics) -> None:
+    metrics.observe(REPORT)
+    metrics.observe(REPORT.model_copy(update={"remaining": 3}))
+    assert value(metrics, "removed_recordings_total", rule="age") == 4
+    assert value(metrics, "kept_recordings") == 3
+
+
+def test_a_dry_run_removes_nothing(metrics: CleanupMetrics) -> None:
+    metrics.observe(REPORT.model_copy(update={"dry_run": True}))
+    assert value(metrics, "removed_recordings_total", rule="age") == 0
+    assert value(metrics, "freed_bytes_total") == 0
+    assert value(metrics, "kept_recordings") == 7
+
+
+@pytest.mark.parametrize("status", [SweepStatus.BUSY, SweepStatus.DISABLED])
+def test_a_sweep_that_did_not_look_leaves_the_gauges(
+    metrics: CleanupMetrics, status: SweepStatus
+) -> None:
+    metrics.observe(REPORT)
+    metrics.observe(SweepReport(status=status))
+    assert value(metrics, "kept_recordings") == 7
+    assert value(metrics, "sweeps_total", status=status) == 1
+
+
+def test_a_sweep_that_failed_counts_as_such(metrics: CleanupMetrics) -> None:
+    metrics.fail()
+    assert value(metrics, "sweeps_total", status="failed") == 1
