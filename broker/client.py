@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from prometheus_client import CollectorRegistry
 from redis.asyncio import Redis
 
 from broker.apps import AppSwitches
+from broker.attachments import Attachments
 from broker.connection import RedisClock, call, check_server, connect, connect_blocking
+from broker.contract import join_contract
 from broker.eta import EtaStore
 from broker.keys import Keys
 from broker.leases import Leases
-from broker.lifecycle import EventGroup, EventWatch, history, latest_event_id
+from broker.leftovers import Leftovers
+from broker.lifecycle import EventGroup, EventWatch, history, latest_event_id, recent
+from broker.metrics import BrokerMetrics
 from broker.progress import RecordingProgress
 from broker.queue import Queue
 from broker.registry import Registry
 from broker.scripts import Scripts
 from broker.sessions import Sessions
 from broker.settings import BrokerSettings
+from broker.shares import ShareLinks
 from broker.stream_reader import StreamReader
 from broker.streams import Streams
 from broker.voices import VoiceStore
@@ -28,27 +34,34 @@ from shared_schemas.lifecycle import SessionEvent
 class Broker:
     """The pipeline's shared state, by concern."""
 
-    def __init__(self, redis: Redis, settings: BrokerSettings) -> None:
+    def __init__(self, redis: Redis, settings: BrokerSettings, metrics: BrokerMetrics) -> None:
         self._redis = redis
         self._settings = settings
         self.keys = Keys(settings.key_prefix)
         self.clock = RedisClock(redis)
-        scripts = Scripts(redis, self.keys)
+        scripts = Scripts(redis, self.keys, metrics)
         self.queue = Queue(scripts, settings)
         self.leases = Leases(scripts, settings)
         self.sessions = Sessions(redis, self.keys, scripts, settings)
-        self.registry = Registry(scripts, settings)
+        self.attachments = Attachments(redis, self.keys, scripts, settings)
+        self.registry = Registry(scripts, settings, metrics)
         self.eta = EtaStore(redis, self.keys)
         self.apps = AppSwitches(redis, self.keys)
         self.voices = VoiceStore(redis, self.keys)
-        self.streams = Streams(redis, self.clock, settings, self.keys, scripts)
+        self.shares = ShareLinks(redis, self.keys, scripts, self.clock)
+        self.leftovers = Leftovers(redis, self.keys, scripts, self.clock, settings)
+        self.streams = Streams(redis, self.clock, settings, self.keys, scripts, metrics)
         self.reader = StreamReader(redis, lambda: connect_blocking(settings))
         self.progress = RecordingProgress(redis, self.keys, settings.session_row_ttl_s)
 
-    async def watch_events(self) -> EventWatch:
-        """A watch over transitions from now on."""
-        after = await latest_event_id(self._redis, self.keys)
+    async def watch_events(self, after: str | None = None) -> EventWatch:
+        """A watch over transitions after an event id, or from now on."""
+        after = after or await latest_event_id(self._redis, self.keys)
         return EventWatch(connect_blocking(self._settings), self.keys, after)
+
+    async def recent_events(self, count: int) -> list[SessionEvent]:
+        """The newest transitions, oldest first."""
+        return await recent(self._redis, self.keys, count)
 
     def past_events(self, after: str) -> AsyncIterator[SessionEvent]:
         """Transitions after an event id, as far as they are still held; for rare look-ups."""
@@ -67,15 +80,20 @@ class Broker:
 
 
 @asynccontextmanager
-async def open_broker(settings: BrokerSettings) -> AsyncIterator[Broker]:
-    """Connect, check the server's version, set the clock.
+async def open_broker(
+    settings: BrokerSettings, metrics: BrokerMetrics | None = None
+) -> AsyncIterator[Broker]:
+    """Connect, check the server's version and that of the keys, set the clock.
+
+    What it measures of Redis goes into `metrics`, if they are given.
 
     Raises BrokerUnavailable or IncompatibleRedis.
     """
     redis = connect(settings)
     try:
         await check_server(redis)
-        broker = Broker(redis, settings)
+        broker = Broker(redis, settings, metrics or BrokerMetrics(CollectorRegistry()))
+        await join_contract(redis, broker.keys)
         await broker.clock.sync()
         try:
             yield broker

@@ -24,7 +24,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from broker.errors import BrokerUnavailable, IncompatibleRedis
+from broker.errors import BadPasswordFile, BrokerUnavailable, IncompatibleRedis
 from broker.settings import BrokerSettings
 
 POOL_SIZE = 64
@@ -67,6 +67,7 @@ def connect(settings: BrokerSettings, *, size: int = POOL_SIZE) -> Redis:
     """A client whose calls give up after `redis_timeout_s`."""
     pool = BlockingConnectionPool.from_url(
         settings.redis_url,
+        password=_password(settings),
         max_connections=size,
         timeout=settings.redis_timeout_s,
         socket_timeout=None,
@@ -85,6 +86,7 @@ def connect_blocking(settings: BrokerSettings) -> Redis:
     """
     pool = BlockingConnectionPool.from_url(
         settings.redis_url,
+        password=_password(settings),
         max_connections=1,
         timeout=_LONGEST_BLOCK_S,
         socket_timeout=None,
@@ -97,6 +99,21 @@ def connect_blocking(settings: BrokerSettings) -> Redis:
     client = Redis(connection_pool=pool, single_connection_client=True)
     client.auto_close_connection_pool = True
     return client
+
+
+def _password(settings: BrokerSettings) -> str | None:
+    """Read anew for each client; a password in the URL wins. Raises BadPasswordFile."""
+    path = settings.redis_password_file
+    if path is None:
+        return None
+    try:
+        password = path.read_text().strip()
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror})"
+        raise BadPasswordFile(f"redis_password_file {path} {reason}") from error
+    if not password:
+        raise BadPasswordFile(f"redis_password_file {path} is empty")
+    return password
 
 
 @contextmanager

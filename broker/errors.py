@@ -35,9 +35,21 @@ class VoicesFull(BrokerError):
         self.limit = limit
 
 
+class SharesFull(BrokerError):
+    """A recording has as many share links as it may have."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"this recording has {limit} share links already; revoke one first")
+        self.limit = limit
+
+
 class StaleFence(BrokerError):
     """Another process has taken this stream over, or the session is over; write no more."""
 
 
 class IncompatibleRedis(BrokerError):
     """The server lacks something the pipeline needs; the message says what and what to do."""
+
+
+class BadPasswordFile(BrokerError):
+    """The file with Redis's password cannot be used; the message names it."""

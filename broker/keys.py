@@ -61,6 +61,11 @@ class Keys:
         return self.control + "ref_audio"
 
     @property
+    def config(self) -> str:
+        """HASH `contract`: version of all of this (docs/REDIS_KEYS.md). Permanent."""
+        return self.control + "config"
+
+    @property
     def tickets(self) -> str:
         """STRING, last ticket number. Permanent."""
         return self.control + "tickets"
@@ -82,6 +87,14 @@ class Keys:
         """HASH, a recorder's progress in one session; removed when the recording is complete."""
         return f"{self.control}recorded:{ticket}"
 
+    def share(self, token: str) -> str:
+        """STRING, the recording that a share link opens; lives until the link expires."""
+        return f"{self.control}share:{token}"
+
+    def shares(self, recording: str) -> str:
+        """ZSET share token → expiry (ms, inf for never), of one recording; lives as long as its links."""
+        return f"{self.control}shares:{recording}"
+
     def voice(self, voice_id: str) -> str:
         """STRING, an uploaded voice as 16-bit PCM; lives as long as its row in `ref_audio`."""
         return f"{self.prefix}:voice:{{{voice_id}}}"
@@ -93,6 +106,20 @@ class Keys:
     def outbound(self, sid: str) -> str:
         """STREAM worker → edge; removed once recorded, or expires when nobody writes."""
         return f"{self.prefix}:out:{{{sid}}}"
+
+    def told(self, sid: str) -> str:
+        """STREAM of what an edge notes for a client that may resume; lives as the other two do."""
+        return f"{self.prefix}:told:{{{sid}}}"
+
+    @property
+    def every_stream(self) -> tuple[str, ...]:
+        """Patterns that all streams match, of whatever session."""
+        return self.inbound("*"), self.outbound("*"), self.told("*")
+
+    def sid_of(self, key: str) -> str:
+        """The session that a stream, or a row, belongs to."""
+        row = self.session("")
+        return key.removeprefix(row) if key.startswith(row) else key[key.index("{") + 1 : -1]
 
     def script_keys(self) -> list[str]:
         """KEYS of every script, in the order `lua/prelude.lua` names them; one cluster slot."""

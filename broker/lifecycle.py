@@ -162,6 +162,12 @@ async def history(redis: Redis, keys: Keys, after: str) -> AsyncIterator[Session
         after = page[-1][0].decode()
 
 
+async def recent(redis: Redis, keys: Keys, count: int) -> list[SessionEvent]:
+    """The newest transitions that the stream still holds, oldest first."""
+    newest = await call(redis, "XREVRANGE", keys.events, "+", "-", "COUNT", count)
+    return _parse(newest[::-1])
+
+
 async def latest_event_id(redis: Redis, keys: Keys) -> str:
     """Where a watch that is interested in the future only begins."""
     newest = await call(redis, "XREVRANGE", keys.events, "+", "-", "COUNT", 1)

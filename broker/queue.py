@@ -12,6 +12,7 @@ from broker.registry import read_worker
 from broker.scripts import Scripts
 from broker.settings import BrokerSettings
 from shared_schemas.registry import QueueSnapshot, Running, Ticket, Waiting
+from shared_schemas.resume_token import ResumeToken
 from shared_schemas.states import SessionKind, SessionState
 
 
@@ -23,11 +24,24 @@ class Queue:
         self._max = settings.max_queue_size
 
     async def join(
-        self, sid: str, kind: SessionKind, *, edge: str, recording: str, summary: dict[str, Any]
+        self,
+        sid: str,
+        kind: SessionKind,
+        *,
+        edge: str,
+        recording: str,
+        summary: dict[str, Any],
+        resume: ResumeToken | None = None,
+        protocol: str = "",
+        trace: bytes = b"",
     ) -> Ticket:
-        """Enqueue a new session. Raises QueueFull, or SessionExists while the id is live."""
-        args = (sid, kind, edge, recording, orjson.dumps(summary), self._max)
-        answer = await self._scripts.run("enqueue", *args)
+        """Enqueue a new session. Raises QueueFull, or SessionExists while the id is live.
+
+        With `resume` its client may come back, under the same `protocol`.
+        """
+        digest = resume.digest if resume else ""
+        args = (sid, kind, edge, recording, orjson.dumps(summary), self._max, digest, protocol)
+        answer = await self._scripts.run("enqueue", *args, trace)
         outcome = answer[0].decode()
         if outcome == "exists":
             raise SessionExists(sid)
@@ -41,8 +55,8 @@ class Queue:
         now, waiting, running, serving, eta = await self._scripts.run("snapshot")
         workers = tuple(read_worker(i.decode(), row) for i, row in _groups(serving, 2))
         lengths = EtaStatus.read(eta)
-        jobs = tuple(_running(now, row, lengths) for row in _groups(running, 5))
-        kinds = [SessionKind(row[1].decode()) for row in _groups(waiting, 4)]
+        jobs = tuple(_running(now, row, lengths) for row in _groups(running, 7))
+        kinds = [SessionKind(row[1].decode()) for row in _groups(waiting, 5)]
         waits = estimate(kinds, jobs, workers, lengths)
         return QueueSnapshot(
             at=int(now),
@@ -53,10 +67,11 @@ class Queue:
                     ticket=int(ticket),
                     position=place,
                     queued_at=int(queued_at),
+                    state=SessionState(state.decode()),
                     eta_s=eta_s,
                 )
-                for place, ((sid, kind, ticket, queued_at), eta_s) in enumerate(
-                    zip(_groups(waiting, 4), waits, strict=True), start=1
+                for place, ((sid, kind, ticket, queued_at, state), eta_s) in enumerate(
+                    zip(_groups(waiting, 5), waits, strict=True), start=1
                 )
             ),
             running=jobs,
@@ -69,7 +84,8 @@ def _groups(flat: list[Any], size: int) -> list[tuple[Any, ...]]:
 
 
 def _running(now: int, row: tuple[Any, ...], lengths: EtaStatus) -> Running:
-    sid, kind_name, worker, state, assigned_at = (value.decode() for value in row)
+    sid, kind_name, worker, state, assigned_at, *counts = (value.decode() for value in row)
+    attempt, connections = map(int, counts)
     kind = SessionKind(kind_name)
     elapsed = max(0.0, (int(now) - int(assigned_at)) / 1000)
     return Running(
@@ -80,4 +96,6 @@ def _running(now: int, row: tuple[Any, ...], lengths: EtaStatus) -> Running:
         assigned_at=int(assigned_at),
         elapsed_s=elapsed,
         remaining_s=max(0.0, lengths.expected_s(kind) - elapsed),
+        attempt=attempt,
+        resumes=max(0, connections - 1),
     )

@@ -6,11 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import orjson
+import structlog
 
+from broker.metrics import BrokerMetrics
 from broker.scripts import Scripts
 from broker.settings import BrokerSettings
-from shared_schemas.registry import WorkerRow
+from shared_schemas.lifecycle import WorkerAsk
+from shared_schemas.registry import EdgeRow, EdgeSnapshot, Latency, Memory, WorkerRow
 from shared_schemas.states import EndReason, SessionKind, WorkerState
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +32,8 @@ class WorkerReport:
     open: bool
     detail: str = ""
     counters: dict[str, float] = field(default_factory=dict)
+    memory: Memory | None = None
+    latency: dict[str, Latency] = field(default_factory=dict)
 
 
 def read_worker(worker_id: str, flat: list[bytes]) -> WorkerRow:
@@ -46,19 +53,41 @@ def read_worker(worker_id: str, flat: list[bytes]) -> WorkerRow:
         open=row["open"] == "1",
         detail=row["detail"],
         counters=orjson.loads(row["counters"]),
+        memory=_read_memory(row.get("memory", "")),
+        latency=_read_latency(row.get("latency", "{}")),
     )
+
+
+def _read_memory(text: str) -> Memory | None:
+    used, _, total = text.partition("/")
+    return Memory(int(used), int(total)) if total else None
+
+
+def _read_latency(text: str) -> dict[str, Latency]:
+    return {sid: Latency(*newest) for sid, newest in orjson.loads(text).items()}
+
+
+def _read_ask(text: str) -> WorkerAsk | None:
+    if text and text not in set(WorkerAsk):
+        log.warning("worker_ask_unknown", asked=text)
+        return None
+    return WorkerAsk(text) if text else None
 
 
 class Registry:
     """Heartbeats, and the upkeep that acts on missing ones."""
 
-    def __init__(self, scripts: Scripts, settings: BrokerSettings) -> None:
+    def __init__(self, scripts: Scripts, settings: BrokerSettings, metrics: BrokerMetrics) -> None:
         self._scripts = scripts
         self._settings = settings
+        self._reaped = metrics.reaped
 
-    async def worker_beat(self, worker_id: str, held: int, report: WorkerReport) -> None:
-        """Say that a worker is alive and holds `held` sessions."""
-        await self._scripts.run(
+    async def worker_beat(
+        self, worker_id: str, held: int, report: WorkerReport
+    ) -> WorkerAsk | None:
+        """Say that a worker is alive and holds `held` sessions; returns what is asked of it."""
+        memory, newest = report.memory, report.latency
+        asked = await self._scripts.run(
             "worker_beat",
             worker_id,
             held,
@@ -67,7 +96,14 @@ class Registry:
             *("state", report.state, "device", report.device, "address", report.address),
             *("open", int(report.open), "detail", report.detail),
             *("counters", orjson.dumps(report.counters)),
+            *("memory", f"{memory.used}/{memory.total}" if memory else ""),
+            *("latency", orjson.dumps({s: (one.count, one.ms) for s, one in newest.items()})),
         )
+        return _read_ask(asked.decode())
+
+    async def ask_worker(self, worker_id: str, what: WorkerAsk) -> bool:
+        """Leave a wish for a worker's next heartbeat; False when there is no such worker."""
+        return int(await self._scripts.run("ask_worker", worker_id, what)) == 1
 
     async def worker_gone(self, worker_id: str) -> None:
         """Remove a worker that leaves in order."""
@@ -89,6 +125,17 @@ class Registry:
         """Remove an edge that leaves in order."""
         await self._scripts.run("edge_gone", edge_id)
 
+    async def edges(self) -> EdgeSnapshot:
+        """The edges that are alive and what they serve."""
+        now, beats, serving = await self._scripts.run("edges")
+        return EdgeSnapshot(
+            at=int(now),
+            edges=tuple(
+                EdgeRow(id=name.decode(), beat_at=int(float(beat)), sessions=serving.count(name))
+                for name, beat in zip(beats[::2], beats[1::2], strict=True)
+            ),
+        )
+
     async def reap(self) -> tuple[int, int]:
         """Requeue and end what the dead left behind; returns (requeued, ended). Run once a second."""
         s = self._settings
@@ -99,5 +146,8 @@ class Registry:
             int(s.recovery_timeout_s * 1000),
             s.session_row_ttl_s,
             int(s.lease_s * 1000),
+            int(s.resume_grace_s * 1000),
         )
+        self._reaped.labels("requeued").inc(int(requeued))
+        self._reaped.labels("ended").inc(int(ended))
         return int(requeued), int(ended)

@@ -11,6 +11,7 @@ from redis.exceptions import NoScriptError
 
 from broker.connection import call
 from broker.keys import Keys
+from broker.metrics import BrokerMetrics
 
 _FOLDER = Path(__file__).parent / "lua"
 
@@ -25,13 +26,23 @@ NAMES = (
     "reap",
     "worker_beat",
     "worker_gone",
+    "ask_worker",
     "edge_beat",
     "edge_gone",
+    "edges",
     "snapshot",
+    "share",
+    "unshare",
+    "mend_row",
+    "drop_consumers",
+    "attach",
+    "attached",
+    "confirm",
+    "detach",
 )
 
 
-STREAM_NAMES = ("open_stream",)
+STREAM_NAMES = ("open_stream", "drop_stream")
 """Scripts over one session's stream, which lies in a slot of its own."""
 
 
@@ -44,8 +55,9 @@ def source(name: str) -> str:
 class Scripts:
     """Runs scripts by their hash, and sends the text again after Redis has forgotten it."""
 
-    def __init__(self, redis: Redis, keys: Keys) -> None:
+    def __init__(self, redis: Redis, keys: Keys, metrics: BrokerMetrics) -> None:
         self._redis = redis
+        self._metrics = metrics
         self._keys = keys.script_keys()
         self._control = keys.control
         self._sources = {name: source(name) for name in (*NAMES, *STREAM_NAMES)}
@@ -63,7 +75,8 @@ class Scripts:
         return await self._evaluate(name, (1, key, *args))
 
     async def _evaluate(self, name: str, rest: tuple[Any, ...]) -> Any:
-        try:
-            return await call(self._redis, "EVALSHA", self._hashes[name], *rest)
-        except NoScriptError:
-            return await call(self._redis, "EVAL", self._sources[name], *rest)
+        with self._metrics.calling(name):
+            try:
+                return await call(self._redis, "EVALSHA", self._hashes[name], *rest)
+            except NoScriptError:
+                return await call(self._redis, "EVAL", self._sources[name], *rest)

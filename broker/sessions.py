@@ -11,7 +11,13 @@ from broker.scripts import Scripts
 from broker.settings import BrokerSettings
 from shared_schemas.lifecycle import Ask
 from shared_schemas.registry import SessionRow
-from shared_schemas.states import LEGAL_MOVES, EndReason, SessionKind, SessionState
+from shared_schemas.states import (
+    LEGAL_MOVES,
+    WAITING_STATES,
+    EndReason,
+    SessionKind,
+    SessionState,
+)
 
 
 class Sessions:
@@ -43,6 +49,16 @@ class Sessions:
         args = (_text(epoch), _text(ticket))
         return int(await self._scripts.run("end", sid, reason, self._row_ttl_s, *args)) == 1
 
+    async def cancel(self, sid: str, ticket: int) -> bool:
+        """Take a waiting session out of the queue; False when it does not wait under this ticket.
+
+        Fenced by the epoch, so that a worker that claims it meanwhile keeps it.
+        """
+        row = await self.get(sid)
+        if row is None or row.ticket != ticket or row.state not in WAITING_STATES:
+            return False
+        return await self.end(sid, EndReason.CANCELLED, epoch=row.epoch, ticket=ticket)
+
     async def ask(self, sid: str, kind: SessionKind, what: Ask) -> bool:
         """Pass a wish on to the edge that serves a session; False when none of this kind is active."""
         return int(await self._scripts.run("ask", sid, kind, what)) == 1
@@ -72,5 +88,7 @@ def _read(sid: str, row: dict[str, str]) -> SessionRow:
         assigned_at=int(row["assigned_at"]) if "assigned_at" in row else None,
         ended_at=int(row["ended_at"]) if "ended_at" in row else None,
         reason=EndReason(row["reason"]) if "reason" in row else None,
+        resumable="resume" in row,
         config=orjson.loads(row["config"]),
+        trace=row.get("trace", "").encode(),
     )

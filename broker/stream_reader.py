@@ -197,7 +197,8 @@ class _Shard:
                 delay = min(delay * 2, _RETRY_S[1])
 
     async def _read_once(self) -> None:
-        positions = {k: min(s.after for s in subs) for k, subs in self.streams.items()}
+        asking = {key: tuple(listeners) for key, listeners in self.streams.items()}
+        positions = {key: min(s.after for s in subs) for key, subs in asking.items()}
         keys, ids = list(positions), [p.id() for p in positions.values()]
         head = ("XREAD", "COUNT", _COUNT, "BLOCK", _BLOCK_MS, "STREAMS")
         self._round += 1
@@ -207,10 +208,18 @@ class _Shard:
         finally:
             self._reading.clear()
         for key, entries in reply or ():
-            self._deliver(key.decode(), entries)
+            self._deliver(key.decode(), entries, asking)
 
-    def _deliver(self, key: str, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
-        for subscription in self.streams.get(key, ()):
+    def _deliver(
+        self,
+        name: str,
+        entries: list[tuple[bytes, dict[bytes, bytes]]],
+        asking: dict[str, tuple[Subscription, ...]],
+    ) -> None:
+        """To those for whom the read was made: a newcomer may want what came before these entries."""
+        for subscription in asking[name]:
+            if subscription not in self.streams.get(name, ()):
+                continue
             for entry_id, data in entries:
                 if StreamPosition.parse(entry_id) > subscription.after:
                     subscription.deliver(entry_id, data)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 import structlog
+from prometheus_client import Histogram
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from broker.connection import RedisClock, call, call_all
 from broker.errors import StaleFence
 from broker.keys import Keys
+from broker.metrics import BrokerMetrics
 from broker.scripts import Scripts
 from broker.settings import BrokerSettings
 from shared_schemas.stream_entries import StreamEntry, StreamPosition, UnreadableEntry, pack, unpack
@@ -36,6 +38,7 @@ class StreamWriter:
         settings: BrokerSettings,
         key: str,
         last: StreamPosition,
+        seconds: Histogram,
     ) -> None:
         self._redis = redis
         self._clock = clock
@@ -45,11 +48,12 @@ class StreamWriter:
         self._token = secrets.token_bytes(6)
         self._refresh_s = min(_REFRESH_S, settings.stream_ttl_s / 4)
         self._refreshed = float("-inf")
+        self._seconds = seconds
 
     @property
-    def n(self) -> int:
-        """Number of the last entry written, over the session's whole life."""
-        return self._last.n
+    def last(self) -> StreamPosition:
+        """Nothing of the session lies behind it; `n` counts entries over the session's whole life."""
+        return self._last
 
     async def append(self, entry: StreamEntry) -> StreamPosition:
         """Stamp and write one entry.
@@ -58,12 +62,14 @@ class StreamWriter:
         answer; after that the same entry may be appended again, and is never doubled, or another
         one, which comes after the first if that was written after all.
         """
+        began = time.perf_counter()
         stamped = replace(entry, at=round(self._clock.now_ms(), 3))
         while True:
             position = self._last._replace(n=self._last.n + 1)
             found = await self._write(position, stamped)
             self._last = position
             if found is None or _same(found, stamped):
+                self._seconds.observe(time.perf_counter() - began)
                 return position
 
     async def _write(self, position: StreamPosition, entry: StreamEntry) -> StreamEntry | None:
@@ -110,22 +116,28 @@ class Streams:
         settings: BrokerSettings,
         keys: Keys,
         scripts: Scripts,
+        metrics: BrokerMetrics,
     ) -> None:
         self._redis = redis
         self._scripts = scripts
+        self._metrics = metrics
         self._clock = clock
         self._settings = settings
         self._keys = keys
 
     async def input_writer(self, sid: str, ticket: int, epoch: int = 1) -> StreamWriter:
         """The edge's writer; `epoch` is raised when another edge takes the client over."""
-        return await self._writer(self._keys.inbound(sid), ticket, epoch)
+        return await self._writer(self._keys.inbound(sid), ticket, epoch, "in")
 
     async def output_writer(self, sid: str, ticket: int, epoch: int) -> StreamWriter:
         """The worker's writer, under the epoch of its claim."""
-        return await self._writer(self._keys.outbound(sid), ticket, epoch)
+        return await self._writer(self._keys.outbound(sid), ticket, epoch, "out")
 
-    async def _writer(self, key: str, ticket: int, epoch: int) -> StreamWriter:
+    async def told_writer(self, sid: str, ticket: int, epoch: int = 1) -> StreamWriter:
+        """The edge's writer of its notes on a session that may be resumed; `epoch` as for the input."""
+        return await self._writer(self._keys.told(sid), ticket, epoch, "told")
+
+    async def _writer(self, key: str, ticket: int, epoch: int, name: str) -> StreamWriter:
         """Shuts every older epoch out. Raises StaleFence when a newer writer has the stream."""
         start = StreamPosition(ticket, epoch, 0)
         majors = (_major(StreamPosition.before(ticket)), _major(start))
@@ -134,11 +146,12 @@ class Streams:
         if n < 0:
             raise StaleFence(f"{key} has a newer writer")
         start = start._replace(n=n)
-        return StreamWriter(self._redis, self._clock, self._settings, key, start)
+        seconds = self._metrics.append.labels(name)
+        return StreamWriter(self._redis, self._clock, self._settings, key, start, seconds)
 
     async def history(
         self, key: str, ticket: int, after: StreamPosition | None = None
-    ) -> AsyncIterator[tuple[StreamPosition, StreamEntry]]:
+    ) -> AsyncGenerator[tuple[StreamPosition, StreamEntry], None]:
         """Every readable entry of this session that the stream still holds, oldest first."""
         start = (after or StreamPosition.before(ticket)).id()
         end = StreamPosition.before(ticket + 1).id()
@@ -161,5 +174,9 @@ class Streams:
         fence against a writer that wakes up late.
         """
         bound = StreamPosition.before(ticket + 1).id()
-        for key in (self._keys.inbound(sid), self._keys.outbound(sid)):
+        for key in (self._keys.inbound(sid), self._keys.outbound(sid), self._keys.told(sid)):
             await call(self._redis, "XTRIM", key, "MINID", bound)
+
+    async def forget_kept(self, sid: str, *positions: StreamPosition) -> None:
+        """Drop inputs that were kept for a worker and have been passed on to it."""
+        await call(self._redis, "XDEL", self._keys.told(sid), *(p.id() for p in positions))

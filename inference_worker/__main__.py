@@ -8,7 +8,7 @@ import sys
 import structlog
 
 from broker.errors import BrokerError
-from broker.process import configure_logging
+from broker.logs import configure_logging
 from inference_worker.engines.types import EngineLoadError
 from inference_worker.settings import WorkerSettings
 from inference_worker.worker import run
@@ -16,7 +16,7 @@ from inference_worker.worker import run
 
 def main() -> int:
     """Exit status: 0 after an orderly stop, 1 when the worker could not start."""
-    configure_logging()
+    configure_logging("worker")
     try:
         asyncio.run(run(WorkerSettings()))
     except (EngineLoadError, BrokerError) as error:

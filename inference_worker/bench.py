@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from prometheus_client import CollectorRegistry
+
 from broker.client import Broker
 from inference_worker.counters import Counters
 from inference_worker.engine_thread import EngineThread
 from inference_worker.engines.processor import UnifiedProcessor
+from inference_worker.metrics import WorkerMetrics
 from inference_worker.settings import WorkerSettings
+from inference_worker.work_trace import WorkTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +25,5 @@ class Bench:
     engine: EngineThread
     settings: WorkerSettings
     counters: Counters = field(default_factory=Counters)
+    trace: WorkTrace | None = None
+    metrics: WorkerMetrics = field(default_factory=lambda: WorkerMetrics(CollectorRegistry()))

@@ -131,6 +131,7 @@ class ChatRunner:
         if not (self._text or self._tokens):
             waited_s = time.perf_counter() - self._begun
             self._bench.metrics.first_piece.labels(SessionKind.CHAT).observe(waited_s)
+            self._session.answered(waited_s * 1000)
         self._text += delta.text
         self._tokens += delta.n_tokens
         if not streaming:

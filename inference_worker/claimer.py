@@ -35,8 +35,8 @@ class Claimer:
     def _notice(self, event: SessionEvent) -> None:
         if event.state in WAITING_STATES:
             self._roster.changed.set()
-        elif event.state is SessionState.ENDED and self._roster.ticket(event.sid) == event.ticket:
-            self._roster.abort(event.sid)
+        elif event.state is SessionState.ENDED:
+            self._roster.ended(event.ticket)
 
     async def fill(self) -> None:
         """Claim for as long as there is room and someone waits; then sleep until something changes."""

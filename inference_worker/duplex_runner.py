@@ -216,6 +216,7 @@ class DuplexRunner:
             wall_clock_ms=round(wall_clock_ms, 3),
         )
         self._bench.metrics.observe_unit(out)
+        self._session.answered(out.read_at - out.received_at + out.wall_clock_ms)
         await self._session.publish(out)
         if self._bench.trace:
             self._bench.trace.unit(out, item.read_at + wall_clock_ms)

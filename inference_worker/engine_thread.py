@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -21,7 +22,8 @@ class EngineThread:
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run one engine call. It always runs to its end: a cancelled caller waits for it first."""
         loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(self._pool, lambda: function(*args, **kwargs))
+        known = copy_context()  # whose session it is, for what is logged on the thread
+        future = loop.run_in_executor(self._pool, lambda: known.run(function, *args, **kwargs))
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:

@@ -18,6 +18,7 @@ from inference_worker.session.backlog import Unread
 from inference_worker.session.half_duplex import GUARD_SAMPLES, Action, Past, Turn, decide, recall
 from inference_worker.session.vad import SpeechEnded, SpeechStarted, StreamingVAD, VadEvent
 from inference_worker.spoken_turn import SpokenTurn
+from inference_worker.work_trace import Question
 from shared_schemas.audio import float_bytes
 from shared_schemas.config import HalfDuplexConfig
 from shared_schemas.errors import ErrorCode
@@ -53,6 +54,7 @@ class HalfDuplexRunner:
         self._speaking = False
         self._next_index = 0
         self._heard_at = 0.0
+        self._question = Question()
 
     async def run(self) -> EndReason:
         """Serve until the conversation ends; returns why. Raises StaleFence when it is ours no more."""
@@ -145,6 +147,7 @@ class HalfDuplexRunner:
 
     async def _hear(self, n: int, chunk: ChunkIn, mailbox: Mailbox) -> EndReason | None:
         self._heard_at = _now()
+        self._question = Question(chunk.trace, chunk.at)
         samples = chunk.samples()
         ignored = min(self._guard, len(samples))
         self._guard -= ignored
@@ -176,7 +179,7 @@ class HalfDuplexRunner:
     async def _answer(self, turn: Turn, mailbox: Mailbox) -> EndReason | None:
         """Have one utterance answered; audio that comes meanwhile is not for the assistant."""
         client = Attention(turn.input_n, self._view.set_break, self._view)
-        spoken = SpokenTurn(self._bench, self._session, self._view, client)
+        spoken = SpokenTurn(self._bench, self._session, self._view, client, self._question)
         failed = False
         async with attending(mailbox, client):
             try:

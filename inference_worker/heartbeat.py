@@ -10,6 +10,7 @@ from broker.errors import BrokerUnavailable
 from broker.registry import WorkerReport
 from inference_worker.bench import Bench
 from inference_worker.roster import Roster
+from shared_schemas.lifecycle import WorkerAsk
 from shared_schemas.states import WorkerState
 
 log = structlog.get_logger()
@@ -21,12 +22,14 @@ _CLOCK_EVERY = 30
 class Heartbeat:
     """The worker's row and leases. `state` overrides what the sessions say (loading, draining, error)."""
 
-    def __init__(self, bench: Bench, roster: Roster, address: str) -> None:
+    def __init__(self, bench: Bench, roster: Roster, address: str = "") -> None:
         self._bench = bench
         self._roster = roster
-        self._address = address
+        self.address = address
         self.state: WorkerState | None = WorkerState.LOADING
         self.detail = ""
+        self.drain_asked = asyncio.Event()
+        """Set once an operator wants the worker to leave."""
 
     @property
     def shown_state(self) -> WorkerState:
@@ -50,9 +53,13 @@ class Heartbeat:
     async def beat(self) -> None:
         """One heartbeat; sessions that turn out to be lost are aborted."""
         broker, worker_id = self._bench.broker, self._bench.worker_id
-        await broker.registry.worker_beat(worker_id, len(self._roster), self._report())
-        for sid in await broker.leases.renew(worker_id, self._roster.epochs()):
-            self._roster.abort(sid)
+        asked = await broker.registry.worker_beat(worker_id, len(self._roster), self._report())
+        if asked is WorkerAsk.DRAIN:
+            self.drain_asked.set()
+        held = self._roster.held()
+        epochs = {sid: claim.epoch for sid, claim in held.items()}
+        for sid in await broker.leases.renew(worker_id, epochs):
+            self._roster.abort(held[sid])
 
     def _report(self) -> WorkerReport:
         info = self._bench.processor.info
@@ -63,8 +70,10 @@ class Heartbeat:
             slots=self._bench.settings.slots,
             state=self.shown_state,
             device=info.device,
-            address=self._address,
+            address=self.address,
             open=self.state is None,
             detail=self.detail,
             counters=self._bench.counters.row(),
+            memory=self._bench.processor.memory(),
+            latency=self._roster.latency(),
         )

@@ -8,7 +8,7 @@ from broker.client import Broker
 from broker.errors import StaleFence
 from broker.retry import persist
 from broker.streams import StreamWriter
-from shared_schemas.registry import Claim
+from shared_schemas.registry import Claim, Latency
 from shared_schemas.states import EndReason, SessionState
 from shared_schemas.stream_entries import OutEntry
 
@@ -19,6 +19,8 @@ class HeldSession:
     def __init__(self, broker: Broker, worker_id: str, claim: Claim, writer: StreamWriter) -> None:
         self.claim = claim
         self.state = SessionState.ASSIGNED
+        self.latency: Latency | None = None
+        """Of its newest answer here."""
         self._broker = broker
         self._worker_id = worker_id
         self._writer = writer
@@ -31,6 +33,11 @@ class HeldSession:
             "open a session's output",
         )
         return cls(broker, worker_id, claim, writer)
+
+    def answered(self, after_ms: float) -> None:
+        """Its client has been answered again, or is being so from now on."""
+        count = self.latency.count if self.latency else 0
+        self.latency = Latency(count + 1, round(after_ms, 1))
 
     async def publish(self, entry: OutEntry) -> None:
         """Say one thing to the client's edge and the recorder."""

@@ -15,7 +15,7 @@ from inference_worker.engines.processor import ChatView, DuplexView, HalfDuplexV
 from inference_worker.half_duplex_runner import HalfDuplexRunner
 from inference_worker.held_session import HeldSession
 from shared_schemas.errors import ErrorCode
-from shared_schemas.registry import Claim
+from shared_schemas.registry import Claim, Latency
 from shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
 from shared_schemas.stream_entries import ErrorOut
 
@@ -29,13 +29,16 @@ _BY_URGENCY = (_W.DUPLEX_ACTIVE, _W.BUSY_HALF_DUPLEX, _W.BUSY_CHAT, _W.DUPLEX_PA
 
 
 class Roster:
-    """One task per session; a slot is free again only after its engine view has been cleaned up."""
+    """One task per claim; a slot is free again only after its engine view has been cleaned up.
+
+    An id may be claimed again while the session that had it before is still being cleaned up.
+    """
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._held: dict[str, HeldSession] = {}
-        self._views: dict[str, View] = {}
+        self._tasks: dict[Claim, asyncio.Task[None]] = {}
+        self._held: dict[Claim, HeldSession] = {}
+        self._views: dict[Claim, View] = {}
         self.changed = asyncio.Event()
         """Set whenever a session has ended."""
 
@@ -47,14 +50,13 @@ class Roster:
         """Slots that may take a session."""
         return self._bench.settings.slots - len(self._tasks)
 
-    def epochs(self) -> dict[str, int]:
-        """sid → epoch of everything held, for renewal."""
-        return {sid: held.claim.epoch for sid, held in self._held.items()}
+    def held(self) -> dict[str, Claim]:
+        """By sid, for renewal; of an id that was claimed again, the newer claim."""
+        return {claim.sid: claim for claim in self._held}
 
-    def ticket(self, sid: str) -> int | None:
-        """Ticket of a held session; None when it is not held."""
-        held = self._held.get(sid)
-        return held.claim.ticket if held else None
+    def latency(self) -> dict[str, Latency]:
+        """By sid, of those that have been answered."""
+        return {claim.sid: held.latency for claim, held in self._held.items() if held.latency}
 
     def state(self) -> WorkerState:
         """What the sessions make of the worker; of several kinds, the one that waits least."""
@@ -64,21 +66,27 @@ class Roster:
     def start(self, claim: Claim) -> None:
         """Serve a session that was just claimed."""
         task = asyncio.create_task(self._serve(claim), name=f"session:{claim.sid}")
-        self._tasks[claim.sid] = task
+        self._tasks[claim] = task
         self._bench.counters.sessions += 1
+        self._bench.metrics.claims.labels(claim.kind).inc()
 
-    def abort(self, sid: str) -> None:
+    def abort(self, claim: Claim) -> None:
         """Drop a session that is no longer ours."""
-        if task := self._tasks.get(sid):
-            log.info("session_dropped", session=sid)
-            self._cancel(sid, task)
+        if task := self._tasks.get(claim):
+            log.info("session_dropped", session=claim.sid)
+            self._cancel(claim, task)
+
+    def ended(self, ticket: int) -> None:
+        """Drop the session with this ticket, if it is here: it is over."""
+        for claim in [claim for claim in self._held if claim.ticket == ticket]:
+            self.abort(claim)
 
     async def hand_back(self) -> None:
         """Give every session to another worker and free all slots."""
         held = list(self._held.values())
         tasks = dict(self._tasks)
-        for sid, task in tasks.items():
-            self._cancel(sid, task)
+        for claim, task in tasks.items():
+            self._cancel(claim, task)
         await asyncio.gather(*tasks.values(), return_exceptions=True)
         for session in held:
             try:
@@ -86,9 +94,9 @@ class Roster:
             except BrokerUnavailable as error:
                 log.warning("hand_back_failed", session=session.claim.sid, error=str(error))
 
-    def _cancel(self, sid: str, task: asyncio.Task[None]) -> None:
+    def _cancel(self, claim: Claim, task: asyncio.Task[None]) -> None:
         """A cancelled session waits for its engine step: tell that one too."""
-        if view := self._views.get(sid):
+        if view := self._views.get(claim):
             view.stop()
         task.cancel()
 
@@ -97,7 +105,7 @@ class Roster:
             log.info("session_claimed", kind=claim.kind, ticket=claim.ticket, attempt=claim.attempt)
             try:
                 held = await HeldSession.open(self._bench.broker, self._bench.worker_id, claim)
-                self._held[claim.sid] = held
+                self._held[claim] = held
                 await self._converse(held)
             except StaleFence as lost:
                 log.warning("session_lost", reason=str(lost))
@@ -106,13 +114,13 @@ class Roster:
                     "session_abandoned"
                 )  # its lease runs out, and another worker takes it
             finally:
-                self._held.pop(claim.sid, None)
-                del self._tasks[claim.sid]
+                self._held.pop(claim, None)
+                del self._tasks[claim]
                 self.changed.set()
 
     async def _converse(self, held: HeldSession) -> None:
         view, runner = self._open(held)
-        self._views[held.claim.sid] = view
+        self._views[held.claim] = view
         try:
             reason = await runner.run()
         except StaleFence:
@@ -124,7 +132,7 @@ class Roster:
             entry = ErrorOut(code=ErrorCode.INFERENCE_ERROR, message=text, fatal=True)
             await held.publish(entry)
         finally:
-            del self._views[held.claim.sid]
+            del self._views[held.claim]
             view.stop()
             await self._bench.engine.call(view.cleanup)
         await held.end(reason)

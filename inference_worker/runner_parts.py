@@ -36,11 +36,19 @@ async def report(
     code: ErrorCode = ErrorCode.INFERENCE_ERROR,
     fatal: bool = False,
     field: str | None = None,
+    skipped: tuple[int, ...] = (),
 ) -> None:
     """Count and log what the engine could not do, and tell the client."""
     bench.counters.engine_errors += 1
     log.warning("engine_error", input_n=input_n, error=str(error), fatal=fatal)
-    entry = ErrorOut(input_n=input_n, code=code, message=str(error), field=field, fatal=fatal)
+    entry = ErrorOut(
+        input_n=input_n,
+        skipped=skipped,
+        code=code,
+        message=str(error),
+        field=field,
+        fatal=fatal,
+    )
     await session.publish(entry)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import Field
 
-from broker.settings import BrokerSettings
+from broker.settings import StatusSettings
 
 
-class WorkerSettings(BrokerSettings):
+class WorkerSettings(StatusSettings):
     """Which engine, how many sessions at once, and how patient it is."""
 
     engine: str = Field(default="local", description="local, minicpmo or simulated")
@@ -22,8 +22,9 @@ class WorkerSettings(BrokerSettings):
     engine_options: dict[str, Any] = Field(
         default={}, description="further options of the engine, by name (a JSON object)"
     )
-    health_host: str = "127.0.0.1"
-    health_port: int = Field(default=22400, ge=0, le=65535, description="0 picks a free port")
+    health_port: int = Field(
+        default=22400, ge=0, le=65535, description="port with /health and /metrics; 0: any free one"
+    )
     backlog_chunks: int = Field(
         default=3, ge=1, description="unread chunks above which the oldest audio is skipped"
     )

@@ -12,6 +12,8 @@ from inference_worker.engines.processor import HalfDuplexView
 from inference_worker.engines.types import Delta
 from inference_worker.held_session import HeldSession
 from inference_worker.session.half_duplex import Turn
+from inference_worker.work_trace import Question
+from shared_schemas.states import SessionKind
 from shared_schemas.stream_entries import TurnDoneOut
 
 
@@ -19,12 +21,18 @@ class SpokenTurn:
     """The answer to one utterance on its way to the client."""
 
     def __init__(
-        self, bench: Bench, session: HeldSession, view: HalfDuplexView, client: Attention
+        self,
+        bench: Bench,
+        session: HeldSession,
+        view: HalfDuplexView,
+        client: Attention,
+        question: Question,
     ) -> None:
         self._bench = bench
         self._session = session
         self._view = view
         self._client = client
+        self._question = question
         self._begun = time.perf_counter()
         self._text = ""
         self._tokens = 0
@@ -38,10 +46,17 @@ class SpokenTurn:
         answer = await self._choose(turn)
         async with aclosing(deltas(engine, answer, self._client)) as pieces:
             async for delta in pieces:
+                self._note_first_piece()
                 self._text += delta.text
                 self._tokens += delta.n_tokens
                 if delta.text or len(delta.audio):
                     await self._session.publish(delta_out(delta))
+
+    def _note_first_piece(self) -> None:
+        if not (self._text or self._tokens):
+            waited_s = time.perf_counter() - self._begun
+            self._bench.metrics.first_piece.labels(SessionKind.HALF_DUPLEX).observe(waited_s)
+            self._session.answered(waited_s * 1000)
 
     async def _choose(self, turn: Turn) -> Callable[[], Iterator[Delta]]:
         """The whole answer, or what is left of one that another worker began."""
@@ -58,16 +73,20 @@ class SpokenTurn:
         if not failed:
             memo = await self._bench.engine.call(view.memo)
         self._bench.counters.turns += 1
+        took_s = time.perf_counter() - self._begun
         await self._session.publish(
             TurnDoneOut(
+                trace=self._question.trace,
                 input_n=self._client.last_n,
                 turn_index=turn.index,
                 text=self._text,
                 stopped=self._client.broken,
                 failed=failed,
                 n_tokens=self._tokens,
-                cost_all_ms=round((time.perf_counter() - self._begun) * 1000, 3),
+                cost_all_ms=round(took_s * 1000, 3),
                 kv_cache_length=view.kv_cache_length,
                 memo=memo,
             )
         )
+        if self._bench.trace:
+            self._bench.trace.answer(self._question, took_s, self._tokens)

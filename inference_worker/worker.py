@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Any
 
 import structlog
+from structlog.contextvars import bind_contextvars
 
 from broker.client import Broker, open_broker
 from broker.errors import BrokerUnavailable
+from broker.metrics import BrokerMetrics, new_registry
 from broker.process import stop_on_signals
+from broker.status_port import status_port
+from broker.tracing import open_tracing
 from inference_worker.bench import Bench
 from inference_worker.claimer import Claimer
 from inference_worker.engine_thread import EngineThread
 from inference_worker.engines.factory import build_processor
-from inference_worker.health import bind, health_server
+from inference_worker.health import health
 from inference_worker.heartbeat import Heartbeat
+from inference_worker.metrics import WorkerMetrics
 from inference_worker.roster import Roster
 from inference_worker.settings import WorkerSettings
+from inference_worker.work_trace import WorkTrace
 from shared_schemas.ids import new_process_id
 from shared_schemas.states import WorkerState
 
@@ -25,7 +32,7 @@ log = structlog.get_logger()
 
 
 async def run(settings: WorkerSettings, stop: asyncio.Event | None = None) -> None:
-    """Serve until `stop` is set (SIGTERM and SIGINT set it by default), then drain.
+    """Serve until `stop` is set (SIGTERM and SIGINT set it by default) or an operator asks; drain.
 
     Raises EngineLoadError when the engine cannot start.
     """
@@ -36,9 +43,16 @@ async def run(settings: WorkerSettings, stop: asyncio.Event | None = None) -> No
         model_path=settings.model_path,
         options=settings.engine_options,
     )
-    async with open_broker(settings) as broker:
-        engine = EngineThread(settings.slots)
-        bench = Bench(new_process_id("worker"), broker, processor, engine, settings)
+    worker_id = new_process_id("worker")
+    bind_contextvars(instance=worker_id)
+    registry = new_registry("worker", worker_id)
+    async with (
+        open_tracing("worker", worker_id) as tracing,
+        open_broker(settings, BrokerMetrics(registry)) as broker,
+    ):
+        engine, metrics = EngineThread(settings.slots), WorkerMetrics(registry)
+        trace = WorkTrace(tracing, broker.clock) if tracing else None
+        bench = Bench(worker_id, broker, processor, engine, settings, trace=trace, metrics=metrics)
         try:
             await _Worker(bench).live(stop)
         finally:
@@ -50,27 +64,26 @@ class _Worker:
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
         self._roster = Roster(bench)
-        self._socket = bind(bench.settings.health_host, bench.settings.health_port)
-        host, port = self._socket.getsockname()[:2]
-        self._heartbeat = Heartbeat(bench, self._roster, f"{host}:{port}")
-        self._background: list[asyncio.Task[None]] = []
+        self._heartbeat = Heartbeat(bench, self._roster)
+        bench.metrics.show(bench.counters, bench.settings.slots, lambda: len(self._roster))
 
     async def live(self, stop: asyncio.Event) -> None:
         """Start, serve until told to stop, drain; the registry forgets the worker whatever happens."""
-        health = health_server(self._bench, self._roster, self._heartbeat)
-        self._spawn(health.serve(sockets=[self._socket]), "health")
-        self._spawn(self._heartbeat.run(), "heartbeat")
-        try:
-            await self._load()
-            await self._serve(stop)
-            await self._drain()
-        finally:
-            health.should_exit = True
-            await self._leave(self._bench.broker)
+        settings, registry = self._bench.settings, self._bench.metrics.registry
+        page = status_port(settings.health_host, settings.health_port, self._health, registry)
+        async with page as self._heartbeat.address:
+            beating = asyncio.create_task(self._heartbeat.run(), name="heartbeat")
+            try:
+                await self._load()
+                await self._serve(stop, beating)
+                await self._drain()
+            finally:
+                beating.cancel()
+                await asyncio.wait([beating])
+                await self._leave(self._bench.broker)
 
-    def _spawn(self, coroutine: object, name: str) -> None:
-        task: asyncio.Task[None] = asyncio.create_task(coroutine, name=name)  # type: ignore[arg-type]
-        self._background.append(task)
+    def _health(self) -> tuple[bool, dict[str, Any]]:
+        return health(self._bench, self._roster, self._heartbeat)
 
     async def _load(self) -> None:
         log.info("engine_loading", engine=self._bench.processor.info.name)
@@ -90,21 +103,24 @@ class _Worker:
         self._heartbeat.detail = stage
         log.info("engine_loading", stage=stage)
 
-    async def _serve(self, stop: asyncio.Event) -> None:
+    async def _serve(self, stop: asyncio.Event, beating: asyncio.Task[None]) -> None:
         claimer = Claimer(self._bench, self._roster)
         watch = await self._bench.broker.watch_events()
         loops = [
             asyncio.create_task(claimer.listen(watch), name="listen"),
             asyncio.create_task(claimer.fill(), name="claim"),
         ]
-        stopping = asyncio.create_task(stop.wait(), name="stop")
-        everything = [*loops, *self._background, stopping]
+        ends = [
+            asyncio.create_task(stop.wait(), name="stop"),
+            asyncio.create_task(self._heartbeat.drain_asked.wait(), name="drain-asked"),
+        ]
+        everything = [*loops, beating, *ends]
         done, _ = await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
-        for task in (*loops, stopping):
+        for task in (*loops, *ends):
             task.cancel()
-        await asyncio.gather(*loops, stopping, return_exceptions=True)
+        await asyncio.gather(*loops, *ends, return_exceptions=True)
         await watch.close()
-        for task in done - {stopping}:
+        for task in done.difference(ends):
             task.result()  # a loop that ended by itself has failed
 
     async def _drain(self) -> None:
@@ -125,10 +141,6 @@ class _Worker:
         await self._roster.hand_back()
 
     async def _leave(self, broker: Broker) -> None:
-        for task in self._background:
-            if task.get_name() != "health":
-                task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
         try:
             await broker.registry.worker_gone(self._bench.worker_id)
         except BrokerUnavailable as error:

@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from ops import demo, inspection, services, talk, up
+from ops import (
+    containers,
+    demo,
+    doctor,
+    events,
+    inspection,
+    operations,
+    recordings,
+    replay,
+    services,
+    talk,
+    up,
+)
 
 app = typer.Typer(
     name="antiphon",
@@ -21,15 +33,29 @@ for command in (
     up.up,
     talk.talk,
     demo.demo,
+    replay.replay,
     services.edge,
-    services.worker,
     services.recorder,
     services.cleanup,
-    inspection.queue,
-    inspection.sessions,
     inspection.workers,
+    inspection.edges,
+    events.events,
+    doctor.doctor,
+    containers.make_secrets,
+    containers.healthy,
 ):
     app.command()(command)
+
+for listing, actions in (
+    (services.worker, (operations.drain,)),
+    (inspection.queue, (operations.cancel,)),
+    (inspection.sessions, (recordings.show, recordings.export)),
+):
+    group = typer.Typer(invoke_without_command=True)
+    group.callback()(listing)
+    for action in actions:
+        group.command()(action)
+    app.add_typer(group, name=listing.__name__)
 
 
 def _version(asked: bool) -> None:

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from client.duplex import DuplexSession, Unit
-from client.errors import DuplexError, ServerError
+from client.errors import ClientError, ServerError
 from ops.latency import LatencySummary, SendLog, UnitLatency
 from ops.wav import speech_end_s
 from shared_schemas.audio import INPUT_RATE, SILENCE, Samples
@@ -123,7 +123,7 @@ async def ask(
 async def hush(speaking: asyncio.Task[None]) -> None:
     """Stop a `speak` task; that the session ended under it is told by the results already."""
     speaking.cancel()
-    with suppress(asyncio.CancelledError, DuplexError):
+    with suppress(asyncio.CancelledError, ClientError):
         await speaking
 
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ops.talk import ApiKey
+
 QUESTION = Path(__file__).parent / "assets" / "question.wav"
 
 
@@ -17,8 +19,9 @@ def demo(
     data_dir: Annotated[
         Path, typer.Option(help="Where the reply, the recordings and the logs go.")
     ] = Path("data/demo"),
+    api_key: ApiKey = None,
 ) -> None:
     """Start everything, ask one spoken question in real time, show and save the answer."""
     from ops.demo_run import run_demo
 
-    raise typer.Exit(run_demo(question, data_dir))
+    raise typer.Exit(run_demo(question, data_dir, api_key))

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from broker.embedded import EmbeddedRedisError, free_port
-from client.errors import DuplexError
+from client.errors import ClientError
 from edge.settings import EdgeSettings
 from ops.conversation import Heard
 from ops.dialogue import ask_file
@@ -30,7 +30,7 @@ from ops.talk import PATIENCE_S
 from ops.transcript import Transcript
 from ops.wav import UnusableAudio, load_speech
 from shared_schemas.config import DuplexConfig
-from shared_schemas.recording import META_FILE, Meta, RecordingState
+from shared_schemas.recording import META_FILE, Meta, RecordingState, parse_meta
 
 PROMPT = "You are a helpful assistant."
 STEADY = DuplexConfig(temperature=0.0)
@@ -45,7 +45,7 @@ class DemoFailed(Exception):
     """The demo did not get its answer; the message says why."""
 
 
-def run_demo(question: Path, data_dir: Path) -> int:
+def run_demo(question: Path, data_dir: Path, api_key: str | None = None) -> int:
     """Exit status: 0 when the question was answered, spoken, saved and recorded."""
     console = Console(highlight=False, soft_wrap=True)
     began = time.monotonic()
@@ -56,11 +56,11 @@ def run_demo(question: Path, data_dir: Path) -> int:
             redis_dir = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-")))
             plan = _plan(data_dir, redis_dir)
             stack = Stack(plan, kept.enter_context(private_redis(plan)), logs.take)
-            demo = _Demo(stack, question, console)
+            demo = _Demo(stack, question, console, api_key)
             asyncio.run(_until_sigterm(demo.run()))
         except (
             DemoFailed,
-            DuplexError,
+            ClientError,
             EmbeddedRedisError,
             NotReady,
             ServiceFailed,
@@ -93,10 +93,11 @@ def _plan(data_dir: Path, redis_dir: Path) -> StackPlan:
 class _Demo:
     """One run over a stack that is not started yet."""
 
-    def __init__(self, stack: Stack, question: Path, console: Console) -> None:
+    def __init__(self, stack: Stack, question: Path, console: Console, api_key: str | None) -> None:
         self._stack = stack
         self._question = question
         self._console = console
+        self._api_key = api_key
         self._data_dir = stack.plan.data_dir
 
     async def run(self) -> None:
@@ -115,6 +116,7 @@ class _Demo:
             self._data_dir / "reply.wav",
             Transcript(self._console),
             STEADY,
+            api_key=self._api_key,
         )
         if not heard.answered:
             raise DemoFailed(f"no complete answer within {PATIENCE_S:.0f} s after the question")
@@ -128,17 +130,19 @@ class _Demo:
             raise DemoFailed("the session was not recorded")
         folder = self._data_dir / "sessions" / heard.recording
         deadline = time.monotonic() + RECORDED_TIMEOUT_S
-        while (state := _state(folder)) is not RecordingState.COMPLETE:
-            if state is RecordingState.INTERRUPTED or time.monotonic() > deadline:
+        while (meta := _meta(folder)) is None or meta.is_busy:
+            if time.monotonic() > deadline:
                 raise DemoFailed(f"the recording in {folder} was not completed")
             await asyncio.sleep(_POLL_S)
+        if meta.state is not RecordingState.COMPLETE:
+            raise DemoFailed(f"the recording in {folder} was interrupted")
         self._console.print("\nThe session was recorded in")
         self._console.print(folder_tree(folder), markup=False)
 
 
-def _state(folder: Path) -> RecordingState | None:
+def _meta(folder: Path) -> Meta | None:
     path = folder / META_FILE
-    return Meta.model_validate_json(path.read_bytes()).state if path.exists() else None
+    return parse_meta(path.read_bytes()) if path.exists() else None
 
 
 async def _unless_failed(guard: asyncio.Task[None], work: Coroutine[Any, Any, None]) -> None:

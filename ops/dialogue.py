@@ -13,15 +13,21 @@ from ops.latency import SendLog, UnitLatency
 from ops.microphone import Headset
 from ops.transcript import Transcript
 from ops.wav import load_speech, save_reply
+from shared_schemas.audio import OUTPUT_RATE
 from shared_schemas.config import DuplexConfig
 
 
 @asynccontextmanager
 async def prepared_session(
-    url: str, prompt: str, transcript: Transcript, config: DuplexConfig | None = None
+    url: str,
+    prompt: str,
+    transcript: Transcript,
+    config: DuplexConfig | None = None,
+    *,
+    api_key: str | None = None,
 ) -> AsyncIterator[DuplexSession]:
     """A session that has waited its turn and knows its prompt."""
-    async with connect_duplex(url, timing=True) as session:
+    async with connect_duplex(url, timing=True, api_key=api_key) as session:
         transcript.connected(url, session.session_id)
         await session.wait_for_turn(transcript.place)
         transcript.prepared(await session.prepare(prompt, config))
@@ -36,10 +42,12 @@ async def ask_file(
     out: Path,
     transcript: Transcript,
     config: DuplexConfig | None = None,
+    *,
+    api_key: str | None = None,
 ) -> Heard:
-    """Speak a recording, print the conversation, save the reply. Raises DuplexError, UnusableAudio."""
+    """Speak a recording, print the conversation, save the reply. Raises ClientError, UnusableAudio."""
     question = Question(load_speech(path))
-    async with prepared_session(url, prompt, transcript, config) as session:
+    async with prepared_session(url, prompt, transcript, config, api_key=api_key) as session:
         transcript.question(path.name, question)
         heard = await ask(session, question, transcript, patience_s)
         heard.recording = session.prepared.recording_session_id if session.prepared else None
@@ -47,10 +55,12 @@ async def ask_file(
     return heard
 
 
-async def converse_live(url: str, prompt: str, out: Path, transcript: Transcript) -> None:
-    """Talk through the headset until interrupted. Raises DuplexError, NoMicrophone."""
+async def converse_live(
+    url: str, prompt: str, out: Path, transcript: Transcript, api_key: str | None = None
+) -> None:
+    """Talk through the headset until interrupted. Raises ClientError, NoMicrophone."""
     heard, headset = Heard(), Headset()
-    async with prepared_session(url, prompt, transcript) as session:
+    async with prepared_session(url, prompt, transcript, api_key=api_key) as session:
         try:
             with headset:
                 transcript.microphone()
@@ -62,17 +72,18 @@ async def converse_live(url: str, prompt: str, out: Path, transcript: Transcript
 async def _talk_and_listen(
     session: DuplexSession, headset: Headset, heard: Heard, transcript: Transcript
 ) -> None:
-    log, mid_turn = SendLog(), False
+    log, answer_ms = SendLog(), 0.0
     speaking = asyncio.create_task(speak(session, headset.chunks(), log))
     try:
         async for unit in units(session, transcript):
             latency = UnitLatency.of(unit, log)
             heard.add(unit, latency)
             transcript.unit(unit, latency)
-            if unit.is_listen and mid_turn:
-                headset.hush()  # it was interrupted; a finished turn may play to its end
+            if unit.is_listen and answer_ms:  # interrupted; a finished turn may play to its end
+                await session.playback_ack(max(0.0, answer_ms - headset.hush()))
             headset.play(unit.audio)
-            mid_turn = not unit.is_listen and not unit.end_of_turn
+            goes_on = not unit.is_listen and not unit.end_of_turn
+            answer_ms = answer_ms + len(unit.audio) * 1000 / OUTPUT_RATE if goes_on else 0.0
     finally:
         await hush(speaking)
 

@@ -1,4 +1,4 @@
-"""`antiphon queue|sessions|workers`: what the live keys say, as a table or as JSON."""
+"""`antiphon queue|sessions|workers|edges`: what the live keys say, once or again every second."""
 
 from __future__ import annotations
 
@@ -13,57 +13,68 @@ if TYPE_CHECKING:
     from broker.client import Broker
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+Watch = Annotated[
+    bool,
+    typer.Option("--watch", help="Show it again every second, until Ctrl-C (JSON: a line each)."),
+]
 RedisUrl = Annotated[
     str | None,
     typer.Option(help="Where Redis is; by default the configured one, or that of `antiphon up`."),
 ]
 Rows = list[dict[str, Any]]
+RowsOf = Callable[["Broker"], Awaitable[Rows]]
+
+NO_REDIS = "Is `antiphon up` running in this folder? --redis-url names another Redis."
 
 
-def queue(as_json: Json = False, redis_url: RedisUrl = None) -> None:
+def queue(
+    context: typer.Context, as_json: Json = False, watch: Watch = False, redis_url: RedisUrl = None
+) -> None:
     """Who waits, in which place, and for how long yet."""
-    from ops.live_rows import queue_rows
+    if context.invoked_subcommand is None:
+        from ops.live_rows import queue_rows
 
-    show("nobody waits", queue_rows, redis_url, as_json=as_json)
+        show("nobody waits", queue_rows, redis_url, as_json=as_json, watch=watch)
 
 
-def sessions(as_json: Json = False, redis_url: RedisUrl = None) -> None:
+def sessions(
+    context: typer.Context, as_json: Json = False, watch: Watch = False, redis_url: RedisUrl = None
+) -> None:
     """Conversations that run or wait."""
-    from ops.live_rows import session_rows
+    if context.invoked_subcommand is None:
+        from ops.live_rows import session_rows
 
-    show("no session is live", session_rows, redis_url, as_json=as_json)
+        show("no session is live", session_rows, redis_url, as_json=as_json, watch=watch)
 
 
-def workers(as_json: Json = False, redis_url: RedisUrl = None) -> None:
+def workers(as_json: Json = False, watch: Watch = False, redis_url: RedisUrl = None) -> None:
     """Workers that are alive, what they serve and how busy they are."""
     from ops.live_rows import worker_rows
 
-    show("no worker is alive", worker_rows, redis_url, as_json=as_json)
+    show("no worker is alive", worker_rows, redis_url, as_json=as_json, watch=watch)
 
 
-def show(
-    empty: str,
-    rows_of: Callable[[Broker], Awaitable[Rows]],
-    redis_url: str | None,
-    *,
-    as_json: bool,
-) -> None:
+def edges(as_json: Json = False, watch: Watch = False, redis_url: RedisUrl = None) -> None:
+    """Edges that are alive, and how many sessions' clients each of them serves."""
+    from ops.live_rows import edge_rows
+
+    show("no edge is alive", edge_rows, redis_url, as_json=as_json, watch=watch)
+
+
+def show(empty: str, rows_of: RowsOf, redis_url: str | None, *, as_json: bool, watch: bool) -> None:
     """Fetch rows and print them; ends with status 1 when Redis does not answer."""
     import asyncio
 
-    import orjson
-
     from broker.errors import BrokerError
     from ops.live_rows import fetch
-    from ops.tables import print_table, rows_table
+    from ops.watching import print_rows, watch_rows
 
     try:
-        rows = asyncio.run(fetch(rows_of, redis_url))
+        if watch:
+            asyncio.run(watch_rows(empty, rows_of, redis_url, as_json=as_json))
+        else:
+            print_rows(empty, asyncio.run(fetch(rows_of, redis_url)), as_json=as_json)
     except BrokerError as error:
-        fail(f"{error}\nIs `antiphon up` running in this folder? --redis-url names another Redis.")
-    if as_json:
-        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
-    elif rows:
-        print_table(rows_table(rows))
-    else:
-        typer.echo(empty)
+        fail(f"{error}\n{NO_REDIS}")
+    except KeyboardInterrupt:
+        raise typer.Exit from None

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from client.inbox import Unit
+from client.sounds import Unit
 
 
 class SendLog:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from broker.client import Broker, open_broker
 from broker.settings import BrokerSettings
@@ -12,6 +12,7 @@ from recorder_service.settings import RecorderSettings
 from shared_schemas.registry import SessionRow
 
 Row = dict[str, Any]
+T = TypeVar("T")
 
 
 def broker_settings(redis_url: str | None) -> BrokerSettings:
@@ -25,12 +26,10 @@ def broker_settings(redis_url: str | None) -> BrokerSettings:
     return BrokerSettings(redis_url=stack.redis_url) if stack else settings
 
 
-async def fetch(
-    rows_of: Callable[[Broker], Awaitable[list[Row]]], redis_url: str | None
-) -> list[Row]:
-    """Rows read over one connection. Raises BrokerError."""
+async def fetch(what: Callable[[Broker], Awaitable[T]], redis_url: str | None) -> T:
+    """What is asked of the broker, over a connection of its own. Raises BrokerError."""
     async with open_broker(broker_settings(redis_url)) as broker:
-        return await rows_of(broker)
+        return await what(broker)
 
 
 async def queue_rows(broker: Broker) -> list[Row]:
@@ -41,6 +40,7 @@ async def queue_rows(broker: Broker) -> list[Row]:
             "position": one.position,
             "session": one.sid,
             "kind": one.kind,
+            "state": one.state,
             "ticket": one.ticket,
             "waited_s": _seconds(snapshot.at - one.queued_at),
             "eta_s": round(one.eta_s, 1),
@@ -91,6 +91,19 @@ async def worker_rows(broker: Broker) -> list[Row]:
             "counters": row.counters,
         }
         for row in snapshot.workers
+    ]
+
+
+async def edge_rows(broker: Broker) -> list[Row]:
+    """Every live edge."""
+    snapshot = await broker.registry.edges()
+    return [
+        {
+            "edge": row.id,
+            "sessions": row.sessions,
+            "silent_s": _seconds(snapshot.at - row.beat_at),
+        }
+        for row in snapshot.edges
     ]
 
 

@@ -33,6 +33,8 @@ def render(service: str, line: str) -> Text:
     clock = str(entry.pop("timestamp", ""))[_TIME]
     event = str(entry.pop("event", ""))
     trace = entry.pop("exception", None)
+    for known in ("service", "instance", "logger"):  # the line begins with it; or nobody asks here
+        entry.pop(known, None)
     text = prefix(service).append(f"{clock} ", style="dim")
     text.append(event, style=_LEVELS.get(level, "default"))
     for name, value in entry.items():

@@ -64,10 +64,11 @@ class Headset:
         with self._lock:
             self._to_play = np.concatenate([self._to_play, samples])
 
-    def hush(self) -> None:
-        """Drop what has not been played: the other side has stopped speaking."""
+    def hush(self) -> float:
+        """Drop what has not been played: the other side has stopped speaking. Returns its length in ms."""
         with self._lock:
-            self._to_play = SILENCE
+            dropped, self._to_play = self._to_play, SILENCE
+        return len(dropped) * 1000 / OUTPUT_RATE
 
     def _capture(self, block: Samples, _frames: int, _time: Any, _status: Any) -> None:
         """On the sound card's thread."""

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from cleanup_job.settings import CleanupSettings
 from edge.settings import EdgeSettings
 from inference_worker.settings import WorkerSettings
 from ops.log_lines import prefix, render
@@ -34,15 +35,19 @@ def plan_from(redis_url: str | None, redis_port: int, **flags: Any) -> StackPlan
     """Flags over `ANTIPHON_*` over `antiphon.toml`. Raises pydantic's ValidationError."""
     given = {name: value for name, value in flags.items() if value is not None}
     edge, worker = EdgeSettings(**given), WorkerSettings(**given)
+    recorder, cleanup = RecorderSettings(**given), CleanupSettings(**given)
+    any_port = worker.health_port == 0
     configured = edge.redis_url if "redis_url" in edge.model_fields_set else None
     return StackPlan(
-        data_dir=RecorderSettings(**given).data_dir.resolve(),
+        data_dir=recorder.data_dir.resolve(),
         host=edge.host,
         port=edge.port,
         engine=worker.engine,
         slots=worker.slots,
         model_path=worker.model_path,
         health_port=worker.health_port,
+        recorder_health_port=0 if any_port else recorder.recorder_health_port,
+        cleanup_health_port=0 if any_port else cleanup.cleanup_health_port,
         redis_url=redis_url or configured,
         redis_port=redis_port,
     )
@@ -56,6 +61,8 @@ def run_stack(plan: StackPlan) -> int:
     for name, host, port in (
         ("edge", plan.host, plan.port),
         ("worker's health page", "127.0.0.1", plan.health_port),
+        ("recorder's health page", "127.0.0.1", plan.recorder_health_port),
+        ("cleanup's health page", "127.0.0.1", plan.cleanup_health_port),
     ):
         _check_port(name, host, port)
     plan.data_dir.mkdir(parents=True, exist_ok=True)
@@ -159,7 +166,7 @@ def addresses(plan: StackPlan) -> str:
     return (
         f"\nTalk to it:      antiphon talk question.wav --url {plan.edge_url}\n"
         f"Its API:         {plan.http_url}/docs\n"
-        "Look inside:     antiphon queue | sessions | workers\n"
+        "Look inside:     antiphon queue | sessions | workers | edges | events\n"
         "Stop it:         Ctrl-C\n"
     )
 

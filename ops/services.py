@@ -30,10 +30,11 @@ def edge(
     from edge.settings import EdgeSettings
 
     flags: Flags = {"host": host, "port": port, "redis_url": redis_url}
-    serve(run, EdgeSettings, flags, fast=True)
+    serve("edge", run, EdgeSettings, flags, fast=True)
 
 
 def worker(
+    context: typer.Context,
     engine: Annotated[str | None, typer.Option(help="local, minicpmo or simulated.")] = None,
     slots: Annotated[int | None, typer.Option(help="Conversations at once.")] = None,
     model_path: Annotated[
@@ -46,6 +47,8 @@ def worker(
     redis_url: RedisUrl = None,
 ) -> None:
     """Run one inference worker: it claims sessions and answers them."""
+    if context.invoked_subcommand is not None:
+        return
     from inference_worker.engines.types import EngineLoadError
     from inference_worker.settings import WorkerSettings
     from inference_worker.worker import run
@@ -59,17 +62,17 @@ def worker(
         "redis_url": redis_url,
     }
     try:
-        serve(run, WorkerSettings, flags)
+        serve("worker", run, WorkerSettings, flags)
     except EngineLoadError as error:
         fail(str(error))
 
 
 def recorder(data_dir: DataDir = None, redis_url: RedisUrl = None) -> None:
     """Run one recorder: it writes every session to disk."""
-    from recorder_service.service import run
+    from recorder_service.serve import serve as run
     from recorder_service.settings import RecorderSettings
 
-    serve(run, RecorderSettings, {"data_dir": data_dir, "redis_url": redis_url})
+    serve("recorder", run, RecorderSettings, {"data_dir": data_dir, "redis_url": redis_url})
 
 
 def cleanup(
@@ -81,19 +84,20 @@ def cleanup(
     ] = False,
 ) -> None:
     """Keep recordings within their age and size, as a loop or once."""
+    from cleanup_job.once import run_once
     from cleanup_job.service import run
     from cleanup_job.settings import CleanupSettings
-    from cleanup_job.sweep import run_once
 
     flags: Flags = {"data_dir": data_dir, "redis_url": redis_url, "dry_run": dry_run or None}
     if once or dry_run:
-        report = serve(run_once, CleanupSettings, flags)
+        report = serve("cleanup", run_once, CleanupSettings, flags)
         typer.echo(report.model_dump_json(indent=2))
     else:
-        serve(run, CleanupSettings, flags)
+        serve("cleanup", run, CleanupSettings, flags)
 
 
 def serve(
+    service: str,
     run: Callable[[Any], Coroutine[Any, Any, Any]],
     settings: type,
     flags: Flags,
@@ -107,13 +111,13 @@ def serve(
     from pydantic import ValidationError
 
     from broker.errors import BrokerError
-    from broker.process import configure_logging
+    from broker.logs import configure_logging
 
     try:
         chosen = settings(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
         fail(str(error), status=2)
-    configure_logging()
+    configure_logging(service)
     try:
         return (uvloop.run if fast else asyncio.run)(run(chosen))
     except (BrokerError, OSError) as error:

@@ -27,6 +27,8 @@ class StackPlan:
     slots: int | None = None
     model_path: Path | None = None
     health_port: int = 0
+    recorder_health_port: int = 0
+    cleanup_health_port: int = 0
     redis_url: str | None = None
     redis_port: int = 0
     redis_dir: Path | None = None
@@ -53,6 +55,8 @@ class StackPlan:
             "SLOTS": self.slots,
             "MODEL_PATH": self.model_path,
             "HEALTH_PORT": self.health_port,
+            "RECORDER_HEALTH_PORT": self.recorder_health_port,
+            "CLEANUP_HEALTH_PORT": self.cleanup_health_port,
             "DRAIN_S": _WORKER_DRAIN_S,  # there is no other worker to hand a session to
         }
         return {f"ANTIPHON_{name}": str(v) for name, v in told.items() if v is not None}

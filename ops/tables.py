@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 _ENDLESS = 1000
 
@@ -22,7 +23,7 @@ def rows_table(rows: list[dict[str, Any]]) -> Table:
     columns = [name for name in first if any(_cell(row[name]) for row in rows)]
     shown = plain_table(*columns)
     for row in rows:
-        shown.add_row(*(_cell(row[name]) for name in columns))
+        shown.add_row(*(Text(_cell(row[name])) for name in columns))  # never as markup
     return shown
 
 

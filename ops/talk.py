@@ -10,6 +10,15 @@ import typer
 DEFAULT_URL = "ws://127.0.0.1:8006"
 PATIENCE_S = 20.0
 
+ApiKey = Annotated[
+    str | None,
+    typer.Option(
+        envvar="ANTIPHON_API_KEY",
+        help="Where the edge asks for one; others on this machine see what a command line says.",
+        show_default=False,
+    ),
+]
+
 
 def talk(
     question: Annotated[
@@ -26,6 +35,7 @@ def talk(
     patience: Annotated[
         float, typer.Option(help="Seconds to wait for an answer before giving up.", min=1)
     ] = PATIENCE_S,
+    api_key: ApiKey = None,
 ) -> None:
     """Hold a spoken conversation with a running edge and save the reply."""
     if mic == (question is not None):
@@ -34,7 +44,7 @@ def talk(
 
     from rich.console import Console
 
-    from client.errors import DuplexError
+    from client.errors import ClientError
     from ops.dialogue import ask_file, converse_live
     from ops.microphone import NoMicrophone
     from ops.transcript import Transcript
@@ -43,10 +53,11 @@ def talk(
     transcript = Transcript(Console(highlight=False))
     try:
         if question is None:
-            asyncio.run(converse_live(url, prompt, out, transcript))
+            asyncio.run(converse_live(url, prompt, out, transcript, api_key))
             return
-        heard = asyncio.run(ask_file(url, question, prompt, patience, out, transcript))
-    except (DuplexError, UnusableAudio, NoMicrophone) as error:
+        asking = ask_file(url, question, prompt, patience, out, transcript, api_key=api_key)
+        heard = asyncio.run(asking)
+    except (ClientError, UnusableAudio, NoMicrophone) as error:
         fail(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(0 if mic else 130) from None

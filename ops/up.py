@@ -19,7 +19,7 @@ def up(
         Path | None, typer.Option(help="A GGUF file instead of the bundled language model.")
     ] = None,
     health_port: Annotated[
-        int | None, typer.Option(help="Port of the worker's own health page; 0 for any free one.")
+        int | None, typer.Option(help="Port of the worker's health page; 0: any free ones for all.")
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Recordings, and Redis's data.")] = None,
     redis_url: Annotated[

@@ -1,7 +1,7 @@
 -- The queue, what runs, and who serves, at one instant.
 -- ARGV: control
 -- Result: {now ms, {sid, kind, ticket, queued_at, state, ...},
---          {sid, kind, worker, state, assigned_at, ...},
+--          {sid, kind, worker, state, assigned_at, attempt, connections ('0': may not resume), ...},
 --          {worker id, {field, value, ...}, ...}, {eta field, value, ...}}
 local waiting, running, serving = {}, {}, {}
 local members = redis.call('ZRANGE', queue, 0, -1)
@@ -12,9 +12,10 @@ for _, sid in ipairs(members) do
   end
 end
 for _, sid in ipairs(redis.call('ZRANGE', leases, 0, -1)) do
-  local row = redis.call('HMGET', session_key(sid), 'kind', 'worker', 'state', 'assigned_at')
+  local row = redis.call('HMGET', session_key(sid), 'kind', 'worker', 'state', 'assigned_at', 'attempt',
+    'connection')
   if row[1] then
-    for _, value in ipairs({sid, row[1], row[2], row[3], row[4]}) do running[#running + 1] = value end
+    for _, value in ipairs({sid, row[1], row[2], row[3], row[4], row[5], row[6] or '0'}) do running[#running + 1] = value end
   end
 end
 for _, id in ipairs(redis.call('ZRANGE', workers, 0, -1)) do

@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
+
 from inference_worker.engines.types import (
     Delta,
     EngineInfo,
@@ -24,6 +26,7 @@ from inference_worker.engines.types import (
 from shared_schemas.audio import Samples
 from shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from shared_schemas.content import Message
+from shared_schemas.registry import Memory
 from shared_schemas.unit_result import UnitResult
 
 
@@ -203,6 +206,11 @@ class UnifiedProcessor(ABC):
     def set_chat_mode(self) -> ChatView:
         """A new chat request."""
         raise UnsupportedMode(f"engine {self.info.name!r} does not serve chat")
+
+    def memory(self) -> Memory:
+        """What of the device's memory is taken: by default, of the host's by this process."""
+        used = psutil.Process().memory_info().rss
+        return Memory(int(used), int(psutil.virtual_memory().total))
 
     @abstractmethod
     def close(self) -> None:

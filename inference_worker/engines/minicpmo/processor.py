@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 
 import structlog
+import torch
 
 from inference_worker.engines.minicpmo.chat_view import MiniCPMOChatView
 from inference_worker.engines.minicpmo.config import EngineOptions, read_config
@@ -28,6 +29,7 @@ from inference_worker.engines.processor import (
 from inference_worker.engines.slots import SlotPool
 from inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
 from shared_schemas.config import DuplexConfig
+from shared_schemas.registry import Memory
 from shared_schemas.states import SessionKind
 
 log = structlog.get_logger()
@@ -105,6 +107,14 @@ class MiniCPMOProcessor(UnifiedProcessor):
     def set_chat_mode(self) -> ChatView:
         """A new chat request. Raises EngineError when every slot is taken."""
         return MiniCPMOChatView(*self._hold())
+
+    def memory(self) -> Memory:
+        """On a GPU what its allocator holds there, which asks no driver and waits for nothing."""
+        if self._parts is None or not self._device.startswith("cuda"):
+            return super().memory()
+        device = torch.device(self._device)
+        total = torch.cuda.get_device_properties(device).total_memory
+        return Memory(torch.cuda.memory_reserved(device), total)
 
     def close(self) -> None:
         """Stop the engine's thread and let go of the weights."""

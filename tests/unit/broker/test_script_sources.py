@@ -23,7 +23,11 @@ def code(name: str) -> str:
 
 def calls(name: str) -> list[tuple[str, str]]:
     """(command, first argument) of every call that a script makes."""
-    found = re.findall(r"redis\.call\('(\w+)'(?:,\s*([\w.]+(?:\([^()]*\))?))?", code(name))
+    found = re.findall(
+        r"redis\.call\('(\w+)'(?:,\s*'(?:GROUPS|CONSUMERS|DELCONSUMER)')?"
+        r"(?:,\s*([\w.]+(?:\([^()]*\))?))?",
+        code(name),
+    )
     return [(command, key) for command, key in found]
 
 
@@ -47,7 +51,7 @@ def test_a_script_touches_declared_keys_and_the_control_prefix_only(name: str) -
     for command, key in calls(name):
         if command in KEYLESS:
             continue
-        made = key in KEY_NAMES or re.fullmatch(r"(session|worker)_key\(.*\)", key)
+        made = key in KEY_NAMES or re.fullmatch(r"(session|worker|shares?)_key\(.*\)", key)
         assert made or made_in(text, key), f"{name}: {command} on {key}"
 
 
@@ -55,7 +59,7 @@ def made_in(text: str, variable: str) -> bool:
     """True when a local variable only ever holds a key built from the control prefix, or KEYS."""
     values = re.findall(rf"local {variable} = ([^\n]+)", text)
     loops = re.findall(rf"for _, {variable} in ipairs\(\{{([^}}]*)\}}\)", text)
-    built = all(re.match(r"(session|worker)_key\(", value) for value in values)
+    built = all(re.match(r"(session|worker|shares?)_key\(", value) for value in values)
     listed = all(part.strip() in KEY_NAMES for loop in loops for part in loop.split(","))
     return bool(values or loops) and built and listed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -9,11 +10,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from scripted_server import Scripted, Wire
 
 COMMANDS = (
-    *("up", "talk", "demo", "edge", "worker", "recorder", "cleanup"),
-    *("queue", "sessions", "workers"),
+    *("up", "talk", "demo", "replay", "edge", "worker", "recorder", "cleanup"),
+    *("queue", "sessions", "workers", "edges", "events"),
 )
+KEY = "k0123456789abcdef"
+QUESTION = Path(__file__).parents[3] / "ops" / "assets" / "question.wav"
 HEAVY = ("numpy", "redis", "fastapi", "soundfile", "websockets")
 
 
@@ -74,8 +78,29 @@ def test_mistakes_are_told_without_a_traceback(
     assert "Traceback" not in shown.stderr
 
 
-def test_talking_to_nobody_names_the_address(tmp_path: Path) -> None:
-    question = Path(__file__).parents[3] / "ops" / "assets" / "question.wav"
-    shown = antiphon("talk", str(question), "--url", "ws://127.0.0.1:1")
+def test_talking_to_nobody_names_the_address() -> None:
+    shown = antiphon("talk", str(QUESTION), "--url", "ws://127.0.0.1:1")
     assert shown.returncode == 1
     assert "cannot connect to ws://127.0.0.1:1/ws/duplex/" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "env"),
+    [(("--api-key", KEY), {}), ((), {"ANTIPHON_API_KEY": KEY})],
+    ids=["option", "environment"],
+)
+async def test_talk_presents_its_key(args: tuple[str, ...], env: dict[str, str]) -> None:
+    async def script(wire: Wire) -> None:
+        await wire.send("error", error="no", message="not today", code="queue_full")
+        await wire.socket.close(1013)
+
+    async with Scripted(script).running() as server:
+        call = ("talk", str(QUESTION), "--url", server.url, *args)
+        shown = await asyncio.to_thread(antiphon, *call, **env)
+    assert server.key == f"Bearer {KEY}"
+    assert (shown.returncode, "not today" in shown.stderr) == (1, True)
+    assert KEY not in shown.stdout + shown.stderr
+
+
+def test_the_demo_takes_a_key_too() -> None:
+    assert "ANTIPHON_API_KEY" in antiphon("demo", "--help").stdout

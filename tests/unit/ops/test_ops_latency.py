@@ -11,15 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.duplex import Unit
-from client.parsing import parse_server_message
+from client.duplex import PARSER, Unit
 from ops.latency import LatencySummary, SendLog, Spread, UnitLatency, percentile
 from shared_schemas.server_messages import Result
 
 
 def unit(current_time: int, received_at: float, **fields: Any) -> Unit:
     data = {"type": "result", "is_listen": True, "current_time": current_time, **fields}
-    message = parse_server_message(orjson.dumps(data))
+    message = PARSER.parse(orjson.dumps(data).decode())
     assert isinstance(message, Result)
     return Unit(message=message, audio=np.zeros(0, np.float32), received_at=received_at)
 

@@ -107,5 +107,5 @@ def test_make_help_lists_the_targets() -> None:
         "help",
         "demo",
         "up",
-        "test",
+        "web",
     ]

@@ -64,9 +64,11 @@ async def test_speech_is_played_in_order_then_silence(card: Card) -> None:
 
 async def test_an_interrupted_reply_falls_silent(card: Card) -> None:
     with Headset() as headset:
-        headset.play(np.ones(100, np.float32))
-        headset.hush()
+        headset.play(np.ones(2400, np.float32))
+        played(card, 1200)
+        assert headset.hush() == 50.0  # ms that nobody heard
         assert played(card, 2) == [0, 0]
+        assert headset.hush() == 0.0
 
 
 def test_a_missing_library_is_told_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,8 @@ import numpy as np
 import orjson
 from rich.console import Console
 
-from client.duplex import Unit
+from client.duplex import PARSER, Unit
 from client.errors import ServerError
-from client.parsing import parse_server_message
 from ops.conversation import Heard, Question
 from ops.latency import LatencySummary, UnitLatency
 from ops.transcript import Transcript, summary_lines, unit_line
@@ -21,7 +20,7 @@ from shared_schemas.server_messages import Error, Prepared, Queued, Result
 
 def unit(*, seconds: float = 1.0, **fields: Any) -> Unit:
     data = {"type": "result", "is_listen": True, "current_time": 4000, **fields}
-    message = parse_server_message(orjson.dumps(data))
+    message = PARSER.parse(orjson.dumps(data).decode())
     assert isinstance(message, Result)
     audio = np.zeros(0 if message.is_listen else int(24000 * seconds), np.float32)
     return Unit(message=message, audio=audio, received_at=0.0)

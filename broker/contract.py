@@ -1,0 +1,33 @@
+"""Which version of the keys' contract a Redis holds, so that two versions never mix in it."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+
+from broker.connection import call, call_all
+from broker.errors import IncompatibleRedis
+from broker.keys import Keys
+
+CONTRACT = 1
+"""Raised when a key or a field changes its meaning or goes; see docs/REDIS_KEYS.md."""
+
+_FIELD = "contract"
+
+
+async def join_contract(redis: Redis, keys: Keys) -> None:
+    """Note our version where none is noted. Raises IncompatibleRedis where another one is."""
+    _, found = await call_all(
+        redis, ("HSETNX", keys.config, _FIELD, CONTRACT), ("HGET", keys.config, _FIELD)
+    )
+    if found != b"%d" % CONTRACT:
+        raise IncompatibleRedis(
+            f"this Redis holds version {found.decode()} of the keys under {keys.prefix!r}, this "
+            f"program speaks version {CONTRACT}: run one version only, or give this one a prefix of "
+            "its own (ANTIPHON_KEY_PREFIX)"
+        )
+
+
+async def contract_version(redis: Redis, keys: Keys) -> str | None:
+    """The version that is noted; None on a Redis that no service has used."""
+    found = await call(redis, "HGET", keys.config, _FIELD)
+    return found.decode() if found else None

@@ -1,0 +1,107 @@
+"""Structured logs of every process: one pipeline for our own lines and for the libraries'.
+
+JSON in containers, coloured lines on a terminal. Every line says which service it is from, and whatever
+was bound with structlog's context variables: `instance` for the whole process, `session` within one.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from typing import Any, Literal
+
+import orjson
+import structlog
+from pydantic import Field, ValidationError
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from broker.settings import AntiphonSettings
+
+_SECRET = re.compile(r"(^|_)(password|passwd|secret|token|api_key|authorization|cookie)$")
+_IN_TEXT = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=token=)[^&\s\"']+|(?<=key=)[^&\s\"']+")
+_HIDDEN = "***"
+_SHOWN = 8
+"""Characters of a recording's id that are shown: enough to find its folder, too few to open it."""
+
+
+class LogSettings(AntiphonSettings):
+    """How every process logs, on stderr."""
+
+    log_format: Literal["auto", "json", "console"] = Field(
+        default="auto", description="auto: coloured lines on a terminal, JSON elsewhere"
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="INFO", description="the least that is logged"
+    )
+
+
+def configure_logging(service: str) -> None:
+    """To be called once, first of all. Ends the process when the settings are bad."""
+    try:
+        settings = LogSettings()
+    except ValidationError as error:
+        sys.exit(f"antiphon: {error}")
+    as_json = settings.log_format == "json" or (
+        settings.log_format == "auto" and not sys.stderr.isatty()
+    )
+    level = logging.getLevelNamesMapping()[settings.log_level]
+    renderer = _renderer(as_json=as_json)
+    structlog.configure(
+        processors=[*_chain(service, as_json=as_json), renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    _adopt_libraries(_chain(service, as_json=as_json), renderer, level)
+
+
+def _chain(service: str, *, as_json: bool) -> list[Processor]:
+    def name_service(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+        event["service"] = service
+        return event
+
+    return [
+        structlog.contextvars.merge_contextvars,
+        name_service,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+        *((structlog.processors.format_exc_info,) if as_json else ()),
+        hide_secrets,
+    ]
+
+
+def _renderer(*, as_json: bool) -> Processor:
+    if as_json:
+        return structlog.processors.JSONRenderer(serializer=_dumps)
+    return structlog.dev.ConsoleRenderer()
+
+
+def _dumps(event: Any, **_: Any) -> str:
+    return orjson.dumps(event, default=repr).decode()
+
+
+def _adopt_libraries(chain: list[Processor], renderer: Processor, level: int) -> None:
+    """What comes through `logging` (uvicorn, asyncio, warnings) takes the same way from here."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*chain, structlog.stdlib.add_logger_name],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level if level == logging.DEBUG else max(level, logging.WARNING))
+    logging.captureWarnings(capture=True)
+
+
+def hide_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Passwords, tokens and keys do not reach a log, be they values or parts of an address."""
+    for name, value in event.items():
+        if _SECRET.search(name):
+            event[name] = _HIDDEN
+        elif isinstance(value, str):
+            event[name] = value[:_SHOWN] if name == "recording" else _IN_TEXT.sub(_HIDDEN, value)
+    return event

@@ -1,0 +1,79 @@
+"""A service's small HTTP port beside its work: `/health` for containers, `/metrics` for Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+import uvicorn
+from prometheus_client import CollectorRegistry, make_asgi_app
+
+Health = Callable[[], tuple[bool, dict[str, Any]]]
+"""Whether the service is well, and what to say of it."""
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the service's."""
+        yield
+
+
+@asynccontextmanager
+async def status_port(
+    host: str, port: int, health: Health, registry: CollectorRegistry
+) -> AsyncIterator[str]:
+    """Answers for as long as the block lasts; yields `host:port`. Port 0 takes a free one.
+
+    Raises OSError when the address is taken.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+    config = uvicorn.Config(
+        status_app(health, registry),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = _Server(config)
+    with contextlib.closing(listener):
+        serving = asyncio.create_task(server.serve(sockets=[listener]), name="status-port")
+        name, number = listener.getsockname()[:2]
+        try:
+            yield f"[{name}]:{number}" if ":" in name else f"{name}:{number}"
+        finally:
+            server.should_exit = True
+            await serving
+
+
+def status_app(health: Health, registry: CollectorRegistry) -> Any:
+    """The ASGI application: 200 or 503 on `/health`, the exposition on `/metrics`, else 404."""
+    metrics = make_asgi_app(registry)
+
+    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["path"] == "/metrics":
+            await metrics(scope, receive, send)
+        elif scope["path"] == "/health":
+            well, about = health()
+            await _answer(send, 200 if well else 503, about)
+        else:
+            await _answer(send, 404, {"error": "there are /health and /metrics"})
+
+    return app
+
+
+async def _answer(send: Any, status: int, body: dict[str, Any]) -> None:
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": orjson.dumps(body)})

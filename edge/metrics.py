@@ -1,0 +1,72 @@
+"""What an edge measures, by the names that Prometheus sees."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from broker.fleet_metrics import FleetMetrics
+from broker.metrics import MILLISECONDS, SECONDS, BrokerMetrics, new_registry
+from shared_schemas.states import EndReason, SessionKind
+
+_NAME = "antiphon_edge_"
+
+
+class EdgeMetrics:
+    """One edge's own figures, those of its broker, and those of the whole system."""
+
+    def __init__(self, edge_id: str) -> None:
+        self.registry = registry = new_registry("edge", edge_id)
+        self.broker = BrokerMetrics(registry)
+        self.fleet = FleetMetrics()
+        registry.register(self.fleet)
+        self.started = _counter(registry, "sessions_started", "Sessions queued, by kind.", "kind")
+        self.ended = _counter(
+            registry, "sessions_ended", "Sessions whose connection ended them, by reason.", "reason"
+        )
+        self.rejected = _counter(
+            registry, "rejections", "Connections and requests told no, by reason.", "reason"
+        )
+        self.refused_input = _counter(
+            registry, "input_refused", "Messages of clients answered with an error.", "reason"
+        )
+        self.resumes = _counter(
+            registry, "resumes", "Clients that left and may resume, did, or could not.", "outcome"
+        )
+        self.slow_consumers = _counter(
+            registry, "slow_consumers", "Connections closed because their client did not read."
+        )
+        self.connections = Gauge(
+            _NAME + "connections", "Sessions with a connection here.", registry=registry
+        )
+        self.queue_wait = Histogram(
+            _NAME + "queue_wait_seconds",
+            "From joining the queue to having a worker.",
+            buckets=SECONDS,
+            registry=registry,
+        )
+        hop = Histogram(
+            _NAME + "hop_seconds",
+            "parse: a frame, to an entry. append: until it is in the stream. "
+            "out_wait: from a worker's append to its being read here. send: until it is sent.",
+            ["hop"],
+            buckets=MILLISECONDS,
+            registry=registry,
+        )
+        self.parse, self.append = hop.labels("parse"), hop.labels("append")
+        self.out_wait, self.send = hop.labels("out_wait"), hop.labels("send")
+        self._begin_at_zero()
+
+    def _begin_at_zero(self) -> None:
+        """A series that begins with its first event hides that event from `rate`."""
+        for kind in SessionKind:
+            self.started.labels(kind)
+        for end in EndReason:
+            self.ended.labels(end)
+        for reason in ("queue_full", "no_capacity", "rate_limited", "unauthorized"):
+            self.rejected.labels(reason)
+        for outcome in ("detached", "resumed", "expired"):
+            self.resumes.labels(outcome)
+
+
+def _counter(registry: CollectorRegistry, name: str, text: str, *labels: str) -> Counter:
+    return Counter(_NAME + name, text, labels, registry=registry)

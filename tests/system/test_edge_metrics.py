@@ -1,0 +1,142 @@
+"""`/metrics` of an edge: what it counts of its clients, and who may read it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+import structlog
+from edge_harness import (
+    RunningEdge,
+    base64_audio,
+    played_worker,
+    prepared_session,
+    running_edge,
+)
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+
+TOKEN = "an-admin-token-of-the-test"
+
+
+@pytest.fixture
+async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
+    async with running_edge(settings, max_queue_size=1) as running:
+        yield running
+
+
+class Scrape:
+    """What Prometheus would read now."""
+
+    def __init__(self, text: str) -> None:
+        self._samples = {
+            (sample.name.removeprefix("antiphon_"), *sorted(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+    def value(self, name: str, **labels: str) -> float:
+        return float(self._samples[(name, *sorted(labels.items()))])
+
+
+async def scrape(edge: RunningEdge) -> Scrape:
+    async with httpx.AsyncClient(base_url=edge.url) as http:
+        answer = await http.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain")
+    return Scrape(answer.text)
+
+
+async def test_every_hop_of_a_conversation_is_measured(edge: RunningEdge, broker: Broker) -> None:
+    async with (
+        played_worker(broker, slots=1) as worker,
+        prepared_session(edge, worker) as (client, session),
+    ):
+        for _ in range(3):
+            await client.send("audio_chunk", audio=base64_audio())
+            await session.answer()
+            await client.expect("result")
+        during = await scrape(edge)
+        assert during.value("edge_connections") == 1
+        assert during.value("sessions", kind="audio_duplex", state="active") == 1
+        assert during.value("slots_used", engine="played") == 1
+        assert during.value("slots_free", engine="played") == 0
+        for hop, at_least in (("parse", 4), ("append", 4), ("out_wait", 4), ("send", 5)):
+            assert during.value("edge_hop_seconds_count", hop=hop) >= at_least
+            assert 0 < during.value("edge_hop_seconds_sum", hop=hop) < 60
+        assert during.value("edge_queue_wait_seconds_count") == 1
+        await client.send("audio_chunk", audio="?")
+        await client.expect("error")
+        await client.vanish()
+        while (after := await scrape(edge)).value("edge_connections"):
+            pass
+    assert after.value("edge_sessions_started_total", kind="audio_duplex") == 1
+    assert after.value("edge_sessions_ended_total", reason="client_gone") == 1
+    assert after.value("edge_input_refused_total", reason="invalid_field") == 1
+
+
+async def test_whom_it_turns_away_is_counted_by_reason(edge: RunningEdge) -> None:
+    async with edge.client("adx_1") as first:
+        await first.expect("queued")
+        async with edge.client("adx_2") as second:
+            await second.expect_error("queue_full")
+        seen = await scrape(edge)
+        assert seen.value("queue_length") == 1
+        assert seen.value("edge_rejections_total", reason="queue_full") == 1
+        assert seen.value("edge_rejections_total", reason="unauthorized") == 0
+    for bad in ("bad.id", "worse!"):
+        async with edge.client(bad) as client:
+            await client.expect_error("invalid_session_id", "session_id")
+            assert await client.close_code() == 1008
+    assert (await scrape(edge)).value("edge_rejections_total", reason="invalid_session_id") == 2
+
+
+async def test_a_process_tells_of_itself(edge: RunningEdge) -> None:
+    seen = await scrape(edge)
+    assert seen.value("process_resident_memory_bytes") > 0
+    assert seen.value("redis_up") == 1
+    assert seen.value("redis_round_trip_seconds_count", script="edge_beat") >= 1
+
+
+async def status(edge: RunningEdge, **headers: str) -> int:
+    async with httpx.AsyncClient(base_url=edge.url) as http:
+        return (await http.get("/metrics", headers=headers)).status_code
+
+
+async def test_this_machine_may_read_it_where_the_edge_serves_no_other(edge: RunningEdge) -> None:
+    assert await status(edge) == 200
+    assert await status(edge, **{"X-Forwarded-For": "10.0.0.1"}) == 403
+
+
+async def test_with_an_admin_token_that_is_needed(settings: BrokerSettings) -> None:
+    async with running_edge(settings, admin_token=TOKEN) as edge:
+        assert await status(edge) == 401
+        assert await status(edge, Authorization=f"Bearer {TOKEN}") == 200
+        seen = await scrape_with(edge, TOKEN)
+        assert seen.value("edge_rejections_total", reason="unauthorized") == 1
+
+
+async def scrape_with(edge: RunningEdge, token: str) -> Scrape:
+    async with httpx.AsyncClient(base_url=edge.url) as http:
+        return Scrape((await http.get("/metrics", headers={"X-Api-Key": token})).text)
+
+
+async def test_or_it_is_open_to_all(settings: BrokerSettings) -> None:
+    async with running_edge(settings, admin_token=TOKEN, metrics_open=True) as edge:
+        assert await status(edge) == 200
+
+
+async def test_every_line_of_a_session_says_whose_it_is(edge: RunningEdge, broker: Broker) -> None:
+    with structlog.testing.capture_logs(
+        processors=[structlog.contextvars.merge_contextvars]
+    ) as logs:
+        async with played_worker(broker, slots=1) as worker:
+            async with prepared_session(edge, worker, "adx_mine") as (client, _):
+                await client.send("stop")
+            await edge.edge.watch.vacated()
+    mine = {line["event"] for line in logs if line.get("session") == "adx_mine"}
+    assert {"session_joined", "session_closed"} <= mine
+    assert all(line["instance"] == edge.edge.id for line in logs if "session" in line)

@@ -1,0 +1,172 @@
+"""docs/REDIS_KEYS.md against a live system: its examples, its types, its fields."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from control_plane import AUDIO, report
+from redis_server import redis_binary
+from stack import Stack, until
+from wire import open_wire
+
+from broker.client import Broker, open_broker
+from broker.contract import CONTRACT
+from broker.keys import Keys
+from shared_schemas.lifecycle import WorkerAsk
+from shared_schemas.voices import Voice, new_voice_id
+
+DOC = (Path(__file__).parents[2] / "docs" / "REDIS_KEYS.md").read_text()
+TYPES = dict(re.findall(r"^\| `([^`]+)` \| (HASH|ZSET|STRING|STREAM) \|", DOC, re.MULTILINE))
+SECTIONS = dict(re.findall(r"^## `([^`]+)`\n(.*?)(?=^## |\Z)", DOC, re.MULTILINE | re.DOTALL))
+EXAMPLES = [
+    line for block in re.findall(r"```sh\n(.*?)```", DOC, re.DOTALL) for line in block.splitlines()
+]
+PLACES = {"sid": "<sid>", "worker_id": "<id>", "ticket": "<ticket>", "token": "<token>"}
+PLACES |= {"recording": "<recording>", "voice_id": "<voice>"}
+NO_KEYS = {"prefix", "control", "every_stream"}
+REFUSAL = re.compile(r"^(\(error\)|ERR|WRONGTYPE|NOGROUP|Could not connect)", re.MULTILINE)
+
+
+@dataclass
+class System:
+    """A live system in which every documented key exists."""
+
+    stack: Stack
+    broker: Broker
+    names: dict[str, str]
+
+    def redis_cli(self, command: str) -> str:
+        """A shell's output, with `redis-cli` on its path that finds this system's Redis."""
+        folder = self.stack.folder / "bin"
+        folder.mkdir(exist_ok=True)
+        real = Path(redis_binary()).with_name("redis-cli")
+        wrapper = folder / "redis-cli"
+        wrapper.write_text(f'#!/bin/sh\nexec "{real}" -p {self.stack.redis.port} "$@"\n')
+        wrapper.chmod(0o755)
+        path = f"{folder}:{os.environ['PATH']}"
+        shell = ["sh", "-euc", command]
+        shown = subprocess.run(
+            shell, env=self.names | {"PATH": path}, capture_output=True, text=True, errors="replace"
+        )
+        assert shown.returncode == 0, f"{command}\n{shown.stderr}"
+        return shown.stdout
+
+    def live(self, key: str) -> str:
+        """A documented key with its place filled."""
+        filled = key
+        for place, name in (
+            *(("<sid>", "SID"), ("<id>", "WORKER"), ("<ticket>", "TICKET")),
+            *(("<token>", "TOKEN"), ("<recording>", "RECORDING"), ("<voice>", "VOICE")),
+        ):
+            filled = filled.replace(place, self.names[name])
+        return filled
+
+
+@asynccontextmanager
+async def living(stack: Stack) -> AsyncIterator[System]:
+    stack.prefix = "antiphon"
+    stack.recorder(recorder_upkeep_s=0.1)
+    stack.edge()
+    stack.worker(slots=1)
+    async with (
+        open_wire(stack.ws_url, "adx_1", "?resume=1") as talking,
+        open_wire(stack.ws_url, "adx_2"),
+        open_broker(stack.settings) as broker,
+    ):
+        await talking.begin()
+        await talking.send_second()
+        await talking.expect("result")
+        row = await broker.sessions.get("adx_1")
+        assert row is not None
+        await until(lambda: _recorded(broker, row.ticket))
+        await until(lambda: _waits(broker))
+        await broker.registry.worker_beat("leaving", 0, report(is_open=False))
+        voice = Voice(id=new_voice_id(), name="Anna", duration_ms=1, created_at=1)
+        await broker.voices.add(voice, bytes(32), at_most=9)
+        share = await broker.shares.make(row.recording)
+        await broker.eta.configure({}, 0.3)
+        await broker.apps.switch("realtime", enabled=False)
+        names = {"SID": "adx_1", "WAITING": "adx_2", "TICKET": str(row.ticket)}
+        names |= {"WORKER": row.worker, "DRAINED": "leaving", "VOICE": voice.id}
+        yield System(stack, broker, names | {"TOKEN": share.token, "RECORDING": row.recording})
+        await talking.send(type="stop")
+        await talking.until("stopped")
+
+
+async def _recorded(broker: Broker, ticket: int) -> bool:
+    return await broker.progress.load(ticket) is not None
+
+
+async def _waits(broker: Broker) -> bool:
+    return len((await broker.queue.snapshot()).waiting) == 1
+
+
+def built_keys() -> set[str]:
+    """Every key that the program can build, as the document writes it."""
+    keys, names = Keys(), set()
+    for name, member in inspect.getmembers(Keys):
+        if name in NO_KEYS or name.startswith("_") or name in ("script_keys", "sid_of"):
+            continue
+        if isinstance(member, property):
+            names.add(getattr(keys, name))
+        elif inspect.isfunction(member):
+            places = [
+                PLACES[part] for part in inspect.signature(member).parameters if part != "self"
+            ]
+            names.add(member(keys, *places))
+    return names
+
+
+def test_every_key_is_in_the_table_and_has_a_section() -> None:
+    assert set(TYPES) == built_keys()
+    assert set(SECTIONS) == built_keys()
+    assert f"**contract version {CONTRACT}**" in DOC
+
+
+async def test_the_document_tells_the_truth_of_a_live_system(stack: Stack) -> None:
+    async with living(stack) as system:
+        entries_carry_what_is_documented(system)
+        for key, kind in TYPES.items():
+            found = system.redis_cli(f"redis-cli TYPE '{system.live(key)}'").strip()
+            assert found.upper() == kind, key
+            if kind == "HASH" and "`" in SECTIONS[key]:
+                await every_field_is_named(system, key)
+        for command in EXAMPLES:
+            shown = system.redis_cli(command)
+            assert shown.strip(), command
+            assert not REFUSAL.search(shown), f"{command}\n{shown}"
+        asked = await system.broker.registry.worker_beat("leaving", 0, report(is_open=False))
+        assert asked is WorkerAsk.DRAIN
+        assert (await system.broker.eta.status()).baselines[AUDIO] == 150
+
+
+async def every_field_is_named(system: System, key: str) -> None:
+    """Fields that are ids of something (a page, a voice) have no names."""
+    if key in ("{antiphon}:apps", "{antiphon}:ref_audio"):
+        return
+    fields = system.redis_cli(f"redis-cli HKEYS '{system.live(key)}'").split()
+    assert fields, key
+    for field in fields:
+        name = re.sub(r":\w+$", ":", field)
+        assert f"`{name}" in SECTIONS[key], f"{key} has a field {field} that is not documented"
+
+
+@pytest.mark.parametrize("variable", ["SID", "TICKET", "WORKER"])
+def test_the_introduction_names_what_the_examples_take(variable: str) -> None:
+    assert f"`${variable}`" in DOC.split("\n## ")[0]
+
+
+def entries_carry_what_is_documented(system: System) -> None:
+    entry = system.redis_cli("redis-cli XREVRANGE '{antiphon}:events' + - COUNT 1").split("\n")
+    for field in entry[1:-1:2]:
+        assert f"`{field}`" in SECTIONS["{antiphon}:events"], field
+    chunk = system.redis_cli('redis-cli XREVRANGE "antiphon:in:{$SID}" + - COUNT 1')
+    assert {"h", "audio", "w"} <= set(chunk.splitlines())
