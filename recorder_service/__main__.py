@@ -8,16 +8,16 @@ import sys
 import structlog
 
 from broker.errors import BrokerError
-from broker.process import configure_logging
-from recorder_service.service import run
+from broker.logs import configure_logging
+from recorder_service.serve import serve
 from recorder_service.settings import RecorderSettings
 
 
 def main() -> int:
     """Exit status: 0 after an orderly stop, 1 when the recorder could not start."""
-    configure_logging()
+    configure_logging("recorder")
     try:
-        asyncio.run(run(RecorderSettings()))
+        asyncio.run(serve(RecorderSettings()))
     except (BrokerError, OSError) as error:
         structlog.get_logger().critical("recorder_cannot_start", error=str(error))
         return 1

@@ -9,14 +9,14 @@ import structlog
 
 from broker.client import Broker
 from recorder_service.job import Job
-from recorder_service.session_folder import read_meta
-from shared_schemas.recording import TIMELINE_FILE, RecordingState
+from recorder_service.metas import read_meta
+from shared_schemas.recording import TIMELINE_FILE
 
 log = structlog.get_logger()
 
 
 def quiet_recordings(root: Path, quiet_s: float) -> list[Job]:
-    """Unfinished recordings below `root` to whose journal nothing was added for `quiet_s`.
+    """Recordings below `root` that are unfinished or unmerged, with a journal as old as `quiet_s`.
 
     Blocks on the disk; folders may vanish meanwhile.
     """
@@ -29,7 +29,7 @@ def quiet_recordings(root: Path, quiet_s: float) -> list[Job]:
         except OSError as error:
             log.warning("recording_not_readable", folder=journal.parent.name, error=str(error))
             continue
-        if meta is not None and meta.state is RecordingState.RECORDING:
+        if meta is not None and meta.is_busy:
             found.append(Job.from_meta(meta))
     return found
 

@@ -9,6 +9,7 @@ from recorder_service.files import write_whole
 from shared_schemas.audio import Samples, to_pcm16
 
 HEADER_BYTES = 44
+_MAX_DATA_BYTES = 2**32 - HEADER_BYTES
 
 
 def wav_bytes(samples: Samples, rate: int) -> bytes:
@@ -23,9 +24,17 @@ def pcm_bytes(samples: Samples) -> bytes:
 
 def wav_of_pcm(pcm: bytes, rate: int) -> bytes:
     """A whole WAV file around 16-bit mono PCM."""
-    riff = struct.pack("<4sI4s", b"RIFF", 36 + len(pcm), b"WAVE")
-    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, rate, rate * 2, 2, 16)
-    return riff + form + struct.pack("<4sI", b"data", len(pcm)) + pcm
+    return wav_header(len(pcm), rate) + pcm
+
+
+def wav_header(size: int, rate: int, channels: int = 1) -> bytes:
+    """What comes before `size` bytes of 16-bit PCM. Raises ValueError when a WAV cannot hold them."""
+    if size > _MAX_DATA_BYTES:
+        raise ValueError(f"{size} bytes of sound are more than a WAV can hold")
+    frame = 2 * channels
+    riff = struct.pack("<4sI4s", b"RIFF", 36 + size, b"WAVE")
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, channels, rate, rate * frame, frame, 16)
+    return riff + form + struct.pack("<4sI", b"data", size)
 
 
 def user_audio_name(chunk: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _TEMPORARY = ".tmp"
@@ -15,13 +16,21 @@ def write_whole(path: Path, data: bytes, *, durable: bool = False) -> None:
 
     Raises OSError, and leaves no temporary file then.
     """
+    with replacing(path, durable=durable) as temporary:
+        temporary.write_bytes(data)
+
+
+@contextmanager
+def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
+    """A new file to be written piece by piece, which takes the place of `path` at the end.
+
+    Whatever is raised leaves `path` as it was, and no temporary file.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_TEMPORARY}")
     try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
+        yield temporary
+        if durable:
+            sync(temporary)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -46,11 +55,21 @@ def sync_tree(folder: Path) -> None:
     """
     for place in (*_folders(folder), folder):
         for file in _files(place):
-            if file.name.startswith(".") and file.name.endswith(_TEMPORARY):
+            if _is_temporary(file):
                 file.unlink(missing_ok=True)
             else:
                 sync(file)
         sync(place)
+
+
+def remove_temporaries(place: Path) -> None:
+    """Remove what a killed writer left unfinished in a directory, not below it. Raises OSError."""
+    for file in filter(_is_temporary, _files(place)):
+        file.unlink(missing_ok=True)
+
+
+def _is_temporary(file: Path) -> bool:
+    return file.name.startswith(".") and file.name.endswith(_TEMPORARY)
 
 
 def _folders(folder: Path) -> list[Path]:

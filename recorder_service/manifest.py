@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from recorder_service.job import Ending, Job
-from recorder_service.manifest_parts import Placed, duration_ms, events, gaps, moment, since
+from recorder_service.manifest_parts import duration_ms, events, gaps, moment, since
+from recorder_service.metas import final_meta
 from recorder_service.snapshot import config_of
 from recorder_service.tally import Tally
-from recorder_service.timeline import TROUBLE, Line, Side, in_order
+from recorder_service.timeline import Line, Placed, in_order
+from recorder_service.troubles import explained
 from recorder_service.turn_manifest import turn_recording
 from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
 from shared_schemas.recording import (
@@ -17,9 +19,7 @@ from shared_schemas.recording import (
     DiagnosticRecord,
     Meta,
     Recording,
-    RecordingState,
     Timing,
-    Trouble,
     TurnRecording,
     UnitRecord,
 )
@@ -30,36 +30,20 @@ _COUNTS = ("n_tokens", "n_tts_tokens", "kv_cache_length", "vision_slices", "visi
 _NO_EVENT = frozenset({"chunk", "result", "diagnostic"})
 
 
-def live_meta(job: Job, tally: Tally, worker: str, troubles: Iterable[Line]) -> Meta:
-    """`meta.json` of a session that is being recorded."""
-    return Meta(
-        session_id=job.sid,
-        recording_id=job.recording,
-        ticket=job.ticket,
-        app_type=job.kind,
-        state=RecordingState.RECORDING,
-        created_at=moment(tally.start_ms),
-        worker_id=worker,
-        config=config_of(tally.prepare),
-        degraded=[_trouble(line) for line in troubles],
-    )
-
-
 def build(
     job: Job, ending: Ending, lines: Sequence[Line]
 ) -> tuple[Recording | TurnRecording, Meta]:
     """The finished recording of everything the journal holds."""
     placed = in_order(lines)
-    tally = Tally(job.ticket)
-    for side in placed.values():
-        for _, line in side:
-            tally.add(line)
+    tally = Tally.of(job.ticket, placed)
     if tally.first_at is None and ending.at is not None:
         tally.first_at = float(ending.at)
     make = _recording if job.kind.is_duplex else turn_recording
     recording = make(job, ending, tally, placed["in"], placed["out"])
-    troubles = [line for line in lines if line["type"] == TROUBLE]
-    return recording, _final_meta(job, ending, tally, recording, placed, troubles)
+    if recording.missing:
+        missing = explained(recording.missing, lines)
+        recording = recording.model_copy(update={"missing": missing})
+    return recording, final_meta(job, ending, tally, recording, placed, lines)
 
 
 def _recording(
@@ -70,7 +54,7 @@ def _recording(
     for position, line in outputs:
         if line["type"] == "result":
             results[line["input_n"]].append(_unit(position, line, start))
-    skipped = {n for _, line in outputs if line["type"] == "result" for n in line["skipped"]}
+    skipped = {n for _, line in outputs for n in line.get("skipped", ())}
     chunks = [
         _chunk(position.n, line, start, results.pop(position.n, []), position.n in skipped)
         for position, line in inputs
@@ -91,30 +75,6 @@ def _recording(
         diagnostics=_diagnostics(inputs, start),
         orphan_results=orphans or None,
         missing=[*gaps("in", inputs, results), *gaps("out", outputs)] or None,
-    )
-
-
-def _final_meta(
-    job: Job,
-    ending: Ending,
-    tally: Tally,
-    recording: Recording | TurnRecording,
-    placed: Mapping[Side, Placed],
-    troubles: Iterable[Line],
-) -> Meta:
-    times = [float(line["at"]) for side in placed.values() for _, line in side]
-    ended_ms = max(times, default=0.0) if ending.at is None else float(ending.at)
-    whole = bool(times) and ending.at is not None and not recording.missing
-    return live_meta(job, tally, ending.worker, troubles).model_copy(
-        update={
-            "state": RecordingState.COMPLETE if whole else RecordingState.INTERRUPTED,
-            "reason": ending.reason,
-            "ended_at": moment(ended_ms),
-            "duration_s": round(max(0.0, ended_ms - tally.start_ms) / 1000, 3),
-            "chunks": len(recording.chunks) if isinstance(recording, Recording) else None,
-            "turns": len(recording.turns) if isinstance(recording, TurnRecording) else None,
-            "missing": recording.missing or [],
-        }
     )
 
 
@@ -171,7 +131,3 @@ def _diagnostics(inputs: Placed, start: float) -> list[DiagnosticRecord]:
         for _, line in inputs
         if line["type"] == "diagnostic"
     ]
-
-
-def _trouble(line: Line) -> Trouble:
-    return Trouble(at=moment(line["at"]), error=line["error"])

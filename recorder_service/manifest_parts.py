@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
-from recorder_service.timeline import Line
+from recorder_service.timeline import Line, Placed
 from shared_schemas.recording import EventRecord, Gap
-from shared_schemas.stream_entries import StreamPosition
-
-Placed = Sequence[tuple[StreamPosition, Line]]
-"""A stream's entries, oldest first."""
 
 _EVENT_FIELDS = frozenset(EventRecord.model_fields)
 

@@ -1,6 +1,7 @@
-"""The sound of an answer: kept piece by piece while it is made, joined when the recording is finished.
+"""Sound that is kept piece by piece while a session lasts: an answer's is joined when it is finished.
 
-A piece is 16-bit PCM without a header, in a hidden folder that goes when the recording is whole.
+A half-duplex user's is heard in the replay only. A piece is 16-bit PCM without a header, in a hidden
+folder that goes when the recording is whole and merged.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from recorder_service.audio_files import answer_name, pcm_bytes, wav_of_pcm
 from recorder_service.files import write_whole
-from recorder_service.timeline import Line, in_order
+from recorder_service.timeline import Line, Side, in_order
 from recorder_service.turns import spoken_lines
 from shared_schemas.audio import OUTPUT_RATE, PcmFormat, samples_from_bytes
 from shared_schemas.stream_entries import StreamPosition
@@ -24,13 +25,15 @@ def make_pieces_folder(folder: Path) -> None:
     (folder / _FOLDER).mkdir(exist_ok=True)
 
 
-def save_piece(folder: Path, position: StreamPosition, audio: bytes) -> Line:
-    """Keep a piece of an answer (float32 at 24 kHz); returns what its line says of it."""
+def save_piece(
+    folder: Path, side: Side, position: StreamPosition, audio: bytes, pcm: PcmFormat
+) -> Line:
+    """Keep what one entry holds of a sound; returns what its line says of it."""
     try:
-        samples = samples_from_bytes(audio, PcmFormat.F32)
+        samples = samples_from_bytes(audio, pcm)
     except ValueError as error:
         return {"unreadable": str(error)}
-    name, data = f"{_FOLDER}/{position.n:06d}.pcm", pcm_bytes(samples)
+    name, data = f"{_FOLDER}/{side}_{position.n:06d}.pcm", pcm_bytes(samples)
     write_whole(folder / name, data)
     return {"piece": name, "samples": len(samples), "files": {name: len(data)}}
 

@@ -7,9 +7,12 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 import structlog
+from structlog.contextvars import bind_contextvars
 
 from broker.client import Broker
+from recorder_service.counters import RecorderCounters
 from recorder_service.job import Job
+from recorder_service.merge_room import MergeRoom
 from recorder_service.settings import RecorderSettings
 from recorder_service.tail import Tail
 from shared_schemas.lifecycle import SessionEvent
@@ -27,12 +30,17 @@ class Roster:
     """Starts tails and forgets them; `on_done` is told the event id of each finished job."""
 
     def __init__(
-        self, broker: Broker, settings: RecorderSettings, on_done: Callable[[str], Awaitable[None]]
+        self,
+        broker: Broker,
+        settings: RecorderSettings,
+        counters: RecorderCounters,
+        on_done: Callable[[str], Awaitable[None]],
     ) -> None:
         self._broker = broker
         self._settings = settings
+        self._counters = counters
         self._on_done = on_done
-        self._root = settings.data_dir / "sessions"
+        self._room = MergeRoom(counters)
         self._held: dict[str, _Held] = {}
 
     def __contains__(self, recording: str) -> bool:
@@ -55,9 +63,10 @@ class Roster:
         """Take a session on, unless it is in hand."""
         if job.recording in self._held:
             return
-        tail = Tail(self._broker, self._settings, self._root, job)
+        tail = Tail(self._broker, self._settings, self._room, self._counters, job)
         task = asyncio.create_task(self._run(tail), name=f"record-{job.sid}")
         self._held[job.recording] = _Held(tail, task)
+        self._counters.sessions = len(self._held)
 
     def notice(self, event: SessionEvent) -> None:
         """Tell the session that this transition is about, if it is in hand."""
@@ -84,14 +93,17 @@ class Roster:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._room.close()
 
     async def _run(self, tail: Tail) -> None:
         recording = tail.job.recording
+        bind_contextvars(session=tail.job.sid, recording=recording)
         try:
             await tail.run()
             await self._on_done(tail.job.event_id)
         except Exception:
             # Not acknowledged, it comes back through `reclaim`, here or at another replica.
-            log.exception("recording_failed", recording=recording)
+            log.exception("recording_failed")
         finally:
             del self._held[recording]
+            self._counters.sessions = len(self._held)

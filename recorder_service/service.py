@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import structlog
+from structlog.contextvars import bind_contextvars
 
 from broker.client import Broker, open_broker
 from broker.errors import BrokerUnavailable
 from broker.lifecycle import EventGroup, EventWatch, follow
+from broker.metrics import BrokerMetrics
 from broker.process import stop_on_signals
 from broker.retry import persist
 from recorder_service.adoption import is_ownerless, quiet_recordings
+from recorder_service.counters import RecorderCounters
 from recorder_service.job import Job
 from recorder_service.roster import Roster
 from recorder_service.settings import RecorderSettings
@@ -26,14 +29,21 @@ GROUP = "recorder"
 _START_RETRY_S = 1.0
 
 
-async def run(settings: RecorderSettings, stop: asyncio.Event | None = None) -> None:
+async def run(
+    settings: RecorderSettings,
+    stop: asyncio.Event | None = None,
+    counters: RecorderCounters | None = None,
+    metrics: BrokerMetrics | None = None,
+) -> None:
     """Record until `stop` is set (by default by SIGTERM and SIGINT). Waits for Redis to come up.
 
-    Raises IncompatibleRedis, and OSError when `data_dir` cannot be made.
+    `counters` and `metrics` are kept up to date meanwhile. Raises IncompatibleRedis, and OSError
+    when `data_dir` cannot be made.
     """
     stop = stop or stop_on_signals()
     (settings.data_dir / "sessions").mkdir(parents=True, exist_ok=True)
-    running = asyncio.create_task(_run(settings), name="recorder")
+    recording = _run(settings, counters or RecorderCounters(), metrics)
+    running = asyncio.create_task(recording, name="recorder")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:
         await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -45,11 +55,13 @@ async def run(settings: RecorderSettings, stop: asyncio.Event | None = None) -> 
         raise outcome
 
 
-async def _run(settings: RecorderSettings) -> None:
+async def _run(
+    settings: RecorderSettings, counters: RecorderCounters, metrics: BrokerMetrics | None
+) -> None:
     while True:
         try:
-            async with open_broker(settings) as broker:
-                await Recorder(broker, settings).live()
+            async with open_broker(settings, metrics) as broker:
+                await Recorder(broker, settings, counters).live()
         except BrokerUnavailable as error:
             log.warning("recorder_waits_for_redis", error=str(error))
             await asyncio.sleep(_START_RETRY_S)
@@ -63,11 +75,14 @@ class Recorder:
     transition of its sessions through a watch of its own.
     """
 
-    def __init__(self, broker: Broker, settings: RecorderSettings) -> None:
+    def __init__(
+        self, broker: Broker, settings: RecorderSettings, counters: RecorderCounters
+    ) -> None:
         self.id = new_process_id("recorder")
+        bind_contextvars(instance=self.id)
         self._broker = broker
         self._settings = settings
-        self._roster = Roster(broker, settings, self._acknowledge)
+        self._roster = Roster(broker, settings, counters, self._acknowledge)
         self._group: EventGroup | None = None
         self._watch: EventWatch | None = None
 

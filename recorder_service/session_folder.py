@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-import structlog
-
 from recorder_service.files import sync_tree, write_whole
 from recorder_service.job import Ending, Job
-from recorder_service.manifest import build, live_meta
+from recorder_service.manifest import build
 from recorder_service.media import save_media
+from recorder_service.metas import live_meta, read_meta
 from recorder_service.pieces import join_answers, make_pieces_folder, remove_pieces
 from recorder_service.tally import Tally
 from recorder_service.timeline import (
@@ -24,31 +24,18 @@ from recorder_service.timeline import (
     describe,
     read_lines,
 )
+from recorder_service.troubles import is_same, resumed
 from recorder_service.turn_media import save_turn_media
 from shared_schemas.recording import (
     META_FILE,
     RECORDING_FILE,
     SESSION_FOLDERS,
     TIMELINE_FILE,
-    Meta,
     RecordingState,
     encode_meta,
     encode_recording,
 )
 from shared_schemas.stream_entries import StreamEntry, StreamPosition
-
-log = structlog.get_logger()
-
-
-def read_meta(folder: Path) -> Meta | None:
-    """A session directory's meta, None when it has none that can be read."""
-    try:
-        return Meta.model_validate_json((folder / META_FILE).read_bytes())
-    except FileNotFoundError:
-        return None
-    except ValueError as error:  # a power failure may leave an unfinished recording's empty
-        log.warning("recording_meta_unreadable", folder=folder.name, error=str(error))
-        return None
 
 
 class SessionFolder:
@@ -58,25 +45,41 @@ class SessionFolder:
     anew. Calls may come from several threads; an entry that is already recorded changes nothing.
     """
 
-    def __init__(self, root: Path, job: Job, worker: str, troubles: Sequence[Line]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        job: Job,
+        worker: str,
+        troubles: Sequence[Line],
+        now_ms: Callable[[], float],
+    ) -> None:
         self.path = root / job.recording
         self._job = job
         self._by_turns = not job.kind.is_duplex
         self._worker = worker
         self._lock = threading.Lock()
         self._tally = Tally(job.ticket)
+        self._now_ms = now_ms
         self._troubles = list(troubles)
         self._noted: list[Line] = []
         self._journal: Journal | None = None
         self._complete = False
 
     @classmethod
-    def open(cls, root: Path, job: Job, worker: str = "", troubles: Sequence[Line] = ()) -> Self:
+    def open(
+        cls,
+        root: Path,
+        job: Job,
+        worker: str = "",
+        troubles: Sequence[Line] = (),
+        now_ms: Callable[[], float] = lambda: time.time() * 1000,
+    ) -> Self:
         """Take up a recording where it stands, or be ready to begin one.
 
-        `troubles` (from `trouble_line`) are noted in it, each once.
+        `troubles` (from `trouble_line`) are noted in it, each once, as soon as it can be written to
+        again; `now_ms` is the Redis clock.
         """
-        folder = cls(root, job, worker, troubles)
+        folder = cls(root, job, worker, troubles, now_ms)
         with folder._lock:
             folder._load()
         return folder
@@ -103,9 +106,9 @@ class SessionFolder:
             journal = self._journal or self._begin()
             line = describe(side, position, entry) | self._save(position, entry)
             journal.append(line)
-            is_first = self._tally.first_at is None
+            news = self._note_troubles(journal) or self._tally.first_at is None
             self._tally.add(line)
-            if is_first or line is self._tally.prepare:
+            if news or line is self._tally.prepare:
                 self._write_meta()
 
     def _save(self, position: StreamPosition, entry: StreamEntry) -> Line:
@@ -118,10 +121,9 @@ class SessionFolder:
         with self._lock:
             if self._journal is None:
                 return None
+            self._note_troubles(self._journal)
             lines, _ = read_lines(self.path / TIMELINE_FILE)
-            if not (
-                self.path / TIMELINE_FILE
-            ).exists():  # its pieces may have gone while it was read
+            if not (self.path / TIMELINE_FILE).exists():  # its pieces may have gone meanwhile
                 raise FileNotFoundError(f"the journal of {self.path} is gone")
             if self._by_turns:
                 join_answers(self.path, lines)
@@ -129,7 +131,8 @@ class SessionFolder:
             sync_tree(self.path)
             write_whole(self.path / RECORDING_FILE, encode_recording(recording), durable=True)
             write_whole(self.path / META_FILE, encode_meta(meta), durable=True)
-            self._tidy()
+            if not meta.is_busy:
+                tidy(self.path)
             return meta.state
 
     def close(self) -> None:
@@ -142,7 +145,8 @@ class SessionFolder:
         meta, journal = read_meta(self.path), self.path / TIMELINE_FILE
         if meta is not None and meta.state is not RecordingState.RECORDING:
             self._complete = True
-            self._tidy()
+            if not meta.is_busy:
+                tidy(self.path)
         elif journal.exists():
             self._resume(journal)
 
@@ -155,20 +159,21 @@ class SessionFolder:
         self._make_folders()
         self._journal = Journal.resume(journal, sound)
         if self._tally.first_at is not None:
-            self._note_troubles(self._journal)
             self._write_meta()
 
     def _begin(self) -> Journal:
         self._make_folders()
         self._journal = Journal(self.path / TIMELINE_FILE)
-        self._note_troubles(self._journal)
         return self._journal
 
-    def _note_troubles(self, journal: Journal) -> None:
-        for line in self._troubles:
-            if line not in self._noted:
-                journal.append(line)
-                self._noted.append(line)
+    def _note_troubles(self, journal: Journal) -> bool:
+        """Write down outages that are over; True when there were any."""
+        fresh = [x for x in self._troubles if not any(is_same(x, noted) for noted in self._noted)]
+        for trouble in fresh:
+            line = resumed(trouble, self._now_ms(), self._tally.positions)
+            journal.append(line)
+            self._noted.append(line)
+        return bool(fresh)
 
     def _make_folders(self) -> None:
         for name in SESSION_FOLDERS:
@@ -180,7 +185,11 @@ class SessionFolder:
         meta = live_meta(self._job, self._tally, self._worker, self._noted)
         write_whole(self.path / META_FILE, encode_meta(meta))
 
-    def _tidy(self) -> None:
-        """The journal goes first: whoever still finds it finds the pieces it tells of, too."""
-        (self.path / TIMELINE_FILE).unlink(missing_ok=True)
-        remove_pieces(self.path)
+
+def tidy(folder: Path) -> None:
+    """What only an unfinished recording needs. Raises OSError.
+
+    The journal goes first: whoever still finds it finds the pieces it tells of, too.
+    """
+    (folder / TIMELINE_FILE).unlink(missing_ok=True)
+    remove_pieces(folder)

@@ -6,13 +6,16 @@ from pathlib import Path
 
 from pydantic import Field
 
-from broker.settings import BrokerSettings
+from broker.settings import StatusSettings
 
 
-class RecorderSettings(BrokerSettings):
+class RecorderSettings(StatusSettings):
     """Where recordings go, and how replicas share the work."""
 
     data_dir: Path = Field(default=Path("data"), description="recordings lie in sessions/ below it")
+    recorder_health_port: int = Field(
+        default=22500, ge=0, le=65535, description="port with /health and /metrics; 0: any free one"
+    )
     recorder_upkeep_s: float = Field(
         default=2.0, gt=0, description="how often a recorder confirms the sessions it records"
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from broker.client import Broker
 from recorder_service.job import Ending, Job
 from shared_schemas.registry import SessionRow
-from shared_schemas.states import SessionState
+from shared_schemas.states import EndReason, SessionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +54,13 @@ async def may_discard(broker: Broker, job: Job) -> bool:
     """False when the id now belongs to a session with a lower ticket: Redis has lost its counters."""
     row = await broker.sessions.get(job.sid)
     return row is None or row.ticket >= job.ticket
+
+
+async def client_may_return_s(broker: Broker, job: Job, grace_s: float) -> float:
+    """How long the client of an ended session may still come back for its last words; 0 if it may not."""
+    row = await broker.sessions.get(job.sid)
+    if row is None or row.ticket != job.ticket or not row.resumable or row.ended_at is None:
+        return 0.0
+    if row.reason in (EndReason.CLIENT_GONE, EndReason.EDGE_LOST):
+        return 0.0
+    return max(0.0, grace_s - (broker.clock.now_ms() - row.ended_at) / 1000)

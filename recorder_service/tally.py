@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from recorder_service.timeline import Line, Side
+from recorder_service.timeline import Line, Placed, Side
 from shared_schemas.stream_entries import StreamPosition
 
 
@@ -27,6 +28,15 @@ class Tally:
     def __post_init__(self) -> None:
         start = StreamPosition.before(self.ticket)
         self.positions = {"in": start, "out": start}
+
+    @classmethod
+    def of(cls, ticket: int, placed: Mapping[Side, Placed]) -> Tally:
+        """Of everything that is recorded."""
+        tally = cls(ticket)
+        for entries in placed.values():
+            for _, line in entries:
+                tally.add(line)
+        return tally
 
     def has(self, side: Side, position: StreamPosition) -> bool:
         """True when this entry has been recorded."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -21,6 +21,9 @@ Side = Literal["in", "out"]
 SIDES: tuple[Side, ...] = ("in", "out")
 
 Line = dict[str, Any]
+
+Placed = Sequence[tuple[StreamPosition, Line]]
+"""A stream's entries, oldest first."""
 
 TROUBLE = "trouble"
 """Type of a line that tells of the disk, not of the session; `stream` is `note`."""
@@ -37,11 +40,6 @@ def describe(side: Side, position: StreamPosition, entry: StreamEntry) -> Line:
     if isinstance(entry, ResultOut | TurnDoneOut) and isinstance(entry.memo.get("user"), str):
         line["user_text"] = entry.memo["user"]
     return line
-
-
-def trouble_line(at_ms: float, error: str) -> Line:
-    """At `at_ms` (Redis clock) the disk refused to take what was said."""
-    return {"stream": "note", "id": "", "type": TROUBLE, "at": round(at_ms, 3), "error": error}
 
 
 def read_lines(path: Path) -> tuple[list[Line], int]:
@@ -65,6 +63,11 @@ def read_lines(path: Path) -> tuple[list[Line], int]:
     return lines, sound
 
 
+def all_lines(path: Path) -> list[Line]:
+    """The lines of a finished session's journal, whatever has become of its files. Raises OSError."""
+    return [line for raw in path.read_bytes().splitlines(keepends=True) if (line := _parse(raw))]
+
+
 def _parse(raw: bytes) -> Line | None:
     if not raw.endswith(b"\n"):
         return None
@@ -82,7 +85,7 @@ def _has_files(folder: Path, sizes: dict[str, int]) -> bool:
         return False
 
 
-def in_order(lines: Iterable[Line]) -> dict[Side, list[tuple[StreamPosition, Line]]]:
+def in_order(lines: Iterable[Line]) -> dict[Side, Placed]:
     """The entries of each stream, oldest first, each once."""
     found: dict[Side, dict[StreamPosition, Line]] = {side: {} for side in SIDES}
     for line in lines:

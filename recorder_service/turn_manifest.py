@@ -7,21 +7,21 @@ from typing import Any
 
 from recorder_service.audio_files import answer_name
 from recorder_service.job import Ending, Job
-from recorder_service.manifest_parts import Placed, duration_ms, events, gaps, moment, since
+from recorder_service.manifest_parts import duration_ms, events, gaps, moment, since
 from recorder_service.snapshot import config_of, text_of
 from recorder_service.tally import Tally
-from recorder_service.timeline import Line
+from recorder_service.timeline import Line, Placed
 from recorder_service.turn_media import USER_AUDIO
 from recorder_service.turns import Draft, drafts
 from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
 from shared_schemas.recording import (
-    AssistantTurn,
     MessageRecord,
     PartRecord,
+    TurnInput,
+    TurnOutput,
     TurnRecord,
     TurnRecording,
     TurnTiming,
-    UserTurn,
 )
 from shared_schemas.states import SessionKind
 
@@ -70,17 +70,17 @@ def _chat_turns(tally: Tally, outputs: Placed) -> list[TurnRecord]:
         said = {line["type"] for _, line in outputs}
         draft.failed, draft.stopped = "error" in said, "stopped" in said
     if request is None:
-        return [_turn(draft, draft.spoken[0], UserTurn(), start)]
+        return [_turn(draft, draft.spoken[0], TurnInput(), start)]
     return [_turn(draft, request, _request(request), start)]
 
 
-def _turn(draft: Draft, request: Line, user: UserTurn, start: float) -> TurnRecord:
+def _turn(draft: Draft, request: Line, asked: TurnInput, start: float) -> TurnRecord:
     return TurnRecord(
         index=draft.index,
         request_ts_ms=since(start, request),
         done_ts_ms=since(start, draft.done) if draft.done else None,
-        user=user,
-        assistant=_answer(draft),
+        input=asked,
+        output=_answer(draft),
         timing=_timing(draft, float(request["at"])),
         stopped=draft.stopped or None,
         failed=draft.failed or None,
@@ -88,15 +88,17 @@ def _turn(draft: Draft, request: Line, user: UserTurn, start: float) -> TurnReco
     )
 
 
-def _answer(draft: Draft) -> AssistantTurn:
+def _answer(draft: Draft) -> TurnOutput:
     streamed = draft.text
     text = draft.done["text"] if draft.done else streamed
     pieces = [line for line in draft.spoken if "piece" in line]
-    return AssistantTurn(
+    return TurnOutput(
         text=text,
         streamed_text=streamed if streamed and streamed != text else None,
         audio=answer_name(draft.index) if pieces else None,
-        duration_ms=duration_ms({"samples": _samples(pieces)}, OUTPUT_RATE) if pieces else None,
+        audio_duration_ms=duration_ms({"samples": _samples(pieces)}, OUTPUT_RATE)
+        if pieces
+        else None,
         unreadable=_first(draft.spoken, "unreadable"),
     )
 
@@ -114,26 +116,28 @@ def _timing(draft: Draft, asked_at: float) -> TurnTiming:
     )
 
 
-def _utterance(draft: Draft) -> UserTurn:
+def _utterance(draft: Draft) -> TurnInput:
     begun, done = draft.begun or {}, draft.done or {}
-    return UserTurn(
+    return TurnInput(
         text=done.get("user_text"),
-        audio=[begun[USER_AUDIO]] if USER_AUDIO in begun else None,
-        duration_ms=duration_ms(begun, INPUT_RATE),
+        audio=begun.get(USER_AUDIO),
+        audio_duration_ms=duration_ms(begun, INPUT_RATE),
         speech_ms=begun.get("speech_duration_ms"),
         unreadable=begun.get("unreadable"),
     )
 
 
-def _request(line: Line) -> UserTurn:
+def _request(line: Line) -> TurnInput:
     messages = [_message(raw, line["media"]) for raw in line["content"]]
     said = [raw for raw in line["content"] if raw["role"] == "user"]
     parts = [part for message in messages if message.role == "user" for part in message.parts]
     durations = [part.duration_ms for part in parts if part.duration_ms is not None]
-    return UserTurn(
+    sounds = list(_files(parts, "audio"))
+    return TurnInput(
         text=(text_of(said[-1]["parts"]) if said else "") or None,
-        audio=list(_files(parts, "audio")) or None,
-        duration_ms=sum(durations) if durations else None,
+        audio=sounds[0] if sounds else None,
+        audios=sounds if len(sounds) > 1 else None,
+        audio_duration_ms=sum(durations) if durations else None,
         images=list(_files(parts, "image")) or None,
         videos=list(_files(parts, "video")) or None,
         messages=messages,

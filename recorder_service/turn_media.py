@@ -1,7 +1,7 @@
 """Takes the media of half-duplex and chat sessions out of an entry and into files.
 
-Of what a half-duplex client sends only the utterances are kept, as the worker cut them out: the
-silence between them and what was said during an answer are not.
+Of what a half-duplex client sends the utterances become files, as the worker cut them out; the
+silence between them, and what was said during an answer, is in the replay only.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from shared_schemas.audio import INPUT_RATE, PcmFormat, samples_from_bytes
 from shared_schemas.stream_entries import (
     ChatDoneOut,
     ChatIn,
+    ChunkIn,
     DeltaOut,
     GeneratingOut,
     HalfPrepareIn,
@@ -44,9 +45,11 @@ def save_turn_media(
     match entry:
         case GeneratingOut() if entry.audio:
             name = user_audio_name(entry.turn_index)
-            return _sound(folder, USER_AUDIO, name, entry.audio)
+            return _sound(folder, USER_AUDIO, name, entry.audio, PcmFormat.F32)
+        case ChunkIn():
+            return save_piece(folder, "in", position, entry.audio, entry.pcm)
         case DeltaOut() | ChatDoneOut() if entry.audio:
-            return save_piece(folder, position, entry.audio)
+            return save_piece(folder, "out", position, entry.audio, PcmFormat.F32)
         case HalfPrepareIn() if tally.prepare is None:
             return _request(folder, entry, _system_name)
         case ChatIn() if tally.prepare is None:
@@ -58,7 +61,7 @@ def _request(folder: Path, entry: HalfPrepareIn | ChatIn, naming: _Naming) -> Li
     media = list(_save_parts(folder, entry.content, entry.blobs, naming))
     line: Line = {}
     if entry.ref_audio:
-        line = _sound(folder, REF_AUDIO, f"{REF_AUDIO}.wav", entry.ref_audio)
+        line = _sound(folder, REF_AUDIO, f"{REF_AUDIO}.wav", entry.ref_audio, PcmFormat.F32)
     return {**line, "files": _sizes([*media, line]), "media": media}
 
 
@@ -67,12 +70,16 @@ def _save_parts(
 ) -> Iterator[Line]:
     """What became of each blob, in their order."""
     counts: Counter[str] = Counter()
-    kinds = {p["blob"]: p["type"] for m in content for p in m["parts"] if "blob" in p}
+    parts = {part["blob"]: part for m in content for part in m["parts"] if "blob" in part}
     for place, data in enumerate(blobs):
-        kind = kinds.get(place, "unknown")
+        part = parts.get(place, {"type": "unknown"})
+        kind = part["type"]
         name = naming(kind, counts[kind], suffix(data))
         counts[kind] += 1
-        yield _sound(folder, "file", name, data) if kind == "audio" else _copy(folder, name, data)
+        if kind == "audio":
+            yield _sound(folder, "file", name, data, PcmFormat(part["pcm"]))
+        else:
+            yield _copy(folder, name, data)
 
 
 def _user_name(kind: str, n: int, form: str) -> str:
@@ -104,9 +111,9 @@ def _copy(folder: Path, name: str, data: bytes) -> Line:
     return {"file": name, "files": {name: len(data)}}
 
 
-def _sound(folder: Path, field: str, name: str, data: bytes) -> Line:
+def _sound(folder: Path, field: str, name: str, data: bytes, pcm: PcmFormat) -> Line:
     try:
-        samples = samples_from_bytes(data, PcmFormat.F32)
+        samples = samples_from_bytes(data, pcm)
     except ValueError as error:
         return {"unreadable": str(error)}
     size = save_audio(folder, name, samples, INPUT_RATE)

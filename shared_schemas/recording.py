@@ -95,14 +95,17 @@ class Meta(Record):
         return self.state is RecordingState.RECORDING or self.replay is ReplayState.MERGING
 
 
-def _mode_of(recording: Any) -> str:
-    mode = recording.get("mode") if isinstance(recording, dict) else recording.mode
-    return "duplex" if mode == "duplex" else "turns"
+def _mode_of(recording: Any) -> str | None:
+    if isinstance(recording, Recording | TurnRecording):
+        return recording.mode
+    return recording.get("mode") if isinstance(recording, dict) else None
 
 
 _RECORDING: TypeAdapter[Recording | TurnRecording] = TypeAdapter(
     Annotated[
-        Annotated[Recording, Tag("duplex")] | Annotated[TurnRecording, Tag("turns")],
+        Annotated[Recording, Tag("duplex")]
+        | Annotated[TurnRecording, Tag("half_duplex")]
+        | Annotated[TurnRecording, Tag("chat")],
         Discriminator(_mode_of),
     ]
 )

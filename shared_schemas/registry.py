@@ -30,6 +30,26 @@ class SessionRow:
     trace: bytes = b""
 
 
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes that an engine has taken of its device, and bytes that the device has."""
+
+    used: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """How long a session's newest answer was waited for: the `count`th, `ms` milliseconds.
+
+    Of a full-duplex session every unit is an answer, from the edge's append to the result; of the
+    others every turn is, from the whole question to the first piece.
+    """
+
+    count: int
+    ms: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRow:
     """`{antiphon}:worker:<id>`. `beat_at` is the last heartbeat (Redis-clock ms).
@@ -50,6 +70,8 @@ class WorkerRow:
     open: bool = True
     detail: str = ""
     counters: dict[str, float] = field(default_factory=dict)
+    memory: Memory | None = None
+    latency: dict[str, Latency] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +129,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """One session that a worker holds. `remaining_s` is the estimate of the time it still needs."""
+    """One session that a worker holds. `remaining_s` is the estimate of the time it still needs.
+
+    `attempt` counts the workers that have had it, `resumes` the returns of its client.
+    """
 
     sid: str
     kind: SessionKind
@@ -116,6 +141,8 @@ class Running:
     assigned_at: int
     elapsed_s: float
     remaining_s: float
+    attempt: int = 1
+    resumes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

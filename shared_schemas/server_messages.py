@@ -71,6 +71,7 @@ class Result(ServerMessage):
     vision_tokens: int
     simulated: bool | None = None
     timing: dict[str, float] | None = None
+    user_text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,9 @@ class UnitResult:
     """One step of a duplex session: listen, or speak `text` with up to a second of `audio`.
 
     Durations are milliseconds. `audio` is float32 mono at 24 kHz and empty while listening.
-    `memo` is the engine's own note for recovery (tokens, transcripts): it is stored with the
-    result and handed back to `DuplexView.replay`, and never sent to a client.
+    `memo` is the engine's own note for recovery: it is stored with the result and handed back to
+    `DuplexView.replay`. Its `user`, if it has one, is the text of what the user said, which is
+    recorded and sent to clients that ask for it; nothing else of it is.
     """
 
     is_listen: bool

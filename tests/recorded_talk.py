@@ -18,12 +18,13 @@ from broker.client import Broker
 from broker.registry import WorkerReport
 from broker.streams import StreamWriter
 from recorder_service.job import Ending, Job
+from recorder_service.merge import merge
 from recorder_service.session_folder import SessionFolder
 from recorder_service.timeline import SIDES, Side
 from shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from shared_schemas.config import DuplexConfig
 from shared_schemas.ids import new_recording_id
-from shared_schemas.recording import META_FILE, Meta, RecordingState
+from shared_schemas.recording import META_FILE, Meta
 from shared_schemas.registry import Claim
 from shared_schemas.states import EndReason, SessionKind, WorkerState
 from shared_schemas.stream_entries import (
@@ -176,14 +177,23 @@ class LiveTalk:
 
 def record_undisturbed(root: Path, job: Job, script: Script, ending: Ending) -> dict[str, bytes]:
     """What an undisturbed recorder makes of a script: relative path → content."""
+    by_side = [item for side in SIDES for item in script if item[0] == side]
+    return record_in_order(root, job, by_side, ending)
+
+
+def record_in_order(root: Path, job: Job, script: Script, ending: Ending) -> dict[str, bytes]:
+    """The same, with the entries as they stand in the script, from where a recording stands."""
     folder = SessionFolder.open(root, job)
-    for side in SIDES:
-        for origin, position, entry in script:
-            if origin == side:
-                folder.add(side, position, entry)
+    for side, position, entry in script:
+        folder.add(side, position, entry)
     folder.finish(ending)
     folder.close()
+    merge(folder.path, go_on)
     return tree(folder.path)
+
+
+def go_on() -> None:
+    """Nobody breaks the merge off."""
 
 
 def damage(path: Path, data: st.DataObject) -> None:
@@ -250,7 +260,7 @@ async def until_finished(data_dir: Path, *talks: LiveTalk) -> list[Meta]:
 
 def _finished(data_dir: Path, recording: str) -> bool:
     meta = meta_of(data_dir, recording)
-    return meta is not None and meta.state is not RecordingState.RECORDING
+    return meta is not None and not meta.is_busy
 
 
 async def unacknowledged(broker: Broker) -> int:

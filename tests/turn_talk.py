@@ -9,7 +9,7 @@ from typing import Any
 from PIL import Image
 from recorded_talk import Script, sound
 
-from shared_schemas.audio import float_bytes
+from shared_schemas.audio import PcmFormat, float_bytes, to_pcm16
 from shared_schemas.config import ChatOptions, GenerationConfig, HalfDuplexConfig, VadConfig
 from shared_schemas.content import AudioPart, ImagePart, Message, Role, TextPart, VideoPart, flatten
 from shared_schemas.stream_entries import (
@@ -56,7 +56,7 @@ def chat_request(**more: Any) -> ChatIn:
     first = (TextPart("What is"), AudioPart(float_bytes(sound(1, 1600))), ImagePart(picture("PNG")))
     last = (
         *(ImagePart(picture("JPEG")), ImagePart(picture("WEBP")), VideoPart(MOVIE, 2)),
-        *(AudioPart(float_bytes(sound(2, 801))), TextPart("And this?")),
+        *(AudioPart(to_pcm16(sound(2, 801)).tobytes(), PcmFormat.S16), TextPart("And this?")),
     )
     content, blobs = flatten(
         [

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +22,10 @@ from recorded_talk import (
     until_acknowledged,
     until_finished,
 )
+from recorder_process import in_process, quick
 
 from broker.client import Broker
 from broker.settings import BrokerSettings
-from recorder_service.service import run
 from recorder_service.settings import RecorderSettings
 from shared_schemas.audio import to_pcm16
 from shared_schemas.recording import RecordingState
@@ -47,27 +45,7 @@ from shared_schemas.stream_entries import (
 @pytest.fixture
 def recorder_settings(settings: BrokerSettings, tmp_path: Path) -> RecorderSettings:
     """Quick ones, so that a test does not wait."""
-    return RecorderSettings(
-        **settings.model_dump(),
-        data_dir=tmp_path / "data",
-        recorder_upkeep_s=0.1,
-        recorder_silence_s=1.0,
-        recorder_settle_s=0.2,
-        recorder_look_s=0.5,
-        recorder_retry_s=0.1,
-    )
-
-
-@asynccontextmanager
-async def recording(settings: RecorderSettings) -> AsyncIterator[asyncio.Event]:
-    """A recorder in this process; setting the event stops it early."""
-    stop = asyncio.Event()
-    task = asyncio.create_task(run(settings, stop))
-    try:
-        yield stop
-    finally:
-        stop.set()
-        await task
+    return quick(settings, tmp_path / "data")
 
 
 def load(settings: RecorderSettings, talk: LiveTalk) -> dict:
@@ -78,7 +56,7 @@ def load(settings: RecorderSettings, talk: LiveTalk) -> dict:
 async def test_every_sample_and_frame_is_kept(
     broker: Broker, recorder_settings: RecorderSettings
 ) -> None:
-    async with recording(recorder_settings):
+    async with in_process(recorder_settings):
         talk = await LiveTalk.begin(broker)
         for seed in range(9):
             await talk.exchange(seed, frames=seed % 3)
@@ -110,7 +88,7 @@ async def test_every_sample_and_frame_is_kept(
 async def test_the_timeline_tells_all_that_was_said(
     broker: Broker, recorder_settings: RecorderSettings
 ) -> None:
-    async with recording(recorder_settings):
+    async with in_process(recorder_settings):
         talk = await LiveTalk.begin(broker)
         for seed in range(3):  # numbers 2, 3, 4 in the input stream
             await talk.into.append(chunk(seed, frames=2 * (seed == 2), force_listen=seed == 2))
@@ -182,7 +160,7 @@ async def test_a_session_that_ended_while_no_recorder_ran(
         await talk.exchange(seed)
     script = await talk.script()
     ending = await talk.end(EndReason.CLIENT_GONE)
-    async with recording(recorder_settings):
+    async with in_process(recorder_settings):
         await until_finished(recorder_settings.data_dir, talk)
         await until_acknowledged(broker)
         assert await talk.script() == []
@@ -196,7 +174,7 @@ async def test_a_session_that_no_worker_took_leaves_nothing(
 ) -> None:
     before = await LiveTalk.queue(broker)
     await before.end(EndReason.CANCELLED)
-    async with recording(recorder_settings):
+    async with in_process(recorder_settings):
         during = await LiveTalk.queue(broker)
         await during.end(EndReason.CANCELLED)
         after = await LiveTalk.begin(broker)
@@ -216,7 +194,7 @@ async def test_a_chat_in_which_nothing_was_said_leaves_nothing(
     await chat.end()
     talk = await LiveTalk.begin(broker)
     await talk.end()
-    async with recording(recorder_settings):
+    async with in_process(recorder_settings):
         await until_finished(recorder_settings.data_dir, talk)
         await until_acknowledged(broker)
     names = [path.name for path in (recorder_settings.data_dir / "sessions").iterdir()]
@@ -232,7 +210,7 @@ async def test_a_reused_id_makes_two_recordings(
     first_ending = await first.end(EndReason.CLIENT_GONE)
     second = await LiveTalk.begin(broker, "adx_again")  # the first one's row is gone now
     await second.exchange(3)
-    async with recording(recorder_settings):
+    async with in_process(recorder_settings):
         await until_finished(recorder_settings.data_dir, first)
         await second.exchange(4)
         second_script = await second.script()
@@ -251,7 +229,7 @@ async def test_a_reused_id_makes_two_recordings(
 async def test_a_change_of_workers_keeps_all_results_in_order(
     broker: Broker, recorder_settings: RecorderSettings
 ) -> None:
-    async with recording(recorder_settings):
+    async with in_process(recorder_settings):
         talk = await LiveTalk.begin(broker)
         await talk.exchange(0)
         position = await talk.into.append(chunk(1))
@@ -283,7 +261,7 @@ async def test_last_words_after_the_end_are_recorded(
     broker: Broker, recorder_settings: RecorderSettings
 ) -> None:
     settings = recorder_settings.model_copy(update={"recorder_settle_s": 1.0})
-    async with recording(settings):
+    async with in_process(settings):
         talk = await LiveTalk.begin(broker)
         await talk.exchange(0)
         await talk.end(EndReason.CLIENT_GONE)
@@ -298,7 +276,7 @@ async def test_a_long_backlog_of_a_live_session_is_caught_up(
     talk = await LiveTalk.begin(broker)
     for seed in range(150):  # more than the recorder holds unread
         await talk.exchange(seed)
-    async with recording(recorder_settings):
+    async with in_process(recorder_settings):
         await until(
             lambda: meta_of(recorder_settings.data_dir, talk.recording) is not None, "begun"
         )
@@ -314,7 +292,7 @@ async def test_a_long_backlog_of_a_live_session_is_caught_up(
 async def test_meta_says_recording_while_it_is(
     broker: Broker, recorder_settings: RecorderSettings
 ) -> None:
-    async with recording(recorder_settings):
+    async with in_process(recorder_settings):
         talk = await LiveTalk.begin(broker)
         await until(
             lambda: meta_of(recorder_settings.data_dir, talk.recording) is not None, "begun"
@@ -340,7 +318,7 @@ async def test_lost_entries_make_it_interrupted_and_are_named(
     await discard(broker.keys.inbound(talk.sid))
     await talk.exchange(4)
     await talk.end()
-    async with recording(recorder_settings):
+    async with in_process(recorder_settings):
         (meta,) = await until_finished(recorder_settings.data_dir, talk)
     assert meta.state is RecordingState.INTERRUPTED
     assert [(gap.stream, gap.first, gap.last) for gap in meta.missing] == [("in", 1, 5)]

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import signal
-import sys
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -24,97 +21,15 @@ from recorded_talk import (
     until_acknowledged,
     until_finished,
 )
+from recorder_process import in_process, process, quick
 from redis_server import RedisServer
 
 from broker.client import Broker, open_broker
 from broker.settings import BrokerSettings
-from recorder_service.service import Recorder, run
+from recorder_service.counters import RecorderCounters
+from recorder_service.service import Recorder
 from recorder_service.settings import RecorderSettings
 from shared_schemas.recording import RecordingState
-
-QUICK = {
-    "recorder_upkeep_s": 0.1,
-    "recorder_silence_s": 0.6,
-    "recorder_settle_s": 0.2,
-    "recorder_look_s": 0.3,
-    "recorder_retry_s": 0.1,
-}
-
-
-def quick(settings: BrokerSettings, data_dir: Path, **more: float) -> RecorderSettings:
-    return RecorderSettings(**settings.model_dump(), data_dir=data_dir, **{**QUICK, **more})
-
-
-@asynccontextmanager
-async def process(settings: RecorderSettings) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`python -m recorder_service`, killed at the end if it still runs."""
-    told = {f"ANTIPHON_{k.upper()}": str(v) for k, v in settings.model_dump().items()}
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "recorder_service"),
-        env={**os.environ, **told},
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        yield child
-    finally:
-        if child.returncode is None:
-            child.kill()
-        await child.wait()
-
-
-@asynccontextmanager
-async def in_process(settings: RecorderSettings) -> AsyncIterator[None]:
-    stop = asyncio.Event()
-    task = asyncio.create_task(run(settings, stop))
-    try:
-        yield
-    finally:
-        stop.set()
-        await task
-
-
-async def test_kill_at_random_moments_changes_no_byte(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
-) -> None:
-    quickly = quick(settings, tmp_path / "data")
-    dice = random.Random(4)
-    talks = [await LiveTalk.begin(broker) for _ in range(3)]
-    talking = asyncio.Event()
-
-    async def speak(talk: LiveTalk) -> None:
-        seed = 0
-        while not talking.is_set():
-            await talk.exchange(seed, frames=seed % 2)
-            seed += 1
-            await asyncio.sleep(0.01)
-
-    async with asyncio.TaskGroup() as group:
-        for talk in talks:
-            group.create_task(speak(talk))
-        for _ in range(6):
-            async with process(quickly) as child:
-                size = _journal_bytes(quickly.data_dir)
-                await until(lambda s=size: _journal_bytes(quickly.data_dir) > s, "it records")  # type: ignore[misc]
-                await asyncio.sleep(dice.uniform(0, 0.15))
-                child.kill()
-                assert await child.wait() == -signal.SIGKILL
-        talking.set()
-    scripts = [await talk.script() for talk in talks]
-    endings = [await talk.end() for talk in talks]
-    async with process(quickly) as child:  # killed once more, while it finishes
-        await until(lambda: any(_state(quickly, t) != "recording" for t in talks), "one finished")
-        child.kill()
-    async with process(quickly):
-        await until_finished(quickly.data_dir, *talks)
-        await until_acknowledged(broker)
-    for talk, script, ending in zip(talks, scripts, endings, strict=True):
-        assert len(script) > 50
-        expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
-        assert_same(tree(quickly.data_dir / "sessions" / talk.recording), expected)
-
-
-def _journal_bytes(data_dir: Path) -> int:
-    return sum(path.stat().st_size for path in data_dir.glob("sessions/*/timeline.jsonl"))
 
 
 def _state(settings: RecorderSettings, talk: LiveTalk) -> str:
@@ -372,7 +287,7 @@ async def test_a_task_cancelled_anywhere_changes_no_byte(
     dice = random.Random(7)
     talk = await LiveTalk.begin(broker)
     for seed in range(40):
-        recorder = Recorder(broker, quickly)
+        recorder = Recorder(broker, quickly, RecorderCounters())
         await recorder.start()
         running = asyncio.create_task(recorder.run())
         await talk.exchange(seed)

@@ -103,22 +103,23 @@ async def test_a_chat(broker: Broker, sessions: Path, streamed: bool) -> None:
     assert (found["mode"], found["config"]["system_prompt"]) == ("chat", "Be brief.")
     assert found["config"]["generation"]["max_new_tokens"] == 99
     (turn,) = found["turns"]
-    assert turn["user"]["text"] == "And this?"
-    assert turn["user"]["audio"] == ["user_audio/000.wav", "user_audio/001.wav"]
-    assert turn["user"]["images"] == [
+    assert turn["input"]["text"] == "And this?"
+    assert turn["input"]["audio"] == "user_audio/000.wav"
+    assert turn["input"]["audios"] == ["user_audio/000.wav", "user_audio/001.wav"]
+    assert turn["input"]["images"] == [
         *("user_images/img_0.png", "user_images/img_1.jpg", "user_images/img_2.webp")
     ]
-    assert turn["user"]["videos"] == ["user_videos/video_0.mp4"]
-    assert turn["user"]["duration_ms"] == 150
-    assert [message["role"] for message in turn["user"]["messages"]] == [
+    assert turn["input"]["videos"] == ["user_videos/video_0.mp4"]
+    assert turn["input"]["audio_duration_ms"] == 150
+    assert [message["role"] for message in turn["input"]["messages"]] == [
         *("system", "user", "assistant", "user")
     ]
-    assert turn["user"]["messages"][1]["parts"][1] == {
+    assert turn["input"]["messages"][1]["parts"][1] == {
         "type": "audio",
         "file": "user_audio/000.wav",
         "duration_ms": 100,
     }
-    assert turn["assistant"]["text"] == "w0 w1 w2 w3 w4 "
+    assert turn["output"]["text"] == "w0 w1 w2 w3 w4 "
     assert turn["timing"]["elapsed_ms"] == 322.0
     assert (turn["timing"]["tokens"], turn["timing"]["input_tokens"]) == (7, 42)
     assert not {"stopped", "failed", "unfinished"} & set(turn)

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack
 
 import pytest
+from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 from redis_server import RedisServer
 from structlog.testing import capture_logs
@@ -13,7 +14,7 @@ from broker.errors import BrokerError
 from broker.retry import persist
 from broker.settings import BrokerSettings
 from broker.stream_reader import STREAMS_PER_SHARD, Subscription
-from shared_schemas.stream_entries import ChunkIn, Entry, StopIn, StreamPosition
+from shared_schemas.stream_entries import ChunkIn, Entry, StopIn, StreamPosition, pack
 
 TICKET = 1_700_000_000_000
 START = StreamPosition.before(TICKET)
@@ -293,3 +294,29 @@ async def test_the_end_of_a_session_reaches_its_listener(broker: Broker) -> None
             async for _, entry in subscription:
                 assert isinstance(entry, StopIn)
                 break
+
+
+@pytest.mark.parametrize("stays", [True, False])
+async def test_one_that_joins_behind_a_read_in_flight_misses_nothing(
+    broker: Broker, raw: Redis, settings: BrokerSettings, stays: bool
+) -> None:
+    """The read's answer, to another listener's question, is there before the newcomer is known to Redis."""
+    key = broker.keys.inbound("s")
+    writer = await broker.streams.input_writer("s", TICKET)
+    for number in range(3):
+        await writer.append(chunk(number))
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(broker.reader.subscribe(broker.keys.inbound("idle"), START))
+        leaving = await stack.enter_async_context(AsyncExitStack())
+        first = await leaving.enter_async_context(broker.reader.subscribe(key, writer.last))
+        await until_blocked(raw)
+        with BlockingRedis.from_url(settings.redis_url) as blocking:
+            at_once = pack(chunk(3))
+            fields = dict(zip(at_once[::2], at_once[1::2], strict=True))
+            blocking.xadd(key, fields, id=writer.last._replace(n=writer.last.n + 1).id())
+        if not stays:
+            await leaving.aclose()
+        late = await stack.enter_async_context(broker.reader.subscribe(key, START))
+        assert await take(late, 4) == [0, 1, 2, 3]
+        if stays:
+            assert await take(first, 1) == [3]

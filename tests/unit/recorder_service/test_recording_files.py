@@ -7,12 +7,20 @@ import wave
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 
 from recorder_service.audio_files import HEADER_BYTES, ai_audio_name, user_audio_name, wav_bytes
 from recorder_service.files import sync_tree, write_whole
 from recorder_service.frame_files import frame_name, save_frames
-from shared_schemas.recording import Meta, Recording, encode_meta, encode_recording
+from shared_schemas.recording import (
+    Meta,
+    Recording,
+    TurnRecording,
+    encode_meta,
+    encode_recording,
+    parse_recording,
+)
 from shared_schemas.states import SessionKind
 
 
@@ -100,3 +108,45 @@ def test_the_json_files_read_back_as_what_they_were() -> None:
     text = encode_recording(recording)
     assert Recording.model_validate_json(text) == recording
     assert b"null" not in text
+
+
+def test_a_recording_is_told_apart_by_its_mode(tmp_path: Path) -> None:
+    common = {"session_id": "s", "recording_id": "r", "worker_id": "w", "events": [], "config": {}}
+    start = {"start_ts": "2025-01-02T03:04:05Z"}
+    duplex = {**common, **start, "mode": "duplex", "app_type": "omni_duplex"}
+    chat = {**common, **start, "mode": "chat", "app_type": "chat", "turns": []}
+    read = parse_recording(orjson.dumps({**duplex, "chunks": [], "diagnostics": []}))
+    assert isinstance(read, Recording)
+    assert isinstance(parse_recording(orjson.dumps(chat)), TurnRecording)
+    for broken in (b"{", b"[]", b"{}", orjson.dumps({**chat, "mode": "novel"})):
+        with pytest.raises(ValueError, match="validation error"):
+            parse_recording(broken)
+
+
+@pytest.mark.parametrize(
+    ("state", "replay", "busy"),
+    [
+        ("recording", None, True),
+        ("complete", "merging", True),
+        ("interrupted", "merging", True),
+        ("complete", "ready", False),
+        ("interrupted", "failed", False),
+        ("complete", "none", False),
+    ],
+)
+def test_a_recorder_writes_until_the_replay_is_made(
+    state: str, replay: str | None, busy: bool
+) -> None:
+    meta = Meta.model_validate(
+        {
+            "session_id": "s",
+            "recording_id": "r",
+            "ticket": 1,
+            "app_type": "chat",
+            "created_at": "2025-01-02T03:04:05Z",
+            "config": {},
+            "state": state,
+            "replay": replay,
+        }
+    )
+    assert meta.is_busy is busy

@@ -10,16 +10,30 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recorded_talk import Script, assert_same, chunk, damage, record_undisturbed, result, tree
+from recorded_talk import (
+    Script,
+    assert_same,
+    chunk,
+    damage,
+    go_on,
+    record_in_order,
+    record_undisturbed,
+    result,
+    tree,
+)
 
+from recorder_service import audio_files
 from recorder_service.files import write_whole
 from recorder_service.job import Ending, Job
-from recorder_service.session_folder import SessionFolder, read_meta
-from recorder_service.timeline import TROUBLE, Journal, read_lines, trouble_line
+from recorder_service.merge import merge
+from recorder_service.metas import read_meta
+from recorder_service.session_folder import SessionFolder
+from recorder_service.timeline import TROUBLE, Journal, read_lines
+from recorder_service.troubles import trouble_line
 from shared_schemas.config import DuplexConfig
-from shared_schemas.recording import RecordingState
+from shared_schemas.recording import RecordingState, ReplayState
 from shared_schemas.states import EndReason, SessionKind
-from shared_schemas.stream_entries import ChunkIn, PreparedOut, PrepareIn, StreamPosition
+from shared_schemas.stream_entries import ChunkIn, ErrorOut, PreparedOut, PrepareIn, StreamPosition
 
 JOB = Job(sid="adx_1", ticket=7, kind=SessionKind.AUDIO_DUPLEX, recording="ab" * 16)
 T0 = 1_700_000_000_000.0
@@ -46,11 +60,7 @@ def feed(folder: SessionFolder, entries: Script) -> None:
 
 
 def finish(root: Path, entries: Script) -> dict[str, bytes]:
-    folder = SessionFolder.open(root, JOB)
-    feed(folder, entries)
-    folder.finish(ENDING)
-    folder.close()
-    return tree(folder.path)
+    return record_in_order(root, JOB, entries, ENDING)
 
 
 def test_an_interleaving_of_the_streams_changes_no_byte(tmp_path: Path) -> None:
@@ -62,7 +72,7 @@ def test_an_interleaving_of_the_streams_changes_no_byte(tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_a_crash_at_any_byte_changes_no_byte(
@@ -82,7 +92,7 @@ def test_a_crash_at_any_byte_changes_no_byte(
 
 
 def test_a_kill_between_the_last_steps_is_made_good(tmp_path: Path) -> None:
-    """After recording.json but before meta.json; then after meta.json but before the journal went."""
+    """After recording.json but before meta.json; before the merge; after it but before the journal went."""
     entries = script(4)
     expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
     folder = SessionFolder.open(tmp_path, JOB)
@@ -91,10 +101,19 @@ def test_a_kill_between_the_last_steps_is_made_good(tmp_path: Path) -> None:
     live_meta = (folder.path / "meta.json").read_bytes()
     folder.finish(ENDING)
     folder.close()
+    unmerged = (folder.path / "meta.json").read_bytes()
+    merge(folder.path, go_on)
 
     (folder.path / "timeline.jsonl").write_bytes(journal)
     (folder.path / "meta.json").write_bytes(live_meta)
     assert_same(finish(tmp_path, entries), expected)
+
+    (folder.path / "timeline.jsonl").write_bytes(journal)
+    (folder.path / "meta.json").write_bytes(unmerged)
+    (folder.path / ".merged_replay.wav.0a0b0c0d.tmp").write_bytes(b"half")
+    assert SessionFolder.open(tmp_path, JOB).complete
+    merge(folder.path, go_on)
+    assert_same(tree(folder.path), expected)
 
     (folder.path / "timeline.jsonl").write_bytes(journal)
     assert SessionFolder.open(tmp_path, JOB).complete
@@ -114,6 +133,9 @@ def test_two_that_write_at_once_count_once(tmp_path: Path) -> None:
             (first, second)[who].add(*entries[places[who]])
             places[who] += 1
     assert first.finish(ENDING) is RecordingState.COMPLETE
+    assert second.finish(ENDING) is RecordingState.COMPLETE
+    for _ in range(2):
+        merge(first.path, go_on)
     with pytest.raises(FileNotFoundError):
         second.finish(ENDING)
     assert SessionFolder.open(tmp_path, JOB).complete
@@ -208,3 +230,25 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path) -> None:
     assert len(lines) == 1
     Journal.resume(tmp_path / "timeline.jsonl", sound).close()
     assert (tmp_path / "timeline.jsonl").stat().st_size == sound
+
+
+def test_what_was_skipped_is_marked_also_where_the_next_step_failed(tmp_path: Path) -> None:
+    entries = [e for e in script(6) if not (e[0] == "out" and e[1].n > 2)]
+    error = ErrorOut(at=T0 + 9000, input_n=5, skipped=(3, 4), code="inference_error", message="no")
+    late = result(7, skipped=(6,), at=T0 + 9500)
+    entries += [("out", StreamPosition(7, 1, 3), error), ("out", StreamPosition(7, 1, 4), late)]
+    chunks = orjson.loads(finish(tmp_path, entries)["recording.json"])["chunks"]
+    assert [chunk.get("skipped") for chunk in chunks] == [None, True, True, None, True, None]
+
+
+def test_what_a_wav_cannot_hold_is_said_and_the_recording_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than eleven hours; here a second is too much."""
+    monkeypatch.setattr(audio_files, "_MAX_DATA_BYTES", 5000)
+    files = finish(tmp_path, script(4))
+    meta = read_meta(tmp_path / JOB.recording)
+    assert meta is not None
+    assert (meta.state, meta.replay) == (RecordingState.COMPLETE, ReplayState.FAILED)
+    assert "more than a WAV can hold" in (meta.replay_error or "")
+    assert not any(name.startswith("merged") or name == "timeline.jsonl" for name in files)

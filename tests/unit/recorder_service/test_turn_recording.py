@@ -10,7 +10,17 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recorded_talk import Script, assert_same, damage, read_wav, record_undisturbed, sound, tree
+from recorded_talk import (
+    Script,
+    assert_same,
+    damage,
+    go_on,
+    read_wav,
+    record_in_order,
+    record_undisturbed,
+    sound,
+    tree,
+)
 from turn_talk import (
     T0,
     chat_done,
@@ -25,7 +35,9 @@ from turn_talk import (
 )
 
 from recorder_service.job import Ending, Job
-from recorder_service.session_folder import SessionFolder, read_meta
+from recorder_service.merge import merge
+from recorder_service.metas import read_meta
+from recorder_service.session_folder import SessionFolder
 from recorder_service.turn_media import suffix
 from shared_schemas.audio import to_pcm16
 from shared_schemas.recording import RecordingState, TurnRecording
@@ -50,11 +62,7 @@ def feed(folder: SessionFolder, entries: Script) -> None:
 
 
 def finish(root: Path, job: Job, entries: Script, ending: Ending = ENDING) -> dict[str, bytes]:
-    folder = SessionFolder.open(root, job)
-    feed(folder, entries)
-    folder.finish(ending)
-    folder.close()
-    return tree(folder.path)
+    return record_in_order(root, job, entries, ending)
 
 
 def turns_of(files: dict[str, bytes]) -> list[dict[str, Any]]:
@@ -76,7 +84,7 @@ def test_an_interleaving_of_the_streams_changes_no_byte(
 
 @pytest.mark.parametrize(("job", "entries"), CASES)
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_a_crash_at_any_byte_changes_no_byte(
@@ -96,18 +104,26 @@ def test_a_crash_at_any_byte_changes_no_byte(
 def test_a_kill_between_the_last_steps_is_made_good(
     job: Job, entries: Script, tmp_path: Path
 ) -> None:
-    """After recording.json but before meta.json; then before the journal, or the pieces, went."""
+    """After recording.json but before meta.json; before the merge; before the journal, or the pieces, went."""
     expected = record_undisturbed(tmp_path / "quiet", job, entries, ENDING)
     folder = SessionFolder.open(tmp_path, job)
     feed(folder, entries)
     before = tree(folder.path)
     folder.finish(ENDING)
     folder.close()
+    unmerged = tree(folder.path)
+    merge(folder.path, go_on)
 
     lost = {name: content for name, content in before.items() if name not in tree(folder.path)}
     assert any(name.startswith(".pieces/") for name in lost)
     _put_back(folder.path, {**lost, "meta.json": before["meta.json"]})
     assert_same(finish(tmp_path, job, entries), expected)
+
+    _put_back(folder.path, unmerged)
+    taken_over = SessionFolder.open(tmp_path, job)
+    assert taken_over.complete
+    merge(folder.path, go_on)
+    assert_same(tree(folder.path), expected)
 
     for left in (lost, {k: v for k, v in lost.items() if k != "timeline.jsonl"}):
         _put_back(folder.path, left)
@@ -129,6 +145,7 @@ def test_one_that_was_overtaken_while_finishing_spoils_nothing(tmp_path: Path) -
         first.add(*entry)
         second.add(*entry)
     assert first.finish(ENDING) is RecordingState.COMPLETE
+    merge(first.path, go_on)
     with pytest.raises(FileNotFoundError):
         second.finish(ENDING)
     with pytest.raises(FileNotFoundError):
@@ -139,16 +156,16 @@ def test_one_that_was_overtaken_while_finishing_spoils_nothing(tmp_path: Path) -
 def test_how_the_turns_of_a_half_duplex_session_went(tmp_path: Path) -> None:
     files = finish(tmp_path, HALF, numbered(half_duplex_talk(), TICKET))
     answered, broken, failed, left = turns_of(files)
-    assert answered["user"] == {
+    assert answered["input"] == {
         "text": "question 0",
-        "audio": ["user_audio/000.wav"],
-        "duration_ms": 100,
+        "audio": "user_audio/000.wav",
+        "audio_duration_ms": 100,
         "speech_ms": 90,
     }
-    assert answered["assistant"] == {
+    assert answered["output"] == {
         "text": "w0 and w1 ",
         "audio": "ai_audio/turn_0.wav",
-        "duration_ms": 82,
+        "audio_duration_ms": 82,
     }
     assert answered["timing"] == {
         "elapsed_ms": 123.5,
@@ -160,10 +177,10 @@ def test_how_the_turns_of_a_half_duplex_session_went(tmp_path: Path) -> None:
     assert not {"stopped", "failed", "unfinished"} & set(answered)
     assert broken["stopped"] is True
     assert failed["failed"] is True
-    assert "audio" not in failed["assistant"]
+    assert "audio" not in failed["output"]
     assert (left["stopped"], left["unfinished"]) == (True, True)
-    assert left["assistant"]["text"] == "w3 w4 "
-    assert left["assistant"]["audio"] == "ai_audio/turn_3.wav"
+    assert left["output"]["text"] == "w3 w4 "
+    assert left["output"]["audio"] == "ai_audio/turn_3.wav"
     found = orjson.loads(files["recording.json"])
     assert found["mode"] == "half_duplex"
     assert [event["type"] for event in found["events"]] == [
@@ -188,7 +205,7 @@ def test_a_chat_that_failed_and_one_that_asked_nothing(tmp_path: Path) -> None:
     files = finish(tmp_path / "a", CHAT, numbered([("in", chat_request()), ("out", error)], TICKET))
     (turn,) = turns_of(files)
     assert (turn["failed"], turn["unfinished"]) == (True, True)
-    assert turn["assistant"] == {"text": ""}
+    assert turn["output"] == {"text": ""}
     silence = numbered([("out", ErrorOut(code="not_ready", message="no", fatal=True))], TICKET)
     assert turns_of(finish(tmp_path / "b", CHAT, silence)) == []
 
@@ -197,8 +214,8 @@ def test_an_answer_that_was_begun_anew_keeps_all_that_was_sent(tmp_path: Path) -
     talk = [("in", chat_request()), ("out", delta(1)), ("out", delta(2)), ("out", chat_done("w2 "))]
     files = finish(tmp_path, CHAT, numbered(talk, TICKET, after=2))
     (turn,) = turns_of(files)
-    assert (turn["assistant"]["text"], turn["assistant"]["streamed_text"]) == ("w2 ", "w1 w2 ")
-    assert turn["assistant"]["duration_ms"] == 100
+    assert (turn["output"]["text"], turn["output"]["streamed_text"]) == ("w2 ", "w1 w2 ")
+    assert turn["output"]["audio_duration_ms"] == 100
 
 
 @pytest.mark.parametrize("lost", range(1, 12))
@@ -214,8 +231,8 @@ def test_a_lost_entry_is_named_and_mixes_up_no_turns(tmp_path: Path, lost: int) 
     assert meta.state is RecordingState.INTERRUPTED
     assert [(gap.stream, gap.first, gap.last) for gap in meta.missing] == [("out", lost, lost)]
     for i, turn in enumerate(turns):
-        if "audio" in turn["assistant"]:
-            _, samples = read_wav(tmp_path / HALF.recording / turn["assistant"]["audio"])
+        if "audio" in turn["output"]:
+            _, samples = read_wav(tmp_path / HALF.recording / turn["output"]["audio"])
             np.testing.assert_array_equal(samples, to_pcm16(sound(600 + i, 1200)))
         else:
             assert lost == 3 * i + 2
@@ -230,16 +247,16 @@ def test_unreadable_sound_is_said_and_nothing_stops(tmp_path: Path) -> None:
         ("out", turn_done(0, 1, "aw0 ")),
     ]
     (turn,) = turns_of(finish(tmp_path, HALF, numbered(talk, TICKET)))
-    assert turn["user"]["unreadable"] == "audio holds NaN or infinite samples"
-    assert "whole number" in turn["assistant"]["unreadable"]
-    assert turn["assistant"]["duration_ms"] == 50
+    assert turn["input"]["unreadable"] == "audio holds NaN or infinite samples"
+    assert "whole number" in turn["output"]["unreadable"]
+    assert turn["output"]["audio_duration_ms"] == 50
 
 
 def test_only_the_first_request_counts(tmp_path: Path) -> None:
     other = ChatIn(content=[{"role": "user", "parts": []}], options=chat_request().options)
     talk = [*chat_talk(), ("in", other)]
     (turn,) = turns_of(finish(tmp_path, CHAT, numbered(talk, TICKET)))
-    assert turn["user"]["text"] == "And this?"
+    assert turn["input"]["text"] == "And this?"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,108 @@
+"""Makes a recorded session's replay out of its files, and says so in its JSON. Blocks on the disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import av
+import structlog
+
+from recorder_service.files import remove_temporaries, write_whole
+from recorder_service.metas import read_meta
+from recorder_service.replay_mix import Check, write_replay
+from recorder_service.score import Score, score_of
+from recorder_service.session_folder import tidy
+from recorder_service.tally import Tally
+from recorder_service.timeline import all_lines, in_order
+from recorder_service.video import write_video
+from shared_schemas.recording import (
+    META_FILE,
+    RECORDING_FILE,
+    REPLAY_VIDEO,
+    REPLAY_WAV,
+    TIMELINE_FILE,
+    Meta,
+    Recording,
+    ReplayState,
+    encode_meta,
+    encode_recording,
+    parse_recording,
+)
+from shared_schemas.states import SessionKind
+
+log = structlog.get_logger()
+
+
+def merge(folder: Path, check: Check) -> Meta | None:
+    """Merge what waits for it; done again, or by two at once, it gives the same files.
+
+    `check` raises when the work is to be broken off; nothing is lost then. None where the session
+    directory has gone. Raises OSError when the disk refuses; anything else that goes wrong is told
+    in `meta.json`, once and for all.
+    """
+    meta = read_meta(folder)
+    if meta is None or meta.replay is not ReplayState.MERGING:
+        return meta
+    error: str | None = None
+    lead_ms: float | None = None
+    if (folder / TIMELINE_FILE).exists():  # else another recorder has just finished with it
+        score = _read_score(folder, meta)
+        lead_ms = round(score.lead_ms, 1) or None
+        error = _write(folder, meta, score, check)
+    return _announce(folder, meta, lead_ms, error)
+
+
+def _read_score(folder: Path, meta: Meta) -> Score:
+    placed = in_order(all_lines(folder / TIMELINE_FILE))
+    tally = Tally.of(meta.ticket, placed)
+    return score_of(meta.app_type, tally, placed)
+
+
+def _write(folder: Path, meta: Meta, score: Score, check: Check) -> str | None:
+    """What went wrong for good, if anything did."""
+    try:
+        write_replay(folder, REPLAY_WAV, score, check)
+        if meta.app_type is SessionKind.OMNI_DUPLEX:
+            write_video(folder, REPLAY_VIDEO, REPLAY_WAV, score, check)
+    except OSError:  # FFmpeg's refusals of the disk are among them
+        raise
+    except (ValueError, av.FFmpegError) as error:
+        log.exception("replay_failed", recording=meta.recording_id)
+        return str(error)
+    return None
+
+
+def _announce(folder: Path, meta: Meta, lead_ms: float | None, error: str | None) -> Meta:
+    """What exists is named; what only the merge needed goes when everyone can know it.
+
+    Not before: another recorder may just be writing the same, and would begin again.
+    """
+    wav = REPLAY_WAV if (folder / REPLAY_WAV).exists() else None
+    video = REPLAY_VIDEO if (folder / REPLAY_VIDEO).exists() else None
+    done = ReplayState.READY if wav else ReplayState.NONE
+    merged = meta.model_copy(
+        update={
+            "replay": ReplayState.FAILED if error else done,
+            "replay_error": error,
+            "merged_replay": wav,
+            "merged_replay_video": video,
+        }
+    )
+    _name_in_recording(folder, wav, video, lead_ms)
+    write_whole(folder / META_FILE, encode_meta(merged), durable=True)
+    remove_temporaries(folder)
+    tidy(folder)
+    return merged
+
+
+def _name_in_recording(
+    folder: Path, wav: str | None, video: str | None, lead_ms: float | None
+) -> None:
+    recording = parse_recording((folder / RECORDING_FILE).read_bytes())
+    if isinstance(recording, Recording):
+        named: dict[str, object] = {"merged_replay": wav, "merged_replay_video": video}
+    else:
+        lead_ms = lead_ms or recording.merged_replay_lead_ms
+        named = {"merged_replay": wav, "merged_replay_lead_ms": lead_ms}
+    text = encode_recording(recording.model_copy(update=named))
+    write_whole(folder / RECORDING_FILE, text, durable=True)

@@ -1,0 +1,119 @@
+"""`merged_replay.wav`: both sides of a session on one time line, streamed from the files on disk.
+
+16 bits, 24 kHz, the user left and the model right, so that neither can drown or clip the other. The
+model's samples are those that were sent; the user's are resampled from 16 kHz.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import soxr
+from numpy.typing import NDArray
+
+from recorder_service.audio_files import HEADER_BYTES, wav_header
+from recorder_service.files import replacing
+from recorder_service.placing import Clip
+from recorder_service.score import Score
+from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
+
+Pcm16 = NDArray[np.int16]
+Check = Callable[[], None]
+"""Called now and then; raises when the work is to be broken off."""
+
+_BLOCK_S = 1
+
+
+def write_replay(folder: Path, name: str, score: Score, check: Check) -> None:
+    """Write the WAV below a session directory, whole or not at all. Holds seconds in memory.
+
+    Raises OSError, and ValueError when it would be longer than a WAV can be.
+    """
+    frames = math.ceil(score.seconds * OUTPUT_RATE)
+    header = wav_header(4 * frames, OUTPUT_RATE, channels=2)
+    with replacing(folder / name) as temporary, temporary.open("xb") as file:
+        file.write(header)
+        for block in _stereo(folder, score, frames):
+            check()
+            file.write(block.astype("<i2", copy=False).tobytes())
+
+
+def _stereo(folder: Path, score: Score, frames: int) -> Iterator[Pcm16]:
+    """Blocks of shape (n, 2), `frames` samples in all."""
+    model = _channel(folder, score.model, frames, OUTPUT_RATE)
+    for left, right in zip(_user_channel(folder, score.user, frames), model, strict=True):
+        yield np.stack([left, right], axis=1)
+
+
+def _user_channel(folder: Path, clips: Sequence[Clip], frames: int) -> Iterator[Pcm16]:
+    """16 kHz in, 24 kHz out, block for block; a resampler's delay is made up for."""
+    resampler = soxr.ResampleStream(INPUT_RATE, OUTPUT_RATE, 1, dtype="float32")
+    ahead: Samples = np.zeros(0, dtype=np.float32)
+    source = _channel(folder, clips, math.ceil(frames * INPUT_RATE / OUTPUT_RATE), INPUT_RATE)
+    for length in _lengths(frames, OUTPUT_RATE):
+        while len(ahead) < length:
+            block = next(source, None)
+            heard = np.zeros(0, np.float32) if block is None else block.astype(np.float32) / 32767
+            more = resampler.resample_chunk(heard, last=block is None)
+            if block is None:
+                more = np.pad(more, (0, max(0, length - len(ahead) - len(more))))
+            ahead = np.concatenate([ahead, more])
+        yield to_pcm16(ahead[:length])
+        ahead = ahead[length:]
+
+
+def _channel(folder: Path, clips: Sequence[Clip], frames: int, rate: int) -> Iterator[Pcm16]:
+    """A channel's blocks of a second each, silent where no clip lies."""
+    tape = _Tape(folder, clips)
+    start = 0
+    for length in _lengths(frames, rate):
+        yield tape.read(start, length)
+        start += length
+
+
+def _lengths(frames: int, rate: int) -> Iterator[int]:
+    block = rate * _BLOCK_S
+    for start in range(0, frames, block):
+        yield min(block, frames - start)
+
+
+class _Tape:
+    """Reads clips in order; a file that is not there any more is silence."""
+
+    def __init__(self, folder: Path, clips: Sequence[Clip]) -> None:
+        self._folder = folder
+        self._clips = clips
+        self._next = 0
+
+    def read(self, start: int, length: int) -> Pcm16:
+        """The samples from `start` on; each call goes on where the last one ended."""
+        block = np.zeros(length, dtype=np.int16)
+        stop = start + length
+        while self._next < len(self._clips) and self._clips[self._next].start < stop:
+            clip = self._clips[self._next]
+            begin, end = max(start, clip.start), min(stop, clip.stop)
+            sound = _samples(self._folder / clip.file, begin - clip.start, end - begin)
+            block[begin - start : begin - start + len(sound)] = sound
+            if clip.stop > stop:
+                break
+            self._next += 1
+        return block
+
+
+def _samples(path: Path, first: int, count: int) -> Pcm16:
+    """Samples of a WAV, or of bare PCM, as this recorder wrote it; fewer where it ends before."""
+    try:
+        with path.open("rb") as file:
+            file.seek(2 * first + (0 if path.suffix == ".pcm" else HEADER_BYTES))
+            return _read(file, count)
+    except FileNotFoundError:
+        return np.zeros(0, dtype=np.int16)
+
+
+def _read(file: BinaryIO, count: int) -> Pcm16:
+    data = file.read(2 * count)
+    return np.frombuffer(data[: len(data) // 2 * 2], dtype="<i2").astype(np.int16, copy=False)

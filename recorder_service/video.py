@@ -1,0 +1,157 @@
+"""`merged_replay.mp4`: the frames at their times, the replay's sound, the words as a subtitle track.
+
+H.264 and AAC, with the index in front, so that browsers play it while it loads. A frame stays until
+the next one comes. Written in one pass over the finished WAV, seconds in memory at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import av
+import numpy as np
+from av.audio.frame import AudioFrame
+from av.audio.resampler import AudioResampler
+from av.audio.stream import AudioStream
+from av.container import OutputContainer
+from av.packet import Packet
+from av.subtitles.stream import SubtitleStream
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from recorder_service.audio_files import HEADER_BYTES
+from recorder_service.captions import Caption
+from recorder_service.files import replacing
+from recorder_service.pictures import Size, canvas_size, load, on_canvas
+from recorder_service.replay_mix import Check
+from recorder_service.score import Picture, Score
+from shared_schemas.audio import OUTPUT_RATE
+
+_MS = Fraction(1, 1000)
+_KEY_FRAME_EVERY = 10
+_LAST_FRAME_MS = 1000
+_LONGEST_CAPTION = 1000
+_ASS_HEADER = b"""[Script Info]
+ScriptType: v4.00+
+
+[V4+ Styles]
+Format: Name, Fontname, Fontsize, PrimaryColour, Alignment
+Style: Default,Sans,16,&Hffffff,2
+
+[Events]
+Format: Layer, Start, End, Style, Text
+"""
+"""The encoder wants one, though the track carries plain text."""
+
+
+def write_video(folder: Path, name: str, sound: str, score: Score, check: Check) -> bool:
+    """Write the MP4 below a session directory, whole or not at all; False where no frame can be seen.
+
+    `sound` names the finished replay WAV. Raises OSError, also what FFmpeg could not do.
+    """
+    size = canvas_size(folder, score.pictures)
+    if size is None:
+        return False
+    with replacing(folder / name) as temporary:
+        options = {"movflags": "+faststart"}
+        with av.open(str(temporary), "w", format="mp4", options=options) as container:
+            _Video(container, folder, size, score).write(folder / sound, check)
+    return True
+
+
+class _Video:
+    def __init__(self, container: OutputContainer, folder: Path, size: Size, score: Score) -> None:
+        self._container = container
+        self._folder = folder
+        self._size = size
+        self._frames = _frame_stream(container, size)
+        self._sound: AudioStream = container.add_stream("aac", rate=OUTPUT_RATE, layout="stereo")
+        self._words = _caption_stream(container) if score.captions else None
+        self._pictures = deque(_lasting(score))
+        self._captions = deque(score.captions)
+
+    def write(self, wav: Path, check: Check) -> None:
+        """Everything in the order of time, a second at a time."""
+        resampler = AudioResampler(format="fltp", layout="stereo", rate=OUTPUT_RATE)
+        for second, block in enumerate(_seconds(wav)):
+            check()
+            self._show(until_ms=(second + 1) * 1000)
+            for frame in resampler.resample(block):
+                self._container.mux(self._sound.encode(frame))
+        self._show(until_ms=None)
+        self._container.mux(self._frames.encode(None))
+        self._container.mux(self._sound.encode(None))
+
+    def _show(self, until_ms: int | None) -> None:
+        while self._pictures and (until_ms is None or self._pictures[0][0].at_ms < until_ms):
+            self._add_picture(*self._pictures.popleft())
+        while self._captions and (until_ms is None or self._captions[0].start_ms < until_ms):
+            self._add_caption(self._captions.popleft())
+
+    def _add_picture(self, picture: Picture, lasts_ms: int) -> None:
+        image = load(self._folder, picture)
+        if image is None:
+            return
+        frame = VideoFrame.from_ndarray(np.asarray(on_canvas(image, self._size)), format="rgb24")
+        frame.pts, frame.time_base = picture.at_ms, _MS
+        for packet in self._frames.encode(frame):
+            packet.duration = lasts_ms
+            self._container.mux(packet)
+
+    def _add_caption(self, caption: Caption) -> None:
+        assert self._words is not None
+        text = caption.text[:_LONGEST_CAPTION].encode()
+        packet = Packet(len(text).to_bytes(2, "big") + text)
+        packet.stream, packet.time_base = self._words, _MS
+        packet.pts = packet.dts = caption.start_ms
+        packet.duration = caption.end_ms - caption.start_ms
+        self._container.mux(packet)
+
+
+def _lasting(score: Score) -> Iterator[tuple[Picture, int]]:
+    """Each frame with how long it is shown (ms); the last one until the sound ends."""
+    pictures, end_ms = score.pictures, round(score.seconds * 1000)
+    for here, following in pairwise(pictures):
+        yield here, following.at_ms - here.at_ms
+    if pictures:
+        yield pictures[-1], max(_LAST_FRAME_MS, end_ms - pictures[-1].at_ms)
+
+
+def _frame_stream(container: OutputContainer, size: Size) -> VideoStream:
+    """No frame waits for another one, so that each packet is its frame's."""
+    stream: VideoStream = container.add_stream("libx264", rate=1000)
+    stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
+    stream.time_base = _MS
+    codec = stream.codec_context
+    codec.time_base, codec.gop_size, codec.max_b_frames = _MS, _KEY_FRAME_EVERY, 0
+    codec.thread_count = 1
+    codec.options = {"preset": "veryfast", "crf": "26", "tune": "zerolatency"}
+    return stream
+
+
+def _caption_stream(container: OutputContainer) -> SubtitleStream:
+    stream: SubtitleStream = container.add_stream("mov_text")
+    stream.time_base = _MS
+    stream.codec_context.subtitle_header = _ASS_HEADER
+    return stream
+
+
+def _seconds(wav: Path) -> Iterator[AudioFrame]:
+    """The WAV's sound, a second at a time."""
+    start = 0
+    with wav.open("rb") as file:
+        file.seek(HEADER_BYTES)
+        while data := file.read(4 * OUTPUT_RATE):
+            samples = np.frombuffer(data, dtype="<i2").reshape(1, -1)
+            frame = AudioFrame.from_ndarray(samples, format="s16", layout="stereo")
+            frame.sample_rate, frame.pts, frame.time_base = (
+                OUTPUT_RATE,
+                start,
+                Fraction(1, OUTPUT_RATE),
+            )
+            start += frame.samples
+            yield frame

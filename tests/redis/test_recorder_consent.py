@@ -1,0 +1,136 @@
+"""A session that is not to be recorded leaves nothing on disk, and nothing in Redis when it is over."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from recorded_talk import LiveTalk, chunk, until_acknowledged, until_finished
+from recorder_process import in_process, quick
+from turn_talk import chat_request, chat_talk, half_duplex_talk, half_prepare
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+from recorder_service.counters import RecorderCounters
+from shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
+from shared_schemas.states import SessionKind, SessionState
+from shared_schemas.stream_entries import DiagnosticIn, Entry, PreparedOut, PrepareIn
+
+DUPLEX = PrepareIn(system_prompt="p", config=DuplexConfig(record=False), ref_audio=b"\0" * 64)
+HALF = replace(half_prepare(), config=HalfDuplexConfig(record=False))
+CHAT = replace(chat_request(), options=ChatOptions(record=False))
+
+CASES = [
+    pytest.param(
+        SessionKind.OMNI_DUPLEX,
+        [
+            *(("in", DiagnosticIn(metrics={"rtt": 3})), ("in", DUPLEX)),
+            *(("out", PreparedOut(input_n=1, prompt_length=3)), ("in", chunk(1, frames=2))),
+        ],
+        id="omni",
+    ),
+    pytest.param(
+        SessionKind.HALF_DUPLEX, [("in", HALF), *half_duplex_talk()[1:]], id="half_duplex"
+    ),
+    pytest.param(SessionKind.CHAT, [("in", CHAT), *chat_talk()[1:]], id="chat_with_images"),
+]
+
+
+async def say(talk: LiveTalk, entries: list[tuple[str, Entry]]) -> None:
+    for side, entry in entries:
+        await (talk.into if side == "in" else talk.out).append(entry)
+
+
+async def recorded_meanwhile(broker: Broker, sessions: Path) -> str:
+    """Another session's recording, from beginning to end: the recorder has had its time."""
+    talk = await LiveTalk.begin(broker)
+    await talk.exchange(2)
+    await talk.end()
+    await until_finished(sessions.parent, talk)
+    return talk.recording
+
+
+def names(sessions: Path) -> list[str]:
+    return [path.name for path in sessions.iterdir()]
+
+
+@pytest.mark.parametrize(("kind", "entries"), CASES)
+async def test_nothing_is_kept(
+    broker: Broker,
+    settings: BrokerSettings,
+    tmp_path: Path,
+    kind: SessionKind,
+    entries: list[tuple[str, Entry]],
+) -> None:
+    counters = RecorderCounters()
+    sessions = tmp_path / "sessions"
+    async with in_process(quick(settings, tmp_path), counters):
+        talk = await LiveTalk.queue(broker, kind=kind)
+        await talk.assign()
+        await say(talk, entries)
+        other = await recorded_meanwhile(broker, sessions)
+        assert names(sessions) == [other]
+        assert len(await talk.script()) == len(entries), "its worker and its edge still read them"
+        await talk.end()
+        await until_acknowledged(broker)
+        assert await talk.script() == []
+        assert await broker.progress.load(talk.ticket) is None
+        assert names(sessions) == [other]
+    assert (counters.declined, counters.complete) == (1, 1)
+
+
+@pytest.mark.parametrize(("kind", "entries"), CASES)
+async def test_nothing_is_kept_of_one_that_ended_while_no_recorder_ran(
+    broker: Broker,
+    settings: BrokerSettings,
+    tmp_path: Path,
+    kind: SessionKind,
+    entries: list[tuple[str, Entry]],
+) -> None:
+    talk = await LiveTalk.queue(broker, kind=kind)
+    await talk.assign()
+    await say(talk, entries)
+    await talk.end()
+    await asyncio.sleep(0.3)
+    sessions = tmp_path / "sessions"
+    async with in_process(quick(settings, tmp_path)):
+        other = await recorded_meanwhile(broker, sessions)
+        await until_acknowledged(broker)
+        assert names(sessions) == [other]
+    assert await talk.script() == []
+
+
+async def test_a_wish_that_redis_has_trimmed_is_read_from_the_row(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    talk = await LiveTalk.queue(broker)
+    await talk.assign()
+    await talk.into.append(DUPLEX)
+    assert talk.claim is not None
+    summary, state = DUPLEX.config.model_dump(), SessionState.PREPARING
+    assert await broker.leases.move(talk.sid, "w1", talk.claim.epoch, state, summary=summary)
+    await broker._redis.execute_command("XTRIM", broker.keys.inbound(talk.sid), "MAXLEN", 0)
+    await talk.into.append(chunk(1))
+    sessions = tmp_path / "sessions"
+    async with in_process(quick(settings, tmp_path)):
+        other = await recorded_meanwhile(broker, sessions)
+        await talk.end()
+        await until_acknowledged(broker)
+        assert names(sessions) == [other]
+
+
+async def test_one_that_has_not_said_anything_yet_is_waited_for(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    sessions = tmp_path / "sessions"
+    async with in_process(quick(settings, tmp_path)):
+        talk = await LiveTalk.queue(broker)
+        await talk.assign()
+        await talk.into.append(DiagnosticIn(metrics={"rtt": 3}))
+        await recorded_meanwhile(broker, sessions)
+        assert talk.recording not in names(sessions)
+        await talk.prepare()
+        await talk.end()
+        await until_finished(tmp_path, talk)

@@ -1,0 +1,223 @@
+"""A disk that is full, slow, or not there: the sessions go on, and what was held back comes late."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import time
+from pathlib import Path
+
+import pytest
+from recorded_talk import (
+    LiveTalk,
+    assert_same,
+    meta_of,
+    record_undisturbed,
+    tree,
+    until,
+    until_acknowledged,
+    until_finished,
+)
+from recorder_process import in_process, process, quick
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+from recorder_service.counters import RecorderCounters
+from recorder_service.session_folder import SessionFolder
+from shared_schemas.recording import Meta, RecordingState, ReplayState
+
+UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+
+
+def limit_files(pid: int, size: int) -> None:
+    """From now on no file of the process may grow beyond `size`: its disk is full."""
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+def lines(data_dir: Path, talk: LiveTalk) -> int:
+    journal = data_dir / "sessions" / talk.recording / "timeline.jsonl"
+    return journal.read_bytes().count(b"\n") if journal.exists() else 0
+
+
+def assert_recorded_as_undisturbed(
+    folder: Path, expected: dict[str, bytes], *, but_meta: bool = True
+) -> None:
+    found = tree(folder)
+    blank = {"meta.json": b""} if but_meta else {}
+    assert_same({**found, **blank}, {**expected, **blank})
+
+
+async def test_a_disk_that_is_full_for_a_while(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    quickly = quick(settings, tmp_path / "data")
+    talk = await LiveTalk.begin(broker)
+    async with process(quickly) as child:
+        for seed in range(3):
+            await talk.exchange(seed)
+        await until(lambda: lines(quickly.data_dir, talk) == 8, "it records")
+        limit_files(child.pid, 1000)
+        for seed in range(3, 6):  # the session does not notice
+            await talk.exchange(seed)
+        await asyncio.sleep(0.5)
+        assert lines(quickly.data_dir, talk) == 8
+        resource.prlimit(child.pid, resource.RLIMIT_FSIZE, UNLIMITED)
+        await until(lambda: lines(quickly.data_dir, talk) == 15, "it has resumed, and says so")
+        script = await talk.script()
+        ending = await talk.end()
+        (meta,) = await until_finished(quickly.data_dir, talk)
+        await until_acknowledged(broker)
+    assert meta.state is RecordingState.COMPLETE
+    (trouble,) = meta.degraded
+    assert trouble.error == "File too large"
+    assert trouble.resumed_at is not None
+    assert trouble.resumed_at > trouble.at
+    late = {(x.stream, x.first, x.last, x.first_chunk, x.last_chunk) for x in trouble.late}
+    assert late == {("in", 5, 7, 3, 5), ("out", 5, 7, None, None)}
+    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
+    assert_recorded_as_undisturbed(quickly.data_dir / "sessions" / talk.recording, expected)
+
+
+async def test_a_disk_too_full_for_the_replay(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    """The session is recorded and acknowledged on disk; its replay comes when there is room."""
+    quickly = quick(settings, tmp_path / "data")
+    talk = await LiveTalk.begin(broker)
+    async with process(quickly) as child:
+        for seed in range(12):
+            await talk.exchange(seed)
+        script = await talk.script()
+        await until(lambda: lines(quickly.data_dir, talk) == 26, "it records")
+        limit_files(child.pid, 40_000)
+        ending = await talk.end()
+        await until(lambda: _meta(quickly.data_dir, talk).replay is ReplayState.MERGING, "recorded")
+        await asyncio.sleep(0.5)
+        meta = _meta(quickly.data_dir, talk)
+        assert (meta.state, meta.is_busy) == (RecordingState.COMPLETE, True)
+        assert await talk.script() == [], "nothing waits in Redis for a replay"
+        resource.prlimit(child.pid, resource.RLIMIT_FSIZE, UNLIMITED)
+        (meta,) = await until_finished(quickly.data_dir, talk)
+    assert meta.replay is ReplayState.READY
+    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
+    folder = quickly.data_dir / "sessions" / talk.recording
+    assert_recorded_as_undisturbed(folder, expected, but_meta=False)
+
+
+@pytest.mark.parametrize("lost", ["nothing", "transitions", "everything"])
+async def test_a_replay_whose_recorder_died_is_made_by_another(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path, lost: str
+) -> None:
+    """Whatever Redis still knows: the recording lies there complete, and says that it is unmerged."""
+    quickly = quick(settings, tmp_path / "data")
+    talk = await LiveTalk.begin(broker)
+    async with process(quickly) as child:
+        for seed in range(12):
+            await talk.exchange(seed)
+        script = await talk.script()
+        await until(lambda: lines(quickly.data_dir, talk) == 26, "it records")
+        limit_files(child.pid, 40_000)
+        ending = await talk.end()
+        await until(lambda: _meta(quickly.data_dir, talk).replay is ReplayState.MERGING, "recorded")
+        child.kill()
+    keys = broker.keys
+    if lost != "nothing":
+        await broker._redis.execute_command("DEL", keys.events)
+    if lost == "everything":
+        await broker._redis.execute_command("DEL", keys.session(talk.sid))
+        await broker._redis.execute_command("DEL", keys.recorded(talk.ticket))
+    async with in_process(quick(settings, tmp_path / "data", recorder_adopt_s=0.4)):
+        await until_finished(quickly.data_dir, talk)
+    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
+    folder = quickly.data_dir / "sessions" / talk.recording
+    assert_recorded_as_undisturbed(folder, expected, but_meta=False)
+
+
+def _meta(data_dir: Path, talk: LiveTalk) -> Meta:
+    meta = meta_of(data_dir, talk.recording)
+    assert meta is not None
+    return meta
+
+
+async def test_what_the_disk_refused_for_too_long_is_lost_and_named(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    quickly = quick(settings, tmp_path / "data")
+    talk = await LiveTalk.begin(broker)
+    async with process(quickly) as child:
+        await talk.exchange(0)
+        await until(lambda: lines(quickly.data_dir, talk) == 4, "it records")
+        limit_files(child.pid, 100)
+        for seed in range(1, 4):
+            await talk.exchange(seed)
+        await asyncio.sleep(0.5)
+        key = broker.keys.inbound(talk.sid)
+        await broker._redis.execute_command("XTRIM", key, "MAXLEN", 0)
+        resource.prlimit(child.pid, resource.RLIMIT_FSIZE, UNLIMITED)
+        await talk.exchange(4)
+        await talk.end()
+        (meta,) = await until_finished(quickly.data_dir, talk)
+    assert meta.state is RecordingState.INTERRUPTED
+    (gap,) = meta.missing
+    assert (gap.stream, gap.first, gap.last) == ("in", 3, 5)
+    assert "the disk had refused to take them: File too large" in gap.why
+
+
+async def test_a_slow_disk_delays_nobody_else(
+    broker: Broker,
+    settings: BrokerSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One session's writes take a fifth of a second each; nothing of it is lost."""
+    slow, fast = await LiveTalk.begin(broker), await LiveTalk.begin(broker)
+    undelayed = SessionFolder.add
+
+    def add(folder: SessionFolder, *entry: object) -> None:
+        if folder.path.name == slow.recording:
+            time.sleep(0.2)
+        undelayed(folder, *entry)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SessionFolder, "add", add)
+    counters = RecorderCounters()
+    quickly = quick(settings, tmp_path / "data")
+    async with in_process(quickly, counters):
+        for seed in range(10):
+            await slow.exchange(seed)
+            await fast.exchange(seed)
+        script = await slow.script()
+        ending = await slow.end()
+        await fast.end()
+        await until_finished(quickly.data_dir, fast)
+        assert lines(quickly.data_dir, slow) < 22
+        await until_finished(quickly.data_dir, slow)
+    assert counters.lag.worst_ms > 1000
+    assert counters.entries >= 40
+    monkeypatch.undo()
+    expected = record_undisturbed(tmp_path / "quiet", slow.job, script, ending)
+    folder = quickly.data_dir / "sessions" / slow.recording
+    assert_recorded_as_undisturbed(folder, expected, but_meta=False)
+
+
+async def test_the_counters_tell_of_it(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    counters = RecorderCounters()
+    quickly = quick(settings, tmp_path / "data")
+    talk, other = await LiveTalk.begin(broker), await LiveTalk.begin(broker)
+    obstacle = quickly.data_dir / "sessions" / talk.recording
+    obstacle.parent.mkdir(parents=True)
+    obstacle.write_bytes(b"")  # a file where a directory must be
+    async with in_process(quickly, counters):
+        await talk.exchange(2)
+        await until(lambda: counters.degraded == 1 and counters.outages > 1, "it is said")
+        assert counters.sessions == 2
+        obstacle.unlink()
+        await until(lambda: counters.degraded == 0, "it is over")
+        await talk.end()
+        await other.end()
+        await until_finished(quickly.data_dir, talk, other)
+        await until_acknowledged(broker)
+        assert (counters.complete, counters.interrupted, counters.declined) == (2, 0, 0)
+        assert (counters.sessions, counters.merges_waiting, counters.merges_done) == (0, 0, 1)
+    assert counters.lag.total == counters.entries >= 4

@@ -1,0 +1,137 @@
+"""A recorder that is killed a hundred times, at whatever it is about: nothing lost, nothing doubled."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from recorded_talk import (
+    LiveTalk,
+    Script,
+    assert_same,
+    meta_of,
+    record_undisturbed,
+    result,
+    tree,
+    until_acknowledged,
+    until_finished,
+)
+from recorder_forks import Forks, forks
+from recorder_process import environment, quick
+from timed_talk import jpeg, noise
+from turn_talk import chat_talk, half_duplex_talk
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+from recorder_service.job import Ending
+from shared_schemas.audio import float_bytes
+from shared_schemas.states import SessionKind
+from shared_schemas.stream_entries import ChunkIn, Entry
+
+KILLS = 100
+AT_ONCE = 3
+STEP_S = 0.03
+LONGEST_WAIT_S = 1.0
+
+
+class Storm:
+    """Sessions that come and go while recorders die."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.over = asyncio.Event()
+        self.told: list[tuple[LiveTalk, Script, Ending]] = []
+        self._broker = broker
+        self._claiming = asyncio.Lock()
+
+    async def talk_on(self, dice: random.Random) -> None:
+        """One session after the other, of every kind."""
+        kinds = [SessionKind.OMNI_DUPLEX, SessionKind.HALF_DUPLEX, SessionKind.CHAT]
+        while not self.over.is_set():
+            kind = dice.choice(kinds)
+            async with self._claiming:
+                talk = await LiveTalk.queue(self._broker, kind=kind)
+                await talk.assign()
+            if kind is SessionKind.OMNI_DUPLEX:
+                await _duplex(talk, dice.randrange(5, 60))
+            else:
+                chat = kind is SessionKind.CHAT
+                await _turns(talk, chat_talk() if chat else half_duplex_talk())
+            script = await talk.script()
+            self.told.append((talk, script, await talk.end()))
+
+
+async def _duplex(talk: LiveTalk, units: int) -> None:
+    await talk.prepare()
+    for unit in range(units):
+        colour = (unit * 40 % 256, 90, 90)
+        audio = float_bytes(noise(unit, 0.5, 16_000))
+        position = await talk.into.append(ChunkIn(audio=audio, frames=(jpeg(64, 48, colour),)))
+        await talk.out.append(result(position.n, speak=unit % 3 == 0, end_of_turn=unit % 9 == 6))
+        await asyncio.sleep(STEP_S)
+
+
+async def _turns(talk: LiveTalk, entries: list[tuple[str, Entry]]) -> None:
+    for side, entry in entries:
+        await (talk.into if side == "in" else talk.out).append(entry)
+        await asyncio.sleep(STEP_S)
+
+
+async def _kill_at_random(recorders: Forks, data_dir: Path, storm: Storm) -> Counter[str]:
+    """What the sessions in hand were about when their recorder died."""
+    dice, met = random.Random(2), Counter[str]()
+    for number in range(KILLS):
+        pid = await recorders.start()
+        if number % 3 == 0:
+            await _until_merging(data_dir)
+            await asyncio.sleep(dice.uniform(0.0, 0.03))
+        else:
+            await asyncio.sleep(dice.uniform(0.02, 0.3))
+        await recorders.kill(pid)
+        met.update(_states(data_dir))
+    storm.over.set()
+    return met
+
+
+async def _until_merging(data_dir: Path) -> None:
+    """Or not: a session has to end for it."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LONGEST_WAIT_S):
+            while "merging" not in _states(data_dir):
+                await asyncio.sleep(0.005)
+
+
+def _states(data_dir: Path) -> set[str]:
+    states: set[str] = set()
+    for journal in data_dir.glob("sessions/*/timeline.jsonl"):
+        meta = meta_of(data_dir, journal.parent.name)
+        states.add("beginning" if meta is None else str(meta.replay or meta.state))
+        states.update("half a file" for _ in journal.parent.glob("*/.*.tmp"))
+        states.update("half a replay" for _ in journal.parent.glob(".merged*.tmp"))
+    return states
+
+
+@pytest.mark.timeout(180)
+async def test_a_hundred_kills_change_no_byte(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    quickly = quick(settings, tmp_path / "data", recorder_silence_s=0.2)
+    storm = Storm(broker)
+    async with forks(environment(quickly)) as recorders:
+        async with asyncio.TaskGroup() as group:
+            for seed in range(AT_ONCE):
+                group.create_task(storm.talk_on(random.Random(seed)))
+            killing = group.create_task(_kill_at_random(recorders, quickly.data_dir, storm))
+        pid = await recorders.start()
+        await until_finished(quickly.data_dir, *(talk for talk, _, _ in storm.told))
+        await until_acknowledged(broker)
+        await recorders.kill(pid)
+    met = killing.result()
+    assert met["recording"] > KILLS / 4
+    assert met["merging"] > 10, "some were killed while a replay was made"
+    for talk, script, ending in storm.told:
+        expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
+        assert_same(tree(quickly.data_dir / "sessions" / talk.recording), expected)

@@ -1,0 +1,258 @@
+"""`merged_replay.wav`, sample by sample against what a client sent and played."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soxr
+from recorded_talk import go_on, result, sound, tree
+from timed_talk import T0, TimedTalk, noise
+from turn_talk import chat_request, delta, half_prepare
+
+from recorder_service.job import Ending
+from recorder_service.merge import merge
+from recorder_service.merge_room import Halted
+from recorder_service.session_folder import SessionFolder
+from shared_schemas.audio import Samples, to_pcm16
+from shared_schemas.recording import RecordingState, ReplayState, TurnRecording
+from shared_schemas.states import EndReason, SessionKind
+from shared_schemas.stream_entries import BreakIn, ChatDoneOut, DeltaOut
+
+IN, OUT = 16_000, 24_000
+Track = np.ndarray[Any, np.dtype[np.int16]]
+
+
+def laid(length: int, *sounds: tuple[float, Samples], rate: int) -> Track:
+    """A silent track with sounds at their seconds."""
+    track = np.zeros(length, dtype=np.int16)
+    for at_s, samples in sounds:
+        start = round(at_s * rate)
+        track[start : start + len(samples)] = to_pcm16(samples)
+    return track
+
+
+def assert_user_is(track: Track, *sounds: tuple[float, Samples]) -> None:
+    """The left channel is the resampled sum of these; the ends of the file ring a little."""
+    at_16k = laid(len(track) * 2 // 3 + 1, *sounds, rate=IN).astype(np.float32) / 32767
+    expected = np.clip(soxr.resample(at_16k, IN, OUT)[: len(track)] * 32767, -32768, 32767)
+    np.testing.assert_allclose(track[: len(expected)], expected, atol=1.0)
+
+
+def test_both_sides_lie_where_they_were_heard(tmp_path: Path) -> None:
+    """The model answers while the user goes on speaking; units come early, one comes late."""
+    talk = TimedTalk.prepared()
+    asked = [noise(i, 1.0, IN) for i in range(6)]
+    said = [noise(50 + i, 1.0, OUT) for i in range(3)]
+    for second, samples in enumerate(asked):
+        talk.chunk(1.0 + second, samples)
+    talk.listen(1.1)
+    talk.speak(2.1, said[0])
+    talk.speak(3.05, said[1])  # before the first has been heard
+    talk.speak(4.4, said[2], end=True)  # after the second has: a gap
+    talk.listen(5.1)
+    replay = talk.record(tmp_path).replay()
+    assert len(replay) == 6 * OUT
+    assert_user_is(replay[:, 0], *((float(i), samples) for i, samples in enumerate(asked)))
+    model = laid(len(replay), (2.1, said[0]), (3.1, said[1]), (4.4, said[2]), rate=OUT)
+    np.testing.assert_array_equal(replay[:, 1], model)
+
+
+def test_a_listen_in_mid_speech_cuts_it_and_a_finished_turn_plays_to_its_end(
+    tmp_path: Path,
+) -> None:
+    talk = TimedTalk.prepared()
+    talk.chunk(1.0, noise(0, 1.0, IN))
+    cut, whole = noise(1, 2.0, OUT), noise(2, 1.5, OUT)
+    talk.speak(1.2, cut)
+    talk.listen(2.0)
+    talk.speak(4.0, whole, end=True)
+    talk.listen(5.0)
+    replay = talk.record(tmp_path).replay()
+    heard = cut[: round(0.8 * OUT)]
+    model = laid(len(replay), (1.2, heard), (4.0, whole), rate=OUT)
+    np.testing.assert_array_equal(replay[:, 1], model)
+
+
+def test_a_barge_in_cuts_what_still_plays(tmp_path: Path) -> None:
+    """The user presses: from that chunk on the model is to listen, and the player is silent."""
+    talk = TimedTalk.prepared()
+    said = noise(1, 3.0, OUT)
+    for second in range(4):
+        talk.chunk(1.0 + second, noise(second, 1.0, IN), force_listen=second >= 2)
+    talk.speak(1.1, said, end=True)
+    replay = talk.record(tmp_path).replay()
+    model = laid(len(replay), (1.1, said[: round(1.9 * OUT)]), rate=OUT)
+    np.testing.assert_array_equal(replay[:, 1], model)
+
+
+def test_what_a_second_worker_says_again_is_heard_again(tmp_path: Path) -> None:
+    """Its clock is a little behind; the stream's order is what the client heard."""
+    talk = TimedTalk.prepared()
+    talk.chunk(1.0, noise(0, 1.0, IN))
+    first, second = noise(1, 0.5, OUT), noise(2, 0.5, OUT)
+    talk.speak(1.5, first)
+    talk.epoch = 2
+    talk.speak(1.49, second, end=True)
+    replay = talk.record(tmp_path).replay()
+    model = laid(len(replay), (1.5, first), (2.0, second), rate=OUT)
+    np.testing.assert_array_equal(replay[:, 1], model)
+
+
+def test_skipped_input_was_said_all_the_same(tmp_path: Path) -> None:
+    talk = TimedTalk.prepared()
+    asked = [noise(i, 1.0, IN) for i in range(4)]
+    for second, samples in enumerate(asked):
+        talk.chunk(1.0 + second, samples)
+    talk.out(4.5, result(5, skipped=(2, 3)))
+    recorded = talk.record(tmp_path)
+    assert_user_is(recorded.replay()[:, 0], *((float(i), s) for i, s in enumerate(asked)))
+    chunks = recorded.recording.chunks  # type: ignore[union-attr]
+    assert [chunk.skipped for chunk in chunks] == [True, True, None, None]
+
+
+def test_full_scale_is_clipped_not_wrapped(tmp_path: Path) -> None:
+    """Between samples at full scale the resampled wave goes beyond."""
+    talk = TimedTalk.prepared()
+    square = np.where(np.arange(IN) // 4 % 2, 1.0, -1.0).astype(np.float32)
+    talk.chunk(1.0, square)
+    left = talk.record(tmp_path).replay()[100:-100, 0].astype(np.int32)
+    assert np.abs(left).max() == 32767 or left.min() == -32768
+    smooth = soxr.resample(square, IN, OUT)[100:-100]
+    assert (np.sign(left)[np.abs(smooth) > 0.5] == np.sign(smooth)[np.abs(smooth) > 0.5]).all()
+
+
+def test_half_duplex_with_its_silences_and_a_reply_that_was_stopped(tmp_path: Path) -> None:
+    talk = TimedTalk(SessionKind.HALF_DUPLEX)
+    talk.into(0.0, half_prepare())
+    asked = [noise(i, 0.5, IN) for i in range(4)]
+    for place, samples in enumerate(asked[:3]):
+        talk.chunk(0.5 * (place + 1), samples)
+    first, second = noise(10, 0.6, OUT), noise(11, 1.0, OUT)
+    talk.out(1.6, DeltaOut(text_delta="a ", audio=first.tobytes()))
+    talk.out(1.7, DeltaOut(text_delta="b ", audio=second.tobytes()))
+    talk.into(2.5, BreakIn())
+    talk.chunk(5.0, asked[3])
+    recorded = talk.record(tmp_path)
+    replay = recorded.replay()
+    assert len(replay) == 5 * OUT
+    times = (0.0, 0.5, 1.0, 4.5)
+    assert_user_is(replay[:, 0], *zip(times, asked, strict=True))
+    model = laid(len(replay), (1.6, first), (2.2, second[: round(0.3 * OUT)]), rate=OUT)
+    np.testing.assert_array_equal(replay[:, 1], model)
+    assert recorded.meta.replay is ReplayState.READY
+    assert recorded.recording.merged_replay == "merged_replay.wav"
+    assert not (recorded.folder / ".pieces").exists()
+
+
+def test_a_chat_begins_with_what_its_user_said(tmp_path: Path) -> None:
+    """The request comes when it has been said: the replay leads by as much."""
+    talk = TimedTalk(SessionKind.CHAT)
+    talk.into(0.0, chat_request())
+    talk.out(0.5, delta(1, OUT // 2))
+    whole = noise(9, 0.25, OUT)
+    done = ChatDoneOut(
+        text="w1 ", audio=whole.tobytes(), generated_tokens=1, input_tokens=2, duration_ms=3.0
+    )
+    talk.out(0.6, done)
+    recorded = talk.record(tmp_path)
+    assert isinstance(recorded.recording, TurnRecording)
+    lead_s = (1600 + 801) / IN
+    assert recorded.recording.merged_replay_lead_ms == pytest.approx(lead_s * 1000, abs=0.1)
+    replay = recorded.replay()
+    model = laid(len(replay), (lead_s + 0.5, sound(601, OUT // 2)), (lead_s + 1.0, whole), rate=OUT)
+    np.testing.assert_array_equal(replay[:, 1], model)
+    assert_user_is(replay[:, 0], (0.0, sound(1, 1600)), (0.1, sound(2, 801)))
+
+
+def test_where_nobody_is_heard_there_is_no_replay(tmp_path: Path) -> None:
+    talk = TimedTalk.prepared()
+    talk.listen(1.0)
+    recorded = talk.record(tmp_path)
+    assert recorded.meta.replay is ReplayState.NONE
+    assert recorded.meta.merged_replay is None
+    assert not (recorded.folder / "merged_replay.wav").exists()
+    assert not (recorded.folder / "timeline.jsonl").exists()
+
+
+def test_a_file_that_has_vanished_is_silence(tmp_path: Path) -> None:
+    talk = TimedTalk.prepared()
+    said = [noise(i, 1.0, OUT) for i in range(3)]
+    talk.chunk(1.0, noise(9, 1.0, IN))
+    for second, samples in enumerate(said):
+        talk.speak(1.5 + second, samples)
+    recorded = talk.record(tmp_path)
+    _unmerge(recorded.folder, talk)
+    (recorded.folder / "ai_audio/turn_0_chunk_001.wav").unlink()
+    merge(recorded.folder, go_on)
+    replay = recorded.replay()
+    model = laid(len(replay), (1.5, said[0]), (3.5, said[2]), rate=OUT)
+    np.testing.assert_array_equal(replay[:, 1], model)
+
+
+def test_a_merge_that_is_broken_off_leaves_nothing_and_is_made_anew(tmp_path: Path) -> None:
+    talk = TimedTalk.prepared()
+    for second in range(5):
+        talk.chunk(1.0 + second, noise(second, 1.0, IN))
+    recorded = talk.record(tmp_path)
+    expected = tree(recorded.folder)
+    _unmerge(recorded.folder, talk)
+    before = tree(recorded.folder)
+    with pytest.raises(Halted):
+        merge(recorded.folder, _Halt(after=3))
+    assert tree(recorded.folder) == before
+    assert recorded.meta.is_busy
+    merge(recorded.folder, go_on)
+    assert tree(recorded.folder) == expected
+
+
+def test_a_session_that_was_deleted_meanwhile_is_no_trouble(tmp_path: Path) -> None:
+    assert merge(tmp_path / "gone", go_on) is None
+
+
+def _unmerge(folder: Path, talk: TimedTalk) -> None:
+    """As it stood when it was recorded and not yet merged."""
+    shutil.rmtree(folder)
+    opened = SessionFolder.open(folder.parent, talk.job)
+    for entry in talk.script:
+        opened.add(*entry)
+    ending = Ending(at=round(T0 + 60_000), reason=EndReason.STOPPED, worker="w1")
+    assert opened.finish(ending) is RecordingState.COMPLETE
+    opened.close()
+
+
+class _Halt:
+    """Breaks a merge off at the n-th time it asks."""
+
+    def __init__(self, after: int) -> None:
+        self._left = after
+
+    def __call__(self) -> None:
+        self._left -= 1
+        if self._left <= 0:
+            raise Halted
+
+
+def test_two_that_merge_at_once_make_the_same(tmp_path: Path) -> None:
+    """One that was taken over goes on for a while; whoever is second finds nothing left to do."""
+    talk = TimedTalk.prepared()
+    for second in range(40):
+        talk.chunk(1.0 + second, noise(second, 1.0, IN))
+    recorded = talk.record(tmp_path)
+    expected = tree(recorded.folder)
+    _unmerge(recorded.folder, talk)
+
+    def work() -> None:
+        while recorded.meta.is_busy:
+            with suppress(FileNotFoundError):  # as the recorder tries again
+                merge(recorded.folder, go_on)
+
+    with ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(work) for _ in range(3)]:
+            done.result()
+    assert tree(recorded.folder) == expected

@@ -1,0 +1,163 @@
+"""`merged_replay.mp4`, decoded again: its frames, its sound, its words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from timed_talk import Recorded, TimedTalk, jpeg, tone
+
+from shared_schemas.recording import ReplayState
+from shared_schemas.states import SessionKind
+
+IN, OUT = 16_000, 24_000
+RED, GREEN, BLUE = (200, 30, 20), (20, 190, 30), (20, 30, 200)
+
+
+def pictures(path: Path) -> list[tuple[float, np.ndarray]]:
+    """Every frame with its second; shape (height, width, 3)."""
+    with av.open(str(path)) as container:
+        return [
+            (float(frame.pts * frame.time_base), frame.to_ndarray(format="rgb24"))
+            for frame in container.decode(video=0)
+        ]
+
+
+def heard(path: Path) -> np.ndarray:
+    """The sound, shape (2, n)."""
+    with av.open(str(path)) as container:
+        return np.concatenate([f.to_ndarray() for f in container.decode(audio=0)], axis=1)
+
+
+def words(path: Path) -> list[tuple[float, float, str]]:
+    """Subtitles that show something: from, until, text."""
+    with av.open(str(path)) as container:
+        packets = [p for p in container.demux(subtitles=0) if p.size > 2]
+        return [
+            (float(p.pts * p.time_base), float(p.duration * p.time_base), bytes(p)[2:].decode())
+            for p in packets
+        ]
+
+
+def omni(*frames: bytes) -> TimedTalk:
+    """A chunk a second, one frame each, answered in the middle."""
+    talk = TimedTalk.prepared(SessionKind.OMNI_DUPLEX)
+    for second, frame in enumerate(frames):
+        talk.chunk(1.0 + second, tone(1.0, 300, IN), *([frame] if frame else []))
+    talk.speak(2.1, tone(1.0, 700, OUT), text="Das ist ")
+    talk.speak(3.1, tone(0.5, 900, OUT), text="schön, 你好.", end=True)
+    return talk
+
+
+def video(recorded: Recorded) -> Path:
+    meta = recorded.meta
+    assert meta.replay is ReplayState.READY
+    assert meta.merged_replay_video == "merged_replay.mp4"
+    assert recorded.recording.merged_replay_video == "merged_replay.mp4"  # type: ignore[union-attr]
+    return recorded.folder / "merged_replay.mp4"
+
+
+def assert_colour(picture: np.ndarray, colour: tuple[int, int, int]) -> None:
+    centre = picture[picture.shape[0] // 2, picture.shape[1] // 2].astype(int)
+    np.testing.assert_allclose(centre, colour, atol=12)
+
+
+def test_it_holds_what_was_seen_and_heard(tmp_path: Path) -> None:
+    frames = [jpeg(320, 240, colour) for colour in (RED, GREEN, BLUE, RED, GREEN)]
+    recorded = omni(*frames).record(tmp_path)
+    path = video(recorded)
+    shown = pictures(path)
+    assert [round(at, 3) for at, _ in shown] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    for (_, picture), colour in zip(shown, (RED, GREEN, BLUE, RED, GREEN), strict=True):
+        assert picture.shape == (240, 320, 3)
+        assert_colour(picture, colour)
+    with av.open(str(path)) as container:
+        assert container.duration / 1e6 == pytest.approx(5.0, abs=0.05)
+        names = [stream.codec_context.name for stream in container.streams]
+        assert names == ["h264", "aac", "mov_text"]
+        last = container.streams.video[0]
+        assert float(last.duration * last.time_base) == pytest.approx(5.0, abs=0.05)
+    replay = recorded.replay().T / 32767
+    sound = heard(path)
+    for channel in (0, 1):
+        energy, expected = (float(np.sum(np.square(x[channel]))) for x in (sound, replay))
+        assert energy == pytest.approx(expected, rel=0.05)
+    for second in range(5):  # each where it belongs, not only as much in all
+        part = slice(second * OUT, (second + 1) * OUT)
+        levels = [float(np.sqrt(np.mean(np.square(x[1, part])))) for x in (sound, replay)]
+        assert levels[0] == pytest.approx(levels[1], abs=0.03)
+    assert [(round(at, 2), text) for at, _, text in words(path)] == [
+        (2.1, "Das ist"),
+        (3.1, "Das ist schön, 你好."),
+    ]
+    head = path.read_bytes()
+    assert head.index(b"moov") < head.index(b"mdat"), "the index comes first"
+
+
+def test_sizes_may_be_odd_and_may_change(tmp_path: Path) -> None:
+    """The first frame's size holds; a picture turned on its side is shown whole."""
+    frames = [jpeg(321, 241, RED), jpeg(120, 300, GREEN), jpeg(2000, 700, BLUE), jpeg(1, 1, RED)]
+    shown = pictures(video(omni(*frames).record(tmp_path)))
+    assert {picture.shape for _, picture in shown} == {(240, 320, 3)}
+    for (_, picture), colour in zip(shown, (RED, GREEN, BLUE, RED), strict=True):
+        assert_colour(picture, colour)
+    assert shown[1][1][120, 20].max() < 30, "black beside it"
+
+
+def test_large_frames_are_made_smaller(tmp_path: Path) -> None:
+    (_, picture), *_ = pictures(video(omni(jpeg(4000, 3000, RED), b"").record(tmp_path)))
+    assert picture.shape == (960, 1280, 3)
+
+
+def test_one_frame_stays_to_the_end(tmp_path: Path) -> None:
+    path = video(omni(b"", b"", jpeg(64, 48, GREEN), b"", b"").record(tmp_path))
+    ((at, picture),) = pictures(path)
+    assert at == pytest.approx(2.0, abs=0.001)
+    assert_colour(picture, GREEN)
+    with av.open(str(path)) as container:
+        assert container.duration / 1e6 == pytest.approx(5.0, abs=0.05)
+
+
+def test_several_frames_of_a_chunk_share_its_second(tmp_path: Path) -> None:
+    talk = omni(jpeg(64, 48, RED))
+    talk.chunk(2.0, tone(1.0, 300, IN), *(jpeg(64, 48, c) for c in (GREEN, BLUE, RED, GREEN)))
+    times = [round(at, 3) for at, _ in pictures(video(talk.record(tmp_path)))]
+    assert times == [0.0, 1.0, 1.25, 1.5, 1.75]
+
+
+def test_broken_frames_are_left_out(tmp_path: Path) -> None:
+    good = jpeg(64, 48, BLUE)
+    frames = [b"\xff\xd8 no picture", good, good[: len(good) // 2], b"", good]
+    shown = pictures(video(omni(*frames).record(tmp_path)))
+    assert [round(at) for at, _ in shown] == [1, 4]
+
+
+def test_a_frame_is_shown_upright(tmp_path: Path) -> None:
+    """Telephones turn the camera, and say so in the file."""
+    import io
+
+    from PIL import Image
+
+    file = io.BytesIO()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.new("RGB", (64, 32), RED).save(file, "JPEG", exif=exif)
+    ((_, picture),) = pictures(video(omni(file.getvalue()).record(tmp_path)))
+    assert picture.shape == (64, 32, 3)
+
+
+@pytest.mark.parametrize("frames", [(b"", b""), (b"nothing", b"\xff\xd8")])
+def test_without_a_frame_there_is_only_the_wav(tmp_path: Path, frames: tuple[bytes, ...]) -> None:
+    recorded = omni(*frames).record(tmp_path)
+    meta = recorded.meta
+    assert (meta.replay, meta.merged_replay) == (ReplayState.READY, "merged_replay.wav")
+    assert meta.merged_replay_video is None
+    assert not (recorded.folder / "merged_replay.mp4").exists()
+
+
+def test_made_twice_it_is_the_same(tmp_path: Path) -> None:
+    frames = [jpeg(320, 240, colour) for colour in (RED, GREEN, BLUE)]
+    one, other = (omni(*frames).record(tmp_path / name) for name in ("a", "b"))
+    assert video(one).read_bytes() == video(other).read_bytes()
