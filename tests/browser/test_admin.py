@@ -1,0 +1,136 @@
+"""The admin page: what an operator sees while it happens, and what they do about it."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+from playwright.async_api import Page, expect
+from stack import Stack
+from visitor import Visitor, barriers
+from wire import open_wire
+
+pytestmark = pytest.mark.timeout(120)
+
+TOKEN = "a-token-for-the-admin"
+PARTS = 4
+
+
+async def test_a_queued_client_is_seen_and_removed(stack: Stack, visitor: Visitor) -> None:
+    stack.edge()
+    stack.recorder(recorder_settle_s=0.1)
+    stack.worker(slots=1)
+    page = await visitor.open("/admin")
+    status = page.locator(".page-head").get_by_role("status")
+    await expect(status).to_have_text("Live")
+    sessions = page.get_by_role("region", name="Running sessions")
+    queue = page.get_by_role("region", name="Queue")
+
+    async with open_wire(stack.ws_url, "adx_talks") as talks:
+        await talks.begin()
+        async with open_wire(stack.ws_url, "omni_waits") as waits:
+            await waits.expect("queued")
+            await expect(sessions.get_by_role("row")).to_contain_text(["State", "Active"])
+            await expect(page.get_by_text("1 of 1 places in use")).to_be_visible()
+            await talks.send_second()
+            await talks.expect("result")
+            latency = sessions.get_by_role("img", name=re.compile("Newest answer after"))
+            await expect(latency).to_be_visible()
+
+            await queue.get_by_role("button", name="Remove omni_waits").click()
+            dialog = page.get_by_role("dialog", name="Remove from the queue?")
+            await dialog.get_by_role("button", name="Remove").click()
+            while (message := await waits.next())["type"] == "queue_update":
+                pass
+            assert message["code"] == "cancelled"
+            await expect(page.get_by_text("Nobody waits")).to_be_visible()
+        await talks.send(type="stop")
+        await talks.until("stopped")
+    await expect(page.get_by_text("Nobody talks right now")).to_be_visible()
+
+    await page.get_by_role("link", name="Events").click()
+    events = page.get_by_role("region", name="Events")
+    await events.get_by_label("State").select_option("Ended")
+    await expect(events.get_by_role("listitem")).to_contain_text(
+        ["ended by the client", "removed by an operator"]
+    )
+    await events.get_by_label("Search").fill("OMNI")
+    await expect(events.get_by_role("listitem")).to_have_count(1)
+
+    await page.get_by_role("link", name="Recordings").click()
+    recordings = page.get_by_role("region", name="Recordings").first
+    await recordings.get_by_label("Kind").select_option("Voice call")
+    await expect(recordings.get_by_role("row")).to_contain_text(["Begun", "adx_talks"])
+    async with page.expect_download() as download:
+        await recordings.get_by_role("button", name="Download").click()
+    assert (await download.value).suggested_filename.endswith(".zip")
+    await recordings.get_by_label("Search").fill("nobody said this")
+    await expect(recordings.get_by_text("No recordings")).to_be_visible()
+
+
+async def test_pages_estimates_and_workers_are_changed(stack: Stack, visitor: Visitor) -> None:
+    """And the page comes back with its edge."""
+    edge = stack.edge(admin_token=TOKEN)
+    worker = stack.worker()
+    page = await visitor.open("/admin#settings")
+    dialog = page.get_by_role("dialog", name="Enter the admin token")
+    await dialog.get_by_role("button", name="Cancel").click()
+    await page.get_by_role("button", name="Enter the token").click()
+    await dialog.get_by_label("Admin token").fill(TOKEN)
+    await dialog.get_by_role("button", name="Continue").click()
+
+    await page.get_by_role("switch", name="Video call").click()
+    menu = page.get_by_role("navigation", name="Main")
+    await expect(menu.get_by_role("link", name="Video call")).to_have_count(0)
+    assert httpx.get(f"{stack.http_url}/omni").status_code == 403
+
+    await page.get_by_label("Voice call, seconds").fill("222.5")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("Waiting times saved")).to_be_visible()
+    config = httpx.get(f"{stack.http_url}/api/config/eta").json()["config"]
+    assert (config["eta_audio_duplex_s"], config["eta_chat_s"]) == (222.5, 15)
+
+    await page.get_by_role("link", name="Live").click()
+    await page.get_by_role("button", name="Drain").click()
+    question = page.get_by_role("dialog", name="Drain worker-")
+    await question.get_by_role("button", name="Drain").click()
+    await expect(page.get_by_text("No worker is running")).to_be_visible()
+    assert worker.process.wait(timeout=10) == 0
+
+    edge.kill()
+    await expect(page.get_by_text("Reconnecting…")).to_be_visible()
+    stack.edge(admin_token=TOKEN)
+    await expect(page.get_by_text("Reconnecting…")).to_have_count(0, timeout=10_000)
+    visitor.complaints = [
+        text for text in visitor.complaints if "401" not in text and "ERR_" not in text
+    ]
+
+
+async def test_the_admin_page_can_be_used_by_everyone(stack: Stack, visitor: Visitor) -> None:
+    stack.edge()
+    stack.recorder(recorder_settle_s=0.1)
+    stack.worker(slots=1)
+    async with (
+        open_wire(stack.ws_url, "adx_talks") as talks,
+        open_wire(stack.ws_url, "adx_waits") as waits,
+    ):
+        await talks.begin()
+        await waits.expect("queued")
+        page = await visitor.open("/admin", phone=True, locale="zh-CN")
+        await expect(page.locator(".pips")).to_be_visible()
+        for number in range(PARTS):
+            await _has_no_barriers(page, number)
+        await page.set_viewport_size({"width": 1280, "height": 860})
+        await page.emulate_media(color_scheme="dark")
+        await _has_no_barriers(page, 0)
+        await talks.send(type="stop")
+        await talks.until("stopped")
+
+
+async def _has_no_barriers(page: Page, part: int) -> None:
+    await page.locator(".tabs a").nth(part).click()
+    await expect(page.locator("an-admin-page .spinner")).to_have_count(0)
+    assert await barriers(page) == []
+    wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert wide <= 0

@@ -1,0 +1,227 @@
+"""What administrators watch: `GET /api/admin/live`, and the wish to a worker that goes with it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from control_plane import report, serve
+from edge_harness import WITHIN_S, RunningEdge, played_worker, prepared_session, running_edge
+from stack import Stack, until
+from wire import open_wire
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+from shared_schemas.lifecycle import WorkerAsk
+from shared_schemas.states import EndReason
+
+TOKEN = "a-token-for-the-admin"
+PATH = "/api/admin/live"
+Message = tuple[str, dict[str, Any]]
+
+
+async def _messages(response: httpx.Response) -> AsyncGenerator[Message, None]:
+    name = ""
+    async for line in response.aiter_lines():
+        field, _, value = line.partition(": ")
+        if field == "event":
+            name = value
+        elif field == "data":
+            yield name, json.loads(value)
+
+
+class Watcher:
+    """An administrator's page, put together from what it is told."""
+
+    def __init__(self, messages: AsyncIterator[Message]) -> None:
+        self._messages = messages
+        self.names: list[str] = []
+        self.tables: dict[str, dict[str, Any]] = {}
+        self.events: list[dict[str, Any]] = []
+
+    async def hear(self) -> None:
+        """Take in the next message."""
+        async with asyncio.timeout(WITHIN_S):
+            name, data = await anext(self._messages)
+        self.names.append(name)
+        self.events += data.pop("events", [])
+        for table, value in data.items():
+            if name == "snapshot" or not isinstance(value, dict):
+                self.tables[table] = value
+            else:
+                self.tables[table].update(value["set"])
+                for gone in value["gone"]:
+                    del self.tables[table][gone]
+
+    async def hear_until(self, true: Any) -> None:
+        while not true():
+            await self.hear()
+
+
+@asynccontextmanager
+async def watching(edge: RunningEdge) -> AsyncIterator[Watcher]:
+    async with (
+        httpx.AsyncClient(base_url=edge.url, timeout=WITHIN_S) as http,
+        http.stream("GET", PATH) as response,
+    ):
+        assert response.headers["content-type"].startswith("text/event-stream")
+        async with aclosing(_messages(response)) as messages:
+            watcher = Watcher(messages)
+            await watcher.hear()
+            yield watcher
+
+
+async def test_only_administrators_may_watch(settings: BrokerSettings) -> None:
+    async with (
+        running_edge(settings, admin_token=TOKEN) as edge,
+        httpx.AsyncClient(base_url=edge.url) as http,
+    ):
+        assert (await http.get(PATH)).status_code == 401
+        wrong = {"Authorization": "Bearer another-token-entirely"}
+        assert (await http.get(PATH, headers=wrong)).status_code == 401
+        drain = await http.post("/api/admin/workers/w1/drain")
+        assert drain.status_code == 401
+        right = {"Authorization": f"Bearer {TOKEN}"}
+        async with http.stream("GET", PATH, headers=right) as response:
+            assert response.status_code == 200
+    async with running_edge(settings, host="0.0.0.0") as edge, httpx.AsyncClient() as http:
+        port = edge.url.rsplit(":", 1)[1]
+        assert (await http.get(f"http://127.0.0.1:{port}{PATH}")).status_code == 403
+
+
+async def test_a_snapshot_then_what_changes(settings: BrokerSettings, broker: Broker) -> None:
+    async with (
+        running_edge(settings) as edge,
+        played_worker(broker) as worker,
+        prepared_session(edge, worker, "adx_before"),
+        watching(edge) as watcher,
+    ):
+        tables = watcher.tables
+        assert tables["redis"] is True
+        assert tables["workers"]["w1"]["used"] == tables["workers"]["w1"]["slots"] == 1
+        assert tables["sessions"]["adx_before"]["worker"] == "w1"
+        assert tables["edges"][edge.edge.id]["sessions"] == 1
+        assert [event["state"] for event in watcher.events] == [
+            *("queued", "assigned", "preparing", "active")
+        ]
+
+        async with edge.client("omni_after") as client:
+            ticket = (await client.expect("queued"))["ticket_id"]
+            await watcher.hear_until(lambda: ticket in tables["queue"])
+            assert tables["queue"][ticket]["position"] == 1
+            assert tables["queue"][ticket]["kind"] == "omni_duplex"
+            async with httpx.AsyncClient(base_url=edge.url) as http:
+                assert (await http.delete(f"/api/queue/{ticket}")).json() == {"success": True}
+            await watcher.hear_until(lambda: not tables["queue"])
+        await watcher.hear_until(lambda: watcher.events[-1]["reason"] == EndReason.CANCELLED)
+        assert len({event["id"] for event in watcher.events}) == len(watcher.events) == 6
+        assert watcher.names.count("snapshot") == 1
+
+
+async def test_what_stands_still_is_not_sent_again(
+    settings: BrokerSettings, broker: Broker
+) -> None:
+    async with (
+        running_edge(settings) as edge,
+        played_worker(broker) as worker,
+        prepared_session(edge, worker),
+        watching(edge) as watcher,
+    ):
+        await _looked_again(edge, 2)
+        async with edge.client("adx_late") as late:
+            await late.expect("queued")
+            await watcher.hear_until(lambda: watcher.tables["queue"])
+            await watcher.hear_until(lambda: len(watcher.events) == 5)
+        # In whatever order: the new one's event; its row and its edge's count, at most one by one.
+        assert len(watcher.names) <= 4
+
+
+async def test_watchers_share_one_look_and_the_last_one_ends_it(
+    settings: BrokerSettings, broker: Broker
+) -> None:
+    async with running_edge(settings) as edge, AsyncExitStack() as stack:
+        assert _looks(edge) == 0
+        watchers = [await stack.enter_async_context(watching(edge)) for _ in range(5)]
+        begun, looks = asyncio.get_running_loop().time(), _looks(edge)
+        await _looked_again(edge, 3)
+        seconds = asyncio.get_running_loop().time() - begun
+        assert _looks(edge) - looks <= seconds + 1
+        async with played_worker(broker):
+            for watcher in watchers:
+                await watcher.hear_until(lambda watcher=watcher: watcher.tables["workers"])
+        await stack.aclose()
+        await until(lambda: not _is_looking())
+
+
+async def test_an_edge_that_stops_lets_its_watchers_go(settings: BrokerSettings) -> None:
+    async with AsyncExitStack() as stack:
+        edge = await stack.enter_async_context(running_edge(settings))
+        watcher = await stack.enter_async_context(watching(edge))
+        edge.edge.live.close()
+        with pytest.raises(StopAsyncIteration):
+            await watcher.hear_until(lambda: False)
+
+
+async def test_an_outage_is_told_and_ends(stack: Stack) -> None:
+    async with running_edge(stack.settings) as edge, watching(edge) as watcher:
+        stack.redis.stop()
+        await watcher.hear_until(lambda: watcher.tables["redis"] is False)
+        stack.redis.start()
+        await watcher.hear_until(lambda: watcher.tables["redis"] is True)
+
+
+async def test_a_worker_is_drained_on_request(settings: BrokerSettings, broker: Broker) -> None:
+    async with running_edge(settings) as edge, httpx.AsyncClient(base_url=edge.url) as http:
+        await serve(broker, "w1")
+        answer = await http.post("/api/admin/workers/w1/drain")
+        assert answer.json() == {"success": True}
+        assert await broker.registry.worker_beat("w1", 0, report()) is WorkerAsk.DRAIN
+        nobody = await http.post("/api/admin/workers/w2/drain")
+        assert (nobody.status_code, nobody.json()["code"]) == (404, "not_found")
+
+
+async def test_a_real_worker_tells_its_memory_and_how_long_its_clients_wait(stack: Stack) -> None:
+    stack.worker(slots=1)
+    async with (
+        running_edge(stack.settings) as edge,
+        watching(edge) as watcher,
+        open_wire(edge.ws, "adx_1") as client,
+    ):
+        await client.begin()
+        tables = watcher.tables
+        for answers in (1, 2):
+            await client.send_second()
+            await client.expect("result")
+            await watcher.hear_until(lambda: _answers(tables) == answers)  # noqa: B023
+        assert tables["sessions"]["adx_1"]["latency"]["ms"] > 0
+        (worker,) = tables["workers"].values()
+        assert 0 < worker["memory"]["used"] < worker["memory"]["total"]
+        await client.send(type="stop")
+        await client.until("stopped")
+
+
+def _answers(tables: dict[str, Any]) -> int:
+    latency = tables["sessions"].get("adx_1", {}).get("latency")
+    return latency["count"] if latency else 0
+
+
+def _looks(edge: RunningEdge) -> float:
+    """How often the edge has looked: nobody else asks Redis for the edges."""
+    name = "antiphon_redis_round_trip_seconds_count"
+    found = edge.edge.metrics.registry.collect()
+    samples = (sample for family in found for sample in family.samples)
+    return sum(s.value for s in samples if s.name == name and s.labels.get("script") == "edges")
+
+
+async def _looked_again(edge: RunningEdge, times: int) -> None:
+    looks = _looks(edge)
+    await until(lambda: _looks(edge) >= looks + times)
+
+
+def _is_looking() -> bool:
+    return any(task.get_name() == "live-feed" for task in asyncio.all_tasks())

@@ -1,0 +1,115 @@
+import { call, request } from "./http.ts";
+
+const admin = { role: "admin" } as const;
+
+export type SessionKind = "chat" | "half_duplex_audio" | "audio_duplex" | "omni_duplex";
+export type RecordingState = "recording" | "complete" | "interrupted";
+
+/** A page or protocol that can be switched off. */
+export interface Switch {
+  readonly app_id: string;
+  readonly name: string;
+  readonly route: string;
+  readonly enabled: boolean;
+}
+
+/** Seconds that a session of each kind is taken to last, until enough have been measured. */
+export interface Baselines {
+  readonly eta_chat_s: number;
+  readonly eta_half_duplex_s: number;
+  readonly eta_audio_duplex_s: number;
+  readonly eta_omni_duplex_s: number;
+  /** Weight of a new sample, above 0 up to 1. */
+  readonly ema_alpha: number;
+}
+
+export type EtaName = "chat" | "half_duplex" | "audio_duplex" | "omni_duplex";
+
+export type Estimates = { readonly config: Baselines } & {
+  readonly [Name in `ema_${EtaName}_s`]: number | null;
+} & { readonly [Name in `ema_${EtaName}_samples`]: number };
+
+export interface RecordingInfo {
+  readonly id: string;
+  readonly session_id: string;
+  readonly app_type: SessionKind;
+  readonly state: RecordingState;
+  readonly reason: string | null;
+  readonly created_at: string;
+  readonly duration_s: number | null;
+  readonly worker_id: string;
+  readonly chunks: number | null;
+  readonly turns: number | null;
+  readonly size_bytes: number;
+  /** The viewer's page. */
+  readonly url: string;
+}
+
+export interface RecordingPage {
+  readonly total: number;
+  /** False: the search read only the newest. */
+  readonly complete: boolean;
+  readonly sessions: readonly RecordingInfo[];
+}
+
+/** What is empty does not filter. */
+export interface RecordingFilter {
+  readonly kind: SessionKind | "";
+  readonly state: RecordingState | "";
+  /** ISO dates, with zone. */
+  readonly since: string;
+  readonly until: string;
+  readonly text: string;
+}
+
+/** Everything as it changes; the body goes on until `signal` ends it. */
+export function liveStream(signal: AbortSignal): Promise<Response> {
+  return request("/api/admin/live", { ...admin, signal });
+}
+
+/** False: it does not wait any more. */
+export async function cancelTicket(ticket: string): Promise<boolean> {
+  const path = `/api/queue/${encodeURIComponent(ticket)}`;
+  return (await call<{ success: boolean }>(path, { ...admin, method: "DELETE" })).success;
+}
+
+export async function drainWorker(id: string): Promise<void> {
+  await call(`/api/admin/workers/${encodeURIComponent(id)}/drain`, { ...admin, method: "POST" });
+}
+
+export async function switches(): Promise<readonly Switch[]> {
+  return (await call<{ apps: Switch[] }>("/api/admin/apps", admin)).apps;
+}
+
+export async function turnSwitch(id: string, enabled: boolean): Promise<Switch> {
+  const path = `/api/admin/apps/${encodeURIComponent(id)}`;
+  return (await call<{ app: Switch }>(path, { ...admin, method: "PUT", body: { enabled } })).app;
+}
+
+export function estimates(): Promise<Estimates> {
+  return call("/api/config/eta", admin);
+}
+
+export function setBaselines(baselines: Baselines): Promise<Estimates> {
+  return call("/api/config/eta", { ...admin, method: "PUT", body: baselines });
+}
+
+export function recordings(
+  filter: RecordingFilter,
+  offset: number,
+  limit: number,
+): Promise<RecordingPage> {
+  const given = Object.entries(filter).filter(([, value]) => value !== "");
+  const query = new URLSearchParams([
+    ...given,
+    ["offset", String(offset)],
+    ["limit", String(limit)],
+  ]);
+  return call(`/api/sessions?${query}`, admin);
+}
+
+/** Everything of one recording, as a ZIP. */
+export async function recordingArchive(id: string): Promise<Blob> {
+  const path = `/api/sessions/${encodeURIComponent(id)}/download`;
+  return (await request(path, admin)).blob();
+}

@@ -1,0 +1,111 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, property, state } from "lit/decorators.js";
+import { repeat } from "lit/directives/repeat.js";
+import type { SessionKind } from "../../api/admin.ts";
+import { tag } from "../../i18n/language.ts";
+import { select } from "../../ui/controls.ts";
+import { Element, freshId } from "../../ui/element.ts";
+import { emptyNote, KINDS, kindName, named, sessionName, stateBadge } from "./labels.ts";
+import type { EventRow } from "./live-state.ts";
+import { words } from "./words.ts";
+
+const STATES = ["queued", "assigned", "preparing", "active", "paused", "recovering", "ended"];
+const SHOWN = 100;
+
+/** What became of sessions, the newest in front, with filters. */
+@customElement("an-admin-events")
+export class AdminEvents extends Element {
+  readonly #id = freshId("filter");
+
+  @property({ attribute: false }) events: readonly EventRow[] = [];
+
+  @state() private kind: SessionKind | "" = "";
+  @state() private wanted = "";
+  @state() private text = "";
+
+  protected override render(): TemplateResult {
+    const say = words();
+    const found = this.events.filter((event) => this.#fits(event)).slice(-SHOWN);
+    return html`<section class="card flush" aria-label=${say.events}>
+      <div class="filters">${this.#filters()}</div>
+      ${
+        found.length === 0
+          ? emptyNote("info", say.noEvents, say.noEventsHint)
+          : html`<ol role="list" class="events">
+              ${repeat(found.toReversed(), ({ id }) => id, line)}
+            </ol>`
+      }
+    </section>`;
+  }
+
+  #filters(): TemplateResult {
+    const say = words();
+    return html`${select<SessionKind | "">({
+      label: say.kind,
+      value: this.kind,
+      options: [
+        { value: "", label: say.anyKind },
+        ...KINDS.map((value) => ({ value, label: kindName(value) })),
+      ],
+      onChange: (kind) => {
+        this.kind = kind;
+      },
+    })}
+    ${select({
+      label: say.state,
+      value: this.wanted,
+      options: [
+        { value: "", label: say.anyState },
+        ...STATES.map((value) => ({ value, label: named(say.states, value) })),
+      ],
+      onChange: (wanted) => {
+        this.wanted = wanted;
+      },
+    })}
+    <div class="field grow">
+      <label for=${this.#id}>${say.search}</label>
+      <input
+        class="input"
+        id=${this.#id}
+        type="search"
+        placeholder=${say.filter}
+        .value=${this.text}
+        @input=${(event: Event) => {
+          this.text = (event.target as HTMLInputElement).value;
+        }}
+      />
+    </div>`;
+  }
+
+  #fits(event: EventRow): boolean {
+    if (this.kind !== "" && event.kind !== this.kind) return false;
+    if (this.wanted !== "" && event.state !== this.wanted) return false;
+    const text = this.text.trim().toLowerCase();
+    return [event.session, event.worker, event.edge].some((id) => id.toLowerCase().includes(text));
+  }
+}
+
+function line(event: EventRow): TemplateResult {
+  const say = words();
+  const why = event.ask ? named(say.asks, event.ask) : event.reason;
+  return html`<li>
+    <time class="tiny soft number" datetime=${new Date(event.at).toISOString()}>${time(event.at)}</time>
+    ${stateBadge(say.states, event.state)}
+    <span class="grow">${sessionName(event.session, event.kind)}</span>
+    <span class="small soft about">
+      ${why === null ? nothing : named(say.reasons, why)}
+      ${why === null && event.worker ? html`<span class="id">${event.worker}</span>` : nothing}
+    </span>
+    ${
+      event.state === "ended" && event.recording
+        ? html`<a class="small" href="/s/${event.recording}" aria-label=${say.openOne(event.session)}
+            >${say.recording}</a
+          >`
+        : html`<span></span>`
+    }
+  </li>`;
+}
+
+function time(at: number): string {
+  return new Intl.DateTimeFormat(tag(), { timeStyle: "medium" }).format(new Date(at));
+}

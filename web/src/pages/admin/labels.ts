@@ -1,0 +1,71 @@
+import { html, type TemplateResult } from "lit";
+import type { SessionKind } from "../../api/admin.ts";
+import type { IconName } from "../../ui/icon.ts";
+import { icon } from "../../ui/icon.ts";
+import { words } from "./words.ts";
+
+const KIND_ICONS: Record<SessionKind, IconName> = {
+  chat: "chat",
+  half_duplex_audio: "turns",
+  audio_duplex: "phone",
+  omni_duplex: "camera",
+};
+
+export const KINDS = Object.keys(KIND_ICONS) as readonly SessionKind[];
+
+const TONES: Readonly<Record<string, string>> = {
+  active: "good",
+  duplex_active: "good",
+  busy_chat: "good",
+  busy_half_duplex: "good",
+  complete: "good",
+  idle: "accent",
+  assigned: "accent",
+  preparing: "accent",
+  loading: "accent",
+  recording: "accent",
+  queued: "caution",
+  paused: "caution",
+  duplex_paused: "caution",
+  draining: "caution",
+  interrupted: "caution",
+  recovering: "danger",
+  error: "danger",
+  offline: "danger",
+};
+
+/** What a word of the server is called here; one that we do not know yet stands for itself. */
+export function named(names: Readonly<Record<string, string>>, word: string): string {
+  return names[word] ?? word;
+}
+
+export function kindName(kind: string): string {
+  return named(words().kinds, kind);
+}
+
+export function kindIcon(kind: SessionKind): TemplateResult {
+  return icon(KIND_ICONS[kind] ?? "voice");
+}
+
+/** A state in its colour. */
+export function stateBadge(names: Readonly<Record<string, string>>, state: string): TemplateResult {
+  return html`<span class="badge dot ${TONES[state] ?? ""}">${named(names, state)}</span>`;
+}
+
+/** Who it is, with its kind; the id may be long. */
+export function sessionName(id: string, kind: SessionKind): TemplateResult {
+  return html`<span class="who">
+    <span class="sign">${kindIcon(kind)}</span>
+    <span class="grow"
+      ><span class="id truncate" title=${id}>${id}</span
+      ><span class="tiny soft">${kindName(kind)}</span></span
+    >
+  </span>`;
+}
+
+/** Where a list would be. */
+export function emptyNote(name: IconName, title: string, hint = ""): TemplateResult {
+  return html`<div class="empty">
+    ${icon(name)}<strong>${title}</strong>${hint ? html`<p>${hint}</p>` : ""}
+  </div>`;
+}

@@ -1,0 +1,83 @@
+import { expect, test } from "vitest";
+import { streamEvents } from "./event-stream.ts";
+import { apply, NOTHING, type SessionRow } from "./live-state.ts";
+
+function session(count: number, ms: number): SessionRow {
+  const latency = count > 0 ? { count, ms } : null;
+  return {
+    kind: "audio_duplex",
+    state: "active",
+    worker: "w1",
+    assigned_at: 1,
+    attempt: 1,
+    resumes: 0,
+    latency,
+  };
+}
+
+const SNAPSHOT = {
+  at: 10,
+  redis: true,
+  workers: {},
+  queue: { "7": { session: "a", position: 1 }, "8": { session: "b", position: 2 } },
+  sessions: { s1: session(0, 0) },
+  edges: {},
+  events: [{ id: "1-0" }],
+};
+
+test("a snapshot takes the place of everything, changes touch what they name", () => {
+  const first = apply(NOTHING, "snapshot", SNAPSHOT);
+  const change = { set: { "8": { session: "b", position: 1 } }, gone: ["7"] };
+  const second = apply(first, "change", { at: 11, redis: true, queue: change });
+  expect(second.queue).toEqual({ "8": { session: "b", position: 1 } });
+  expect(second.sessions).toBe(first.sessions);
+  expect(second.at).toBe(11);
+  expect(apply(second, "alive", {})).toBe(second);
+  expect(apply(second, "snapshot", { ...SNAPSHOT, queue: {} }).queue).toEqual({});
+});
+
+test("events are added, the oldest go", () => {
+  const many = Array.from({ length: 299 }, (_, n) => ({ id: `2-${n}` }));
+  const first = apply(NOTHING, "snapshot", SNAPSHOT);
+  const full = apply(first, "events", { events: [...many, { id: "3-0" }] });
+  expect(full.events).toHaveLength(300);
+  expect(full.events[0]?.id).toBe("2-0");
+  expect(full.events.at(-1)?.id).toBe("3-0");
+});
+
+test("each answer's wait is kept once, also over a new connection, until its session ends", () => {
+  let system = apply(NOTHING, "snapshot", SNAPSHOT);
+  expect(system.waits).toEqual({ s1: [] });
+  const answers = [session(1, 50), session(2, 70), session(2, 70), session(3, 70)];
+  for (const s1 of answers) {
+    const sessions = { set: { s1 }, gone: [] };
+    system = apply(system, "change", { at: 1, redis: true, sessions });
+  }
+  expect(system.waits).toEqual({ s1: [50, 70, 70] });
+  system = apply(system, "snapshot", { ...SNAPSHOT, sessions: { s1: session(4, 90) } });
+  expect(system.waits).toEqual({ s1: [50, 70, 70, 90] });
+  system = apply(system, "change", { at: 2, redis: true, sessions: { set: {}, gone: ["s1"] } });
+  expect(system.waits).toEqual({});
+});
+
+test("events of a stream are put together from pieces, letters too", async () => {
+  const bytes = new TextEncoder().encode(
+    'event: change\ndata: {"name": "声音: b"}\n\nevent: alive\ndata: {}\n\nevent: lost',
+  );
+  for (const size of [1, 7, bytes.length]) {
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        for (let at = 0; at < bytes.length; at += size) {
+          controller.enqueue(bytes.slice(at, at + size));
+        }
+        controller.close();
+      },
+    });
+    const events = [];
+    for await (const event of streamEvents(body)) events.push(event);
+    expect(events).toEqual([
+      { name: "change", data: '{"name": "声音: b"}' },
+      { name: "alive", data: "{}" },
+    ]);
+  }
+});

@@ -1,0 +1,135 @@
+import type { SessionKind } from "../../api/admin.ts";
+
+/** Rows as `GET /api/admin/live` tells them. Times are ms by the clock of Redis. */
+export interface WorkerRow {
+  readonly state: string;
+  readonly open: boolean;
+  readonly detail: string;
+  readonly engine: string;
+  readonly model: string;
+  readonly device: string;
+  /** Bytes; null from workers that do not tell. */
+  readonly memory: { readonly used: number; readonly total: number } | null;
+  readonly kinds: readonly SessionKind[];
+  readonly slots: number;
+  readonly used: number;
+  readonly counters: Readonly<Record<string, number>>;
+}
+
+export interface WaitingRow {
+  readonly session: string;
+  readonly kind: SessionKind;
+  readonly state: string;
+  readonly position: number;
+  readonly queued_at: number;
+  readonly eta_s: number;
+}
+
+export interface SessionRow {
+  readonly kind: SessionKind;
+  readonly state: string;
+  readonly worker: string;
+  readonly assigned_at: number;
+  /** How many workers have had it. */
+  readonly attempt: number;
+  /** How often its client came back. */
+  readonly resumes: number;
+  /** Its newest answer: the how-manieth, and the wait for it. */
+  readonly latency: { readonly count: number; readonly ms: number } | null;
+}
+
+export interface EventRow {
+  readonly id: string;
+  readonly at: number;
+  readonly session: string;
+  readonly kind: SessionKind;
+  readonly state: string;
+  readonly attempt: number;
+  readonly edge: string;
+  readonly worker: string;
+  readonly recording: string;
+  readonly reason: string | null;
+  readonly ask: string | null;
+}
+
+export type Rows<T> = Readonly<Record<string, T>>;
+
+interface Tables {
+  readonly workers: Rows<WorkerRow>;
+  readonly queue: Rows<WaitingRow>;
+  readonly sessions: Rows<SessionRow>;
+  readonly edges: Rows<{ readonly sessions: number }>;
+}
+
+/** The whole system as this page knows it. */
+export interface System extends Tables {
+  /** When the server looked last. */
+  readonly at: number;
+  /** False: Redis does not answer, all is as it was at `at`. */
+  readonly redis: boolean;
+  /** Oldest first. */
+  readonly events: readonly EventRow[];
+  /** The waits for the newest answers of each session, newest last. */
+  readonly waits: Rows<readonly number[]>;
+}
+
+export const NOTHING: System = {
+  at: 0,
+  redis: true,
+  workers: {},
+  queue: {},
+  sessions: {},
+  edges: {},
+  events: [],
+  waits: {},
+};
+
+const NAMES = ["workers", "queue", "sessions", "edges"] as const;
+const WAITS_KEPT = 40;
+const EVENTS_KEPT = 300;
+
+interface Change {
+  readonly set: Rows<unknown>;
+  readonly gone: readonly string[];
+}
+
+/** The system after one message; messages of other names change nothing. */
+export function apply(before: System, name: string, data: unknown): System {
+  const told = data as Partial<System> & { readonly [table: string]: unknown };
+  if (name === "snapshot") {
+    const fresh = { ...NOTHING, ...(told as Partial<System>) };
+    return { ...fresh, waits: waits(before, fresh.sessions) };
+  }
+  if (name === "events") {
+    const events = [...before.events, ...(told.events ?? [])].slice(-EVENTS_KEPT);
+    return { ...before, events };
+  }
+  if (name !== "change") return before;
+  const tables: Record<string, unknown> = {};
+  for (const table of NAMES) {
+    const change = told[table] as Change | undefined;
+    if (change) tables[table] = changed(before[table], change);
+  }
+  const { at, redis } = told as System;
+  const after = { ...before, ...(tables as Partial<Tables>), at, redis };
+  return { ...after, waits: waits(before, after.sessions) };
+}
+
+function changed(rows: Rows<unknown>, { set, gone }: Change): Rows<unknown> {
+  const left = new Set(gone);
+  const kept = Object.entries(rows).filter(([id]) => !left.has(id));
+  return { ...Object.fromEntries(kept), ...set };
+}
+
+/** What is new since the last look is added; what has ended is let go. */
+function waits(before: System, sessions: Rows<SessionRow>): Rows<readonly number[]> {
+  const pairs = Object.entries(sessions).map(([id, { latency }]) => {
+    const known = before.waits[id] ?? [];
+    const old = before.sessions[id]?.latency;
+    if (latency === null || (old?.count === latency.count && old.ms === latency.ms)) {
+      return [id, known] as const;
+    }
+    return [id, [...known, latency.ms].slice(-WAITS_KEPT)] as const;
+  });
+  return Object.fromEntries(pairs);
+}

@@ -1,0 +1,226 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, state } from "lit/decorators.js";
+import {
+  type RecordingFilter,
+  type RecordingInfo,
+  type RecordingPage,
+  type RecordingState,
+  recordingArchive,
+  recordings,
+  type SessionKind,
+} from "../../api/admin.ts";
+import { clock, moment, number } from "../../i18n/format.ts";
+import { saveRecording } from "../../session/upload-recording.ts";
+import { tellProblem } from "../../shell/problem.ts";
+import { select } from "../../ui/controls.ts";
+import { Element, freshId } from "../../ui/element.ts";
+import { icon } from "../../ui/icon.ts";
+import { emptyNote, KINDS, kindName, named, sessionName, stateBadge } from "./labels.ts";
+import { words } from "./words.ts";
+
+const STATES: readonly RecordingState[] = ["recording", "complete", "interrupted"];
+const PAGE = 25;
+const TYPING_MS = 300;
+const KB = 1e3;
+const MB = 1e6;
+const DAY_MS = 86_400_000;
+
+/** Every recording, the newest in front, with filters. */
+@customElement("an-admin-recordings")
+export class AdminRecordings extends Element {
+  readonly #id = freshId("recordings");
+  #asked = 0;
+  #typing = 0;
+
+  @state() private filter: RecordingFilter = {
+    kind: "",
+    state: "",
+    since: "",
+    until: "",
+    text: "",
+  };
+  @state() private offset = 0;
+  @state() private page: RecordingPage | null = null;
+  /** Ids of those that are on their way. */
+  @state() private loading: ReadonlySet<string> = new Set();
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    void this.#load();
+  }
+
+  override disconnectedCallback(): void {
+    clearTimeout(this.#typing);
+    super.disconnectedCallback();
+  }
+
+  protected override render(): TemplateResult {
+    const say = words();
+    return html`<section class="card flush" aria-label=${say.recordings}>
+      <div class="filters">${this.#filters()}</div>
+      ${this.page?.complete === false ? html`<p class="callout caution">${icon("info")}${say.incomplete}</p>` : nothing}
+      ${this.page === null ? html`<div class="empty"><span class="spinner"></span></div>` : this.#list(this.page)}
+    </section>`;
+  }
+
+  #filters(): TemplateResult {
+    const say = words();
+    return html`${select<SessionKind | "">({
+      label: say.kind,
+      value: this.filter.kind,
+      options: [
+        { value: "", label: say.anyKind },
+        ...KINDS.map((value) => ({ value, label: kindName(value) })),
+      ],
+      onChange: (kind) => this.#narrow({ kind }),
+    })}
+    ${select<RecordingState | "">({
+      label: say.state,
+      value: this.filter.state,
+      options: [
+        { value: "", label: say.anyState },
+        ...STATES.map((value) => ({ value, label: named(say.recordingStates, value) })),
+      ],
+      onChange: (state) => this.#narrow({ state }),
+    })}
+    ${this.#date("since", say.from, 0)} ${this.#date("until", say.to, DAY_MS)}
+    <div class="field grow">
+      <label for="${this.#id}-text">${say.search}</label>
+      <input
+        class="input"
+        id="${this.#id}-text"
+        type="search"
+        maxlength="200"
+        placeholder=${say.searchHint}
+        @input=${(event: Event) => this.#type((event.target as HTMLInputElement).value)}
+      />
+    </div>`;
+  }
+
+  /** A day of the reader's; `until` is the end of the one that was chosen. */
+  #date(name: "since" | "until", label: string, later: number): TemplateResult {
+    const read = (event: Event) => {
+      const { value } = event.target as HTMLInputElement;
+      const at = new Date(`${value}T00:00:00`).getTime() + later;
+      this.#narrow({ [name]: value === "" ? "" : new Date(at).toISOString() });
+    };
+    return html`<div class="field">
+      <label for="${this.#id}-${name}">${label}</label>
+      <input class="input" id="${this.#id}-${name}" type="date" @change=${read} />
+    </div>`;
+  }
+
+  #list(page: RecordingPage): TemplateResult {
+    const say = words();
+    if (page.sessions.length === 0) {
+      return emptyNote("search", say.noRecordings, say.noRecordingsHint);
+    }
+    return html`<div class="table-box" tabindex="0" role="region" aria-label=${say.recordings}>
+        <table class="table stacked">
+          <thead>
+            <tr>
+              <th scope="col">${say.session}</th>
+              <th scope="col">${say.begun}</th>
+              <th scope="col">${say.state}</th>
+              <th scope="col">${say.length}</th>
+              <th scope="col" class="end">${say.size}</th>
+              <th><span class="visually-hidden">${say.open}</span></th>
+            </tr>
+          </thead>
+          <tbody>
+            ${page.sessions.map((row) => this.#line(row))}
+          </tbody>
+        </table>
+      </div>
+      ${this.#turner(page)}`;
+  }
+
+  #line(row: RecordingInfo): TemplateResult {
+    const say = words();
+    return html`<tr>
+      <td class="head">${sessionName(row.session_id, row.app_type)}</td>
+      <td data-label=${say.begun}>${moment(row.created_at)}</td>
+      <td data-label=${say.state}>${stateBadge(say.recordingStates, row.state)}</td>
+      <td data-label=${say.length}>${lengthOf(row)}</td>
+      <td data-label=${say.size} class="end">${sizeOf(row.size_bytes)}</td>
+      <td class="end">
+        <span class="row tight still actions">
+          <button
+            class="button quiet square small"
+            aria-label=${say.download(row.session_id)}
+            ?disabled=${this.loading.has(row.id)}
+            @click=${() => void this.#download(row)}
+          >
+            ${this.loading.has(row.id) ? html`<span class="spinner"></span>` : icon("download")}
+          </button>
+          <a class="button small" href=${row.url} aria-label=${say.openOne(row.session_id)}>${say.open}</a>
+        </span>
+      </td>
+    </tr>`;
+  }
+
+  #turner(page: RecordingPage): TemplateResult {
+    const say = words();
+    const last = this.offset + page.sessions.length;
+    return html`<footer class="row apart">
+      <span class="small soft number" role="status">${say.range(this.offset + 1, last, page.total)}</span>
+      <span class="row tight">
+        <button class="button small" ?disabled=${this.offset === 0} @click=${() => this.#turn(-PAGE)}>
+          ${say.newer}
+        </button>
+        <button class="button small" ?disabled=${last >= page.total} @click=${() => this.#turn(PAGE)}>
+          ${say.older}
+        </button>
+      </span>
+    </footer>`;
+  }
+
+  #type(text: string): void {
+    clearTimeout(this.#typing);
+    this.#typing = window.setTimeout(() => this.#narrow({ text: text.trim() }), TYPING_MS);
+  }
+
+  #narrow(change: Partial<RecordingFilter>): void {
+    this.filter = { ...this.filter, ...change };
+    this.offset = 0;
+    void this.#load();
+  }
+
+  #turn(by: number): void {
+    this.offset = Math.max(0, this.offset + by);
+    void this.#load();
+  }
+
+  /** Of several questions under way only the last one's answer is shown. */
+  async #load(): Promise<void> {
+    this.#asked += 1;
+    const asked = this.#asked;
+    try {
+      const page = await recordings(this.filter, this.offset, PAGE);
+      if (asked === this.#asked) this.page = page;
+    } catch (error) {
+      tellProblem(error);
+    }
+  }
+
+  async #download(row: RecordingInfo): Promise<void> {
+    this.loading = new Set([...this.loading, row.id]);
+    try {
+      saveRecording(row.id, await recordingArchive(row.id));
+    } catch (error) {
+      tellProblem(error);
+    } finally {
+      this.loading = new Set([...this.loading].filter((id) => id !== row.id));
+    }
+  }
+}
+
+function sizeOf(bytes: number): string {
+  return bytes < MB ? `${number(bytes / KB)} kB` : `${number(bytes / MB, 1)} MB`;
+}
+
+function lengthOf(row: RecordingInfo): string {
+  if (row.duration_s === null) return words().nobody;
+  const length = clock(row.duration_s);
+  return row.turns === null ? length : `${length}, ${words().turnsOf(row.turns)}`;
+}
