@@ -9,10 +9,10 @@ CANDIDATES := python3 python3.12 python3.11
 SUITABLE := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITABLE)' 2>/dev/null && echo $(p))))
 
-.PHONY: help demo up web test check lint format types bench clean
+.PHONY: help demo up web test containers check lint format types bench clean
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .run-time .pages  ## Install, start everything, ask one spoken question and show the answer
 	@$(BIN)/antiphon demo
@@ -26,6 +26,9 @@ web: .run-time  ## Build the browser's pages, when something in web/ changed
 test: check .chromium  ## The whole suite: lint, types, tests
 	@$(BIN)/python -m ops.pages test
 	$(BIN)/pytest
+
+containers: .test-time  ## Build the compose stack, run it and test it (minutes; Docker, or root on Debian)
+	$(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0
 
 check: lint types  ## Lint and types only
 

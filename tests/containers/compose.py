@@ -1,0 +1,60 @@
+"""`docker compose` for tests, and what they ask of the running stack."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import subprocess
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Compose:
+    """The stack of `folder`, under a project name of its own."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def __call__(self, *words: str) -> str:
+        """Run one command; its output."""
+        command = ["docker", "compose", "--project-name", "antiphon-test", *words]
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, (
+            f"{' '.join(words)}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+        )
+        return done.stdout
+
+    def docker(self, *words: str) -> str:
+        """A command of the engine itself."""
+        return subprocess.run(
+            ["docker", *words], env=self.environment, check=True, capture_output=True, text=True
+        ).stdout
+
+    def containers(self, service: str) -> list[dict[str, Any]]:
+        """What `ps` tells of the service's containers."""
+        lines = self("ps", "--all", "--format", "json", service).splitlines()
+        return [json.loads(line) for line in lines]
+
+    @property
+    def url(self) -> str:
+        """Where a client finds the load balancer."""
+        return f"wss://localhost:{self.environment['ANTIPHON_HTTPS_PORT']}"
+
+    @property
+    def trust(self) -> ssl.SSLContext:
+        """Believes what Caddy's own authority has signed, and nobody else."""
+        root = self("exec", "caddy", "cat", "/data/caddy/pki/authorities/local/root.crt")
+        return ssl.create_default_context(cadata=root)
+
+    def get(self, path: str) -> Any:
+        """JSON from the load balancer."""
+        url = self.url.replace("wss", "https") + path
+        with urllib.request.urlopen(url, context=self.trust, timeout=10) as answer:
+            return json.loads(answer.read())

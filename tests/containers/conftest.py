@@ -1,0 +1,51 @@
+"""The compose stack, built and started once for all tests of this folder.
+
+With a Docker engine that is there, or as root on Debian with one of its own (`private_engine.py`). These
+tests build images for minutes; `make test-containers` runs them, `make test` does not.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from compose import ROOT, Compose
+from private_engine import private_engine
+
+from broker.embedded import free_port
+
+ENGINE_FOLDER = Path(os.environ.get("ANTIPHON_TEST_ENGINE", "/var/tmp/antiphon-engine"))
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[dict[str, str]]:
+    """The environment for `docker`."""
+    if (
+        shutil.which("docker")
+        and not subprocess.run(["docker", "info"], capture_output=True).returncode
+    ):
+        yield dict(os.environ)
+        return
+    if os.geteuid() != 0:
+        pytest.fail(
+            "no Docker engine answers, and only root may start one: run these tests as root"
+        )
+    with private_engine(ENGINE_FOLDER) as environment:
+        yield environment
+
+
+@pytest.fixture(scope="session")
+def stack(engine: dict[str, str]) -> Iterator[Compose]:
+    """The stack as the file describes it, on two free ports of this machine."""
+    ports = {"ANTIPHON_HTTP_PORT": str(free_port()), "ANTIPHON_HTTPS_PORT": str(free_port())}
+    stack = Compose(ROOT, {**engine, **ports})
+    try:
+        stack("build", "--quiet")
+        stack("up", "--detach", "--wait")
+        yield stack
+    finally:
+        stack("down", "--volumes", "--timeout", "20")

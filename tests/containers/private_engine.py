@@ -1,0 +1,168 @@
+"""A Docker engine of the tests' own, for a Debian machine that has none and reaches no image registry.
+
+Debian's packages become the images that the stack builds upon, under the official names: this tests
+the compose file, the Dockerfile and the wiring, not the official images. Needs root. What it makes
+below `folder` is kept, so that the next start takes seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+BRIDGE = "antiphon0"
+BRIDGE_ADDRESS = "10.231.0.1/24"
+OTHER_NETWORKS = "base=10.232.0.0/16,size=24"
+
+_PACKAGES = ("docker.io", "mmdebstrap", "iptables", "iproute2", "ca-certificates")
+_COMMANDS = ("dockerd", "mmdebstrap", "iptables", "ip")
+_INSIDE = "python3,python3-venv,python3-pip,ca-certificates,redis-server,caddy"
+_START_S = 30.0
+
+_SETUP = r"""
+cp -L /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/ca-certificates.crt"
+printf '[global]\ncert = /etc/ssl/certs/ca-certificates.crt\n' > "$1/etc/pip.conf"
+rm -f "$1"/usr/lib/python3.*/EXTERNALLY-MANAGED
+ln -sf /usr/bin/python3 "$1/usr/local/bin/python"
+mkdir -p "$1/data/caddy" "$1/config/caddy"
+"""
+"""Certificates as this machine has them, pip as the official Python image has it."""
+
+_PATH = "ENV PATH=/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
+_IMAGES = {
+    "python:3.11-slim-bookworm": 'CMD ["python3"]',
+    "redis:7": 'WORKDIR /data\nCMD ["redis-server"]',
+    "caddy:2": (
+        "ENV XDG_CONFIG_HOME=/config XDG_DATA_HOME=/data\n"
+        'CMD ["caddy", "run", "--config", "/etc/caddy/Caddyfile", "--adapter", "caddyfile"]'
+    ),
+}
+
+
+@contextlib.contextmanager
+def private_engine(folder: Path) -> Iterator[dict[str, str]]:
+    """The environment in which `docker` and `docker compose` speak to it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _install()
+    config = folder / "config"
+    _install_compose(folder, config / "cli-plugins")
+    environment = {
+        **os.environ,
+        "DOCKER_HOST": f"unix://{folder}/docker.sock",
+        "DOCKER_CONFIG": str(config),
+    }
+    with _bridge(), _daemon(folder, environment):
+        _make_images(folder, environment)
+        yield environment
+
+
+def _install() -> None:
+    if all(shutil.which(command) for command in _COMMANDS):
+        return
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    _run("apt-get", "-qq", "update", env=quiet)
+    options = ("-o", "DPkg::Lock::Timeout=300", "-qq", "-y", "--no-install-recommends")
+    _run("apt-get", *options, "install", *_PACKAGES, env=quiet)
+
+
+def _mirror() -> str:
+    listed = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(RELEASE) $(SITE)", "Created-By: Packages"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    found = re.search(r"^bookworm (\S+)$", listed, re.MULTILINE)
+    assert found, "apt knows no mirror of Debian 12"
+    return found[1]
+
+
+def _install_compose(folder: Path, plugins: Path) -> None:
+    """Compose v2 and buildx are in the next Debian: unpacked beside, not installed."""
+    if (plugins / "docker-compose").exists():
+        return
+    apt = folder / "apt"
+    for part in ("lists/partial", "cache/archives/partial", "unpacked"):
+        (apt / part).mkdir(parents=True, exist_ok=True)
+    keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
+    (apt / "sources.list").write_text(f"deb [signed-by={keyring}] {_mirror()} trixie main\n")
+    settings = {
+        "Dir::Etc::sourcelist": apt / "sources.list",
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State::lists": apt / "lists",
+        "Dir::Cache": apt / "cache",
+        "APT::Sandbox::User": "root",
+    }
+    options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+    _run("apt-get", *options, "-qq", "update")
+    _run("apt-get", *options, "-qq", "download", "docker-compose", "docker-buildx", cwd=apt)
+    for package in apt.glob("*.deb"):
+        _run("dpkg-deb", "-x", package, apt / "unpacked")
+    plugins.mkdir(parents=True, exist_ok=True)
+    for plugin in (apt / "unpacked/usr/libexec/docker/cli-plugins").iterdir():
+        (plugins / plugin.name).symlink_to(plugin)
+
+
+@contextlib.contextmanager
+def _bridge() -> Iterator[None]:
+    subprocess.run(["ip", "link", "delete", BRIDGE], stderr=subprocess.DEVNULL)
+    _run("ip", "link", "add", BRIDGE, "type", "bridge")
+    try:
+        _run("ip", "address", "add", BRIDGE_ADDRESS, "dev", BRIDGE)
+        _run("ip", "link", "set", BRIDGE, "up")
+        yield
+    finally:
+        _run("ip", "link", "delete", BRIDGE)
+
+
+@contextlib.contextmanager
+def _daemon(folder: Path, environment: dict[str, str]) -> Iterator[None]:
+    log = folder / "dockerd.log"
+    command: list[str | Path] = ["dockerd", "--host", environment["DOCKER_HOST"]]
+    command += ["--data-root", folder / "data", "--exec-root", folder / "exec"]
+    command += ["--pidfile", folder / "dockerd.pid", "--bridge", BRIDGE]
+    command += ["--default-address-pool", OTHER_NETWORKS, "--oom-score-adjust", "0"]
+    with log.open("wb") as output:
+        daemon = subprocess.Popen(command, stdout=output, stderr=output)
+    try:
+        deadline = time.monotonic() + _START_S
+        while subprocess.run(
+            ["docker", "version"], env=environment, capture_output=True
+        ).returncode:
+            assert daemon.poll() is None, log.read_text()[-2000:]
+            assert time.monotonic() < deadline, log.read_text()[-2000:]
+            time.sleep(0.3)
+        yield
+    finally:
+        daemon.send_signal(signal.SIGTERM)
+        daemon.wait(timeout=60)
+
+
+def _make_images(folder: Path, environment: dict[str, str]) -> None:
+    base = folder / "base.tar"
+    if not base.exists():
+        unfinished = folder / "base.part.tar"
+        _run(
+            *("mmdebstrap", "--quiet", "--variant=minbase", f"--include={_INSIDE}"),
+            *("--dpkgopt=force-unsafe-io", "--dpkgopt=path-exclude=/usr/share/doc/*"),
+            *(f"--customize-hook={_SETUP}", "bookworm", unfinished, _mirror()),
+        )
+        unfinished.rename(base)
+    for name, instructions in _IMAGES.items():
+        known = ["docker", "image", "inspect", name]
+        if subprocess.run(known, env=environment, capture_output=True).returncode:
+            lines = [_PATH, *instructions.splitlines()]
+            changes = [f"--change={line}" for line in lines]
+            _run("docker", "import", *changes, base, name, env=environment)
+
+
+def _run(*command: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None) -> None:
+    done = subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command[0]} failed:\n{done.stdout[-1500:]}{done.stderr[-1500:]}"

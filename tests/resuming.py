@@ -1,0 +1,104 @@
+"""A client that comes back: remembers what it was told, by number, and its newest token."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+PATIENCE_S = 20.0
+_OF_THE_MOMENT = ("server_send_ts", "resume_token", "timing")
+"""What a message may say otherwise when it is told again."""
+
+
+def content(message: dict[str, Any]) -> dict[str, Any]:
+    """A message less what changes when it is told again."""
+    return {name: value for name, value in message.items() if name not in _OF_THE_MOMENT}
+
+
+class Resumer:
+    """One client over several sockets. Every numbered message must be the next one, or one it knows."""
+
+    def __init__(self, path: str, tls: ssl.SSLContext | None = None) -> None:
+        self.told: dict[int, dict[str, Any]] = {}
+        self.token = ""
+        self.last = 0
+        self.socket: ClientConnection
+        self._path = path
+        self._tls = tls
+
+    def _url(self, base: str, **query: object) -> str:
+        more = "&".join(f"{name}={value}" for name, value in query.items())
+        return f"{base}{self._path}{'&' if '?' in self._path else '?'}{more}"
+
+    @asynccontextmanager
+    async def connected(self, base: str) -> AsyncIterator[None]:
+        """The first socket."""
+        async with self._open(self._url(base, resume=1)):
+            yield
+
+    @asynccontextmanager
+    async def back(
+        self, base: str, *, seq: int | None = None, token: str | None = None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Another socket, from `seq` on (default: all that is missing); yields the `resumed`."""
+        after = self.last if seq is None else seq
+        query = {"resume": 1, "resume_token": token or self.token, "seq": after}
+        async with self._open(self._url(base, **query)):
+            resumed = await self.receive()
+            assert resumed["type"] == "resumed", resumed
+            assert resumed["seq"] == after
+            assert resumed["resume_token"] not in ("", query["resume_token"])
+            self.last = after
+            yield resumed
+
+    @asynccontextmanager
+    async def _open(self, url: str) -> AsyncIterator[None]:
+        how = {"max_size": None, "compression": None, "proxy": None, "ssl": self._tls}
+        async with connect(url, **how) as socket:
+            self.socket = socket
+            yield
+
+    async def send(self, type_: str, **fields: Any) -> None:
+        await self.socket.send(orjson.dumps({"type": type_, **fields}).decode())
+
+    async def receive(self) -> dict[str, Any]:
+        """One message, unchecked but for its token."""
+        async with asyncio.timeout(PATIENCE_S):
+            message: dict[str, Any] = orjson.loads(await self.socket.recv())
+        self.token = message.get("resume_token", self.token)
+        return message
+
+    async def message(self) -> dict[str, Any]:
+        """The next one; exactly the one after the last, and what it was if it was told before."""
+        message = await self.receive()
+        seq = message["seq"]
+        assert seq == self.last + 1, (self.last, message)
+        assert content(self.told.get(seq, message)) == content(message)
+        self.told[seq], self.last = message, seq
+        return message
+
+    async def expect(self, type_: str, *, skip: tuple[str, ...] = ()) -> dict[str, Any]:
+        while (message := await self.message())["type"] in skip:
+            pass
+        assert message["type"] == type_, message
+        return message
+
+    async def drop(self) -> None:
+        """Without a goodbye."""
+        self.socket.transport.abort()
+        await self.socket.wait_closed()
+
+    async def closed(self) -> tuple[int | None, str | None]:
+        """Code and reason of the close, which comes next."""
+        try:
+            message = await self.receive()
+        except ConnectionClosed:
+            return self.socket.close_code, self.socket.close_reason
+        raise AssertionError(f"expected a close, got {message}")
