@@ -14,7 +14,8 @@ from contextlib import asynccontextmanager
 from typing import Any, Unpack, assert_never
 
 from client.inbox import Protocol, plain_error
-from client.link import Connecting, Link, open_link
+from client.link import Connecting, Link
+from client.opening import open_link
 from client.parsing import Parser
 from client.session import Session, conversing
 from client.sounds import Piece
@@ -82,7 +83,9 @@ class Answer(Session[Queued, Heard]):
         await self._send(request)
 
     async def _goodbye(self) -> None:
-        """Closing the connection is all that an unfinished answer needs."""
+        """Closing the connection is all that an unfinished answer needs, unless it is waited for."""
+        if self._link.resumes:
+            await self.stop()
 
 
 @asynccontextmanager

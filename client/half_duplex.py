@@ -18,7 +18,8 @@ from typing import Any, Unpack
 
 from client.address import new_session_id
 from client.inbox import Protocol, plain_error
-from client.link import Connecting, Link, open_link
+from client.link import Connecting, Link
+from client.opening import open_link
 from client.parsing import Parser
 from client.session import Session, conversing
 from client.sounds import Piece

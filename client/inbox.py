@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from client.errors import ClientError, ServerError, SessionOver, UnreadableMessage
+from client.link import Link
 from client.parsing import Parser
 from shared_schemas.server_messages import Error
 from shared_schemas.wire import ServerMessage
@@ -48,10 +48,10 @@ def plain_error(message: ServerMessage) -> Error | None:
 class Inbox(Generic[Place, Item]):
     """Reads one socket; whoever waits for a message of some kind gets it, or the reason why not."""
 
-    def __init__(self, socket: ClientConnection, protocol: Protocol[Place, Item]) -> None:
+    def __init__(self, link: Link, protocol: Protocol[Place, Item]) -> None:
         self.ended_by: str | None = None
         self.over: ClientError | None = None
-        self._socket = socket
+        self._link = link
         self._protocol = protocol
         self._places: asyncio.Queue[Place | None] = asyncio.Queue()
         self._items: asyncio.Queue[Item | ClientError | None] = asyncio.Queue(UNREAD_ITEMS)
@@ -62,7 +62,7 @@ class Inbox(Generic[Place, Item]):
     async def listen(self) -> None:
         """Read until the socket closes."""
         try:
-            async for frame in self._socket:
+            async for frame in self._link.frames():
                 message = self._protocol.parser.parse(frame)
                 if message is not None:
                     await self._take(message)
@@ -102,12 +102,12 @@ class Inbox(Generic[Place, Item]):
 
     def farewell(self) -> ClientError:
         """Why the closed socket closed."""
-        code = self._socket.close_code
+        code = self._link.socket.close_code
         if self.ended_by is not None:
             return SessionOver(f"the session has ended ({self.ended_by})", code)
         if self._last_error is not None and not self._turn.done():
             return self._last_error
-        reason = self._socket.close_reason or "no reason given"
+        reason = self._link.socket.close_reason or "no reason given"
         cause = f"; last error: {self._last_error}" if self._last_error else ""
         return SessionOver(f"the server closed the connection ({code}: {reason}){cause}", code)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, TypedDict
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, InvalidURI
 from websockets.typing import Subprotocol
 
-from client.address import edge_address, is_loopback
+from client.address import is_loopback
 from client.errors import CannotConnect
 from shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from shared_schemas.binary_frames import BINARY_PROTOCOL, to_frame, to_text
@@ -26,6 +26,9 @@ class Connecting(TypedDict, total=False):
     `api_key` is what an edge with keys asks for; `tls` replaces the default checks; `open_timeout_s`
     is 10 by default. `binary` sends media as they are instead of base64, where the edge can do that;
     `pcm` is then the format of sound both ways: 16-bit halves the traffic once more, and rounds it.
+
+    `resume`: when the connection breaks, come back to the session for up to `resume_for_s` (15 by
+    default, as the edges wait), through the same edge or one of `other_edges`.
     """
 
     api_key: str | None
@@ -33,10 +36,15 @@ class Connecting(TypedDict, total=False):
     open_timeout_s: float
     binary: bool
     pcm: PcmFormat
+    resume: bool
+    resume_for_s: float
+    other_edges: Sequence[str]
 
 
 class Link:
     """One open socket. `binary` says whether the edge agreed to binary frames."""
+
+    resumes = False
 
     def __init__(self, socket: ClientConnection, pcm: PcmFormat) -> None:
         self.socket = socket
@@ -49,19 +57,32 @@ class Link:
             return Raw(to_pcm16(samples).tobytes(), self._pcm)
         return Raw(float_bytes(samples))
 
+    async def frames(self) -> AsyncIterator[str | bytes]:
+        """What comes, until the socket closes. Raises ConnectionClosed if that is no orderly end."""
+        async for frame in self.socket:
+            yield frame
+
     async def send(self, message: Mapping[str, Any]) -> None:
         """Send one message; media in it are `Raw` sound or `bytes`. Raises ConnectionClosed."""
-        await self.socket.send(to_frame(message) if self.binary else to_text(message))
+        await self._pass_on(self.socket, message)
+
+    async def ask(self, message: Mapping[str, Any]) -> None:
+        """Send what will be answered. Raises ConnectionClosed."""
+        await self.send(message)
+
+    def answered(self) -> None:
+        """What was asked last has its answer, or needs none any more."""
+
+    async def close(self) -> None:
+        """Close the socket."""
+        await self.socket.close()
+
+    async def _pass_on(self, socket: ClientConnection, message: Mapping[str, Any]) -> None:
+        await socket.send(to_frame(message) if self.binary else to_text(message))
 
 
-async def open_link(url: str, path: str, how: Connecting, **query: str | None) -> Link:
-    """Connect to `path` of an edge such as `ws://127.0.0.1:8006`. Raises CannotConnect."""
-    pcm = how.get("pcm", PcmFormat.F32) if how.get("binary") else PcmFormat.F32
-    asked = None if pcm is PcmFormat.F32 else str(pcm)
-    return Link(await _open(edge_address(url, path, **query, pcm=asked), how), pcm)
-
-
-async def _open(address: str, how: Connecting) -> ClientConnection:
+async def open_socket(address: str, how: Connecting) -> ClientConnection:
+    """Raises CannotConnect."""
     key = how.get("api_key")
     try:
         return await connect(

@@ -16,7 +16,8 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal, Unpack
 
 from client.inbox import Protocol
-from client.link import Connecting, Link, open_link
+from client.link import Connecting, Link
+from client.opening import open_link
 from client.parsing import Parser
 from client.session import Session, conversing
 from client.sounds import Spoken

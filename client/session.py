@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Generic, TypeVar
 
@@ -20,7 +20,7 @@ class Session(ABC, Generic[Place, Item]):
 
     def __init__(self, link: Link, protocol: Protocol[Place, Item]) -> None:
         self._link = link
-        self._inbox = Inbox(link.socket, protocol)
+        self._inbox = Inbox(link, protocol)
 
     @property
     def ended_by(self) -> str | None:
@@ -48,7 +48,7 @@ class Session(ABC, Generic[Place, Item]):
         with suppress(ClientError, TimeoutError):  # the server may have been quicker, or be gone
             async with asyncio.timeout(GOODBYE_S):
                 await self._goodbye()
-        await self._link.socket.close()
+        await self._link.close()
 
     async def listen(self) -> None:
         """Read the socket until it closes; `conversing` runs this in a task."""
@@ -59,14 +59,21 @@ class Session(ABC, Generic[Place, Item]):
 
     async def _request(self, message: Mapping[str, Any], kind: type[Reply]) -> Reply:
         with self._inbox.reply(kind) as answer:
-            await self._send(message)
-            return await answer
+            await self._send(message, self._link.ask)
+            try:
+                return await answer
+            finally:
+                self._link.answered()
 
-    async def _send(self, message: Mapping[str, Any]) -> None:
+    async def _send(
+        self,
+        message: Mapping[str, Any],
+        send: Callable[[Mapping[str, Any]], Awaitable[None]] | None = None,
+    ) -> None:
         if self._inbox.over is not None:
             raise self._inbox.over
         try:
-            await self._link.send(message)
+            await (send or self._link.send)(message)
         except ConnectionClosed:
             raise self._inbox.farewell() from None
 

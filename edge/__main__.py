@@ -9,7 +9,7 @@ import uvloop
 from pydantic import ValidationError
 
 from broker.errors import BrokerError
-from broker.process import configure_logging
+from broker.logs import configure_logging
 from edge.access_settings import BadAccessSettings
 from edge.service import run
 from edge.settings import EdgeSettings
@@ -17,7 +17,7 @@ from edge.settings import EdgeSettings
 
 def main(settings: EdgeSettings | None = None) -> int:
     """Exit status: 0 after an orderly stop, 1 when the edge could not start."""
-    configure_logging()
+    configure_logging("edge")
     try:
         uvloop.run(run(settings or EdgeSettings()))
     except (BrokerError, OSError, ValidationError, BadAccessSettings) as error:

@@ -17,6 +17,7 @@ from edge.addresses import Proxies, host_name, household, is_loopback, peer
 from edge.origins import Origins
 from edge.refusals import Refusal
 from shared_schemas.errors import ErrorCode
+from shared_schemas.ids import is_share_token
 
 KEY_PROTOCOL = "antiphon.key."
 """A browser cannot set headers on a WebSocket: it offers this with the base64url of its key behind."""
@@ -40,10 +41,11 @@ class Access:
         self._keys = [_digest(key) for key in keys]
         self._admin = [_digest(token)] if token is not None else []
         self._loopback_only = is_loopback(host)
+        self._metrics_open = settings.metrics_open
 
     def check_client(self, connection: HTTPConnection) -> None:
         """Raises Refusal: 403 for a foreign page, 401 for a missing or unknown key."""
-        self._check_origin(connection)
+        self.check_origin(connection)
         if self._keys and not _known(connection, self._keys + self._admin):
             raise Refusal(401, ErrorCode.UNAUTHORIZED, "an API key is required")
 
@@ -57,12 +59,18 @@ class Access:
             text = "admin routes are closed: set an admin token on the server"
             raise Refusal(403, ErrorCode.FORBIDDEN, text)
 
+    def check_metrics(self, connection: HTTPConnection) -> None:
+        """Raises Refusal, unless anyone may read the metrics."""
+        if not self._metrics_open:
+            self.check_admin(connection)
+
     def visitor(self, connection: HTTPConnection) -> str | None:
         """By what limits count this connection; None for this machine's own."""
         caller = self._proxies.caller(connection)
         return None if caller is None or caller.is_loopback else household(caller)
 
-    def _check_origin(self, connection: HTTPConnection) -> None:
+    def check_origin(self, connection: HTTPConnection) -> None:
+        """Raises Refusal: 403 for a foreign page."""
         origin = connection.headers.get("origin")
         if not self._origins.allow(origin, self._proxies.host(connection)):
             text = "pages of this origin may not use this server"
@@ -86,7 +94,30 @@ class Guard(SecurityBase):
             access.check_client(connection)
 
 
+class ReaderGuard(Guard):
+    """For what is read of a recording: the token of a share link, which the route looks up, does for a key."""
+
+    async def __call__(self, connection: HTTPConnection) -> None:
+        """Raises Refusal."""
+        if is_share_token(connection.path_params.get("session_id", "")):
+            access: Access = connection.app.state.edge.access
+            access.check_origin(connection)
+        else:
+            await super().__call__(connection)
+
+
+class MetricsGuard(Guard):
+    """As for the admin routes, unless the settings say that anyone may read the metrics."""
+
+    async def __call__(self, connection: HTTPConnection) -> None:
+        """Raises Refusal."""
+        access: Access = connection.app.state.edge.access
+        access.check_metrics(connection)
+
+
 CLIENT = Guard("key", "An API key, where the server asks for one. Or: `X-Api-Key`.", admin=False)
+READER = ReaderGuard("key", CLIENT.model.description or "", admin=False)
+METRICS = MetricsGuard("admin", "The admin token, where metrics are not open.", admin=True)
 ADMIN = Guard("admin", "The admin token. Or: `X-Api-Key`.", admin=True)
 
 

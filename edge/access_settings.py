@@ -44,6 +44,10 @@ class AccessSettings(BrokerSettings):
     trusted_proxies: Listed = Field(
         default=(), description="addresses or networks whose X-Forwarded-* headers are believed"
     )
+    metrics_open: bool = Field(
+        default=False,
+        description="anyone may read /metrics; else it takes the admin token, or loopback",
+    )
     max_sockets_per_address: int = Field(
         default=200, ge=0, description="connections of one address at once; 0: no limit"
     )

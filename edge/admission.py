@@ -11,6 +11,7 @@ from edge.endings import Endings
 from edge.protocols.contract import QueuePlace
 from edge.seats import Place
 from shared_schemas.registry import Ticket
+from shared_schemas.resume_token import ResumeToken
 from shared_schemas.states import SessionKind
 
 _PATIENCE_S = 1.0
@@ -19,7 +20,16 @@ _ETA_STEP_S = 1.0
 
 
 async def join_queue(
-    broker: Broker, endings: Endings, sid: str, kind: SessionKind, *, edge: str, recording: str
+    broker: Broker,
+    endings: Endings,
+    sid: str,
+    kind: SessionKind,
+    *,
+    edge: str,
+    recording: str,
+    resume: ResumeToken | None = None,
+    protocol: str = "",
+    trace: bytes = b"",
 ) -> Ticket:
     """Enqueue a session. Raises SessionExists, QueueFull or BrokerUnavailable.
 
@@ -27,25 +37,42 @@ async def join_queue(
     soon as Redis is back.
     """
     try:
-        return await broker.queue.join(sid, kind, edge=edge, recording=recording, summary={})
+        return await broker.queue.join(
+            sid,
+            kind,
+            edge=edge,
+            recording=recording,
+            summary={},
+            resume=resume,
+            protocol=protocol,
+            trace=trace,
+        )
     except BrokerUnavailable:
         endings.withdraw(sid, recording)
         raise
 
 
 class PlaceReport:
-    """Decides which places one client is told: `queued` if it must wait, then what changes."""
+    """Decides which places one client is told: `queued` if it must wait, then what changes.
 
-    def __init__(self, ticket: Ticket, clock: Callable[[], float] = time.monotonic) -> None:
+    `told`: the client has come back and knows that it waits.
+    """
+
+    def __init__(
+        self, ticket: Ticket, clock: Callable[[], float] = time.monotonic, *, told: bool = False
+    ) -> None:
         self._ticket = ticket
         self._clock = clock
+        self._told_before = told
         self._since = clock()
         self._told: Place | None = None
 
     def worth_telling(self, place: Place) -> QueuePlace | None:
         """What to tell of a place; None when it is not worth a message."""
         if self._told is None:
-            waits = self._ticket.wait or self._clock() - self._since >= _PATIENCE_S
+            waits = (
+                self._told_before or self._ticket.wait or self._clock() - self._since >= _PATIENCE_S
+            )
             return self._tell(place) if waits else None
         return self._tell(place) if self._differs(self._told, place) else None
 
@@ -54,6 +81,6 @@ class PlaceReport:
         return moved or abs(place.eta_s - told.eta_s) >= _ETA_STEP_S
 
     def _tell(self, place: Place) -> QueuePlace:
-        first, self._told = self._told is None, place
+        first, self._told = self._told is None and not self._told_before, place
         ticket_id = str(self._ticket.number)
         return QueuePlace(ticket_id, place.position, place.queue_length, place.eta_s, first)

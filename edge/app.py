@@ -10,13 +10,14 @@ from importlib.metadata import version
 from fastapi import Depends, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 
 from broker.errors import BrokerUnavailable
-from edge.access import ADMIN, CLIENT
+from edge.access import ADMIN, CLIENT, METRICS, READER
 from edge.body_limit import BodyLimit
 from edge.errors import explain
 from edge.node import open_edge
-from edge.refusals import Refusal, answer
+from edge.refusals import Refusal, answer, answer_plainly
 from edge.routes import (
     apps,
     chat,
@@ -24,13 +25,22 @@ from edge.routes import (
     duplex,
     half_duplex,
     health,
+    live,
+    metrics,
+    pages,
     presets,
     queue,
     realtime,
+    session_list,
+    session_shares,
+    session_writes,
+    sessions,
     voices,
+    workers,
 )
 from edge.routes.dependencies import refusals
 from edge.routes.models import Problem
+from edge.routes.session_writes import UPLOAD_ROUTE
 from edge.settings import EdgeSettings
 
 _DESCRIPTION = """Full-duplex voice and video conversations with MiniCPM-o 4.5.
@@ -61,16 +71,22 @@ def create_app(settings: EdgeSettings) -> FastAPI:
     _include_routes(app)
     app.add_exception_handler(BrokerUnavailable, _unavailable)
     app.add_exception_handler(Refusal, answer)
+    app.add_exception_handler(HTTPException, answer_plainly)
     _add_middleware(app, settings)
     return app
 
 
 def _include_routes(app: FastAPI) -> None:
-    """Every router stands behind one of the two guards, but for the one that says it is public."""
+    """Every router stands behind one of the two guards, but for those that say they are open."""
     app.include_router(health.public_router)
+    app.include_router(pages.router)
+    app.include_router(metrics.router, dependencies=[Depends(METRICS)])
     for routes in (health, queue, duplex, half_duplex, chat, realtime, *_REGISTRIES):
         app.include_router(routes.router, dependencies=[Depends(CLIENT)], responses=_REFUSED)
-    for administered in (queue, apps):
+    for routes in (session_writes, session_shares):
+        app.include_router(routes.router, dependencies=[Depends(CLIENT)], responses=_REFUSED)
+    app.include_router(sessions.router, dependencies=[Depends(READER)], responses=_REFUSED)
+    for administered in (queue, apps, live, workers, session_list):
         app.include_router(
             administered.admin_router, dependencies=[Depends(ADMIN)], responses=_REFUSED
         )
@@ -79,7 +95,8 @@ def _include_routes(app: FastAPI) -> None:
 def _add_middleware(app: FastAPI, settings: EdgeSettings) -> None:
     voice = settings.max_voice_bytes * 4 // 3 + settings.max_body_bytes
     longer = {"/api/chat": sys.maxsize, "/api/assets/ref_audio": voice}  # a chat's door measures
-    app.add_middleware(BodyLimit, limit=settings.max_body_bytes, longer=longer)
+    endings = {UPLOAD_ROUTE: settings.max_upload_bytes + settings.max_body_bytes}
+    app.add_middleware(BodyLimit, limit=settings.max_body_bytes, longer=longer, endings=endings)
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -11,22 +11,25 @@ from shared_schemas.errors import ErrorCode
 
 
 class BodyLimit:
-    """ASGI middleware. Paths in `longer` have a limit of their own.
+    """ASGI middleware. Paths in `longer`, and those that end with one of `endings`, have their own limit.
 
     What is too long is refused where the route reads it, so that its handlers answer.
     """
 
-    def __init__(self, app: ASGIApp, limit: int, longer: Mapping[str, int]) -> None:
+    def __init__(
+        self, app: ASGIApp, limit: int, longer: Mapping[str, int], endings: Mapping[str, int]
+    ) -> None:
         self._app = app
         self._limit = limit
         self._longer = longer
+        self._endings = endings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Count what a request's body brings."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit = self._longer.get(scope["path"], self._limit)
+        limit = self._limit_of(scope["path"])
         taken = 0
 
         async def counted() -> Message:
@@ -39,3 +42,7 @@ class BodyLimit:
             return message
 
         await self._app(scope, counted, send)
+
+    def _limit_of(self, path: str) -> int:
+        endings = (limit for end, limit in self._endings.items() if path.endswith(end))
+        return self._longer.get(path) or next(endings, self._limit)

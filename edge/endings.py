@@ -9,6 +9,7 @@ import structlog
 
 from broker.client import Broker
 from broker.retry import persist
+from edge.metrics import EdgeMetrics
 from shared_schemas.states import EndReason
 
 log = structlog.get_logger()
@@ -17,13 +18,30 @@ log = structlog.get_logger()
 class Endings:
     """Tasks of their own, which outlive the connections that asked for them."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, metrics: EdgeMetrics) -> None:
         self._broker = broker
+        self._metrics = metrics
         self._tasks: set[asyncio.Task[None]] = set()
 
     def end(self, sid: str, ticket: int, reason: EndReason) -> None:
         """End this session unless it has ended; its place or its worker is free then."""
+        log.info("session_closed", reason=reason)
+        self._metrics.ended.labels(reason).inc()
         self._start(self._end(sid, ticket, reason), f"end:{sid}")
+
+    def detach(self, sid: str, ticket: int, connection: int) -> None:
+        """The client has gone but may come back: the session waits for it a while."""
+        log.info("session_detached")
+        self._metrics.resumes.labels("detached").inc()
+        attachments = self._broker.attachments
+        work = persist(lambda: attachments.detach(sid, ticket, connection), "detach a session")
+        self._start(work, f"detach:{sid}")
+
+    def confirm(self, sid: str, ticket: int, connection: int) -> None:
+        """The client has its new token."""
+        attachments = self._broker.attachments
+        work = persist(lambda: attachments.confirm(sid, ticket, connection), "void a token")
+        self._start(work, f"confirm:{sid}")
 
     def withdraw(self, sid: str, recording: str) -> None:
         """End a session that may or may not have been queued, known by its recording only."""

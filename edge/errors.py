@@ -27,6 +27,14 @@ class Draining(Exception):
     """This edge is shutting down and takes no new session."""
 
 
+class Replaced(Exception):
+    """The client has another connection to its session by now."""
+
+
+class ResumeExpired(Exception):
+    """There is nothing that a client could come back to with this token."""
+
+
 class PageOff(Exception):
     """An operator has switched this page off."""
 

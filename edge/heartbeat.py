@@ -33,6 +33,9 @@ class Heartbeat:
         for sid, ticket in serving:
             if sid in over:
                 self._watch.lost(sid, ticket, over[sid])
+        replaced = await self._broker.attachments.replaced(self._watch.resumable())
+        for sid, connection in replaced.items():
+            self._watch.replaced(sid, connection)
 
     async def run(self) -> None:
         """Beat for ever; an outage of Redis is waited out."""

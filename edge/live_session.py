@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Generic, cast
@@ -11,30 +12,33 @@ from typing import Generic, cast
 import structlog
 
 from edge.admission import PlaceReport
+from edge.boarding import Admitted
+from edge.conduct import Conduct
 from edge.connection import Line
 from edge.dialects import Dialect
-from edge.errors import ClientGone, Draining, Fault, SlowConsumer, explain
-from edge.inbox import Inbox
+from edge.errors import (
+    ClientGone,
+    Draining,
+    Replaced,
+    SlowConsumer,
+    explain,
+)
 from edge.node import Edge
-from edge.outbox import Outbox, SessionOver
+from edge.outbox import SessionOver
 from edge.protocols.contract import (
-    Actions,
+    CLOSE_REASONS,
+    Alarm,
     Close,
     Command,
-    Deadline,
     Door,
     Finish,
-    Forward,
     Machine,
-    Tell,
 )
-from edge.reception import Admitted
-from edge.seats import Asked, Closing, Ended, Granted, News, Place
+from edge.seats import Asked, Closing, Ended, Granted, News, Place, Superseded
 from edge.settings import Unsent
 from shared_schemas.errors import InvalidInput
 from shared_schemas.states import EndReason
 from shared_schemas.stream_entries import OutEntry, StreamPosition
-from shared_schemas.wire import encode
 
 log = structlog.get_logger()
 
@@ -68,9 +72,9 @@ class LiveSession(Generic[Command]):
         machine: Machine[Command],
         dialect: Dialect,
         unsent: Unsent,
-        deadline: Deadline | None = None,
+        alarms: Sequence[Alarm] = (),
     ) -> None:
-        limits, ticket = edge.settings, admitted.ticket
+        ticket = admitted.ticket
         self._edge = edge
         self._sid = admitted.seat.sid
         self._ticket = ticket
@@ -78,133 +82,164 @@ class LiveSession(Generic[Command]):
         self._seat = admitted.seat
         self._door = door
         self._machine = machine
-        self._dialect = dialect
         self._unsent = unsent
-        self._deadline = deadline
-        self._places = PlaceReport(ticket)
-        self._inbox = Inbox(edge.broker, self._sid, ticket.number, limits.broker_patience_s)
-        self._outbox = Outbox(connection, unsent, limits.send_stall_s)
+        self._alarms = alarms
+        self._past = admitted.hold.past if admitted.hold else None
+        self._places = PlaceReport(ticket, told=self._past is not None)
+        self._metrics = edge.metrics
+        self._began = time.perf_counter()
+        self._trace = admitted.trace
+        self._conduct = Conduct(edge, connection, admitted, machine, dialect, unsent)
+        self._ledger = self._conduct.ledger
+        self._ready = asyncio.Event()
         self._granted = asyncio.Event()
-        self._finished = asyncio.Event()
-        self._reason = EndReason.CLIENT_GONE
 
     async def run(self) -> None:
-        """Serve until the connection is closed; the session is over then."""
-        loops = [self._receive, self._forward, self._deliver, self._follow, self._outbox.run]
-        if self._deadline is not None:
-            loops.append(self._expire)
+        """Serve until the connection is closed; the session is over then, or waits for its client."""
+        loops = [self._receive, self._forward, self._deliver, self._follow, self._ring]
+        replaced = False
         try:
             async with asyncio.TaskGroup() as tasks:
-                for loop in loops:
+                for loop in (self._begin, self._conduct.outbox.run):
                     tasks.create_task(self._guard(loop), name=f"{loop.__name__}:{self._sid}")
+                for loop in loops:
+                    work = self._guard(loop, after=self._ready)
+                    tasks.create_task(work, name=f"{loop.__name__}:{self._sid}")
         except* SessionOver:
             pass  # everything was said
         except* ClientGone:
-            if not self._finished.is_set():
-                self._reason = self._machine.gone()
+            if not self._conduct.finished.is_set():
+                self._conduct.reason = self._machine.gone()
         except* SlowConsumer:
-            log.info("slow_consumer_closed", sid=self._sid)
+            log.info("slow_consumer_closed")
+            self._metrics.slow_consumers.inc()
             self._connection.force_close(Close.TRY_LATER, "slow_consumer")
+        except* Replaced:
+            replaced = True
+            self._connection.force_close(Close.REPLACED, CLOSE_REASONS[Close.REPLACED])
         finally:
-            self._edge.endings.end(self._sid, self._ticket.number, self._reason)
-            log.info("session_closed", sid=self._sid, reason=self._reason)
+            if not replaced:
+                self._leave()
 
-    async def _guard(self, loop: Callable[[], Awaitable[None]]) -> None:
+    def _leave(self) -> None:
+        """The session is over, unless its client has the means to come back."""
+        number, ledger = self._ticket.number, self._ledger
+        if ledger is None or self._conduct.finished.is_set() or not ledger.token_told:
+            self._edge.endings.end(self._sid, number, self._conduct.reason)
+        else:
+            self._edge.endings.detach(self._sid, number, self._seat.connection)
+
+    async def _guard(
+        self, loop: Callable[[], Awaitable[None]], after: asyncio.Event | None = None
+    ) -> None:
         """Whatever else goes wrong in a loop is told to the client, and closes its connection."""
         try:
+            if after is not None:
+                await after.wait()
             await loop()
-        except (SessionOver, ClientGone, SlowConsumer):
+        except (SessionOver, ClientGone, SlowConsumer, Replaced):
             raise
         except Exception as error:  # noqa: BLE001 - one session's end must not be the process's
-            self._fail(error)
+            self._conduct.fail(error)
 
-    def _fail(self, error: Exception) -> None:
-        fault = explain(error)
-        if fault.expected:
-            log.info("session_failed", sid=self._sid, error=str(error))
-        else:
-            log.error("session_crashed", sid=self._sid, exc_info=error)
-        self._say_why(fault, Finish(fault.close or Close.INTERNAL, EndReason.ERROR))
+    async def _begin(self) -> None:
+        """A session that may be resumed is written down; one that is tells first what was missed."""
+        if self._ledger and self._past:
+            self._conduct.inbox.take_over(self._past)
+            await self._connection.send(self._ledger.greeting(self._past))
+            self._connection.probe(self._confirm)
+            finish = await self._ledger.tell_again(self._past)
+            if not self._machine.waiting:
+                self._granted.set()
+            if finish:
+                self._conduct.finish(finish)
+        elif self._ledger:
+            self._ledger.begin()
+        self._ready.set()
 
-    def _say_why(self, fault: Fault, *then: Finish) -> None:
-        self._do([*(Tell(message) for message in self._dialect(fault)), *then])
-
-    def _do(self, actions: Actions) -> None:
-        for action in actions:
-            if self._finished.is_set():
-                return
-            match action:
-                case Tell(message=message):
-                    self._outbox.put(encode(message))
-                case Forward(entry=entry):
-                    self._inbox.put(entry)
-                case Finish(close=close, reason=reason):
-                    self._reason = reason
-                    self._finished.set()
-                    self._outbox.finish(close)
+    def _confirm(self) -> None:
+        """The client has its new token."""
+        self._edge.endings.confirm(self._sid, self._ticket.number, self._seat.connection)
 
     async def _receive(self) -> None:
         try:
             while True:
                 frame = await self._connection.receive()
-                if not self._finished.is_set():
+                if not self._conduct.finished.is_set():
                     await self._take(frame)
-                await self._outbox.room()
+                await self._conduct.teller.room()
         except ClientGone:
-            if self._granted.is_set():
-                await self._inbox.flush(_FLUSH_S)
+            if self._ledger or self._granted.is_set():
+                await self._conduct.inbox.flush(_FLUSH_S)
             raise
 
     async def _take(self, frame: str | bytes) -> None:
+        began = time.perf_counter()
         try:
-            self._do(self._machine.receive(await self._door.read(frame)))
+            self._conduct.do(self._machine.receive(await self._door.read(frame)))
+            self._metrics.parse.observe(time.perf_counter() - began)
         except InvalidInput as error:
-            self._say_why(explain(error))
+            self._metrics.refused_input.labels(error.code).inc()
+            self._conduct.say_why(explain(error))
 
     async def _forward(self) -> None:
-        await self._granted.wait()
-        await self._inbox.run()
+        if self._ledger is None:
+            await self._granted.wait()
+        await self._conduct.inbox.run()
 
     async def _deliver(self) -> None:
         await self._granted.wait()
-        broker, limit = self._edge.broker, self._unsent.messages
-        key, start = broker.keys.outbound(self._sid), StreamPosition.before(self._ticket.number)
+        broker, limit, ledger = self._edge.broker, self._unsent.messages, self._ledger
+        key = broker.keys.outbound(self._sid)
+        start = ledger.heard if ledger else StreamPosition.before(self._ticket.number)
         async with broker.reader.subscribe(key, start, limit=limit) as entries:
-            async for _, entry in entries:
+            async for position, entry in entries:
                 answer = cast("OutEntry", entry)  # nothing else is ever written to this stream
-                self._do(self._machine.deliver(answer, broker.clock.now_ms()))
-                await self._outbox.room()
+                now_ms = broker.clock.now_ms()
+                self._metrics.out_wait.observe(max(0.0, now_ms - answer.at) / 1000)
+                self._conduct.do(self._machine.deliver(answer, now_ms), position)
+                if self._trace:
+                    self._trace.told(answer)
+                await self._conduct.teller.room()
         raise SlowConsumer  # the subscription ended because too much was unread
 
     async def _follow(self) -> None:
         self._edge.watch.wait_begins(expected=self._ticket.wait)
-        while not self._finished.is_set():
+        while not self._conduct.finished.is_set():
             await self._hear(await self._seat.news())
 
     async def _hear(self, news: News) -> None:
         match news:
-            case Place():
+            case Place() if not self._granted.is_set():
                 if place := self._places.worth_telling(news):
-                    self._do(self._machine.placed(place))
-            case Granted():
-                self._do(self._machine.granted())
+                    self._conduct.do(self._machine.placed(place))
+            case Granted() if not self._granted.is_set():
+                self._metrics.queue_wait.observe(time.perf_counter() - self._began)
+                self._conduct.do(self._machine.granted())
                 self._granted.set()
             case Ended(reason=reason):
                 if self._granted.is_set() and reason in _WORKER_SAYS_WHY:
                     await self._last_words()
-                self._do(self._machine.ended(reason))
+                self._conduct.do(self._machine.ended(reason))
             case Closing():
-                fault = replace(explain(Draining()), close=Close.RESTART)
-                self._say_why(fault, Finish(Close.RESTART, EndReason.SERVER_SHUTDOWN))
+                self._close_down()
             case Asked(ask=ask):
-                self._do(self._machine.asked(ask))
+                self._conduct.do(self._machine.asked(ask))
+            case Superseded():
+                raise Replaced
+
+    def _close_down(self) -> None:
+        if self._ledger:  # the client comes back through another edge
+            return self._conduct.outbox.finish(Close.RESTART)
+        fault = replace(explain(Draining()), close=Close.RESTART)
+        return self._conduct.say_why(fault, Finish(Close.RESTART, EndReason.SERVER_SHUTDOWN))
 
     async def _last_words(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WORDS_S):
-                await self._finished.wait()
+                await self._conduct.finished.wait()
 
-    async def _expire(self) -> None:
-        assert self._deadline is not None
-        await asyncio.sleep(self._deadline.at - asyncio.get_running_loop().time())
-        self._do(self._deadline.then())
+    async def _ring(self) -> None:
+        for alarm in self._alarms:
+            await asyncio.sleep(alarm.at - asyncio.get_running_loop().time())
+            self._conduct.do(alarm.then())

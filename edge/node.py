@@ -7,15 +7,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
+from structlog.contextvars import bind_contextvars
+
 from broker.client import Broker, open_broker
 from broker.errors import BrokerUnavailable
+from broker.tracing import Tracing, open_tracing
 from edge.access import Access
 from edge.endings import Endings
 from edge.heartbeat import Heartbeat
+from edge.live_feed import LiveFeed
+from edge.metrics import EdgeMetrics
 from edge.queue_watch import QueueWatch
+from edge.session_trace import SessionTrace
 from edge.settings import EdgeSettings
 from edge.visitors import Visitors
 from shared_schemas.ids import new_process_id
+from shared_schemas.states import SessionKind
 
 _CLOSE_WITHIN_S = 3.0
 
@@ -33,7 +40,16 @@ class Edge:
     visitors: Visitors
     upkeep: asyncio.Task[None]
     """Runs as long as the edge does; ends before it only by a defect."""
+    metrics: EdgeMetrics
+    live: LiveFeed
+    tracing: Tracing | None = None
     draining: bool = False
+
+    def trace(self, sid: str, kind: SessionKind, parent: bytes = b"") -> SessionTrace | None:
+        """What a connection adds to its session's trace; None where traces are off."""
+        if self.tracing is None:
+            return None
+        return SessionTrace(self.tracing, self.broker.clock, sid, kind, parent)
 
     async def drain(self) -> None:
         """Take no new session, let the others run for `drain_s`, then tell them and close."""
@@ -60,12 +76,30 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[Edge]:
     """
     access = Access(settings, settings.host)
     visitors = Visitors(settings.max_sockets_per_address, settings.max_connects_per_minute)
-    async with open_broker(settings) as broker:
+    metrics = EdgeMetrics(edge_id := new_process_id("edge"))
+    bind_contextvars(instance=edge_id)
+    async with (
+        open_tracing("edge", edge_id) as tracing,
+        open_broker(settings, metrics.broker) as broker,
+    ):
         watch = QueueWatch(broker)
-        heartbeat = Heartbeat(edge_id := new_process_id("edge"), broker, watch)
+        metrics.connections.set_function(lambda: len(watch.serving()))
+        heartbeat = Heartbeat(edge_id, broker, watch)
         await heartbeat.beat()
         upkeep = asyncio.create_task(_keep_up(watch, heartbeat), name="edge-upkeep")
-        edge = Edge(edge_id, settings, broker, watch, Endings(broker), access, visitors, upkeep)
+        edge = Edge(
+            edge_id,
+            settings,
+            broker,
+            watch,
+            Endings(broker, metrics),
+            access,
+            visitors,
+            upkeep,
+            metrics,
+            LiveFeed(broker, watch),
+            tracing,
+        )
         try:
             yield edge
         finally:

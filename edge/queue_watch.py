@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import structlog
@@ -44,6 +44,7 @@ class QueueWatch:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._seats: dict[str, list[Seat]] = {}
+        self._listeners: list[Callable[[list[SessionEvent]], None]] = []
         self._stale = asyncio.Event()
         self._vacant = asyncio.Event()
         self._vacant.set()
@@ -63,6 +64,15 @@ class QueueWatch:
             if not self._seats:
                 self._vacant.set()
 
+    @contextmanager
+    def listening(self, listener: Callable[[list[SessionEvent]], None]) -> Iterator[None]:
+        """Have every transition of the whole system told to `listener`, as it happens."""
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
+
     def wait_begins(self, *, expected: bool) -> None:
         """Someone waits from now on: show places at once, or soon if no wait was expected."""
         if expected:
@@ -73,6 +83,20 @@ class QueueWatch:
     def serving(self) -> list[tuple[str, int]]:
         """(sid, ticket) of every session with a connection here."""
         return [(seat.sid, seat.ticket) for seat in self._all() if seat.ticket is not None]
+
+    def resumable(self) -> list[tuple[str, int, int]]:
+        """(sid, ticket, connection) of every connection here whose client may come back."""
+        return [
+            (seat.sid, seat.ticket, seat.connection)
+            for seat in self._all()
+            if seat.ticket is not None and seat.connection
+        ]
+
+    def replaced(self, sid: str, connection: int) -> None:
+        """A session has this connection now: earlier ones here are to close."""
+        for seat in self._seats.get(sid, ()):
+            if 0 < seat.connection < connection:
+                seat.supersede()
 
     def lost(self, sid: str, ticket: int, reason: EndReason | None) -> None:
         """A heartbeat found the session over."""
@@ -113,6 +137,8 @@ class QueueWatch:
         for event in events:
             for seat in self._seats.get(event.sid, ()):
                 seat.moved(event)
+        for listener in self._listeners:
+            listener(events)
         if any(event.state in _MOVES_QUEUE for event in events):
             self._stale.set()
 

@@ -2,59 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 
 import structlog
 from fastapi import WebSocket
 from starlette.requests import HTTPConnection
 
-from edge.admission import join_queue
-from edge.connection import Connection, Line
+from edge.connection import Connection, Line, choose_protocol, read_form
 from edge.dialects import Dialect
-from edge.errors import ClientGone, Draining, PageOff, TooManyConnections, explain
+from edge.errors import ClientGone, PageOff, ResumeExpired, TooManyConnections, explain
 from edge.node import Edge
 from edge.protocols.contract import Close
-from edge.seats import Seat
 from shared_schemas.apps import App
 from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.ids import is_session_id, new_recording_id
-from shared_schemas.registry import Ticket
-from shared_schemas.states import SessionKind
+from shared_schemas.ids import is_session_id
 from shared_schemas.wire import encode
 
 log = structlog.get_logger()
 
-PROTOCOL = "antiphon.v1"
-"""What a client that offers subprotocols gets: never the one that carries its key."""
-
-
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """A session that stands in the queue."""
-
-    seat: Seat
-    ticket: Ticket
-    recording: str
-
 
 @asynccontextmanager
-async def reception(socket: WebSocket, dialect: Dialect) -> AsyncIterator[tuple[Edge, Connection]]:
+async def reception(
+    socket: WebSocket, dialect: Dialect, headers: Sequence[tuple[bytes, bytes]] = ()
+) -> AsyncIterator[tuple[Edge, Connection]]:
     """An accepted connection. What is raised inside is told to the client and closes it."""
     edge: Edge = socket.app.state.edge
-    offered = socket.scope.get("subprotocols", ())
-    await socket.accept(subprotocol=PROTOCOL if PROTOCOL in offered else None)
+    protocol = choose_protocol(socket.scope.get("subprotocols", ()))
+    await socket.accept(subprotocol=protocol, headers=headers)
     connection = Connection(socket)
     try:
+        connection.form = read_form(protocol, socket.query_params.get("pcm"))
         yield edge, connection
     except ClientGone:
         log.info("client_gone_early", path=socket.url.path)
+    except ResumeExpired:
+        log.info("resume_refused", path=socket.url.path)
+        edge.metrics.resumes.labels("expired").inc()
+        with suppress(ClientGone):
+            await connection.close(Close.RESUME_EXPIRED)
     except TooManyConnections as error:
-        await refuse(connection, dialect, error)
+        await refuse(edge, connection, dialect, error)
         connection.force_close(Close.TRY_LATER, "rate_limited")
     except Exception as error:  # noqa: BLE001 - the door of the process: told, logged, closed
-        await refuse(connection, dialect, error)
+        await refuse(edge, connection, dialect, error)
 
 
 @asynccontextmanager
@@ -78,22 +69,10 @@ def check_session_id(sid: str) -> None:
         raise InvalidInput(text, field="session_id", code=ErrorCode.INVALID_SESSION_ID)
 
 
-async def admit(edge: Edge, seat: Seat, kind: SessionKind) -> Admitted:
-    """Enqueue the seat's session. Raises Draining, SessionExists, QueueFull or BrokerUnavailable."""
-    if edge.draining:
-        raise Draining
-    sid, recording = seat.sid, new_recording_id()
-    ticket = await join_queue(
-        edge.broker, edge.endings, sid, kind, edge=edge.id, recording=recording
-    )
-    seat.take(ticket.number)
-    log.info("session_joined", sid=sid, kind=kind, ticket=ticket.number)
-    return Admitted(seat, ticket, recording)
-
-
-async def refuse(line: Line, dialect: Dialect, error: Exception) -> None:
+async def refuse(edge: Edge, line: Line, dialect: Dialect, error: Exception) -> None:
     """Tell why there is no session, and close."""
     fault = explain(error)
+    edge.metrics.rejected.labels(fault.message.code).inc()
     if not fault.expected:
         log.error("connection_crashed", exc_info=error)
     try:

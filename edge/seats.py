@@ -43,24 +43,34 @@ class Asked:
     ask: Ask
 
 
-News = Place | Granted | Ended | Closing | Asked
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """The client has another connection to its session by now."""
+
+
+News = Place | Granted | Ended | Closing | Asked | Superseded
 
 
 class Seat:
-    """News of one session, in order; of places only the newest. Knows its own session by the ticket."""
+    """News of one session, in order; of places only the newest. Knows its own session by the ticket.
+
+    `connection` numbers those of a session that may be resumed; 0 for others.
+    """
 
     def __init__(self, sid: str) -> None:
         self.sid = sid
         self.ticket: int | None = None
+        self.connection = 0
         self.waiting = False
         self._early: list[SessionEvent] = []
         self._news: deque[News] = deque()
         self._place: Place | None = None
         self._wake = asyncio.Event()
 
-    def take(self, ticket: int) -> None:
+    def take(self, ticket: int, connection: int = 0) -> None:
         """The session stands in the queue under this number; what happened meanwhile counts."""
         self.ticket = ticket
+        self.connection = connection
         self.waiting = True
         early, self._early = self._early, []
         for event in early:
@@ -88,6 +98,10 @@ class Seat:
         """It is over."""
         self.waiting = False
         self._tell(Ended(reason))
+
+    def supersede(self) -> None:
+        """Another connection has the session."""
+        self._tell(Superseded())
 
     def close(self) -> None:
         """The edge shuts down."""

@@ -62,6 +62,7 @@ async def serving(settings: EdgeSettings) -> AsyncIterator[tuple[Edge, str]]:
                 host, port = listener.getsockname()[:2]
                 yield app.state.edge, f"http://{f'[{host}]' if ':' in host else host}:{port}"
             finally:
+                app.state.edge.live.close()
                 server.should_exit = True
                 await task
 

@@ -15,6 +15,9 @@ MIB = 1024 * 1024
 SHIPPED_ASSETS = Path(__file__).parent / "assets"
 """Presets and voices that come with the package."""
 
+BUILT_PAGES = Path(__file__).parent / "pages"
+"""Where the build of `web/` leaves the pages; it is not under version control."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
@@ -27,11 +30,12 @@ class Unsent:
 class EdgeSettings(AccessSettings):
     """Where it listens, what it takes from a client, and how patient it is."""
 
-    host: str = "127.0.0.1"
+    host: str = Field(default="127.0.0.1", description="address to listen on")
     port: int = Field(default=8006, ge=0, le=65535, description="0 picks a free port")
     assets_dir: Path = Field(
         default=SHIPPED_ASSETS, description="folder with ref_audio/*.wav and presets/*/*.yaml"
     )
+    pages_dir: Path = Field(default=BUILT_PAGES, description="folder with the built pages")
     default_voice: str = Field(
         default="english.wav", description="file in ref_audio/ that pages begin with"
     )
@@ -40,6 +44,13 @@ class EdgeSettings(AccessSettings):
     max_voice_bytes: int = Field(default=4 * MIB, ge=1024, description="largest uploaded file")
     max_body_bytes: int = Field(
         default=64 * 1024, ge=1024, description="longest body of the other requests"
+    )
+    data_dir: Path = Field(default=Path("data"), description="recordings lie in sessions/ below it")
+    recordings_dir: Path | None = Field(
+        default=None, description="where recordings lie, if it is not there"
+    )
+    max_upload_bytes: int = Field(
+        default=200 * MIB, ge=1024, description="largest recording that a client uploads"
     )
     playback_delay_ms: int = Field(
         default=200, ge=0, le=5000, description="sound that pages gather before they play"
@@ -107,6 +118,11 @@ class EdgeSettings(AccessSettings):
     drain_s: float = Field(
         default=5.0, ge=0, description="how long sessions may go on after SIGTERM"
     )
+
+    @property
+    def recordings_root(self) -> Path:
+        """The directory of all session directories."""
+        return self.recordings_dir or self.data_dir / "sessions"
 
     @property
     def unsent(self) -> Unsent:

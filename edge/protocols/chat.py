@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
-
-import pybase64
+from typing import Any
 
 from edge.errors import error_message, explain_end
 from edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
 from edge.protocols.queue_messages import queue_message
-from shared_schemas.chat_messages import ChatChunk, ChatDone, ChatWhole, PrefillDone
+from shared_schemas.chat_messages import ChatChunk, ChatDone, ChatWhole, PrefillDone, Progress
 from shared_schemas.errors import ErrorCode, InvalidInput
 from shared_schemas.lifecycle import Ask
 from shared_schemas.server_messages import Error, QueueDone
@@ -21,8 +20,10 @@ from shared_schemas.stream_entries import (
     ChatIn,
     DeltaOut,
     ErrorOut,
+    InEntry,
     OutEntry,
     PrefillDoneOut,
+    ProgressOut,
     StopIn,
 )
 from shared_schemas.wire import ServerMessage
@@ -38,14 +39,54 @@ class ChatPhase(StrEnum):
 
 
 class ChatMachine:
-    """One request, which is known from the start. The client hears of the queue only if it waits."""
+    """One request, which is known from the start, or from the session that a client comes back to.
 
-    def __init__(self, request: ChatIn, recording: str) -> None:
+    The client hears of the queue only if it waits, or if it will need a token to come back.
+    """
+
+    def __init__(self, request: ChatIn | None, recording: str, *, resumable: bool = False) -> None:
         self.phase = ChatPhase.QUEUED
-        self._request = request
+        self._held: list[InEntry] = [request] if request else []
+        self._streaming = request is None or request.options.streaming
         self._recording = recording
+        self._resumable = resumable
         self._told_of_queue = False
         self._told_of_prefill = False
+        self._progress = 0.0
+
+    @property
+    def waiting(self) -> bool:
+        """No worker has been granted yet."""
+        return self.phase is ChatPhase.QUEUED
+
+    @property
+    def held(self) -> Sequence[InEntry]:
+        """What goes to the worker with the grant."""
+        return self._held
+
+    def memory(self) -> dict[str, Any]:
+        """Where the request stands, ready for JSON."""
+        return {
+            "phase": str(self.phase),
+            "streaming": self._streaming,
+            "told_of_queue": self._told_of_queue,
+            "told_of_prefill": self._told_of_prefill,
+            "progress": self._progress,
+        }
+
+    def recall(self, memory: Mapping[str, Any], held: Sequence[InEntry]) -> None:
+        """Stand there again."""
+        self.phase = ChatPhase(memory["phase"])
+        self._held = list(held)
+        self._streaming = memory["streaming"]
+        self._told_of_queue = memory["told_of_queue"]
+        self._told_of_prefill = memory["told_of_prefill"]
+        self._progress = memory["progress"]
+
+    def adopt(self, entry: InEntry) -> None:
+        """Stand where this input, found in the stream, has led."""
+        if isinstance(entry, StopIn):
+            self.phase = ChatPhase.STOPPING
 
     def receive(self, command: StopIn) -> list[Action]:
         """The client wants no more of the answer. Raises InvalidInput when it said so before."""
@@ -68,18 +109,22 @@ class ChatMachine:
     def granted(self) -> list[Action]:
         """A worker has it."""
         self.phase = ChatPhase.ANSWERING
-        told = [Tell(QueueDone())] if self._told_of_queue else []
-        return [*told, Forward(self._request)]
+        kept, self._held = self._held, []
+        told = [Tell(QueueDone())] if self._told_of_queue or self._resumable else []
+        return [*told, *(Forward(entry) for entry in kept)]
 
-    def asked(self, ask: Ask) -> list[Action]:  # noqa: ARG002 - nothing can be asked
+    def asked(self, ask: Ask) -> list[Action]:
         """Someone beside the client asks for something."""
-        return []
+        wanted = ask is Ask.BREAK and self.phase is ChatPhase.ANSWERING
+        return self.receive(StopIn()) if wanted else []
 
     def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:  # noqa: ARG002 - as all have
         """The worker answers."""
         match entry:
             case DeltaOut():
                 return self._piece(entry)
+            case ProgressOut(done=done):
+                return self._progressed(done)
             case PrefillDoneOut(input_tokens=input_tokens):
                 return self._prefilled(input_tokens)
             case ChatDoneOut():
@@ -101,6 +146,13 @@ class ChatMachine:
         stopping = self.phase is ChatPhase.STOPPING
         return EndReason.STOPPED if stopping else EndReason.CLIENT_GONE
 
+    def _progressed(self, done: float) -> list[Action]:
+        """Never backwards: a worker that takes the request over begins to read anew."""
+        if self._told_of_prefill or done <= self._progress:
+            return []
+        self._progress = done
+        return [Tell(Progress(done=done))]
+
     def _prefilled(self, input_tokens: int) -> list[Action]:
         """Told once: a worker that takes the request over reads it again, unseen."""
         if self._told_of_prefill:
@@ -111,17 +163,17 @@ class ChatMachine:
     def _piece(self, entry: DeltaOut) -> list[Action]:
         if not (entry.text_delta or entry.audio):
             return []
-        text = entry.text_delta or None
-        return [Tell(ChatChunk(text_delta=text, audio_data=base64_or_none(entry.audio)))]
+        return [
+            Tell(ChatChunk(text_delta=entry.text_delta or None, audio_data=entry.audio or None))
+        ]
 
     def _done(self, entry: ChatDoneOut) -> list[Action]:
         self.phase = ChatPhase.OVER
         return [Tell(self._answer(entry)), Finish(Close.NORMAL, EndReason.STOPPED)]
 
     def _answer(self, entry: ChatDoneOut) -> ServerMessage:
-        audio = base64_or_none(entry.audio)
-        whole = partial(ChatWhole, audio_data=audio)
-        kind: Callable[..., ChatDone] = ChatDone if self._request.options.streaming else whole
+        whole = partial(ChatWhole, audio_data=entry.audio or None)
+        kind: Callable[..., ChatDone] = ChatDone if self._streaming else whole
         return kind(
             text=entry.text,
             generated_tokens=entry.generated_tokens,
@@ -140,8 +192,3 @@ class ChatMachine:
 
     def _problem(self, error: Error) -> ServerMessage:
         return error
-
-
-def base64_or_none(audio: bytes) -> str | None:
-    """None where there is no sound."""
-    return pybase64.b64encode_as_string(audio) if audio else None

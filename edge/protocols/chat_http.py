@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+import pybase64
+
 from edge.errors import Fault
-from edge.protocols.chat import ChatMachine, base64_or_none
+from edge.protocols.chat import ChatMachine
 from edge.protocols.contract import Action, QueuePlace, Tell
 from shared_schemas.chat_messages import ChatProblem, ChatResponse, HttpBody, TokenStats
 from shared_schemas.server_messages import Error
@@ -18,7 +20,7 @@ class ChatHttpMachine(ChatMachine):
     """Says nothing until the answer is complete, and then how long the request waited."""
 
     def __init__(
-        self, request: ChatIn, recording: str, clock: Callable[[], float] = time.monotonic
+        self, request: ChatIn | None, recording: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(request, recording)
         self._clock = clock
@@ -47,7 +49,7 @@ class ChatHttpMachine(ChatMachine):
         read, made = entry.input_tokens, entry.generated_tokens
         body = ChatResponse(
             text=entry.text,
-            audio_data=base64_or_none(entry.audio),
+            audio_data=pybase64.b64encode_as_string(entry.audio) if entry.audio else None,
             tokens_generated=made,
             duration_ms=entry.duration_ms,
             token_stats=TokenStats(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from shared_schemas.lifecycle import Ask
 from shared_schemas.states import EndReason
@@ -22,6 +22,12 @@ class Close(IntEnum):
     INTERNAL = 1011
     RESTART = 1012
     TRY_LATER = 1013
+    REPLACED = 4409
+    RESUME_EXPIRED = 4410
+
+
+CLOSE_REASONS = {Close.REPLACED: "replaced", Close.RESUME_EXPIRED: "resume_expired"}
+"""Words for the codes that nothing is told before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +68,8 @@ class QueuePlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Deadline:
-    """What happens when a session's time is up; `at` is the event loop's time."""
+class Alarm:
+    """What a session does at a given time; `at` is the event loop's."""
 
     at: float
     then: Callable[[], Actions]
@@ -83,7 +89,21 @@ class Door(Protocol[Command_co]):
 
 
 class Machine(Protocol[Command_contra]):
-    """A session as its client sees it. No call does I/O; none may follow a Finish."""
+    """A session as its client sees it. No call does I/O; none may follow a Finish.
+
+    What `deliver` tells depends on its entry and on `memory` only (and on the time, which is told but
+    decides nothing): from a memory and the entries after it the same messages come again.
+    """
+
+    @property
+    def waiting(self) -> bool:
+        """No worker has been granted yet."""
+        ...
+
+    @property
+    def held(self) -> Sequence[InEntry]:
+        """What goes to the worker with the grant."""
+        ...
 
     def receive(self, command: Command_contra) -> Actions:
         """The client asks. Raises InvalidInput when that is not legal now."""
@@ -111,4 +131,16 @@ class Machine(Protocol[Command_contra]):
 
     def gone(self) -> EndReason:
         """The client left: why the session ends."""
+        ...
+
+    def memory(self) -> dict[str, Any]:
+        """Where the session stands, ready for JSON; without `held`, and without media."""
+        ...
+
+    def recall(self, memory: Mapping[str, Any], held: Sequence[InEntry]) -> None:
+        """Stand there again, perhaps in another process."""
+        ...
+
+    def adopt(self, entry: InEntry) -> None:
+        """Stand where this input, found in the stream, has led."""
         ...

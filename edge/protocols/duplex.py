@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from edge.protocols.contract import Action, Forward, Tell
 from edge.protocols.duplex_commands import WIRE_NAMES, CameraFrame, DuplexCommand
 from edge.protocols.duplex_messages import result_message
+from edge.protocols.forecast import ContextForecast
 from edge.protocols.phases import Phase, PreparedMachine
 from shared_schemas.client_messages import MAX_FRAMES
-from shared_schemas.server_messages import Paused, Prepared, Resumed, Timeout
+from shared_schemas.server_messages import Notice, Paused, Prepared, Resumed, Timeout
 from shared_schemas.states import EndReason
 from shared_schemas.stream_entries import (
     ChunkIn,
     DiagnosticIn,
     ErrorOut,
+    InEntry,
     OutEntry,
     PausedOut,
     PauseIn,
+    PlaybackIn,
     PreparedOut,
     PrepareIn,
     ResultOut,
@@ -36,22 +40,36 @@ LEGAL: dict[Phase, frozenset[type[DuplexCommand]]] = {
     Phase.QUEUED_PREPARED: _ALWAYS,
     Phase.ASSIGNED: _ALWAYS | {PrepareIn},
     Phase.PREPARING: _ALWAYS,
-    Phase.ACTIVE: _ALWAYS | {ChunkIn, CameraFrame, PauseIn},
-    Phase.PAUSED: _ALWAYS | {ResumeIn},
+    Phase.ACTIVE: _ALWAYS | {ChunkIn, CameraFrame, PauseIn, PlaybackIn},
+    Phase.PAUSED: _ALWAYS | {ResumeIn, PlaybackIn},
     Phase.STOPPING: frozenset({DiagnosticIn}),
     Phase.OVER: frozenset(),
 }
 
 
 class DuplexMachine(PreparedMachine):
-    """One session between its client and its streams. `timing`: results say where their time went."""
+    """One session between its client and its streams.
+
+    `timing`: results say where their time went; `notices`: the client is told of a context that is
+    nearly full; `transcript`: results have what the engine has understood of the user.
+    """
 
     LEGAL: ClassVar = LEGAL
     WIRE_NAMES: ClassVar = WIRE_NAMES
 
-    def __init__(self, sid: str, recording: str, *, timing: bool = False) -> None:
+    def __init__(
+        self,
+        sid: str,
+        recording: str,
+        *,
+        timing: bool = False,
+        notices: bool = False,
+        transcript: bool = False,
+    ) -> None:
         super().__init__(sid, recording)
         self._timing = timing
+        self._transcript = transcript
+        self._forecast = ContextForecast(wanted=notices)
         self._frames: tuple[bytes, ...] = ()
 
     def receive(self, command: DuplexCommand) -> list[Action]:
@@ -70,6 +88,8 @@ class DuplexMachine(PreparedMachine):
                 return self._enter(Phase.PAUSED, command)
             case ResumeIn():
                 return self._enter(Phase.ACTIVE, command)
+            case PlaybackIn():
+                return [Forward(command)]
             case StopIn():
                 return self._stop(command)
             case DiagnosticIn():
@@ -79,7 +99,7 @@ class DuplexMachine(PreparedMachine):
         """The worker answers; `now_ms` is Redis-clock time."""
         match entry:
             case ResultOut():
-                return [Tell(result_message(entry, now_ms, timing=self._timing))]
+                return self._result(entry, now_ms)
             case PreparedOut():
                 return self._prepared(entry)
             case PausedOut(timeout_s=timeout_s):
@@ -100,6 +120,22 @@ class DuplexMachine(PreparedMachine):
         if reason is EndReason.PAUSE_TIMEOUT:
             return self._timed_out(Timeout(reason="the pause lasted too long"))
         return super().ended(reason)
+
+    def memory(self) -> dict[str, Any]:
+        """Where the session stands, ready for JSON."""
+        return {**super().memory(), "forecast": self._forecast.memory()}
+
+    def recall(self, memory: Mapping[str, Any], held: Sequence[InEntry]) -> None:
+        """Stand there again."""
+        super().recall(memory, held)
+        self._forecast.recall(memory["forecast"])
+
+    def _result(self, entry: ResultOut, now_ms: float) -> list[Action]:
+        result = result_message(entry, now_ms, timing=self._timing, transcript=self._transcript)
+        told: list[Action] = [Tell(result)]
+        left_s = self._forecast.seconds_left(entry)
+        notice = Notice(limit="context", seconds_left=left_s) if left_s is not None else None
+        return [*told, Tell(notice)] if notice else told
 
     def _with_frames(self, chunk: ChunkIn) -> ChunkIn:
         if not self._frames:

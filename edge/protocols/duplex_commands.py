@@ -8,6 +8,7 @@ from shared_schemas.stream_entries import (
     ChunkIn,
     DiagnosticIn,
     PauseIn,
+    PlaybackIn,
     PrepareIn,
     ResumeIn,
     StopIn,
@@ -21,7 +22,9 @@ class CameraFrame:
     data: bytes = field(repr=False)
 
 
-DuplexCommand = PrepareIn | ChunkIn | CameraFrame | PauseIn | ResumeIn | StopIn | DiagnosticIn
+DuplexCommand = (
+    PrepareIn | ChunkIn | CameraFrame | PauseIn | ResumeIn | PlaybackIn | StopIn | DiagnosticIn
+)
 
 WIRE_NAMES: dict[type[DuplexCommand], str] = {
     PrepareIn: "prepare",
@@ -29,6 +32,7 @@ WIRE_NAMES: dict[type[DuplexCommand], str] = {
     CameraFrame: "video_frame",
     PauseIn: "pause",
     ResumeIn: "resume",
+    PlaybackIn: "playback_ack",
     StopIn: "stop",
     DiagnosticIn: "client_diagnostic",
 }

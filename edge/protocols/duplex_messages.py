@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import pybase64
-
 from shared_schemas.server_messages import Result
 from shared_schemas.stream_entries import ResultOut
 
 
-def result_message(entry: ResultOut, now_ms: float, *, timing: bool) -> Result:
+def result_message(
+    entry: ResultOut, now_ms: float, *, timing: bool, transcript: bool = False
+) -> Result:
     """`now_ms`: Redis-clock time of sending, which `server_send_ts` gives in seconds."""
     return Result(
         is_listen=entry.is_listen,
         text=entry.text,
-        audio_data=pybase64.b64encode_as_string(entry.audio),
+        audio_data=entry.audio,
         end_of_turn=entry.end_of_turn,
         current_time=entry.current_time,
         cost_llm_ms=entry.cost_llm_ms,
@@ -30,6 +30,7 @@ def result_message(entry: ResultOut, now_ms: float, *, timing: bool) -> Result:
         vision_tokens=entry.vision_tokens,
         simulated=entry.simulated or None,
         timing=hop_times(entry, now_ms) if timing else None,
+        user_text=_understood(entry) if transcript else None,
     )
 
 
@@ -40,3 +41,9 @@ def hop_times(entry: ResultOut, now_ms: float) -> dict[str, float]:
         "engine_ms": entry.wall_clock_ms,
         "worker_to_edge_ms": round(now_ms - entry.at, 3),
     }
+
+
+def _understood(entry: ResultOut) -> str | None:
+    """The engine's words for what the user said up to this unit, where it makes any."""
+    text = entry.memo.get("user")
+    return text if isinstance(text, str) else None

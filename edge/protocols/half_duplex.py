@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import pybase64
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from edge.protocols.contract import Action, Forward, Tell
 from edge.protocols.phases import Phase, PreparedMachine
@@ -25,6 +24,7 @@ from shared_schemas.stream_entries import (
     ErrorOut,
     GeneratingOut,
     HalfPrepareIn,
+    InEntry,
     OutEntry,
     PreparedOut,
     StopIn,
@@ -75,6 +75,21 @@ class HalfDuplexMachine(PreparedMachine):
             case StopIn():
                 return self._stop(command)
 
+    def memory(self) -> dict[str, Any]:
+        """Where the session stands, ready for JSON."""
+        return {**super().memory(), "timeout_s": self._timeout_s}
+
+    def recall(self, memory: Mapping[str, Any], held: Sequence[InEntry]) -> None:
+        """Stand there again."""
+        super().recall(memory, held)
+        self._timeout_s = memory["timeout_s"]
+
+    def adopt(self, entry: InEntry) -> None:
+        """Stand where this input, found in the stream, has led."""
+        super().adopt(entry)
+        if isinstance(entry, HalfPrepareIn):
+            self._timeout_s = entry.config.session.timeout_s
+
     def asked(self, ask: Ask) -> list[Action]:
         """Someone beside the client asks for something."""
         wanted = ask is Ask.BREAK and self.phase is Phase.ACTIVE
@@ -123,5 +138,4 @@ class HalfDuplexMachine(PreparedMachine):
 def _chunk(entry: DeltaOut) -> list[Action]:
     if not (entry.text_delta or entry.audio):
         return []
-    audio = pybase64.b64encode_as_string(entry.audio)
-    return [Tell(TurnChunk(text_delta=entry.text_delta, audio_data=audio))]
+    return [Tell(TurnChunk(text_delta=entry.text_delta, audio_data=entry.audio))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -14,7 +14,16 @@ from shared_schemas.errors import ErrorCode, InvalidInput
 from shared_schemas.lifecycle import Ask
 from shared_schemas.server_messages import QueueDone, Stopped
 from shared_schemas.states import EndReason
-from shared_schemas.stream_entries import ErrorOut, InEntry, PreparedOut, StopIn
+from shared_schemas.stream_entries import (
+    ErrorOut,
+    HalfPrepareIn,
+    InEntry,
+    PauseIn,
+    PreparedOut,
+    PrepareIn,
+    ResumeIn,
+    StopIn,
+)
 from shared_schemas.wire import ServerMessage
 
 MAX_HELD = 16
@@ -35,6 +44,13 @@ class Phase(StrEnum):
 
 
 _WAITING = (Phase.QUEUED, Phase.QUEUED_PREPARED)
+_LEADS_TO: dict[type, Phase] = {
+    PrepareIn: Phase.PREPARING,
+    HalfPrepareIn: Phase.PREPARING,
+    PauseIn: Phase.PAUSED,
+    ResumeIn: Phase.ACTIVE,
+    StopIn: Phase.STOPPING,
+}
 
 
 class PreparedMachine(ABC):
@@ -50,6 +66,29 @@ class PreparedMachine(ABC):
         self._sid = sid
         self._recording = recording
         self._held: list[InEntry] = []
+
+    @property
+    def waiting(self) -> bool:
+        """No worker has been granted yet."""
+        return self.phase in _WAITING
+
+    @property
+    def held(self) -> Sequence[InEntry]:
+        """What goes to the worker with the grant."""
+        return self._held
+
+    def memory(self) -> dict[str, Any]:
+        """Where the session stands, ready for JSON."""
+        return {"phase": str(self.phase)}
+
+    def recall(self, memory: Mapping[str, Any], held: Sequence[InEntry]) -> None:
+        """Stand there again."""
+        self.phase = Phase(memory["phase"])
+        self._held = list(held)
+
+    def adopt(self, entry: InEntry) -> None:
+        """Stand where this input, found in the stream, has led."""
+        self.phase = _LEADS_TO.get(type(entry), self.phase)
 
     def placed(self, place: QueuePlace) -> list[Action]:
         """The session waits there."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
 from edge.errors import explain_end
 from edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
+from edge.protocols.forecast import ContextForecast
 from edge.protocols.realtime_deltas import Speaking
 from edge.protocols.realtime_faults import CLOSED_AS, error_event, realtime
 from shared_schemas.errors import ErrorCode, InvalidInput
@@ -14,6 +17,7 @@ from shared_schemas.realtime_messages import (
     CONTEXT_TOKENS,
     SessionClosed,
     SessionCreated,
+    SessionNotice,
     SessionQueued,
     SessionQueueDone,
     SessionQueueUpdate,
@@ -22,7 +26,9 @@ from shared_schemas.states import EndReason
 from shared_schemas.stream_entries import (
     ChunkIn,
     ErrorOut,
+    InEntry,
     OutEntry,
+    PlaybackIn,
     PreparedOut,
     PrepareIn,
     ResultOut,
@@ -31,19 +37,21 @@ from shared_schemas.stream_entries import (
     TimeoutOut,
 )
 
-RealtimeCommand = PrepareIn | ChunkIn | StopIn
+RealtimeCommand = PrepareIn | ChunkIn | PlaybackIn | StopIn
 
 WIRE_NAMES: dict[type[RealtimeCommand], str] = {
     PrepareIn: "session.update",
     ChunkIn: "input_audio_buffer.append",
+    PlaybackIn: "output_audio_buffer.playback_ack",
     StopIn: "session.close",
 }
 
 
 class Stage(StrEnum):
-    """The document's four states; two of them have a second half, while an answer is awaited."""
+    """The document's four states; three of them have a second half, while an answer is awaited."""
 
     QUEUED = "queued"
+    QUEUED_UPDATED = "queued and its session.update is kept"
     CONNECTED = "connected"
     CREATING = "connected and its session.update is being carried out"
     ACTIVE = "active"
@@ -52,22 +60,61 @@ class Stage(StrEnum):
 
 
 LEGAL: dict[Stage, frozenset[type[RealtimeCommand]]] = {
-    Stage.QUEUED: frozenset(),
+    Stage.QUEUED: frozenset({PrepareIn}),
+    Stage.QUEUED_UPDATED: frozenset(),
     Stage.CONNECTED: frozenset({PrepareIn}),
     Stage.CREATING: frozenset(),
-    Stage.ACTIVE: frozenset({ChunkIn, StopIn}),
+    Stage.ACTIVE: frozenset({ChunkIn, PlaybackIn, StopIn}),
     Stage.CLOSING: frozenset(),
     Stage.CLOSED: frozenset(),
 }
 
 
+_WAITING = (Stage.QUEUED, Stage.QUEUED_UPDATED)
+_LEADS_TO: dict[type, Stage] = {PrepareIn: Stage.CREATING, StopIn: Stage.CLOSING}
+
+
 class RealtimeMachine:
     """One session between its client and its streams."""
 
-    def __init__(self, sid: str) -> None:
+    def __init__(self, sid: str, *, notices: bool = False) -> None:
         self.stage = Stage.QUEUED
         self._sid = sid
+        self._held: list[InEntry] = []
         self._speaking = Speaking()
+        self._forecast = ContextForecast(wanted=notices)
+        self._warned = False
+
+    @property
+    def waiting(self) -> bool:
+        """No worker has been granted yet."""
+        return self.stage in _WAITING
+
+    @property
+    def held(self) -> Sequence[InEntry]:
+        """What goes to the worker with the grant."""
+        return self._held
+
+    def memory(self) -> dict[str, Any]:
+        """Where the session stands, ready for JSON."""
+        return {
+            "stage": str(self.stage),
+            "words": self._speaking.words,
+            "forecast": self._forecast.memory(),
+            "warned": self._warned,
+        }
+
+    def recall(self, memory: Mapping[str, Any], held: Sequence[InEntry]) -> None:
+        """Stand there again."""
+        self.stage = Stage(memory["stage"])
+        self._held = list(held)
+        self._speaking.words = memory["words"]
+        self._forecast.recall(memory["forecast"])
+        self._warned = memory["warned"]
+
+    def adopt(self, entry: InEntry) -> None:
+        """Stand where this input, found in the stream, has led."""
+        self.stage = _LEADS_TO.get(type(entry), self.stage)
 
     def receive(self, command: RealtimeCommand) -> list[Action]:
         """The client asks. Raises InvalidInput with `not_ready` when it may not."""
@@ -75,11 +122,10 @@ class RealtimeMachine:
             name = WIRE_NAMES[type(command)]
             text = f"{name}: not allowed while the session is {self.stage}"
             raise InvalidInput(text, field="type", code=ErrorCode.NOT_READY)
-        match command:
-            case PrepareIn():
-                self.stage = Stage.CREATING
-            case StopIn():
-                self.stage = Stage.CLOSING
+        if self.waiting:  # a page sends it at once, though its document tells it to wait
+            self.stage, self._held = Stage.QUEUED_UPDATED, [command]
+            return []
+        self.adopt(command)
         return [Forward(command)]
 
     def placed(self, place: QueuePlace) -> list[Action]:
@@ -97,13 +143,20 @@ class RealtimeMachine:
         return [Tell(queued)]
 
     def granted(self) -> list[Action]:
-        """A worker holds the session."""
-        self.stage = Stage.CONNECTED
-        return [Tell(SessionQueueDone())]
+        """A worker holds the session: what was kept goes to it."""
+        kept, self._held = self._held, []
+        updated = self.stage is Stage.QUEUED_UPDATED
+        self.stage = Stage.CREATING if updated else Stage.CONNECTED
+        return [Tell(SessionQueueDone()), *(Forward(entry) for entry in kept)]
 
     def asked(self, ask: Ask) -> list[Action]:  # noqa: ARG002 - nothing can be asked
         """Someone beside the client asks for something."""
         return []
+
+    def nearly_over(self, seconds_left: float) -> list[Action]:
+        """The session has not much longer to last; told once."""
+        warned, self._warned = self._warned, True
+        return [] if warned else [Tell(SessionNotice(limit="duration", seconds_left=seconds_left))]
 
     def overdue(self) -> list[Action]:
         """The session has lasted as long as it may, waiting included."""
@@ -147,6 +200,9 @@ class RealtimeMachine:
 
     def _result(self, entry: ResultOut) -> list[Action]:
         told: list[Action] = [Tell(message) for message in self._speaking.messages(entry)]
+        left_s = self._forecast.seconds_left(entry)
+        if left_s is not None:
+            told.append(Tell(SessionNotice(limit="context", seconds_left=left_s)))
         full = entry.kv_cache_length >= CONTEXT_TOKENS
         return [*told, *self._close(EndReason.CONTEXT_FULL)] if full else told
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pybase64
-
 from shared_schemas.audio import OUTPUT_RATE
 from shared_schemas.realtime_messages import AudioDelta, Listen
 from shared_schemas.stream_entries import ResultOut
@@ -16,23 +14,23 @@ class Speaking:
     """Keeps words that came without sound until the next sound, or the end of the turn."""
 
     def __init__(self) -> None:
-        self._words = ""
+        self.words = ""
 
     def messages(self, entry: ResultOut) -> list[AudioDelta | Listen]:
         """The events of one unit; none when it has words only and the turn goes on."""
         if entry.is_listen:
-            kept = [self._delta(entry, _MOMENT, ends=True)] if self._words else []
+            kept = [self._delta(entry, _MOMENT, ends=True)] if self.words else []
             return [*kept, Listen(kv_cache_length=entry.kv_cache_length)]
-        self._words += entry.text
+        self.words += entry.text
         if entry.audio or entry.end_of_turn:
             return [self._delta(entry, entry.audio or _MOMENT, ends=entry.end_of_turn)]
         return []
 
     def _delta(self, entry: ResultOut, audio: bytes, *, ends: bool) -> AudioDelta:
-        words, self._words = self._words, ""
+        words, self.words = self.words, ""
         return AudioDelta(
             text=words,
-            audio=pybase64.b64encode_as_string(audio),
+            audio=audio,
             end_of_turn=ends,
             kv_cache_length=entry.kv_cache_length,
         )

@@ -30,7 +30,11 @@ async def duplex(socket: WebSocket, session_id: str) -> None:
         berth = Berth(kind, "duplex", [session_id], fixed=True)
         async with boarding(edge, berth, wishes) as admitted:
             machine = DuplexMachine(
-                session_id, admitted.recording, timing=wishes.timing, notices=wishes.notices
+                session_id,
+                admitted.recording,
+                timing=wishes.timing,
+                notices=wishes.notices,
+                transcript=wishes.transcript,
             )
             door = DuplexDoor(edge.settings, edge.broker.voices.sound)
             unsent = edge.settings.unsent

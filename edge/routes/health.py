@@ -1,4 +1,4 @@
-"""`/health`, `/status`, `/workers`, `/cache`: is it well, and what does it do."""
+"""`/health`, `/status`, `/workers`, `/sessions`, `/cache`: is it well, and what does it do."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from edge.routes.models import (
     CacheHolder,
     CacheStatus,
     Health,
+    LiveSessions,
     ServiceStatus,
     WorkersResponse,
 )
-from edge.routes.views import service_status, worker_info
+from edge.routes.views import live_sessions, service_status, worker_info
 
 _PING_S = 1.0
 _VERSION = version("antiphon")
@@ -57,6 +58,12 @@ async def workers(edge: TheEdge) -> WorkersResponse:
     ttl_ms = edge.settings.heartbeat_ttl_s * 1000
     rows = [worker_info(worker, snapshot, ttl_ms) for worker in snapshot.workers]
     return WorkersResponse(total=len(rows), workers=rows)
+
+
+@router.get("/sessions", responses=NEEDS_REDIS)
+async def sessions(edge: TheEdge) -> LiveSessions:
+    """Every session that a worker holds; recordings are under `/api/sessions`."""
+    return live_sessions(await edge.broker.queue.snapshot())
 
 
 @router.get("/cache", responses=NEEDS_REDIS)

@@ -126,6 +126,12 @@ class Cancelled(BaseModel):
     success: bool
 
 
+class DrainAsked(BaseModel):
+    """The worker finds the wish with its next heartbeat."""
+
+    success: bool
+
+
 class StopRequest(BaseModel):
     """Which half-duplex session is to fall silent."""
 
@@ -173,6 +179,24 @@ class FrontendDefaults(BaseModel):
     default_lang: Literal["en", "zh"] | None = Field(
         default=None, description="language of the pages; by default the browser's"
     )
+
+
+class LiveSession(BaseModel):
+    """A session that a worker holds."""
+
+    session_id: str
+    worker_id: str
+    messages_hash: str = Field(
+        default="", description="always empty: no context is looked up by its hash"
+    )
+    last_active: datetime = Field(description="the worker's last heartbeat")
+
+
+class LiveSessions(BaseModel):
+    """What runs, as dashboards list it."""
+
+    total: int
+    sessions: list[LiveSession]
 
 
 class CacheHolder(BaseModel):

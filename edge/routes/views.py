@@ -9,6 +9,8 @@ from broker.eta import EtaStatus as Lengths
 from edge.routes.models import (
     EtaConfig,
     EtaStatus,
+    LiveSession,
+    LiveSessions,
     QueueItem,
     QueueStatus,
     RunningTask,
@@ -104,6 +106,20 @@ def running_task(job: Running) -> RunningTask:
         elapsed_s=job.elapsed_s,
         estimated_remaining_s=job.remaining_s,
     )
+
+
+def live_sessions(snapshot: QueueSnapshot) -> LiveSessions:
+    """Every running session with its worker's heartbeat."""
+    beats = {worker.id: worker.beat_at for worker in snapshot.workers}
+    rows = [
+        LiveSession(
+            session_id=job.sid,
+            worker_id=job.worker,
+            last_active=instant(beats.get(job.worker, job.assigned_at)),
+        )
+        for job in snapshot.running
+    ]
+    return LiveSessions(total=len(rows), sessions=rows)
 
 
 def worker_info(worker: WorkerRow, snapshot: QueueSnapshot, ttl_ms: float) -> WorkerInfo:

@@ -1,9 +1,10 @@
-"""`antiphon queue|sessions|workers` over rows that a real broker wrote."""
+"""`antiphon queue|sessions|workers|edges|events` over rows that a real broker wrote."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from broker.client import Broker
 from broker.registry import WorkerReport
 from broker.settings import BrokerSettings
-from shared_schemas.states import SessionKind, WorkerState
+from shared_schemas.states import EndReason, SessionKind, WorkerState
 
 
 @pytest.fixture
@@ -40,14 +41,17 @@ async def _busy(broker: Broker) -> None:
     assert claim.sid == "adx_a"
 
 
-async def shown(settings: BrokerSettings, *args: str) -> str:
+async def started(settings: BrokerSettings, *args: str) -> asyncio.subprocess.Process:
     env = os.environ | {
         "ANTIPHON_REDIS_URL": settings.redis_url,
         "ANTIPHON_KEY_PREFIX": settings.key_prefix,
     }
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ops.cli", *args), env=env, stdout=asyncio.subprocess.PIPE
-    )
+    command = (sys.executable, "-m", "ops.cli", *args)
+    return await asyncio.create_subprocess_exec(*command, env=env, stdout=asyncio.subprocess.PIPE)
+
+
+async def shown(settings: BrokerSettings, *args: str) -> str:
+    process = await started(settings, *args)
     out, _ = await process.communicate()
     assert process.returncode == 0
     return out.decode()
@@ -65,7 +69,15 @@ async def test_queue(settings: BrokerSettings) -> None:
     assert waiting[0]["kind"] == "audio_duplex"
     assert 0 < waiting[0]["eta_s"] < waiting[1]["eta_s"]
     table = (await shown(settings, "queue")).splitlines()
-    assert table[0].split() == ["position", "session", "kind", "ticket", "waited_s", "eta_s"]
+    assert table[0].split() == [
+        "position",
+        "session",
+        "kind",
+        "state",
+        "ticket",
+        "waited_s",
+        "eta_s",
+    ]
     assert table[1].split()[:2] == ["1", "adx_b"]
 
 
@@ -90,8 +102,54 @@ async def test_workers(settings: BrokerSettings) -> None:
     assert "worker-1" in await shown(settings, "workers")
 
 
+@pytest.mark.usefixtures("_busy")
+async def test_edges(settings: BrokerSettings) -> None:
+    [edge] = await rows(settings, "edges")
+    assert (edge["edge"], edge["sessions"]) == ("edge-1", 3)
+    assert edge["silent_s"] < 60
+
+
+@pytest.mark.usefixtures("_busy")
+async def test_watching_shows_what_changes(settings: BrokerSettings, broker: Broker) -> None:
+    process = await started(settings, "queue", "--watch", "--json")
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        first = orjson.loads(await process.stdout.readline())
+        assert [row["session"] for row in first] == ["adx_b", "adx_c"]
+        await broker.sessions.end("adx_b", EndReason.CLIENT_GONE)
+        while [row["session"] for row in orjson.loads(await process.stdout.readline())] != [
+            "adx_c"
+        ]:
+            pass
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == 0
+
+
+@pytest.mark.usefixtures("_busy")
+async def test_events_in_order_then_as_they_come(settings: BrokerSettings, broker: Broker) -> None:
+    seen = [orjson.loads(line) for line in (await shown(settings, "events", "--json")).splitlines()]
+    assert [(one["sid"], one["state"]) for one in seen] == [
+        ("adx_a", "queued"),
+        ("adx_b", "queued"),
+        ("adx_c", "queued"),
+        ("adx_a", "assigned"),
+    ]
+    process = await started(settings, "events", "--last", "1", "--watch", "--session", "adx_a")
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        assert b"assigned" in await process.stdout.readline()
+        await broker.sessions.end("adx_b", EndReason.CLIENT_GONE)
+        await broker.sessions.end("adx_a", EndReason.CANCELLED)
+        last = (await process.stdout.readline()).split()
+        assert last[1:5] == [b"adx_a", b"audio_duplex", b"ended", b"reason=cancelled"]
+        process.send_signal(signal.SIGINT)
+        await process.wait()
+
+
 async def test_nothing_to_show(settings: BrokerSettings) -> None:
     assert await rows(settings, "queue") == []
     assert await shown(settings, "queue") == "nobody waits\n"
     assert await shown(settings, "sessions") == "no session is live\n"
     assert await shown(settings, "workers") == "no worker is alive\n"
+    assert await shown(settings, "edges") == "no edge is alive\n"
+    assert await shown(settings, "events") == ""

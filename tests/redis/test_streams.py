@@ -61,7 +61,7 @@ async def test_entries_are_numbered_stamped_and_kept(broker: Broker, raw: Redis)
     positions = [await writer.append(chunk(i)) for i in range(3)]
     after = await now_ms(raw) + 1
     assert positions == [StreamPosition(TICKET, 1, n) for n in (1, 2, 3)]
-    assert writer.n == 3
+    assert writer.last.n == 3
     found = await history(broker)
     assert [position for position, _ in found] == positions
     assert [number_of(entry) for _, entry in found] == [0, 1, 2]
@@ -105,7 +105,7 @@ async def test_a_writer_opened_again_under_its_own_epoch_counts_on(broker: Broke
     for number in range(3):
         await writer.append(chunk(number))
     again = await broker.streams.input_writer(SID, TICKET)
-    assert again.n == 3
+    assert again.last.n == 3
     assert await again.append(chunk(3)) == StreamPosition(TICKET, 1, 4)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from scripted_engine import ScriptedTalk, piece, says_its_number
@@ -25,6 +27,7 @@ from shared_schemas.stream_entries import (
     ErrorOut,
     InEntry,
     PrefillDoneOut,
+    ProgressOut,
     StopIn,
 )
 
@@ -89,6 +92,21 @@ async def test_a_streamed_answer(broker: Broker, settings: BrokerSettings) -> No
         assert worker.talk.calls == ["prefill", "generate", "stop", "cleanup"]
         assert worker.bench.counters.chats == 1
         assert (await broker.queue.snapshot()).workers[0].used == 0
+
+
+async def test_a_long_prefill_is_told_to_those_who_asked(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with working(broker, settings) as worker, calling(broker, CHAT) as caller:
+        async with asyncio.timeout(10):
+            while not worker.processor.talks:
+                await asyncio.sleep(0.01)
+        worker.talk.may_read.clear()
+        await caller.say(replace(request(), progress=True))
+        told = await caller.hear()
+        assert told == ProgressOut(done=0.5, at=told.at)
+        worker.talk.may_read.set()
+        await read(caller)  # and nothing is told twice
 
 
 async def test_an_answer_in_one_piece(broker: Broker, settings: BrokerSettings) -> None:

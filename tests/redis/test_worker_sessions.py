@@ -21,6 +21,7 @@ from shared_schemas.stream_entries import (
     ErrorOut,
     PausedOut,
     PauseIn,
+    PlaybackIn,
     PreparedOut,
     PrepareIn,
     ResultOut,
@@ -82,6 +83,35 @@ async def test_a_conversation_from_prepare_to_stop(
         assert (await broker.queue.snapshot()).workers[0].used == 0
 
 
+async def test_an_id_is_used_again_while_the_worker_still_cleans_up(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    """As a client does that reconnects at once under its old id."""
+    may_clean_up = threading.Event()
+    async with working(broker, settings) as worker:
+        async with calling(broker) as caller:
+            await prepared(caller)
+            first = worker.view
+            first.cleanup = may_clean_up.wait  # type: ignore[method-assign, assignment]
+            await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=caller.ticket)
+        async with calling(broker) as caller:
+            await prepared(caller)
+            assert len(worker.roster) == 2
+            assert worker.roster.held()[SID].ticket == caller.ticket
+            may_clean_up.set()
+            async with asyncio.timeout(5):
+                while len(worker.roster) == 2:
+                    await asyncio.sleep(0.01)
+            assert worker.roster.held()[SID].ticket == caller.ticket  # its lease is still renewed
+            await caller.say(chunk())
+            await hear_result(caller)
+            await caller.say(StopIn())
+            assert isinstance(await caller.hear(), StoppedOut)
+            assert (await caller.ended()).reason is EndReason.STOPPED
+        await worker.idle()
+        assert worker.roster.free == 2
+
+
 async def test_the_result_precedes_finalize_and_finalize_the_next_prefill(
     broker: Broker, settings: BrokerSettings
 ) -> None:
@@ -135,6 +165,33 @@ async def test_audio_that_waits_too_long_is_skipped_and_told(
         assert [r.current_time for r in results] == [1000, 5000, 6000, 7000]
         assert [round(float(heard[0]), 1) for heard in worker.view.heard] == [0.0, 0.4, 0.5, 0.6]
         assert worker.bench.counters.chunks_skipped == 3
+
+
+async def test_what_was_skipped_before_a_step_that_failed_is_told_too(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    busy = threading.Event()
+
+    def slow_then_broken(unit: int) -> UnitResult:
+        busy.wait()
+        if unit == 2:
+            raise EngineError("hiccup")
+        return listens(unit)
+
+    async with working(broker, settings, slow_then_broken) as worker, calling(broker) as caller:
+        await prepared(caller)
+        await caller.say(chunk())
+        while "generate 1" not in worker.view.calls:
+            await asyncio.sleep(0.01)
+        await caller.say(*(chunk() for _ in range(5)))
+        probe = StreamPosition.before(caller.ticket)
+        async with broker.reader.subscribe(broker.keys.inbound(SID), probe) as same_shard:
+            while same_shard.unread < 7:
+                await asyncio.sleep(0.01)
+        busy.set()
+        assert (await hear_result(caller)).input_n == 2
+        error = await hear_error(caller)
+        assert (error.input_n, error.skipped) == (5, (3, 4))
 
 
 async def test_pause_and_resume(broker: Broker, settings: BrokerSettings) -> None:
@@ -241,6 +298,31 @@ async def test_a_successor_goes_on_with_the_context(
             assert (row.worker, row.epoch, row.attempt) == ("w2", 2, 1)
 
 
+async def test_what_was_played_reaches_the_engine_and_its_successor(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with calling(broker) as caller:
+        async with working(broker, settings, speaks) as first:
+            await prepared(caller)
+            await caller.say(chunk(), PlaybackIn(played_ms=50), chunk(), PlaybackIn(played_ms=150))
+            await hear_result(caller)
+            await hear_result(caller)
+            await caller.say(PauseIn(timeout_s=9))
+            assert isinstance(await caller.hear(), PausedOut)
+            calls = first.view.calls
+            assert calls.index("finalize 1") < calls.index("played 50") < calls.index("prefill 2")
+            assert "played 150" in calls
+        await broker.registry.worker_gone("w1")
+        async with working(broker, settings, speaks, "w2") as second:
+            await caller.say(ResumeIn(), PlaybackIn(played_ms=200), chunk())
+            assert isinstance(await caller.hear(), ResumedOut)
+            await hear_result(caller)
+            assert [unit.played_ms for unit in second.view.replayed] == [None, 50]
+            calls = second.view.calls
+            assert [call for call in calls if "played" in call] == ["played 150", "played 200"]
+            assert calls.index("replay") < calls.index("played 150")
+
+
 async def test_a_successor_keeps_a_pause_and_its_deadline(
     broker: Broker, settings: BrokerSettings
 ) -> None:
@@ -266,7 +348,8 @@ async def test_a_worker_that_was_overtaken_falls_silent(
         release.wait()
         return speaks(unit)
 
-    async with working(broker, settings, stuck, "w1") as first, calling(broker) as caller:
+    one_slot = working(broker, settings, stuck, "w1", slots=1)  # so that it cannot claim it again
+    async with one_slot as first, calling(broker) as caller:
         await prepared(caller)
         await caller.say(chunk())
         await asyncio.to_thread(inside.wait)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +16,7 @@ from spoken import GERMANY, ITALY
 from stack import Stack, until
 
 from client.duplex import DuplexSession, Unit, connect_duplex
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
+from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat, Samples, to_pcm16
 from shared_schemas.config import DuplexConfig
 
 pytestmark = [pytest.mark.speech, pytest.mark.timeout(180)]
@@ -104,7 +102,7 @@ async def test_a_question_is_answered_in_speech_and_all_of_it_is_recorded(stack:
     stack.edge()
     stack.recorder()
     stack.worker("local", slots=1)
-    async with connect_duplex(stack.ws_url, timing=True) as session:
+    async with connect_duplex(stack.ws_url, timing=True, binary=True, pcm=PcmFormat.S16) as session:
         await session.wait_for_turn()
         prepared = await session.prepare("You are a helpful assistant.", CALM)
         speaker = Speaker(session)
@@ -182,27 +180,3 @@ async def test_another_worker_continues_the_conversation_with_what_was_said(stac
         await speaker.hear_out()
         assert speaker.talk.spoken[-1].end_of_turn
         await session.stop()
-
-
-async def test_the_documented_example_client_talks_with_the_stack(
-    stack: Stack, tmp_path: Path
-) -> None:
-    stack.edge()
-    stack.worker("local", slots=1)
-    question, voice = tmp_path / "question.wav", tmp_path / "ref.wav"
-    line = np.concatenate(seconds(1.5, say(ITALY), 6.0))
-    sf.write(question, line, INPUT_RATE)
-    sf.write(voice, say("This is my voice."), INPUT_RATE)
-    example = Path(__file__).parent / "protocol_examples" / "duplex_client.py"
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, str(example), str(question), stack.ws_url, str(voice)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert "Session ready" in done.stdout
-    assert "Listening" in done.stdout
-    assert "rome" in done.stdout.lower()
-    assert "Session ended: stopped" in done.stdout

@@ -33,6 +33,7 @@ from shared_schemas.stream_entries import (
     DeltaOut,
     ErrorOut,
     PrefillDoneOut,
+    ProgressOut,
     StopIn,
 )
 
@@ -168,6 +169,53 @@ async def test_a_stop_cuts_the_answer_short(edge: RunningEdge, worker: PlayedWor
         )
         assert (await client.expect("done"))["stopped"] is True
         assert await client.close_code() == 1000
+
+
+async def test_a_page_stops_its_browsers_last_chat_without_naming_it(
+    settings: BrokerSettings, edge: RunningEdge, worker: PlayedWorker
+) -> None:
+    """The button of the upstream's page posts to `/api/streaming/stop` with no body at all."""
+    async with running_edge(settings) as other, edge.open("/ws/chat") as client:
+        assert client.socket.response is not None
+        cookie = client.socket.response.headers["Set-Cookie"].partition(";")[0]
+        assert await _stop(other, cookie) is False  # there is no request yet
+        await _ask(client, HELLO)
+        session = await worker.claim()
+        assert cookie == f"antiphon_chat={session.claim.sid}"
+        assert await _stop(other, None) is False
+        assert await _stop(other, "antiphon_chat=chat_0123456789abcdef") is False
+        assert await _stop(other, cookie) is True  # while it is still read, through any edge
+        await session.expect(ChatIn)
+        await session.expect(StopIn)
+        done = {"generated_tokens": 0, "input_tokens": 9, "duration_ms": 1.0}
+        await session.publish(ChatDoneOut(text="", stopped=True, **done))
+        assert (await client.expect("done"))["stopped"] is True
+
+
+async def _stop(edge: RunningEdge, cookie: str | None) -> bool:
+    headers = {"Cookie": cookie} if cookie else {}
+    async with httpx.AsyncClient(base_url=edge.url) as http:
+        answer = await http.post("/api/streaming/stop", headers=headers)
+    assert answer.status_code == 200
+    return bool(answer.json()["success"])
+
+
+async def test_progress_is_told_to_those_who_asked(edge: RunningEdge, worker: PlayedWorker) -> None:
+    for query, wanted in (("", False), ("?progress=1", True)):
+        async with edge.open(f"/ws/chat{query}") as client:
+            await _ask(client, HELLO)
+            session = await worker.claim()
+            assert (await session.expect(ChatIn)).progress is wanted
+            if wanted:
+                for done in (0.25, 0.1, 0.75):  # a worker that took over began anew
+                    await session.publish(ProgressOut(done=done))
+                assert [await client.message() for _ in range(2)] == [
+                    {"type": "progress", "done": 0.25},
+                    {"type": "progress", "done": 0.75},
+                ]
+            await session.publish(PrefillDoneOut(input_tokens=9))
+            await client.expect("prefill_done")
+            await session.end(EndReason.STOPPED)
 
 
 async def test_who_vanishes_frees_the_worker(

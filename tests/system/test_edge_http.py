@@ -11,6 +11,9 @@ from edge_harness import RunningEdge, played_worker, prepared_session, running_e
 from broker.client import Broker
 from broker.settings import BrokerSettings
 
+FILES = ("/api/sessions/{session_id}/assets/{asset_path}", "/api/sessions/{session_id}/download")
+"""Routes that answer with no JSON."""
+
 
 @pytest.fixture
 async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
@@ -54,6 +57,11 @@ async def test_status_and_workers_of_a_busy_service(
         assert task["request_type"] == "omni_duplex"
         assert task["elapsed_s"] >= 0
         assert task["estimated_remaining_s"] <= 90
+        live = (await http.get("/sessions")).json()
+        assert live["total"] == 1
+        [row] = live["sessions"]
+        assert set(row) == {"session_id", "worker_id", "messages_hash", "last_active"}
+        assert (row["session_id"], row["worker_id"]) == ("omni_1", worker.id)
 
         answer = (await http.get("/workers")).json()
         assert answer["total"] == 1
@@ -100,8 +108,28 @@ async def test_the_routes_are_documented(http: httpx.AsyncClient) -> None:
         "/v1/realtime/schema.json",
     }
     del paths["/v1/realtime/schema.json"]  # its answer is a schema itself
+    for path in FILES:
+        del paths[path]
     for methods in paths.values():
         for operation in methods.values():
             schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
             assert "$ref" in schema
             assert operation["description"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code"),
+    [
+        ("GET", "/api/nowhere", b"", 404, "not_found"),
+        ("POST", "/status", b"", 405, "method_not_allowed"),
+        ("PUT", "/api/config/eta", b"\xff", 400, "invalid_json"),
+    ],
+)
+async def test_what_no_route_sees_is_refused_in_the_usual_form(
+    http: httpx.AsyncClient, method: str, path: str, body: bytes, status: int, code: str
+) -> None:
+    json = {"Content-Type": "application/json"}
+    answer = await http.request(method, path, content=body, headers=json)
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (status, code)
+    assert set(problem) == {"error", "message", "code", "retryable"}

@@ -127,15 +127,16 @@ async def test_a_whole_conversation(
         assert (await ended(broker, session.claim.sid)).reason is EndReason.STOPPED
 
 
-async def test_who_waits_hears_of_it_and_may_not_speak(
+async def test_who_waits_hears_of_it_and_may_only_set_the_session_up(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with running_edge(settings) as edge, _connected(edge) as client:
         queued = await client.expect("session.queued")
         assert (queued["position"], queued["queue_length"]) == (1, 1)
-        await client.send("session.update", session=INSTRUCTIONS)
-        await client.expect_code("not_ready")
         await client.append()
+        await client.expect_code("not_ready")
+        await client.send("session.update", session=INSTRUCTIONS)  # kept
+        await client.send("session.update", session=INSTRUCTIONS)
         await client.expect_code("not_ready")
         async with _connected(edge) as second:
             assert (await second.expect("session.queued"))["position"] == 2
@@ -144,7 +145,6 @@ async def test_who_waits_hears_of_it_and_may_not_speak(
                 done = "session.queue_done"
                 await client.expect(done, skip=("session.queue_update",))
                 assert (await second.expect("session.queue_update"))["position"] == 1
-                await client.send("session.update", session=INSTRUCTIONS)
                 await session.prepare()
                 await client.expect("session.created")
 

@@ -11,6 +11,7 @@ from stack import Stack, until
 from wire import Wire, open_wire
 
 from broker.client import open_broker
+from ops.operations import ask_to_drain
 from shared_schemas.states import EndReason, SessionState
 
 
@@ -80,6 +81,24 @@ async def test_a_worker_told_to_stop_hands_its_sessions_over(stack: Stack) -> No
         stack.worker()
         assert await asyncio.to_thread(first.stop) == 0
         assert await talk(wire, 1) == [2000]
+
+
+async def test_a_worker_drained_by_an_operator_hands_its_sessions_over_and_ends(
+    stack: Stack,
+) -> None:
+    stack.edge()
+    first = stack.worker(drain_s=0.5)
+    async with open_wire(stack.ws_url, "adx_1") as wire:
+        await wire.begin()
+        await talk(wire, 1)
+        stack.worker()
+        async with open_broker(stack.settings) as broker:
+            row = await broker.sessions.get("adx_1")
+            assert row is not None
+            assert await ask_to_drain(broker, row.worker, wait=True) is None
+        assert await talk(wire, 1) == [2000]
+        await until(lambda: first.process.poll() is not None)
+        assert first.process.returncode == 0
 
 
 @pytest.mark.parametrize("empty", [False, True], ids=["with its data", "empty"])

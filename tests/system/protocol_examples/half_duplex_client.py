@@ -1,6 +1,6 @@
 """The example client of the half-duplex protocol's documentation, as its readers type it in.
 
-Only the URL and the loading of audio differ from the document; the test beside it runs this file.
+Only the URL and the loading of audio differ from the document; `test_documented_examples.py` runs this file.
 """
 
 import asyncio

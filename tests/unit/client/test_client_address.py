@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from client.address import duplex_url, is_loopback, new_session_id
+from client.address import edge_address, is_loopback, new_session_id
 from client.errors import CannotConnect
 from shared_schemas.ids import duplex_kind, is_session_id
 from shared_schemas.states import SessionKind
@@ -20,24 +20,24 @@ from shared_schemas.states import SessionKind
     ],
 )
 def test_session_address_under_an_edge(url: str, expected: str) -> None:
-    assert duplex_url(url, "s") == expected
+    assert edge_address(url, "/ws/duplex/s") == expected
 
 
-def test_timing_joins_what_the_query_holds() -> None:
-    assert duplex_url("ws://h?key=1", "s", timing=True).endswith("/s?key=1&timing=1")
+def test_what_is_asked_joins_what_the_query_holds() -> None:
+    assert edge_address("ws://h?key=1", "/s", timing="1", pcm=None).endswith("/s?key=1&timing=1")
 
 
 @pytest.mark.parametrize("url", ["", "ftp://h", "ws://"])
 def test_what_is_no_edge_is_refused(url: str) -> None:
     with pytest.raises(CannotConnect, match="no address of an edge"):
-        duplex_url(url, "s")
+        edge_address(url, "/s")
 
 
 def test_new_ids_are_unique_and_name_their_kind() -> None:
-    ids = {new_session_id() for _ in range(100)}
+    ids = {new_session_id("adx") for _ in range(100)}
     assert len(ids) == 100
     assert all(is_session_id(sid) and duplex_kind(sid) is SessionKind.AUDIO_DUPLEX for sid in ids)
-    assert duplex_kind(new_session_id(video=True)) is SessionKind.OMNI_DUPLEX
+    assert duplex_kind(new_session_id("omni")) is SessionKind.OMNI_DUPLEX
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,10 @@ from scripted_server import SPOKEN, Scripted, Wire, speaking, talking_to
 
 from client.duplex import DuplexSession, Unit, connect_duplex
 from client.errors import CannotConnect, ServerError, SessionOver, UnreadableMessage
+from shared_schemas.audio import PcmFormat
+from shared_schemas.binary_frames import to_frame
 from shared_schemas.config import DuplexConfig
+from shared_schemas.media import Raw
 
 
 async def collect(session: DuplexSession) -> list[Unit]:
@@ -195,9 +198,14 @@ async def test_unknown_messages_are_ignored() -> None:
         '{"no": "type"}',
         '{"type": "result", "is_listen": "perhaps so"}',
         '{"type": "result", "is_listen": false, "audio_data": "AAA="}',
+        '{"type": "result", "is_listen": false, "audio_data": {"at": 0, "bytes": 0}}',
+        b"\1",
+        b"\x02\0\0\0{]",
+        to_frame({"type": "result", "audio_data": Raw(bytes(3))}),
+        to_frame({"type": "result", "audio_data": Raw(bytes(8))})[:-1],
     ],
 )
-async def test_unreadable_messages_are_refused(raw: str) -> None:
+async def test_unreadable_messages_are_refused(raw: str | bytes) -> None:
     async def script(wire: Wire) -> None:
         await wire.begin()
         await wire.socket.send(raw)
@@ -207,6 +215,21 @@ async def test_unreadable_messages_are_refused(raw: str) -> None:
         await session.prepare()
         with pytest.raises(UnreadableMessage):
             await collect(session)
+
+
+async def test_a_server_that_knows_no_binary_frames_is_spoken_to_in_text() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        chunk = await wire.expect("audio_chunk")
+        assert pybase64.b64decode(chunk["audio"]) == SPOKEN.tobytes()
+        await wire.send("result", **speaking("Hello."))
+        await wire.finish()
+
+    async with talking_to(script, binary=True, pcm=PcmFormat.S16) as session:
+        assert not session.binary
+        await session.prepare()
+        await session.send_audio(SPOKEN)
+        np.testing.assert_array_equal((await anext(session.results())).audio, SPOKEN)
 
 
 async def test_leaving_the_block_stops_the_session_and_closes() -> None:

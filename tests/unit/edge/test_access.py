@@ -13,14 +13,26 @@ from pydantic import ValidationError
 from starlette.requests import HTTPConnection
 
 from edge.__main__ import main
-from edge.access import ADMIN, CLIENT, Access
+from edge.access import ADMIN, CLIENT, METRICS, READER, Access
 from edge.access_settings import BadAccessSettings
 from edge.app import create_app
 from edge.refusals import Refusal
 from edge.settings import EdgeSettings
 
 KEY, OTHER, TOKEN = "client-key-0123456789", "client-key-9876543210", "admin-token-0123456789"
-PUBLIC = {"/health", "/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"}
+GUARDS = (CLIENT, READER, ADMIN, METRICS)
+PUBLIC = {
+    *("/health", "/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"),
+    *("/", "/turnbased", "/half_duplex", "/omni", "/audio_duplex", "/admin", "/s/{recording_id}"),
+    *(
+        "/mobile",
+        "/mobile/",
+        "/mobile-omni",
+        "/mobile-omni/",
+        "/static/{name:path}",
+        "/favicon.svg",
+    ),
+}
 
 
 def access(host: str = "127.0.0.1", **settings: Any) -> Access:
@@ -192,7 +204,7 @@ def test_an_edge_with_bad_rules_does_not_start(
     monkeypatch.setenv("ANTIPHON_PORT", "0")
     monkeypatch.setenv(f"ANTIPHON_{name}", value)
     with structlog.testing.capture_logs() as logs:
-        monkeypatch.setattr("edge.__main__.configure_logging", lambda: None)
+        monkeypatch.setattr("edge.__main__.configure_logging", lambda _: None)
         assert main() == 1
     [line] = logs
     assert line["event"] == "edge_cannot_start"
@@ -207,7 +219,7 @@ def _routes(app: Any, inherited: tuple[Any, ...] = ()) -> Iterator[tuple[str, li
             yield from _routes(router, (*inherited, *route.include_context.dependencies))
             continue
         own = [*inherited, *getattr(route, "dependencies", ())]
-        guards = [item.dependency for item in own if item.dependency in (CLIENT, ADMIN)]
+        guards = [item.dependency for item in own if item.dependency in GUARDS]
         yield route.path, guards
 
 
@@ -222,5 +234,13 @@ def test_every_route_and_every_socket_stands_behind_the_guard() -> None:
     administered = {path for path, each in guards.items() if [ADMIN] in each}
     assert administered == {
         *("/api/admin/apps", "/api/admin/apps/{app_id}"),
-        *("/api/queue/{ticket_id}", "/api/config/eta"),
+        *("/api/admin/live", "/api/admin/workers/{worker_id}/drain"),
+        *("/api/queue/{ticket_id}", "/api/config/eta", "/api/sessions"),
     }
+    recording = "/api/sessions/{session_id}"
+    shared = {path for path, each in guards.items() if [READER] in each}
+    assert shared == {recording} | {
+        f"{recording}/{rest}"
+        for rest in ("recording", "assets/{asset_path:path}", "comment", "download")
+    }
+    assert guards[f"{recording}/comment"] == [[CLIENT], [READER]]  # written by id, read by link too

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from edge.protocols.chat_http import ChatHttpMachine
 from edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
 from shared_schemas.config import ChatOptions
 from shared_schemas.errors import ErrorCode, InvalidInput
+from shared_schemas.lifecycle import Ask
 from shared_schemas.states import EndReason
 from shared_schemas.stream_entries import (
     ChatDoneOut,
@@ -24,6 +26,7 @@ from shared_schemas.stream_entries import (
     StopIn,
     VadOut,
 )
+from shared_schemas.wire import encode
 
 STREAMED = ChatIn(content=[], options=ChatOptions())
 WHOLE = ChatIn(content=[], options=ChatOptions(streaming=False))
@@ -48,7 +51,7 @@ def _machine(phase: ChatPhase, request: ChatIn = STREAMED) -> ChatMachine:
 
 
 def _wires(actions: list[Action]) -> list[dict[str, object]]:
-    return [action.message.wire() for action in actions if isinstance(action, Tell)]
+    return [orjson.loads(encode(action.message)) for action in actions if isinstance(action, Tell)]
 
 
 @pytest.mark.parametrize("phase", list(ChatPhase))
@@ -65,6 +68,14 @@ def test_stop_in_every_phase(phase: ChatPhase) -> None:
         with pytest.raises(InvalidInput) as refused:
             machine.receive(StopIn())
         assert refused.value.code is ErrorCode.NOT_READY
+
+
+@pytest.mark.parametrize("phase", list(ChatPhase))
+def test_a_page_may_stop_what_is_being_answered(phase: ChatPhase) -> None:
+    machine = _machine(phase)
+    answering = phase is ChatPhase.ANSWERING
+    assert machine.asked(Ask.BREAK) == ([Forward(StopIn())] if answering else [])
+    assert machine.phase is (ChatPhase.STOPPING if answering else phase)
 
 
 def test_no_queue_messages_without_a_wait() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.doors.duplex import DuplexDoor
-from edge.doors.frames import parse_json
+from edge.doors.frames import open_frame
 from edge.errors import NotJson
 from edge.protocols.duplex_commands import CameraFrame
 from edge.references import load_reference
@@ -23,6 +23,7 @@ from shared_schemas.stream_entries import (
     ChunkIn,
     DiagnosticIn,
     PauseIn,
+    PlaybackIn,
     PrepareIn,
     ResumeIn,
     StopIn,
@@ -44,6 +45,7 @@ async def _read(message: object, **settings: object) -> object:
         ({"type": "audio_chunk", "audio": "AAAAAA=="}, ChunkIn),
         ({"type": "pause"}, PauseIn),
         ({"type": "resume", "unknown": 1}, ResumeIn),
+        ({"type": "playback_ack", "played_ms": 1234}, PlaybackIn),
         ({"type": "stop"}, StopIn),
         ({"type": "client_diagnostic", "fps": 30}, DiagnosticIn),
     ],
@@ -59,6 +61,14 @@ async def test_pause_has_a_default_and_a_limit() -> None:
         await _read({"type": "pause", "timeout": 601})
 
 
+async def test_what_was_played_is_a_time() -> None:
+    assert await _read({"type": "playback_ack", "played_ms": 0.5}) == PlaybackIn(played_ms=0.5)
+    for bad in ({}, {"played_ms": -1}, {"played_ms": "1"}, {"played_ms": 1e9}):
+        with pytest.raises(InvalidInput) as refused:
+            await _read({"type": "playback_ack", **bad})
+        assert refused.value.field == "played_ms"
+
+
 async def test_slices_of_prepare_go_into_the_config() -> None:
     command = await _read({"type": "prepare", "max_slice_nums": 4, "config": {"top_k": 5}})
     assert isinstance(command, PrepareIn)
@@ -69,6 +79,17 @@ async def test_a_large_diagnostic_is_refused() -> None:
     with pytest.raises(InvalidInput) as refused:
         await _read({"type": "client_diagnostic", "metrics": {"log": "x" * 70_000}})
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize(("depth", "taken"), [(31, True), (32, False), (250, False)])
+async def test_a_deep_diagnostic_is_refused(depth: int, taken: bool) -> None:
+    """Deeper ones could not be stored with the recording."""
+    metrics = json.loads('{"m":' + "[" * (depth - 1) + "]" * (depth - 1) + "}")
+    if taken:
+        assert await _read({"type": "client_diagnostic", "metrics": metrics})
+        return
+    with pytest.raises(InvalidInput, match="nested more than 32 deep"):
+        await _read({"type": "client_diagnostic", "metrics": metrics})
 
 
 async def test_stop_is_never_refused_for_its_pace() -> None:
@@ -124,15 +145,15 @@ def test_voices_that_are_refused(tmp_path: Path) -> None:
         assert refused.value.field == "ref_audio_path"
 
 
-def test_binary_and_malformed_frames_are_not_json() -> None:
-    for frame in (b"{}", "", "{", "NaN", "[1,]", '"\\ud800"', "[" * 5000):
+def test_malformed_frames_are_not_json() -> None:
+    for frame in (b"\2\0\0\0{]", b"\0\0\0\0", "", "{", "NaN", "[1,]", '"\\ud800"', "[" * 5000):
         with pytest.raises(NotJson):
-            parse_json(frame, 10_000)
+            open_frame(frame, 10_000)
 
 
 def test_a_long_message_is_refused_before_it_is_parsed() -> None:
     with pytest.raises(InvalidInput) as refused:
-        parse_json("{" * 11, 10)
+        open_frame("{" * 11, 10)
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
@@ -142,12 +163,15 @@ JSON = st.recursive(
     max_leaves=8,
 )
 FIELDS = st.sampled_from(
-    ["audio", "frame", "frame_base64_list", "config", "timeout", "metrics", "ref_audio_base64"]
+    ["audio", "frame", "frame_base64_list", "config", "timeout", "metrics", "played_ms"]
 )
 TYPES = st.sampled_from(
-    ["prepare", "audio_chunk", "video_frame", "pause", "resume", "stop", "client_diagnostic"]
+    [
+        *("prepare", "audio_chunk", "video_frame", "pause", "resume", "playback_ack", "stop"),
+        "client_diagnostic",
+    ]
 )
-COMMANDS = (PrepareIn, ChunkIn, CameraFrame, PauseIn, ResumeIn, StopIn, DiagnosticIn)
+COMMANDS = (PrepareIn, ChunkIn, CameraFrame, PauseIn, ResumeIn, PlaybackIn, StopIn, DiagnosticIn)
 
 
 @given(TYPES | JSON, st.dictionaries(FIELDS, JSON, max_size=4))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from shared_schemas.stream_entries import (
     OutEntry,
     PausedOut,
     PauseIn,
+    PlaybackIn,
     PreparedOut,
     PrepareIn,
     ResultOut,
@@ -40,7 +42,8 @@ PAUSE = PauseIn(timeout_s=60)
 RESUME = ResumeIn()
 STOP = StopIn()
 DIAGNOSTIC = DiagnosticIn(metrics={})
-COMMANDS: list[DuplexCommand] = [PREPARE, CHUNK, FRAME, PAUSE, RESUME, STOP, DIAGNOSTIC]
+PLAYED = PlaybackIn(played_ms=1200)
+COMMANDS: list[DuplexCommand] = [PREPARE, CHUNK, FRAME, PAUSE, RESUME, PLAYED, STOP, DIAGNOSTIC]
 PREPARED = PreparedOut(input_n=1, prompt_length=7)
 
 WAYS: dict[Phase, Callable[[DuplexMachine], object]] = {
@@ -120,8 +123,8 @@ def test_what_is_legal_when() -> None:
         Phase.QUEUED_PREPARED: {"stop"},
         Phase.ASSIGNED: {"prepare", "stop"},
         Phase.PREPARING: {"stop"},
-        Phase.ACTIVE: {"audio_chunk", "video_frame", "pause", "stop"},
-        Phase.PAUSED: {"resume", "stop"},
+        Phase.ACTIVE: {"audio_chunk", "video_frame", "pause", "playback_ack", "stop"},
+        Phase.PAUSED: {"resume", "playback_ack", "stop"},
         Phase.STOPPING: set(),
         Phase.OVER: set(),
     }
@@ -260,6 +263,22 @@ def test_results_carry_their_times(timing: bool) -> None:
     if timing:
         assert wire["timing"]["edge_to_worker_ms"] == 3.5
         assert wire["timing"]["engine_ms"] == 20.0
+
+
+@pytest.mark.parametrize(
+    ("memo", "told"), [({"user": "Hello?", "until": 3}, "Hello?"), ({"user": 7}, None), ({}, None)]
+)
+def test_what_was_understood_is_told_to_those_who_ask(
+    memo: dict[str, object], told: str | None
+) -> None:
+    result = replace(RESULT, memo=memo)
+    [asked] = DuplexMachine("adx_1", "rec", transcript=True).deliver(result, 0)
+    [unasked] = DuplexMachine("adx_1", "rec").deliver(result, 0)
+    assert isinstance(asked, Tell)
+    assert isinstance(unasked, Tell)
+    assert asked.message.wire().get("user_text") == told
+    assert "user_text" not in unasked.message.wire()
+    assert "memo" not in asked.message.wire()
 
 
 @pytest.mark.parametrize("reason", [*EndReason, None])

@@ -68,6 +68,7 @@ async def test_defaults_are_the_seeds() -> None:
         },
         "tts": {"enabled": True},
         "session": {"timeout_s": 180.0},
+        "record": True,
     }
     assert entry.ref_audio == b""
 

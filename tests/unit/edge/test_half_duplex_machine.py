@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +32,7 @@ from shared_schemas.stream_entries import (
     TurnDoneOut,
     VadOut,
 )
+from shared_schemas.wire import encode
 
 PREPARE = HalfPrepareIn(content=[], config=HalfDuplexConfig())
 CHUNK = ChunkIn(audio=b"abcd")
@@ -70,7 +72,7 @@ def _machine(phase: Phase) -> HalfDuplexMachine:
 
 
 def _wires(actions: list[Action]) -> list[dict[str, object]]:
-    return [action.message.wire() for action in actions if isinstance(action, Tell)]
+    return [orjson.loads(encode(action.message)) for action in actions if isinstance(action, Tell)]
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -12,7 +12,7 @@ from edge_harness import picture
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.media import decode_audio, decode_image
+from edge.media import read_audio, read_image
 from shared_schemas.errors import ErrorCode, InvalidInput
 
 
@@ -21,11 +21,11 @@ def _text(data: bytes) -> str:
 
 
 def _audio(data: bytes) -> bytes:
-    return decode_audio(_text(data), "audio", max_s=5.0)
+    return read_audio(_text(data), "audio", max_s=5.0).data
 
 
 def _frame(data: bytes, max_pixels: int = 4096 * 4096) -> bytes:
-    return decode_image(_text(data), "frame", max_bytes=100_000, max_pixels=max_pixels)
+    return read_image(_text(data), "frame", max_bytes=100_000, max_pixels=max_pixels)
 
 
 def test_audio_passes_through_untouched() -> None:
@@ -57,13 +57,13 @@ def test_bad_samples_are_refused(data: bytes, says: str) -> None:
 @pytest.mark.parametrize("text", ["A", "AAA", "AAAA AAAA", "AA-_", "====", "\u00e9" * 4, "AAAA\n"])
 def test_only_strict_base64_is_taken(text: str) -> None:
     with pytest.raises(InvalidInput, match="audio: not valid base64"):
-        decode_audio(text, "audio", 5.0)
+        read_audio(text, "audio", 5.0)
 
 
 @given(st.text(max_size=64))
 def test_any_text_is_audio_or_refused(text: str) -> None:
     try:
-        data = decode_audio(text, "audio", 5.0)
+        data = read_audio(text, "audio", 5.0).data
     except InvalidInput as error:
         assert error.field == "audio"  # noqa: PT017 - either outcome is right
     else:

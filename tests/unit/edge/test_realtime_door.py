@@ -17,7 +17,7 @@ from edge.settings import EdgeSettings
 from edge.voices import decode_voice
 from shared_schemas.config import DuplexConfig
 from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.stream_entries import ChunkIn, PrepareIn, StopIn
+from shared_schemas.stream_entries import ChunkIn, PlaybackIn, PrepareIn, StopIn
 
 
 def _base64(data: bytes) -> str:
@@ -83,6 +83,16 @@ async def test_frames_of_an_audio_session_are_passed_over() -> None:
 
 async def test_close() -> None:
     assert await _read({"type": "session.close", "reason": "user_stop"}) == StopIn()
+
+
+async def test_playback_is_unknown_to_who_did_not_ask() -> None:
+    event = {"type": "output_audio_buffer.playback_ack", "played_ms": 1200}
+    with pytest.raises(InvalidInput) as refused:
+        await _read(event)
+    assert refused.value.code is ErrorCode.UNKNOWN_TYPE
+    assert "playback_ack'; one of session.update" in refused.value.message
+    door = RealtimeDoor(EdgeSettings(), video=True, playback_ack=True)
+    assert await door.read(orjson.dumps(event).decode()) == PlaybackIn(played_ms=1200)
 
 
 _MISSING, _INVALID = ErrorCode.MISSING_FIELD, ErrorCode.INVALID_FIELD

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pybase64
 import pytest
 from hypothesis import given
@@ -25,6 +26,7 @@ from shared_schemas.stream_entries import (
     ErrorOut,
     OutEntry,
     PausedOut,
+    PlaybackIn,
     PreparedOut,
     PrepareIn,
     ResultOut,
@@ -33,16 +35,19 @@ from shared_schemas.stream_entries import (
     TimeoutOut,
 )
 from shared_schemas.unit_result import UnitResult
+from shared_schemas.wire import encode
 
 UPDATE = PrepareIn(system_prompt="Hi.", config=DuplexConfig())
 APPEND = ChunkIn(audio=b"abcd")
 CLOSE = StopIn()
-COMMANDS: list[RealtimeCommand] = [UPDATE, APPEND, CLOSE]
+PLAYED = PlaybackIn(played_ms=1200)
+COMMANDS: list[RealtimeCommand] = [UPDATE, APPEND, PLAYED, CLOSE]
 PREPARED = PreparedOut(input_n=1, prompt_length=7)
 SID = "rt_1714200000000"
 
 WAYS: dict[Stage, Callable[[RealtimeMachine], object]] = {
     Stage.QUEUED: lambda _: None,
+    Stage.QUEUED_UPDATED: lambda m: m.receive(UPDATE),
     Stage.CONNECTED: lambda m: m.granted(),
     Stage.CREATING: lambda m: (m.granted(), m.receive(UPDATE)),
     Stage.ACTIVE: lambda m: (m.granted(), m.receive(UPDATE), m.deliver(PREPARED, 0)),
@@ -56,8 +61,10 @@ WAYS: dict[Stage, Callable[[RealtimeMachine], object]] = {
 }
 
 TABLE = {
+    (Stage.QUEUED, "session.update"): Stage.QUEUED_UPDATED,
     (Stage.CONNECTED, "session.update"): Stage.CREATING,
     (Stage.ACTIVE, "input_audio_buffer.append"): Stage.ACTIVE,
+    (Stage.ACTIVE, "output_audio_buffer.playback_ack"): Stage.ACTIVE,
     (Stage.ACTIVE, "session.close"): Stage.CLOSING,
 }
 """What is legal when, and where it leads; everything else is `not_ready` and changes nothing."""
@@ -71,7 +78,7 @@ def _machine(stage: Stage) -> RealtimeMachine:
 
 
 def _wires(actions: list[Action]) -> list[dict[str, object]]:
-    wires = [action.message.wire() for action in actions if isinstance(action, Tell)]
+    wires = [orjson.loads(encode(action.message)) for action in actions if isinstance(action, Tell)]
     assert all(is_valid(wire) for wire in wires), wires
     return wires
 
@@ -81,7 +88,7 @@ def _wires(actions: list[Action]) -> list[dict[str, object]]:
 def test_every_event_in_every_state(stage: Stage, command: RealtimeCommand) -> None:
     machine, name = _machine(stage), WIRE_NAMES[type(command)]
     if (stage, name) in TABLE:
-        assert machine.receive(command) == [Forward(command)]
+        assert machine.receive(command) == ([] if machine.waiting else [Forward(command)])
         assert machine.stage is TABLE[stage, name]
         return
     with pytest.raises(InvalidInput) as refused:
@@ -121,6 +128,15 @@ def test_the_queue_and_the_start() -> None:
     created = {"type": "session.created", "session_id": SID, "prompt_length": 7}
     assert _wires(machine.deliver(PREPARED, 0)) == [created]
     assert machine.deliver(PREPARED, 0) == []  # another worker prepared it again
+
+
+def test_an_update_from_the_queue_is_carried_out_with_the_grant() -> None:
+    """The demo's page sends it 100 ms after it has connected, and gives up on any error."""
+    machine = _machine(Stage.QUEUED_UPDATED)
+    told, forwarded = machine.granted()
+    assert _wires([told]) == [{"type": "session.queue_done"}]
+    assert forwarded == Forward(UPDATE)
+    assert [wire["type"] for wire in _wires(machine.deliver(PREPARED, 0))] == ["session.created"]
 
 
 def _unit(*, listen: bool = False, text: str = "", audio: int = 0, **fields: Any) -> ResultOut:

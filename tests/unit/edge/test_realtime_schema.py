@@ -10,6 +10,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from realtime_schema import CLIENT, SCHEMA, SERVER, is_valid
 
+from edge.realtime_schema import schema_for
+from edge.wishes import Wishes
 from shared_schemas.errors import InvalidInput
 from shared_schemas.realtime_messages import (
     ClosedReason,
@@ -19,6 +21,7 @@ from shared_schemas.realtime_messages import (
     SessionSettings,
     parse_realtime_event,
 )
+from shared_schemas.wire import ServerMessage
 
 DEMANDS: dict[str, tuple[set[str], set[str]]] = {
     "session.queued": ({"position"}, {"estimated_wait_s", "ticket_id", "queue_length"}),
@@ -40,7 +43,8 @@ def test_the_schema_is_one() -> None:
 @pytest.mark.parametrize("kind", typing.get_args(RealtimeServerEvent))
 def test_server_classes_send_what_both_schemas_know(kind: Any) -> None:
     ours = SCHEMA["$defs"]["server"][kind.type]
-    sent = {field.name for field in dataclasses.fields(kind)}
+    asked_for = {field.name for field in dataclasses.fields(ServerMessage)}
+    sent = {field.name for field in dataclasses.fields(kind)} - asked_for
     assert sent | {"type"} == set(ours["properties"])
     required, known = DEMANDS[kind.type]
     assert required <= set(ours["required"])
@@ -96,3 +100,40 @@ def test_what_the_schema_refuses_is_refused(event: object) -> None:
     assert not is_valid(event, CLIENT)
     with pytest.raises(InvalidInput):
         parse_realtime_event(event)
+
+
+def _extended(**asked: bool) -> Draft202012Validator:
+    schema = schema_for(Wishes(**asked))
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator({"$defs": schema["$defs"], "$ref": "#/$defs/server_event"})
+
+
+def test_who_asks_for_nothing_is_served_the_document() -> None:
+    assert schema_for(Wishes()) == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("asked", "event"),
+    [
+        ("resume", {"type": "session.queue_done", "seq": 1, "resume_token": "rt_1.x"}),
+        ("resume", {"type": "resumed", "seq": 0, "resume_token": "rt_1.x"}),
+        ("resume", {"type": "session.closed", "seq": 9, "reason": "stopped"}),
+        ("notices", {"type": "session.notice", "limit": "duration", "seconds_left": 30.0}),
+        ("capabilities", {"type": "session.queue_done", "capabilities": {"features": []}}),
+    ],
+)
+def test_wishes_add_to_it(asked: str, event: dict[str, Any]) -> None:
+    assert _extended(**{asked: True}).is_valid(event)
+    assert not is_valid(event)
+
+
+def test_who_may_resume_is_told_numbers() -> None:
+    assert not _extended(resume=True).is_valid({"type": "session.closed", "reason": "stopped"})
+
+
+def test_playback_is_known_to_who_asked() -> None:
+    schema = schema_for(Wishes(playback_ack=True))
+    client = Draft202012Validator({"$defs": schema["$defs"], "$ref": "#/$defs/client_event"})
+    event = {"type": "output_audio_buffer.playback_ack", "played_ms": 120}
+    assert client.is_valid(event)
+    assert not is_valid(event, CLIENT)

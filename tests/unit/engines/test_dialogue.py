@@ -1,4 +1,7 @@
+import pytest
+
 from inference_worker.engines.local.dialogue import STYLE_HINT, Dialogue
+from inference_worker.engines.local.speech import Piece
 
 
 def turns(dialogue: Dialogue) -> list[tuple[str, str]]:
@@ -67,3 +70,89 @@ def test_trim_keeps_the_last_words_however_long() -> None:
     dialogue.hear("x" * 9000)
     dialogue.trim(100)
     assert len(turns(dialogue)) == 1
+
+
+def spoken_answer() -> Dialogue:
+    """Two seconds: "One, two" begins in the first, " three." in the second."""
+    dialogue = Dialogue("")
+    dialogue.hear("Count.")
+    dialogue.speak([Piece(0.0, "One,"), Piece(600.0, " two,")], 1000.0)
+    dialogue.speak([Piece(500.0, " three.")], 1000.0)
+    return dialogue
+
+
+@pytest.mark.parametrize(
+    ("played_ms", "heard"),
+    [
+        (1, "One,"),
+        (600, "One,"),
+        (601, "One, two,"),
+        (1500, "One, two,"),
+        (1501, "One, two, three."),
+        (9000, "One, two, three."),
+    ],
+)
+def test_a_broken_off_answer_holds_what_was_played(played_ms: float, heard: str) -> None:
+    dialogue = spoken_answer()
+    dialogue.played(played_ms)
+    dialogue.break_off()
+    assert turns(dialogue) == [("user", "Count."), ("assistant", heard)]
+
+
+def test_without_a_word_of_playback_everything_that_was_sent_counts() -> None:
+    dialogue = spoken_answer()
+    dialogue.break_off()
+    dialogue.hear("Stop.")
+    assert turns(dialogue)[1] == ("assistant", "One, two, three.")
+
+
+def test_playback_told_late_counts_too_and_the_newest_word_does() -> None:
+    dialogue = spoken_answer()
+    dialogue.played(100)
+    dialogue.break_off()
+    dialogue.played(700)
+    assert turns(dialogue)[-1] == ("assistant", "One, two,")
+    dialogue.hear("Stop.")
+    dialogue.played(9000)
+    assert turns(dialogue)[-2] == ("assistant", "One, two, three.")
+
+
+def test_an_answer_that_goes_on_or_was_heard_out_is_whole() -> None:
+    dialogue = spoken_answer()
+    dialogue.played(100)
+    assert dialogue.messages(" four")[-1]["content"] == "One, two, three. four"
+    dialogue.end_turn()
+    assert turns(dialogue)[-1] == ("assistant", "One, two, three.")
+    dialogue.hear("Wait.")  # the client was still playing: that, too, breaks in
+    assert turns(dialogue)[1:] == [("assistant", "One,"), ("user", "Wait.")]
+
+
+def test_an_answer_that_nobody_heard_leaves_no_gap() -> None:
+    dialogue = spoken_answer()
+    dialogue.played(0)
+    dialogue.break_off()
+    dialogue.hear("Never mind.")
+    assert turns(dialogue) == [("user", "Count. Never mind.")]
+
+
+def test_playback_is_of_the_last_answer_only() -> None:
+    dialogue = spoken_answer()
+    dialogue.end_turn()
+    dialogue.hear("Again.")
+    dialogue.speak([Piece(0.0, "Four,"), Piece(500.0, " five.")], 1000.0)
+    dialogue.played(100)
+    dialogue.break_off()
+    assert [text for role, text in turns(dialogue) if role == "assistant"] == [
+        "One, two, three.",
+        "Four,",
+    ]
+
+
+def test_an_answer_without_sound_cannot_be_played() -> None:
+    dialogue = Dialogue("")
+    dialogue.played(5)
+    dialogue.hear("Hello")
+    dialogue.say("Hi there.")
+    dialogue.played(0)
+    dialogue.break_off()
+    assert turns(dialogue)[-1] == ("assistant", "Hi there.")

@@ -62,6 +62,16 @@ def test_a_spoken_question_is_answered_in_speech(view: LocalChatView) -> None:
     assert share_heard(text_of(deltas), transcribe(sound)) >= 0.6
 
 
+def test_it_tells_how_much_of_the_sound_it_has_written_down(view: LocalChatView) -> None:
+    long = np.concatenate([spoken(GERMANY), np.zeros(16_000 * 16, dtype=np.float32)])
+    history = [asks(AudioPart(float_bytes(long)), AudioPart(float_bytes(spoken(ITALY))))]
+    told: list[float] = []
+    view.prefill(history, options(), on_progress=told.append)
+    assert told == sorted(told)
+    assert len(told) == 3  # two pieces of the long one
+    assert 0.0 < told[0] < told[1] == 0.5 < told[2] == 1.0
+
+
 def test_the_sound_of_a_video_is_heard_where_it_is_asked_for(view: LocalChatView) -> None:
     clip = VideoPart(video(seconds=3, sound=spoken(GERMANY)))
     view.prefill([asks(clip)], options(omni_mode=True))

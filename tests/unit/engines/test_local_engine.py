@@ -1,3 +1,4 @@
+import dataclasses
 import re
 import signal
 import threading
@@ -111,6 +112,41 @@ def test_it_falls_silent_when_the_user_talks_over_it_and_answers_them(
         ("user", heard_user(answer)),
         ("assistant", text_of(answer)),
     ]
+
+
+def first_clause(result: UnitResult) -> tuple[str, float]:
+    """The words of a speaking unit up to its second last, and a time at which the next ones began."""
+    notes = result.memo["words"]
+    assert len(notes) > 2
+    return "".join(text for _, text in notes[:-1]), notes[-1][0]
+
+
+def test_what_was_not_played_before_it_was_interrupted_is_not_remembered(
+    view: LocalDuplexView, other_view: LocalDuplexView
+) -> None:
+    heard = [*units_of(spoken(STORY)), silence(1.0), silence(1.0)]
+    before = run_units(view, heard)
+    while len([result for result in before if not result.is_listen]) < 3:
+        heard.append(silence(1.0))
+        before.append(run_unit(view, silence(1.0)))
+    clause, played_ms = first_clause(next(result for result in before if not result.is_listen))
+    view.played(played_ms)
+    overlap = units_of(spoken(ITALY, lead_s=0.0))
+    answer = [*run_units(view, overlap), *listen(view)]
+    assert turns(view) == [
+        ("user", heard_user(before)),
+        ("assistant", clause),
+        ("user", heard_user(answer)),
+        ("assistant", text_of(answer)),
+    ]
+    assert len(clause) < len(text_of(before)) / 2
+    assert "Rome" in text_of(answer)
+
+    units = past([*before, answer[0]], [*heard, overlap[0]])
+    units[-1] = dataclasses.replace(units[-1], played_ms=played_ms)
+    other_view.prepare("You are a helpful assistant.", STEADY)
+    other_view.replay(units)
+    assert turns(other_view) == turns(view)[:2]
 
 
 def test_a_cough_does_not_silence_it(view: LocalDuplexView) -> None:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 
 from inference_worker.engines.local.dialogue import Dialogue
@@ -5,11 +7,12 @@ from inference_worker.engines.local.ear import Heard
 from inference_worker.engines.local.recovery import (
     memo_of_hearing,
     memo_of_rest,
+    memo_of_speech,
     rest_of,
     retell,
 )
 from inference_worker.engines.local.reply import Rest
-from inference_worker.engines.local.speech import Word
+from inference_worker.engines.local.speech import Piece, UnitSpeech, Word
 from inference_worker.engines.types import PastUnit
 
 AUDIO = np.zeros(16_000, dtype=np.float32)
@@ -22,6 +25,12 @@ def listened(user: str = "") -> PastUnit:
 
 def spoke(text: str, *, end: bool = False, **memo: object) -> PastUnit:
     return PastUnit(audio=AUDIO, is_listen=False, text=text, end_of_turn=end, memo=memo)
+
+
+def said(*pieces: Piece) -> PastUnit:
+    """A second of speech, as the engine notes it."""
+    speech = UnitSpeech(pieces, np.zeros(24_000, dtype=np.float32), 1, 1, last=False)
+    return spoke(speech.text, **memo_of_speech(speech))
 
 
 def retold(*units: PastUnit) -> list[tuple[str, str]]:
@@ -49,6 +58,18 @@ def test_history_comes_from_memos_and_texts() -> None:
 def test_an_interrupted_turn_keeps_what_was_spoken() -> None:
     units = [listened("Sing"), spoke("La la"), listened(), listened("Stop")]
     assert retold(*units) == [("user", "Sing"), ("assistant", "La la"), ("user", "Stop")]
+
+
+def test_what_the_client_had_played_is_remembered_by_the_successor() -> None:
+    song = [
+        listened("Sing"),
+        said(Piece(0.0, "La"), Piece(700.0, " la")),
+        said(Piece(100.0, " lu"), Piece(800.0, " lei")),
+    ]
+    cut = replace(listened(), played_ms=1200.0)
+    assert retold(*song, cut)[-1] == ("assistant", "La la lu")
+    late = replace(listened("Stop"), played_ms=500.0)
+    assert retold(*song, cut, late) == [("user", "Sing"), ("assistant", "La"), ("user", "Stop")]
 
 
 def test_only_a_unit_that_breaks_off_leaves_a_rest() -> None:

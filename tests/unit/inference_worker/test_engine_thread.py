@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 
 import pytest
+from structlog.contextvars import bound_contextvars, get_contextvars
 
 from inference_worker.engine_thread import EngineThread
 
@@ -76,3 +77,14 @@ async def test_whoever_leaves_waits_for_the_piece_in_the_making(
     await asyncio.wait([listening])
     assert closed.is_set()
     assert await engine.call(lambda: "free") == "free"
+
+
+async def test_what_is_logged_on_the_thread_is_of_the_callers_session(
+    engine: EngineThread,
+) -> None:
+    with bound_contextvars(session="adx_1"):
+        assert await engine.call(get_contextvars) == {"session": "adx_1"}
+    with bound_contextvars(session="adx_2"):
+        async with aclosing(engine.stream(lambda: iter([get_contextvars()]))) as stream:
+            assert [piece async for piece in stream] == [get_contextvars()]
+    assert await engine.call(get_contextvars) == {}

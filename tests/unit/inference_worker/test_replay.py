@@ -14,6 +14,7 @@ from shared_schemas.stream_entries import (
     OutEntry,
     PausedOut,
     PauseIn,
+    PlaybackIn,
     PreparedOut,
     PrepareIn,
     ResultOut,
@@ -61,6 +62,18 @@ def test_units_join_input_and_answer_and_the_rest_is_still_to_do() -> None:
     assert past.units[1].memo == {"n": 3}
     assert past.current_time == 3000
     assert past.state is SessionState.ACTIVE
+
+
+def test_each_unit_knows_what_had_been_played_before_it() -> None:
+    acks = [PlaybackIn(played_ms=ms) for ms in (100, 900, 1500, 2000)]
+    inputs = placed([PREPARE, chunk(0.1), acks[0], acks[1], chunk(0.2), chunk(0.3), acks[2]])
+    inputs += [(StreamPosition(5, 1, 8), PauseIn(timeout_s=7)), (StreamPosition(5, 1, 9), acks[3])]
+    outputs = placed([PreparedOut(input_n=1, prompt_length=9), *(answer(n) for n in (2, 5, 6))])
+    past = recall(inputs, outputs)
+    assert [unit.played_ms for unit in past.units] == [None, 900, None]
+    assert past.played_ms is None  # what follows the last answer is still to be read
+    paused = [*outputs, (StreamPosition(5, 1, 5), PausedOut(input_n=8, timeout_s=7.0))]
+    assert recall(inputs, paused).played_ms == 1500
 
 
 def test_input_that_the_stream_no_longer_holds_is_none() -> None:

@@ -1,0 +1,97 @@
+"""Carrying out what a session's machine decides, until the session or its connection is over."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import structlog
+
+from broker.errors import StaleFence
+from edge.boarding import Admitted
+from edge.capabilities import capabilities
+from edge.connection import Line
+from edge.dialects import Dialect
+from edge.errors import Fault, Replaced, ResumeExpired, explain
+from edge.inbox import Inbox
+from edge.ledger import Ledger
+from edge.node import Edge
+from edge.outbox import Outbox
+from edge.protocols.contract import Actions, Close, Finish, Forward, Machine, Tell
+from edge.settings import Unsent
+from edge.teller import PlainTeller, Teller
+from shared_schemas.states import EndReason
+from shared_schemas.stream_entries import StreamPosition
+
+log = structlog.get_logger()
+
+
+class Conduct:
+    """The session's ways in and out, and how it ends. `ledger`: its client may come back."""
+
+    def __init__(
+        self,
+        edge: Edge,
+        line: Line,
+        admitted: Admitted,
+        machine: Machine[Any],
+        dialect: Dialect,
+        unsent: Unsent,
+    ) -> None:
+        limits, metrics = edge.settings, edge.metrics
+        sid, number, hold = admitted.seat.sid, admitted.ticket.number, admitted.hold
+        patience_s, trace = limits.broker_patience_s, admitted.trace
+        self.inbox = Inbox(edge.broker, sid, number, patience_s, metrics.append, trace)
+        self.outbox = Outbox(line, unsent, limits.send_stall_s, metrics.send)
+        self.finished = asyncio.Event()
+        self.reason = EndReason.CLIENT_GONE
+        self.ledger: Ledger | None = None
+        self._dialect = dialect
+        offer = capabilities(limits) if admitted.wishes.capabilities else None
+        self.teller: Teller = PlainTeller(self.outbox, line.form, offer)
+        if hold:
+            book = (machine, self.inbox, self.outbox, line.form)
+            self.teller = self.ledger = Ledger(*book, hold.token, number, offer)
+
+    def do(self, actions: Actions, heard: StreamPosition | None = None) -> None:
+        """Carry out what one event led to; `heard`: it was the output entry there."""
+        if self.finished.is_set():
+            return
+        for action in actions:
+            match action:
+                case Tell(message=message):
+                    self.teller.tell(message)
+                case Forward(entry=entry):
+                    self.inbox.put(entry)
+                case Finish():
+                    self.finish(action)
+                    return
+        self.teller.settle(heard)
+
+    def finish(self, finish: Finish) -> None:
+        """The session is over; its connection closes behind what was told."""
+        self.reason = finish.reason
+        self.finished.set()
+        self.teller.flush()
+        self.outbox.finish(finish.close)
+
+    def say_why(self, fault: Fault, *then: Finish) -> None:
+        """Tell of a fault."""
+        self.do([*(Tell(message) for message in self._dialect(fault)), *then])
+
+    def fail(self, error: Exception) -> None:
+        """Something else went wrong: the client is told, and its connection closed.
+
+        Raises Replaced when it only was that another connection has the session by now.
+        """
+        if self.ledger and isinstance(error, StaleFence):
+            raise Replaced from error
+        if isinstance(error, ResumeExpired):
+            self.outbox.finish(Close.RESUME_EXPIRED)
+            return
+        fault = explain(error)
+        if fault.expected:
+            log.info("session_failed", error=str(error))
+        else:
+            log.error("session_crashed", exc_info=error)
+        self.say_why(fault, Finish(fault.close or Close.INTERNAL, EndReason.ERROR))

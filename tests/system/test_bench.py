@@ -1,0 +1,106 @@
+"""`antiphon bench` and the load behind it, against real processes that stall and die."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from redis_server import RedisServer
+from stack import Stack
+
+from client.link import Connecting
+from ops.load.ledger import Summary
+from ops.load.material import Material
+from ops.load.plan import Kind, LoadPlan
+from ops.load.run import Outcome, run_load
+from ops.load.usage import Usage
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def stack(tmp_path: Path, redis_server: RedisServer) -> Iterator[Stack]:
+    stack = Stack(tmp_path, redis_server)
+    yield stack
+    stack.close()
+
+
+async def load(stack: Stack, plan: LoadPlan) -> Outcome:
+    speech = np.random.default_rng(1).uniform(-0.3, 0.3, 16_000).astype(np.float32)
+    material = Material.of([speech], plan.speak_ratio)
+    return await run_load(stack.ws_url, Connecting(), plan, material, lambda: Usage.of({}))
+
+
+async def test_a_stalled_edge_is_late_for_all_it_held_up(stack: Stack) -> None:
+    stack.worker(slots=2, engine_options='{"speak_ms": 1, "listen_ms": 1, "prefill_ms": 1}')
+    edge = stack.edge()
+    plan = LoadPlan(kinds=(Kind.AUDIO,), sessions=2, seconds=6, warm_up_s=1)
+    loading = asyncio.create_task(load(stack, plan))
+    while "session_joined" not in edge.log:
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(2.5)
+    edge.freeze()
+    await asyncio.sleep(2.5)
+    edge.thaw()
+    summary = Summary.of((await loading).moments)
+    assert summary.due == 12
+    assert summary.latency_ms["max"] > 1400
+    assert summary.late + summary.lost >= 2
+
+
+async def test_what_a_dead_edge_owes_is_lost(stack: Stack) -> None:
+    stack.worker(slots=2)
+    edge = stack.edge()
+    plan = LoadPlan(kinds=(Kind.AUDIO, Kind.OMNI), sessions=2, seconds=4, warm_up_s=1, grace_s=1)
+    loading = asyncio.create_task(load(stack, plan))
+    while "session_joined" not in edge.log:
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(3.0)
+    edge.kill()
+    outcome = await loading
+    summary = Summary.of(outcome.moments)
+    assert (summary.due, outcome.unserved) == (8, 0)
+    assert 0 < summary.lost < 8
+    assert sum(outcome.ledger.failures.values()) == 2
+
+
+async def test_who_is_not_served_in_time_goes_home(stack: Stack) -> None:
+    stack.worker(slots=1)
+    stack.edge()
+    plan = LoadPlan(kinds=(Kind.AUDIO,), sessions=2, seconds=2, warm_up_s=0, patience_s=3)
+    outcome = await load(stack, plan)
+    summary = Summary.of(outcome.moments)
+    assert (outcome.unserved, summary.due, summary.lost) == (1, 4, 2)
+
+
+def test_the_command_starts_a_stack_loads_it_and_writes_what_it_saw(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", "ops.cli", "bench", "--kinds", "audio,half-duplex,chat"),
+            *("--sessions", "3", "--seconds", "4", "--every", "4", "--form", "s16"),
+            *("--warm-up", "1", "--out", "report"),
+        ],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    report = orjson.loads((tmp_path / "report" / "report.json").read_bytes())
+    assert report["simulated"]
+    assert report["kinds"]["audio"]["due"] == report["kinds"]["audio"]["answered"] == 4
+    for kind in ("half-duplex", "chat"):
+        assert report["kinds"][kind]["due"] == 1
+    assert set(report["cpu_ms_per_session_s"]) == {
+        *("edge", "worker", "recorder", "cleanup", "redis", "generator")
+    }
+    assert report["server_cpu_ms_per_session_s"] > 0
+    assert "<svg" in (tmp_path / "report" / "latency.svg").read_text()
+    assert "server, all" in ran.stdout

@@ -1,0 +1,139 @@
+"""The example programs of the protocols' documentation, in both languages, against the whole stack."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import soundfile as sf
+from node import Page, open_page
+from speech import say, share_heard, transcribe
+from spoken import ITALY, silence
+from stack import Stack, until
+
+from shared_schemas.audio import INPUT_RATE
+
+pytestmark = [pytest.mark.speech, pytest.mark.timeout(180)]
+
+EXAMPLES = Path(__file__).parent / "protocol_examples"
+
+
+@dataclass
+class Reader:
+    """Someone who runs the examples: with a question, a voice, and ears."""
+
+    stack: Stack
+    folder: Path
+
+    async def runs(self, program: str, *, lead_s: float, rest_s: float) -> str:
+        """What a Python example prints when it is given the question in a WAV file."""
+        question, voice = self.folder / "question.wav", self.folder / "ref.wav"
+        line = [silence(lead_s), say(ITALY), silence(rest_s)]
+        sf.write(question, np.concatenate(line), INPUT_RATE)
+        sf.write(voice, say("This is my voice."), INPUT_RATE)
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, EXAMPLES / program, question, self.stack.ws_url, voice],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        return done.stdout
+
+    def opens(self, script: str) -> AbstractAsyncContextManager[Page]:
+        """A page with a JavaScript example; `speak()` on its console asks the question."""
+        question, voice = self.folder / "question.f32", self.folder / "voice.f32"
+        question.write_bytes(say(ITALY).astype("<f4").tobytes())
+        voice.write_bytes(say("This is my voice.").astype("<f4").tobytes())
+        host = self.stack.ws_url.removeprefix("ws://")
+        files = [EXAMPLES / script, host, question, voice, self._played]
+        return open_page(EXAMPLES / "page.mjs", *files)
+
+    def heard(self) -> str:
+        """What the page's loudspeaker has said so far."""
+        return transcribe(np.frombuffer(self._played.read_bytes(), "<f4"))
+
+    @property
+    def _played(self) -> Path:
+        return self.folder / "played.f32"
+
+
+@pytest.fixture
+def reader(stack: Stack, tmp_path: Path) -> Reader:
+    stack.edge()
+    stack.worker("local", slots=1)
+    return Reader(stack, tmp_path)
+
+
+async def _worker_is_free(stack: Stack) -> None:
+    async with httpx.AsyncClient(base_url=stack.http_url) as http:
+
+        async def free() -> bool:
+            return bool((await http.get("/status")).json()["slots_used"] == 0)
+
+        await until(free, within_s=15)
+
+
+async def test_full_duplex_in_python(reader: Reader) -> None:
+    printed = await reader.runs("duplex_client.py", lead_s=1.5, rest_s=6.0)
+    assert "Session ready" in printed
+    assert "Listening" in printed
+    assert "rome" in printed.lower()
+    assert "Session ended: stopped" in printed
+    await _worker_is_free(reader.stack)
+
+
+async def test_full_duplex_in_javascript(reader: Reader) -> None:
+    async with reader.opens("duplex_client.js") as page:
+        await page.shows("Connected, waiting for queue...")
+        await page.shows("Session ready, starting audio capture")
+        await page.shows("] Listening (")
+        await page.type("speak()")
+        await page.shows('] Speaking: "')
+        text = (await page.shows("Turn ended. Full text: ")).partition('"')[2]
+        assert "rome" in text.lower()
+        await page.type("pauseSession()")
+        await page.shows("Session paused")
+        await page.type("resumeSession()")
+        await page.shows("Session resumed")
+        await page.type("stopSession()")
+        await page.shows("Session stopped: adx_")
+        await _worker_is_free(reader.stack)
+    assert share_heard(text, reader.heard()) >= 0.7  # it played what it showed
+    assert not [line for line in page.console if "Error" in line]
+
+
+async def test_half_duplex_in_python(reader: Reader) -> None:
+    printed = await reader.runs("half_duplex_client.py", lead_s=1.0, rest_s=4.0)
+    assert "Session ready: hdx_" in printed
+    assert "Speaking...\nStopped speaking\nGenerating (" in printed
+    assert "rome" in printed.lower()
+    assert "--- Turn 0 done ---" in printed
+    await _worker_is_free(reader.stack)
+
+
+async def test_half_duplex_in_javascript(reader: Reader) -> None:
+    async with reader.opens("half_duplex_client.js") as page:
+        await page.shows("Session ready (timeout: 180s)")
+        await page.type("setTimeout(speak, 1000)")
+        for turn in range(2):
+            await page.shows("User speaking...")
+            await page.shows("User stopped")
+            await page.shows("Generating (speech: ")
+            text = (await page.shows(f"Turn {turn} done: ")).partition(": ")[2]
+            assert text
+            if turn == 0:
+                assert "rome" in text.lower()
+                assert share_heard(text, reader.heard()) >= 0.7  # it plays what it shows
+                await page.type("setTimeout(speak, getPlaybackRemaining() + 1500)")
+        await page.type("stopSession()")
+        await _worker_is_free(reader.stack)
+    assert not [line for line in page.console if "Error" in line]

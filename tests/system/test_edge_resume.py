@@ -1,0 +1,381 @@
+"""Clients that come back, through real edges and a real Redis; the worker's part is played."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from edge_harness import (
+    PlayedSession,
+    PlayedWorker,
+    RunningEdge,
+    base64_audio,
+    ended,
+    played_worker,
+    running_edge,
+)
+from resuming import Resumer
+from stack import until
+
+from broker.client import Broker
+from broker.connection import call
+from broker.settings import BrokerSettings
+from client.chat import ask as ask_chat
+from shared_schemas.content import Message, Role, TextPart
+from shared_schemas.states import EndReason, SessionState
+from shared_schemas.stream_entries import (
+    ChatDoneOut,
+    ChatIn,
+    DeltaOut,
+    PausedOut,
+    PauseIn,
+    PrefillDoneOut,
+    PrepareIn,
+    ResumedOut,
+    StopIn,
+    StoppedOut,
+)
+
+
+@pytest.fixture
+async def worker(broker: Broker) -> AsyncIterator[PlayedWorker]:
+    async with played_worker(broker) as played:
+        yield played
+
+
+@asynccontextmanager
+async def edges(settings: BrokerSettings) -> AsyncIterator[tuple[RunningEdge, RunningEdge]]:
+    async with running_edge(settings) as one, running_edge(settings) as other:
+        yield one, other
+
+
+@asynccontextmanager
+async def begun(
+    edge: RunningEdge, worker: PlayedWorker
+) -> AsyncIterator[tuple[Resumer, PlayedSession]]:
+    """A prepared session whose client may come back."""
+    client = Resumer("/ws/duplex/adx_1")
+    async with client.connected(edge.ws):
+        session = await worker.claim()
+        await client.expect("queue_done", skip=("queued", "queue_update"))
+        await client.send("prepare", prefix_system_prompt="Be brief.")
+        await session.prepare()
+        assert (await client.expect("prepared"))["resume_token"] == client.token
+        yield client, session
+
+
+async def ask(client: Resumer) -> None:
+    await client.send("audio_chunk", audio=base64_audio(1600))
+
+
+async def test_what_was_missed_comes_once_and_in_order(
+    settings: BrokerSettings, worker: PlayedWorker, broker: Broker
+) -> None:
+    async with edges(settings) as (one, other), begun(one, worker) as (client, session):
+        for _ in range(3):
+            await ask(client)
+        await session.answer(text="one")
+        await client.expect("result")
+        await client.drop()
+        await session.answer(text="two")
+        await session.answer(text="three")
+        async with client.back(other.ws):
+            assert [(await client.expect("result"))["text"] for _ in range(2)] == ["two", "three"]
+            await ask(client)
+            await session.answer(text="four")
+            assert (await client.expect("result"))["text"] == "four"
+            await client.send("stop")
+            await session.expect(StopIn)
+            await session.publish(StoppedOut())
+            await session.end(EndReason.STOPPED)
+            await client.expect("stopped")
+            assert (await client.closed())[0] == 1000
+        assert (await ended(broker, "adx_1")).reason is EndReason.STOPPED
+
+
+@pytest.mark.parametrize("after", range(1, 8))
+async def test_from_any_number_on_the_same_messages_come_again(
+    settings: BrokerSettings, worker: PlayedWorker, after: int
+) -> None:
+    async with edges(settings) as (one, other), begun(one, worker) as (client, session):
+        await client.send("audio_chunk")
+        await client.expect("error")
+        await ask(client)
+        await session.answer()
+        await client.expect("result")
+        await client.send("pause", timeout=9)
+        await session.expect(PauseIn)
+        await session.publish(PausedOut(input_n=3, timeout_s=9))
+        await client.expect("paused")
+        await ask(client)
+        assert (await client.expect("error"))["code"] == "paused"
+        await client.send("resume")
+        await session.publish(ResumedOut(input_n=4))
+        await client.expect("resumed")
+        assert client.last == 7
+        await client.drop()
+        async with client.back(other.ws, seq=after):
+            while client.last < 7:
+                await client.message()
+            await ask(client)
+            await session.read()  # the `resume`
+            await session.answer(text="on")
+            assert (await client.expect("result"))["text"] == "on"
+
+
+async def test_who_is_dropped_in_the_queue_keeps_the_place(
+    settings: BrokerSettings, worker: PlayedWorker, broker: Broker
+) -> None:
+    """And the prepare that was kept, though the edge that kept it has nothing to do with it any more."""
+    async with edges(settings) as (one, other), one.client("adx_busy") as busy:
+        session = await worker.claim()
+        client, second = Resumer("/ws/duplex/adx_1"), Resumer("/ws/duplex/adx_2")
+        async with client.connected(one.ws):
+            queued = await client.expect("queued")
+            assert queued["resume_token"] == client.token
+        async with client.back(one.ws), second.connected(one.ws):
+            assert (await second.expect("queued", skip=("queue_update",)))["position"] == 2
+            await client.send("prepare", prefix_system_prompt="Be kept.")
+            await client.send("prepare")
+            await client.expect("error", skip=("queue_update",))
+            await client.drop()
+            async with client.back(other.ws):
+                place = await client.expect("queue_update")
+                assert (place["ticket_id"], place["position"]) == (queued["ticket_id"], 1)
+                await busy.send("stop")
+                await session.end(EndReason.STOPPED)
+                mine = await worker.claim()
+                assert mine.claim.sid == "adx_1"
+                await client.expect("queue_done", skip=("queue_update",))
+                assert (await mine.prepare()).system_prompt == "Be kept."
+                await client.expect("prepared")
+        told = broker.streams.history(broker.keys.told("adx_1"), mine.claim.ticket)
+        assert [e async for _, e in told if isinstance(e, PrepareIn)] == []
+
+
+async def test_a_grant_that_nobody_heard_is_told_to_who_comes_back(
+    settings: BrokerSettings, worker: PlayedWorker
+) -> None:
+    async with edges(settings) as (one, other), one.client("adx_busy"):
+        session = await worker.claim()
+        client = Resumer("/ws/duplex/adx_1")
+        async with client.connected(one.ws):
+            await client.expect("queued")
+            await client.send("prepare")
+            await client.send("prepare")
+            await client.expect("error", skip=("queue_update",))  # the first has been kept
+            await client.drop()
+        await session.end(EndReason.STOPPED)
+        mine = await worker.claim()
+        async with client.back(other.ws):
+            await client.expect("queue_done")
+            await mine.prepare()
+            await client.expect("prepared")
+
+
+@pytest.mark.parametrize("elsewhere", [True, False], ids=["on another edge", "on the same edge"])
+async def test_a_second_socket_takes_over(
+    settings: BrokerSettings, worker: PlayedWorker, broker: Broker, elsewhere: bool
+) -> None:
+    async with edges(settings) as (one, other), begun(one, worker) as (client, session):
+        first = client.socket
+        async with client.back((other if elsewhere else one).ws):
+            second, client.socket = client.socket, first
+            assert await client.closed() == (4409, "replaced")
+            client.socket = second
+            await ask(client)
+            await session.answer(text="still here")
+            assert (await client.expect("result"))["text"] == "still here"
+            await one.edge.endings.settle(1)
+            row = await broker.sessions.get("adx_1")
+            assert row is not None
+            assert (row.state, row.edge) == (
+                SessionState.ACTIVE,
+                (other if elsewhere else one).edge.id,
+            )
+
+
+async def refused(edge: RunningEdge, path: str) -> tuple[int | None, str]:
+    async with edge.open(path) as client:
+        return await client.close_code(), client.socket.close_reason or ""
+
+
+EXPIRED = (4410, "resume_expired")
+
+
+async def test_tokens_that_are_no_good(
+    settings: BrokerSettings, worker: PlayedWorker, broker: Broker
+) -> None:
+    async with edges(settings) as (one, other), begun(one, worker) as (client, session):
+        sid, good = "adx_1", client.token
+        assert good.startswith(f"{sid}.")
+        assert len(good) > 36
+        for token in ("", "x", sid, f"{sid}.", f"{good}x", good[:-1], f"adx_2{good[5:]}", "é.é"):
+            path = f"/ws/duplex/{sid}?resume_token={token}&seq=1"
+            assert await refused(other, path) == EXPIRED, token
+        for path in (
+            f"/ws/duplex/adx_2?resume_token={good}&seq=1",
+            f"/ws/half_duplex/{sid}?resume_token={good}&seq=1",
+            f"/ws/chat?resume_token={good}&seq=1",
+            f"/v1/realtime?mode=audio&resume_token={good}&seq=1",
+        ):
+            assert await refused(other, path) == EXPIRED, path
+        await ask(client)
+        await session.answer(text="nobody noticed")
+        assert (await client.expect("result"))["text"] == "nobody noticed"
+        async with client.back(other.ws):
+            path = f"/ws/duplex/{sid}?resume_token={good}&seq=1"
+            assert await refused(one, path) == EXPIRED
+            await client.drop()
+        await until(lambda: not other.edge.watch.serving())
+        assert await refused(one, path) == EXPIRED
+        async with client.back(one.ws):
+            pass
+        raw = await call(one.edge.broker._redis, "HGETALL", broker.keys.session(sid))
+        assert good.encode() not in b"".join(part for pair in raw.items() for part in pair)
+
+
+@asynccontextmanager
+async def deaf_client(edge: RunningEdge, path: str) -> AsyncIterator[None]:
+    """Shakes hands by hand and answers nothing, as a link that breaks just then."""
+    host, port = edge.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    key = base64.b64encode(os.urandom(16)).decode()
+    writer.write(
+        f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\n"
+        f"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n"
+        .encode()
+    )  # fmt: skip
+    assert b"101" in await reader.readuntil(b"\r\n\r\n")
+    try:
+        yield
+    finally:
+        writer.transport.abort()
+
+
+async def test_a_token_that_never_arrived_is_not_needed(
+    settings: BrokerSettings, worker: PlayedWorker
+) -> None:
+    """The link broke again before `resumed` came through, so the client only has the token before."""
+    async with edges(settings) as (one, other), begun(one, worker) as (client, session):
+        token = client.token
+        await client.drop()
+        await until(lambda: not one.edge.watch.serving())
+        async with deaf_client(other, f"/ws/duplex/adx_1?resume_token={token}&seq=2"):
+            await until(lambda: len(other.edge.watch.serving()) == 1)
+        await until(lambda: not other.edge.watch.serving())
+        await other.edge.endings.settle(1)
+        async with client.back(one.ws, token=token):
+            await ask(client)
+            await session.answer(text="at last")
+            assert (await client.expect("result"))["text"] == "at last"
+
+
+async def test_a_bad_number_is_refused_by_name(
+    settings: BrokerSettings, worker: PlayedWorker
+) -> None:
+    async with edges(settings) as (one, _), begun(one, worker) as (client, _):
+        for seq in ("x", "-1", "1e3", "9" * 20):
+            path = f"/ws/duplex/adx_1?resume_token={client.token}&seq={seq}"
+            async with one.open(path) as other:
+                await other.expect_error("invalid_field", "seq")
+                assert await other.close_code() == 1008
+
+
+async def test_grace_that_is_over_frees_the_worker(
+    settings: BrokerSettings, worker: PlayedWorker, broker: Broker
+) -> None:
+    short = settings.model_copy(update={"resume_grace_s": 1.0})
+    async with edges(short) as (one, other), begun(one, worker) as (client, session):
+        await client.drop()
+        assert (await ended(broker, "adx_1")).reason is EndReason.CLIENT_GONE
+        assert (await session.row()).state is SessionState.ENDED
+        path = f"/ws/duplex/adx_1?resume_token={client.token}&seq=1"
+        assert await refused(other, path) == EXPIRED
+        async with other.client("adx_1") as anew:
+            await worker.claim()
+            await anew.expect("queue_done")
+
+
+async def test_a_client_without_a_token_frees_its_worker_at_once(
+    settings: BrokerSettings, worker: PlayedWorker, broker: Broker
+) -> None:
+    async with running_edge(settings) as edge:
+        client = Resumer("/ws/duplex/adx_1")
+        async with client.connected(edge.ws):  # no worker's place is free, and it is not told yet
+            await client.drop()
+        assert (await ended(broker, "adx_1")).reason is EndReason.CLIENT_GONE
+
+
+async def test_an_edge_that_shuts_down_sends_its_clients_on(
+    settings: BrokerSettings, worker: PlayedWorker
+) -> None:
+    async with edges(settings) as (one, other), begun(one, worker) as (client, session):
+        one.edge.settings = one.edge.settings.model_copy(update={"drain_s": 0.0})
+        await one.edge.drain()
+        assert (await client.closed())[0] == 1012
+        async with client.back(other.ws):
+            await ask(client)
+            await session.answer(text="as if nothing had happened")
+            await client.expect("result")
+
+
+async def test_an_end_that_nobody_heard_is_told(
+    settings: BrokerSettings, worker: PlayedWorker
+) -> None:
+    async with edges(settings) as (one, other), begun(one, worker) as (client, session):
+        await client.send("stop")
+        await session.expect(StopIn)
+        await client.drop()
+        await session.publish(StoppedOut())
+        await session.end(EndReason.STOPPED)
+        async with client.back(other.ws):
+            await client.expect("stopped")
+            assert (await client.closed())[0] == 1000
+
+
+async def test_a_strict_client_sees_nothing_new(
+    settings: BrokerSettings, worker: PlayedWorker, broker: Broker
+) -> None:
+    async with running_edge(settings) as edge, edge.client("adx_1") as client:
+        session = await worker.claim()
+        assert await client.expect("queue_done") == {"type": "queue_done"}
+        await client.send("prepare")
+        await session.prepare()
+        assert set(await client.expect("prepared")) == {
+            "type",
+            "prompt_length",
+            "recording_session_id",
+        }
+        told = broker.streams.history(broker.keys.told("adx_1"), session.claim.ticket)
+        assert [entry async for entry in told] == []
+
+
+async def test_the_other_clients_come_back_by_themselves_too(
+    settings: BrokerSettings, worker: PlayedWorker, broker: Broker
+) -> None:
+    hello = [Message(Role.USER, (TextPart("Hello."),))]
+    async with (
+        edges(settings) as (one, other),
+        ask_chat(one.ws, hello, resume=True, other_edges=[other.ws]) as answer,
+    ):
+        session = await worker.claim()
+        await session.expect(ChatIn)
+        await session.move(SessionState.PREPARING)
+        await session.publish(PrefillDoneOut(input_tokens=9))
+        await session.move(SessionState.ACTIVE)
+        await session.publish(DeltaOut(text_delta="one"))
+        pieces = answer.pieces()
+        assert (await anext(pieces)).text == "one"
+        answer._link.socket.transport.abort()
+        await session.publish(DeltaOut(text_delta="two"))
+        done = ChatDoneOut(text="one two", generated_tokens=2, input_tokens=9, duration_ms=1.0)
+        await session.publish(done)
+        await session.end(EndReason.STOPPED)
+        assert [piece.text async for piece in pieces] == ["two"]
+        assert answer.done is not None
+        assert answer.done.text == "one two"

@@ -1,0 +1,167 @@
+"""What clients may ask for on their URL: capabilities, notices, and a schema that knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from edge_harness import (
+    Client,
+    PlayedSession,
+    PlayedWorker,
+    RunningEdge,
+    base64_audio,
+    played_worker,
+    result,
+    running_edge,
+)
+from jsonschema import Draft202012Validator
+from resuming import Resumer
+
+from broker.client import Broker
+from broker.settings import BrokerSettings
+
+EVERYTHING = "resume=1&capabilities=1&notices=1&playback_ack=1"
+
+
+@pytest.fixture
+async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
+    async with running_edge(settings) as running:
+        yield running
+
+
+@pytest.fixture
+async def worker(broker: Broker) -> AsyncIterator[PlayedWorker]:
+    async with played_worker(broker) as played:
+        yield played
+
+
+PATHS = {
+    "/ws/duplex/adx_1": "queue_done",
+    "/ws/half_duplex/hdx_1": "queue_done",
+    "/v1/realtime?mode=audio": "session.queue_done",
+}
+
+
+def _with(path: str, *asked: str) -> str:
+    return f"{path}{'&' if '?' in path else '?'}{'&'.join(f'{a}=1' for a in asked)}"
+
+
+@pytest.mark.parametrize(("path", "first"), PATHS.items())
+async def test_capabilities_are_in_the_first_message_only(
+    edge: RunningEdge, worker: PlayedWorker, path: str, first: str
+) -> None:
+    async with edge.open(_with(path, "capabilities")) as client:
+        await worker.claim()
+        told = (await client.expect(first))["capabilities"]
+        assert told["protocol_version"] == 1
+        assert {"binary", "notices", "playback_ack", "resume"} <= set(told["features"])
+        assert (told["input_sample_rate"], told["output_sample_rate"]) == (16_000, 24_000)
+        assert told["limits"]["resume_grace_s"] == edge.edge.settings.resume_grace_s
+        await client.send("nonsense")
+        assert "capabilities" not in await client.expect("error")
+
+
+async def test_a_chat_has_them_with_whatever_comes_first(edge: RunningEdge) -> None:
+    async with edge.open(_with("/ws/chat", "capabilities")) as client:
+        await client.socket.send('{"messages": [{"role": "user", "content": "Hi."}]}')
+        assert (await client.expect("queued"))["capabilities"]["features"]
+
+
+async def test_who_comes_back_is_told_at_once(edge: RunningEdge, worker: PlayedWorker) -> None:
+    client = Resumer("/ws/duplex/adx_1?capabilities=1")
+    async with client.connected(edge.ws):
+        await worker.claim()
+        assert "capabilities" in await client.expect("queue_done")
+    async with client.back(edge.ws) as resumed:
+        assert resumed["capabilities"]["features"]
+
+
+async def _fill(client: Client, session: PlayedSession, lengths: list[int]) -> list[dict[str, Any]]:
+    """One unit a second whose context is so long; what is told beside the results."""
+    told = []
+    for n, length in enumerate(lengths, start=1):
+        unit = replace(result(n, speak=False), kv_cache_length=length, current_time=1000 * n)
+        await session.publish(unit)
+        message = await client.message()
+        if n > 1 and message["type"].endswith("notice"):
+            told.append(message)
+            message = await client.message()
+        assert message["type"] in ("result", "response.listen"), message
+    return told
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([100 * n for n in range(45, 55)], [29.9]),
+        ([100 * n for n in range(1, 20)], []),
+        ([7000] * 12, []),
+        ([6000, 6500, 6000, 6500, 7000, 7500, 8000], []),
+    ],
+    ids=["it grows", "far off", "it rests", "it slides"],
+)
+async def test_a_context_that_is_nearly_full(
+    edge: RunningEdge, worker: PlayedWorker, lengths: list[int], expected: list[float]
+) -> None:
+    async with edge.open(_with("/ws/duplex/adx_1", "notices")) as client:
+        session = await worker.claim()
+        await client.expect("queue_done")
+        await client.send("prepare")
+        await session.prepare()
+        await client.expect("prepared")
+        told = await _fill(client, session, [*lengths, lengths[-1]])
+        assert [(m["limit"], m["seconds_left"]) for m in told] == [
+            ("context", left) for left in expected
+        ]
+
+
+async def test_a_session_that_is_nearly_over(
+    settings: BrokerSettings, worker: PlayedWorker
+) -> None:
+    """One notice before the end, for whom it was asked; the others are told nothing."""
+    async with running_edge(settings, realtime_audio_s=31.0, realtime_video_s=2.0) as edge:
+        path = "/v1/realtime?mode=audio"
+        async with edge.open(_with(path, "notices")) as asked, edge.open(path) as other:
+            kind = "session.queue_done"
+            queue = (kind, "session.queued", "session.queue_update")
+            told = await asked.expect("session.notice", skip=queue)
+            assert told == {"type": "session.notice", "limit": "duration", "seconds_left": 30.0}
+            await other.send("nonsense")
+            await other.expect("error", skip=queue)
+        async with edge.open(_with("/v1/realtime?mode=video", "notices")) as short:
+            told = await short.expect("session.notice", skip=queue)
+            assert told["seconds_left"] == 2.0
+            closed = await short.expect("session.closed", skip=queue)
+            assert closed["reason"] == "timeout"
+
+
+async def test_realtime_events_are_as_the_schema_for_the_wishes_says(
+    edge: RunningEdge, worker: PlayedWorker
+) -> None:
+    async with httpx.AsyncClient(base_url=edge.url, trust_env=False) as http:
+        schema = (await http.get(f"/v1/realtime/schema.json?{EVERYTHING}")).json()
+        assert "resumed" not in (await http.get("/v1/realtime/schema.json")).text
+    events = Draft202012Validator({**schema, "$ref": "#/$defs/server_event"})
+    client = Resumer(f"/v1/realtime?mode=audio&{EVERYTHING.removeprefix('resume=1&')}")
+    async with client.connected(edge.ws):
+        session = await worker.claim()
+        await client.expect("session.queue_done")
+        await client.send("nonsense")
+        await client.expect("error")
+        await client.send("session.update", session={"instructions": "Be brief."})
+        await session.prepare()
+        await client.expect("session.created")
+        await client.send("input_audio_buffer.append", audio=base64_audio(4000))
+        await session.answer()
+        await client.expect("response.output_audio.delta")
+        await client.send("output_audio_buffer.playback_ack", played_ms=100)
+    async with client.back(edge.ws) as resumed:
+        events.validate(resumed)
+        await client.send("session.close")
+        await client.drop()
+    for message in client.told.values():
+        events.validate(message)

@@ -1,0 +1,292 @@
+"""Whatever clients send: no traceback in any process, no slot, session, key or socket left over."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import orjson
+import psutil
+import pytest
+from hostile_frames import Sent, good_frames, hostile_frames, sent
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from protocol_samples import CHAT, PROTOCOLS, REALTIME
+from protocol_walk import Protocol
+from realtime_schema import is_valid
+from redis.asyncio import Redis
+from redis_server import RedisServer
+from stack import Stack, until
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.frames import Frame, Opcode
+from websockets.typing import Subprotocol
+
+from broker.keys import Keys
+from shared_schemas.binary_frames import BINARY_PROTOCOL, split_frame
+from shared_schemas.states import SessionState
+
+pytestmark = pytest.mark.timeout(120)
+
+PATIENCE_S = 15.0
+MIB = 1024 * 1024
+CLIENTS_FAULT = {1000, 1003, 1007, 1008, 1009, 4410}
+"""Close codes that say nothing bad of the server."""
+AT_ONCE = {"prepare_ms": 0, "prefill_ms": 0, "listen_ms": 0, "speak_ms": 2, "finalize_ms": 0}
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """An edge, a worker whose answers cost next to nothing, and a recorder."""
+    folder = tmp_path_factory.mktemp("fuzz")
+    with RedisServer(folder / "redis") as redis:
+        running = Stack(folder, redis)
+        try:
+            running.edge()
+            running.worker(slots=4, engine_options=orjson.dumps(AT_ONCE).decode())
+            running.recorder(recorder_settle_s=0.1)
+            yield running
+        finally:
+            running.close()
+    assert running.tracebacks() == []
+
+
+@pytest.fixture(autouse=True)
+async def nothing_is_left(stack: Stack) -> AsyncIterator[None]:
+    """What every test of this file must leave behind it."""
+    yield
+    async with Redis.from_url(stack.redis.url, decode_responses=True) as redis:
+        await until(lambda: _all_recorded(stack, redis))
+        assert await _unfinished(stack, redis) == []
+    await until(lambda: not _client_sockets(stack), within_s=PATIENCE_S)
+    assert stack.tracebacks() == []
+
+
+def _client_sockets(stack: Stack) -> list[Any]:
+    """What the edge holds open for clients, in whatever state."""
+    sockets = psutil.Process(stack.services[0].process.pid).net_connections()
+    mine = [socket for socket in sockets if socket.laddr.port == stack.edge_port]
+    return [socket for socket in mine if socket.status != psutil.CONN_LISTEN]
+
+
+async def _all_recorded(stack: Stack, redis: Redis) -> bool:
+    """The recorder has all of it: streams are empty, and only for a while still a fence."""
+    keys = Keys(stack.settings.key_prefix)
+    for pattern in (keys.inbound("*"), keys.outbound("*")):
+        async for key in redis.scan_iter(pattern):
+            if await redis.xlen(key) or await redis.ttl(key) < 0:
+                return False
+    return True
+
+
+async def _unfinished(stack: Stack, redis: Redis) -> list[str]:
+    """Sessions that wait or run, and rows that would never expire."""
+    keys = Keys(stack.settings.key_prefix)
+    left = [*await redis.zrange(keys.queue, 0, -1), *await redis.zrange(keys.leases, 0, -1)]
+    async for key in redis.scan_iter(keys.session("*")):
+        ended = await redis.hget(key, "state") == SessionState.ENDED
+        if not ended or await redis.ttl(key) < 0:
+            left.append(key)
+    return left
+
+
+async def _is_idle(stack: Stack) -> None:
+    """Every slot is free and nobody waits."""
+    async with httpx.AsyncClient(base_url=stack.http_url, verify=False) as http:
+
+        async def idle() -> bool:
+            status = (await http.get("/status")).json()
+            return status["slots_used"] == status["queue_length"] == 0
+
+        await until(idle, within_s=PATIENCE_S)
+
+
+class Guest:
+    """A client that sends what it likes and notes everything that comes."""
+
+    def __init__(
+        self, socket: ClientConnection, protocol: Protocol, *, strict: bool = True
+    ) -> None:
+        self.said: list[dict[str, Any]] = []
+        self._socket = socket
+        self._protocol = protocol
+        self._strict = strict and socket.subprotocol is None
+        self._torn = False
+        self._listener = asyncio.create_task(self._listen())
+
+    async def begin(self, prepared: bool) -> None:
+        """Get as far as there is something to break."""
+        if self._protocol is not CHAT:
+            await self._hear("queue_done", "session.queue_done")
+        if prepared:
+            await self.send(sent(next(iter(self._protocol.messages.values()))))
+            await self._hear("prepared", "session.created", "prefill_done")
+
+    async def send(self, *messages: Sent) -> None:
+        """Nothing happens once the server has closed."""
+        with suppress(ConnectionClosed):
+            for message in messages:
+                self._torn = self._torn or message.breaks_the_protocol
+                whole = len(message.pieces) == 1
+                data = message.pieces[0] if whole else iter(message.pieces)
+                await self._socket.send(data, text=message.text)
+
+    async def end(self, how: str) -> None:
+        """Stop if that is possible now, close, or vanish; returns when the connection is over."""
+        if how == "vanish":
+            self._torn = True
+            self._socket.transport.abort()
+        elif how == "close" or not self._may_stop():
+            await self._socket.close()
+        else:
+            await self.send(sent(self._protocol.messages[self._protocol.stop]))
+        async with asyncio.timeout(PATIENCE_S):
+            await self._listener
+        assert self._torn or self._socket.close_code in CLIENTS_FAULT
+
+    def check(self) -> None:
+        """One last word at most, and none about a defect."""
+        types = [message["type"] for message in self.said]
+        assert not set(types[:-1]) & self._protocol.terminal
+        assert not [message for message in self.said if message.get("code") == "internal"]
+        if self._protocol is REALTIME and self._strict:
+            assert all(is_valid(message) for message in self.said)
+
+    def _may_stop(self) -> bool:
+        """Realtime sessions have to be created first."""
+        heard = {message["type"] for message in self.said}
+        return self._protocol is not REALTIME or "session.created" in heard
+
+    async def _hear(self, *types: str) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not any(message["type"] in types for message in self.said):
+                assert not self._listener.done(), self.said
+                await asyncio.sleep(0.001)
+
+    async def _listen(self) -> None:
+        with suppress(ConnectionClosed):
+            async for raw in self._socket:
+                text = raw if isinstance(raw, str) else split_frame(raw)[0]
+                self.said.append(orjson.loads(text))
+
+
+def _path(protocol: Protocol) -> str:
+    return protocol.path.format(session_id=f"adx_{next(_numbers)}")
+
+
+WISHES = ("timing", "capabilities", "notices", "progress", "playback_ack", "transcript")
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+@settings(max_examples=60)
+@given(
+    data=st.data(),
+    wishes=st.sets(st.sampled_from(WISHES)),
+    offered=st.sampled_from([None, [Subprotocol(BINARY_PROTOCOL)]]),
+    prepared=st.booleans(),
+    end=st.sampled_from(["stop", "close", "vanish"]),
+)
+async def test_hostile_frames(
+    stack: Stack,
+    path: str,
+    data: st.DataObject,
+    wishes: set[str],
+    offered: list[Subprotocol] | None,
+    prepared: bool,
+    end: str,
+) -> None:
+    protocol = PROTOCOLS[path]
+    frames = data.draw(st.lists(hostile_frames(protocol), max_size=8), label="frames")
+    url = f"{stack.ws_url}{_path(protocol)}?{'&'.join(f'{wish}=1' for wish in sorted(wishes))}"
+    async with connect(url, subprotocols=offered, compression=None, proxy=None) as socket:
+        guest = Guest(socket, protocol, strict=not wishes)
+        await guest.begin(prepared)
+        await guest.send(*frames)
+        await guest.end(end)
+    guest.check()
+    await _is_idle(stack)
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+@settings(max_examples=30)
+@given(data=st.data(), end=st.sampled_from(["stop", "vanish"]))
+async def test_good_messages_in_any_order(
+    stack: Stack, path: str, data: st.DataObject, end: str
+) -> None:
+    protocol = PROTOCOLS[path]
+    frames = data.draw(st.lists(good_frames(protocol), min_size=1, max_size=12), label="frames")
+    async with connect(stack.ws_url + _path(protocol), compression=None, proxy=None) as socket:
+        guest = Guest(socket, protocol)
+        await guest.send(*frames)
+        await guest.end(end)
+    guest.check()
+    await _is_idle(stack)
+
+
+_PATHS = st.sampled_from(["/ws/duplex/", "/ws/half_duplex/", "/ws/chat", "/v1/realtime", "/ws/"])
+_QUERIES = st.sampled_from(["mode", "resume", "resume_token", "seq", "timing", "capabilities"])
+_ODD_BYTES = st.binary(max_size=80) | st.text(max_size=40).map(str.encode)
+_TOKENS = st.text("abcXYZ019.-_!~", min_size=1, max_size=30)
+
+
+@settings(max_examples=60)
+@given(
+    path=st.tuples(_PATHS, _ODD_BYTES.map(quote)).map("".join),
+    query=st.dictionaries(_QUERIES, _ODD_BYTES.map(quote), max_size=3),
+    offered=st.lists(_TOKENS | _TOKENS.map("antiphon.{}".format), max_size=3),
+    origin=st.none() | _TOKENS | st.just("null"),
+)
+async def test_hostile_handshakes(
+    stack: Stack, path: str, query: dict[str, str], offered: list[str], origin: str | None
+) -> None:
+    url = f"{stack.ws_url}{path}?{'&'.join(map('='.join, query.items()))}"
+    try:
+        async with connect(url, subprotocols=offered, origin=origin, proxy=None) as socket:
+            guest = Guest(socket, CHAT)
+            await guest.end("close")
+    except InvalidStatus as refused:
+        assert refused.response.status_code < 500  # noqa: PT017 - either outcome is right
+    await _is_idle(stack)
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+async def test_too_long_a_frame_closes(stack: Stack, path: str) -> None:
+    protocol = PROTOCOLS[path]
+    size = 65 * MIB if protocol is CHAT else 17 * MIB
+    async with connect(stack.ws_url + _path(protocol), proxy=None) as socket:
+        guest = Guest(socket, protocol)
+        await guest.begin(prepared=protocol is not CHAT)
+        await guest.send(sent('{"type":"' + "a" * size + '"}'))
+        await guest.end("stop")
+        assert socket.close_code == 1009
+    await _is_idle(stack)
+
+
+NO_UTF8 = Frame(Opcode.TEXT, b"\xf1\xff").serialize(mask=True)
+NO_OPCODE = b"\x83\x80\0\0\0\0"
+GOODBYE = Frame(Opcode.CLOSE, b"\x03\xe8").serialize(mask=True)
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+@pytest.mark.parametrize(
+    "rubbish",
+    [NO_UTF8, NO_UTF8 + GOODBYE, NO_OPCODE],
+    ids=["no UTF-8", "no UTF-8 and a close", "no opcode"],
+)
+async def test_broken_framing(stack: Stack, path: str, rubbish: bytes) -> None:
+    """In one packet, while the edge is about to say something, or behind all that it says first."""
+    for pause_s in (0.0, 0.001, 0.1):
+        url = stack.ws_url + _path(PROTOCOLS[path])
+        async with connect(url, compression=None, proxy=None) as socket:
+            await asyncio.sleep(pause_s)
+            socket.transport.write(rubbish)
+            async with asyncio.timeout(PATIENCE_S):
+                await socket.wait_closed()
+        await _is_idle(stack)

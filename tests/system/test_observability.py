@@ -1,0 +1,128 @@
+"""A real Prometheus over a real stack: every expression of the dashboard and of the alerts has data."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import yaml
+from observability import ALERTS, DEPLOY, drawn, watched
+from redis_server import RedisServer, free_port
+from stack import Service, Stack, until
+
+from client.link import Connecting
+from ops.load.material import Material
+from ops.load.plan import Kind, LoadPlan
+from ops.load.run import run_load
+from ops.load.usage import Usage
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("prometheus") is None, reason="needs Debian's package prometheus"
+)
+
+
+@pytest.fixture
+def stack(tmp_path: Path, redis_server: RedisServer) -> Iterator[Stack]:
+    stack = Stack(tmp_path, redis_server)
+    yield stack
+    stack.close()
+
+
+def served(stack: Stack) -> dict[str, int]:
+    """The whole stack; the port of each job's metrics."""
+    ports = {"edge": stack.edge_port, **{j: free_port() for j in ("worker", "recorder", "cleanup")}}
+    stack.recorder(recorder_health_port=ports["recorder"])
+    stack.start("cleanup_job", cleanup_health_port=ports["cleanup"])
+    stack.worker(slots=4, health_port=ports["worker"])
+    stack.edge()
+    return ports
+
+
+@contextmanager
+def prometheus(folder: Path, ports: dict[str, int]) -> Iterator[str]:
+    """The shipped configuration, but for where the targets are and how often they are asked."""
+    config: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())
+    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    config["rule_files"] = [str(DEPLOY / "alerts.yml")]
+    for job in config["scrape_configs"]:
+        del job["dns_sd_configs"]
+        job["static_configs"] = [{"targets": [f"127.0.0.1:{ports[job['job_name']]}"]}]
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+    url = f"http://127.0.0.1:{free_port()}"
+    with (folder / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen(
+            [
+                *("prometheus", f"--config.file={folder}/prometheus.yml"),
+                *(f"--storage.tsdb.path={folder}/tsdb", f"--web.listen-address={url[7:]}"),
+            ],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield url
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+async def ask(http: httpx.AsyncClient, expression: str) -> list[dict[str, Any]]:
+    answer = await http.get("/api/v1/query", params={"query": expression})
+    assert answer.status_code == 200, f"{expression}: {answer.text}"
+    found: list[dict[str, Any]] = answer.json()["data"]["result"]
+    return found
+
+
+async def talk(stack: Stack) -> None:
+    plan = LoadPlan(
+        kinds=(Kind.AUDIO, Kind.CHAT), sessions=2, seconds=8, warm_up_s=0, every_s=3, grace_s=2
+    )
+    speech = np.random.default_rng(1).uniform(-0.3, 0.3, 16_000).astype(np.float32)
+    material = Material.of([speech], 0.5)
+    await run_load(stack.ws_url, Connecting(), plan, material, lambda: Usage.of({}))
+
+
+async def firing(http: httpx.AsyncClient) -> set[str]:
+    """Alerts whose condition holds, whether for long enough or not yet."""
+    answer = await http.get("/api/v1/alerts")
+    return {alert["labels"]["alertname"] for alert in answer.json()["data"]["alerts"]}
+
+
+async def test_every_expression_finds_data_and_alerts_tell_a_lost_worker(
+    stack: Stack, tmp_path: Path
+) -> None:
+    ports = served(stack)
+    with prometheus(tmp_path, ports) as url:
+        async with httpx.AsyncClient(base_url=url) as http:
+            await until(lambda: _ready(http))
+            await talk(stack)
+            silent = [e for e in [*drawn(), *watched()] if not await ask(http, e)]
+            assert silent == []
+            assert await firing(http) <= {"RedisSlow"}  # a busy machine may be slow, and no more
+            _worker(stack).kill()
+            await until(lambda: _fires(http, {"ProcessDown", "NoWorker"}))
+    assert {"ProcessDown", "NoWorker"} <= {alert["alert"] for alert in ALERTS}
+
+
+def _worker(stack: Stack) -> Service:
+    return next(one for one in stack.services if one.name == "inference_worker")
+
+
+async def _ready(http: httpx.AsyncClient) -> bool:
+    try:
+        return len(await ask(http, "up == 1")) == 4
+    except (httpx.HTTPError, AssertionError):
+        await asyncio.sleep(0.2)
+        return False
+
+
+async def _fires(http: httpx.AsyncClient, names: set[str]) -> bool:
+    await asyncio.sleep(0.2)
+    return names <= await firing(http)

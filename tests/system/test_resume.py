@@ -1,0 +1,281 @@
+"""An edge is killed in mid-sentence, and the client goes on through another: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import wave
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pybase64
+import pytest
+from redis_server import free_port
+from resuming import Resumer
+from spoken import ITALY, silence, spoken, units_of
+from stack import Service, Stack, until
+
+from broker.client import Broker, open_broker
+from client.duplex import DuplexSession, Unit, connect_duplex
+from shared_schemas.audio import INPUT_RATE, Samples, float_bytes
+from shared_schemas.states import EndReason, SessionState
+from shared_schemas.stream_entries import DeltaOut, ResultOut
+
+pytestmark = pytest.mark.timeout(180)
+
+QUICK = (
+    '{"prepare_ms": 10, "prefill_ms": 10, "listen_ms": 10, "speak_ms": 100, "answer_pieces": 40}'
+)
+
+
+@dataclass
+class TwoEdges:
+    """The edge that dies, and the one that does not."""
+
+    one: Service
+    urls: tuple[str, str]
+
+    @property
+    def first(self) -> str:
+        return self.urls[0]
+
+    @property
+    def other(self) -> str:
+        return self.urls[1]
+
+
+def two_edges(stack: Stack, **settings: object) -> TwoEdges:
+    ports = free_port(), free_port()
+    one, _ = [stack.edge(port=port, **settings) for port in ports]
+    return TwoEdges(one, (f"ws://127.0.0.1:{ports[0]}", f"ws://127.0.0.1:{ports[1]}"))
+
+
+def audio(samples: Samples) -> str:
+    return pybase64.b64encode_as_string(samples.astype("<f4").tobytes())
+
+
+@asynccontextmanager
+async def broker_of(stack: Stack) -> AsyncIterator[Broker]:
+    async with open_broker(stack.settings) as broker:
+        yield broker
+
+
+async def said(stack: Stack, sid: str) -> bytes:
+    """Every sample that the worker has published."""
+    async with broker_of(stack) as broker:
+        row = await broker.sessions.get(sid)
+        assert row is not None
+        entries = broker.streams.history(broker.keys.outbound(sid), row.ticket)
+        spoken = [e.audio async for _, e in entries if isinstance(e, ResultOut | DeltaOut)]
+    return b"".join(spoken)
+
+
+def heard(client: Resumer, field: str = "audio_data") -> bytes:
+    """Every sample that the client has received, in the order of the numbers."""
+    told = [client.told[seq] for seq in sorted(client.told)]
+    assert sorted(client.told) == list(range(1, client.last + 1))
+    return b"".join(pybase64.b64decode(message.get(field) or "") for message in told)
+
+
+async def ended(stack: Stack, sid: str) -> EndReason | None:
+    async with broker_of(stack) as broker:
+
+        async def over() -> bool:
+            row = await broker.sessions.get(sid)
+            return row is not None and row.state is SessionState.ENDED
+
+        await until(over)
+        row = await broker.sessions.get(sid)
+        assert row is not None
+        return row.reason
+
+
+@pytest.mark.speech
+async def test_a_spoken_answer_goes_on_through_another_edge(stack: Stack) -> None:
+    edges, _ = two_edges(stack), stack.recorder()
+    stack.worker("local", slots=1)
+    client = Resumer("/ws/duplex/adx_1")
+
+    async def one_second(samples: Samples) -> dict[str, Any]:
+        await client.send("audio_chunk", audio=audio(samples))
+        return await client.expect("result")
+
+    async with client.connected(edges.first):
+        await client.expect("queue_done", skip=("queued", "queue_update"))
+        await client.send("prepare", config={"temperature": 0.0})
+        prepared = await client.expect("prepared")
+        units = iter(units_of(np.concatenate([spoken(ITALY), silence(9.0)])))
+        while (unit := await one_second(next(units)))["is_listen"]:
+            pass
+        assert not unit["end_of_turn"]
+        for _ in range(2):  # answered while nobody hears it, or lost with the edge
+            await client.send("audio_chunk", audio=audio(silence(1.0)))
+        edges.one.kill()
+    async with client.back(edges.other):
+        while not unit["end_of_turn"]:
+            unit = await one_second(silence(1.0))
+        await client.send("stop")
+        await client.expect("stopped", skip=("result",))
+        assert heard(client) == await said(stack, "adx_1")
+    await recorded(stack, prepared["recording_session_id"], client)
+
+
+async def recorded(stack: Stack, recording: str, client: Resumer) -> None:
+    """The recording is whole, and holds what the client heard."""
+    folder = stack.data_dir / "sessions" / recording
+    await until(lambda: _meta(folder).get("state") == "complete")
+    kept = b"".join(_pcm(path) for path in sorted((folder / "ai_audio").glob("*.wav")))
+    samples = np.frombuffer(heard(client), "<f4")
+    assert len(kept) // 2 == len(samples) > 24_000
+    assert np.abs(np.frombuffer(kept, "<i2") / 32767 - samples).max() < 1e-3
+
+
+def _meta(folder: Path) -> dict[str, Any]:
+    path = folder / "meta.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def _pcm(path: Path) -> bytes:
+    with wave.open(str(path)) as file:
+        return file.readframes(file.getnframes())
+
+
+@pytest.mark.speech
+async def test_half_duplex(stack: Stack) -> None:
+    edges = two_edges(stack)
+    stack.worker(engine_options=QUICK)
+    client = Resumer("/ws/half_duplex/hdx_1")
+    async with client.connected(edges.first):
+        await client.expect("queue_done", skip=("queued", "queue_update"))
+        await client.send("prepare", config={"vad": {"threshold": 0.6}})
+        await client.expect("prepared")
+        question = np.concatenate([silence(0.7), spoken(ITALY), silence(1.6)])
+        for half in units_of(question, INPUT_RATE // 2):
+            await client.send("audio_chunk", audio_base64=audio(half))
+        await client.expect("chunk", skip=("vad_state", "generating"))
+        edges.one.kill()
+    async with client.back(edges.other):
+        done = await client.expect("turn_done", skip=("chunk",))
+        told = [client.told[seq] for seq in sorted(client.told)]
+        assert "".join(m.get("text_delta", "") for m in told) == done["text"]
+        assert heard(client) == await said(stack, "hdx_1")
+        await client.send("stop")
+        await client.expect("stopped")
+
+
+async def test_chat(stack: Stack) -> None:
+    edges = two_edges(stack)
+    stack.worker(engine_options=QUICK)
+    client = Resumer("/ws/chat")
+    async with client.connected(edges.first):
+        request = {"messages": [{"role": "user", "content": "Hello"}], "tts": {"enabled": True}}
+        await client.socket.send(json.dumps(request))
+        sid = (await client.expect("queue_done"))["resume_token"].partition(".")[0]
+        await client.expect("chunk", skip=("prefill_done",))
+        edges.one.kill()
+    async with client.back(edges.other):
+        done = await client.expect("done", skip=("chunk",))
+        assert (await client.closed())[0] == 1000
+    told = [client.told[seq] for seq in sorted(client.told)]
+    assert "".join(m.get("text_delta", "") for m in told) == done["text"]
+    assert heard(client) == await said(stack, sid)
+    assert await ended(stack, sid) is EndReason.STOPPED
+
+
+async def test_realtime(stack: Stack) -> None:
+    edges = two_edges(stack)
+    stack.worker(engine_options=QUICK)
+    client = Resumer("/v1/realtime?mode=audio")
+    async with client.connected(edges.first):
+        await client.expect("session.queue_done", skip=("session.queued", "session.queue_update"))
+        await client.send("session.update", session={"instructions": "Be brief."})
+        sid = (await client.expect("session.created"))["session_id"]
+        kind = "response.listen"
+        while kind == "response.listen":
+            await client.send("input_audio_buffer.append", audio=audio(silence(1.0)))
+            kind = (await client.message())["type"]
+        await client.send("input_audio_buffer.append", audio=audio(silence(1.0)))
+        edges.one.kill()
+    async with client.back(edges.other):
+        for _ in range(3):
+            await client.send("input_audio_buffer.append", audio=audio(silence(1.0)))
+        while not client.told[client.last].get("end_of_turn"):
+            await client.send("input_audio_buffer.append", audio=audio(silence(1.0)))
+            await client.message()
+        assert heard(client, "audio") == (await said(stack, sid))[: len(heard(client, "audio"))]
+        await client.send("session.close")
+        await client.expect(
+            "session.closed", skip=("response.listen", "response.output_audio.delta")
+        )
+
+
+async def test_a_dead_edge_ends_only_sessions_that_cannot_be_resumed(stack: Stack) -> None:
+    edges = two_edges(stack, resume_grace_s=8)
+    stack.worker(slots=2, resume_grace_s=8)
+    client, plain = Resumer("/ws/duplex/adx_1"), Resumer("/ws/duplex/adx_2")
+    async with client.connected(edges.first):
+        await client.expect("queue_done")
+        async with plain._open(f"{edges.first}/ws/duplex/adx_2"):
+            assert await plain.receive() == {"type": "queue_done"}
+            edges.one.kill()
+    assert await ended(stack, "adx_2") is EndReason.EDGE_LOST
+    async with broker_of(stack) as broker:
+        row = await broker.sessions.get("adx_1")
+        assert row is not None
+        assert row.state is SessionState.ASSIGNED
+    assert await ended(stack, "adx_1") is EndReason.EDGE_LOST  # nobody came
+
+
+async def test_a_token_is_in_no_log(stack: Stack) -> None:
+    edges = two_edges(stack, log_level="DEBUG")
+    stack.worker(engine_options=QUICK)
+    client = Resumer("/ws/duplex/adx_1")
+    tokens = []
+    async with client.connected(edges.first):
+        await client.expect("queue_done")
+        tokens.append(client.token)
+        await client.drop()
+    async with client.back(edges.other):
+        tokens.append(client.token)
+        await client.send("stop")
+        await client.expect("stopped")
+    async with client._open(f"{edges.first}/ws/duplex/adx_1?resume_token={tokens[0]}&seq=1"):
+        assert (await client.closed())[0] == 4410
+    secrets = [token.partition(".")[2] for token in tokens]
+    assert len(set(secrets)) == 2
+    assert not [s for service in stack.services for s in secrets if s in service.log]
+
+
+async def test_the_client_library_comes_back_by_itself(stack: Stack) -> None:
+    edges = two_edges(stack)
+    stack.worker(engine_options=QUICK)
+    units: list[Unit] = []
+    async with connect_duplex(
+        edges.first, session_id="adx_1", resume=True, other_edges=[edges.other], binary=True
+    ) as session:
+        await session.wait_for_turn()
+        await session.prepare()
+        microphone = asyncio.create_task(_speak(session))
+        async for unit in session.results():
+            units.append(unit)
+            if len(units) == 7:
+                assert not unit.is_listen
+                edges.one.kill()
+            if len(units) > 7 and unit.end_of_turn:
+                break
+        microphone.cancel()
+        await asyncio.gather(microphone, return_exceptions=True)
+        heard = b"".join(float_bytes(unit.audio) for unit in units)
+        assert [unit.message.seq for unit in units] == list(range(3, 3 + len(units)))
+        assert heard == (await said(stack, "adx_1"))[: len(heard)]
+    assert await ended(stack, "adx_1") is EndReason.STOPPED
+
+
+async def _speak(session: DuplexSession) -> None:
+    while True:
+        await session.send_audio(silence(1.0))
+        await asyncio.sleep(0.2)

@@ -1,0 +1,209 @@
+"""A client whose connection breaks comes back by itself, against a real WebSocket server with a script."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+from scripted_server import Scripted, Wire, speaking
+
+from client.duplex import connect_duplex
+from client.errors import SessionOver
+
+SECOND = np.zeros(16_000, dtype=np.float32)
+
+
+def _query(wire: Wire) -> dict[str, str]:
+    assert wire.socket.request is not None
+    query = parse_qs(urlsplit(wire.socket.request.path).query)
+    return {name: values[0] for name, values in query.items()}
+
+
+class Server:
+    """Counts connections; each has a script of its own."""
+
+    def __init__(self) -> None:
+        self.queries: list[dict[str, str]] = []
+
+    async def begin(self, wire: Wire) -> None:
+        await wire.send("queue_done", seq=1, resume_token="s.one")
+        await wire.expect("prepare")
+        await wire.send("prepared", seq=2, resume_token="s.one")
+
+    async def resume(self, wire: Wire) -> None:
+        last = int(_query(wire)["seq"])
+        token = f"s.{len(self.queries)}"
+        await wire.send("resumed", seq=last, resume_token=token)
+
+    def count(self, wire: Wire) -> int:
+        self.queries.append(_query(wire))
+        return len(self.queries)
+
+
+async def _break(wire: Wire) -> None:
+    wire.socket.transport.abort()
+
+
+async def test_a_broken_connection_is_not_noticed() -> None:
+    server = Server()
+
+    async def script(wire: Wire) -> None:
+        if server.count(wire) == 1:
+            await server.begin(wire)
+            await wire.expect("audio_chunk")
+            await wire.send("result", seq=3, **speaking("one"))
+            await _break(wire)
+            return
+        await server.resume(wire)
+        await wire.send("result", seq=4, **speaking("two"))
+        await wire.expect("audio_chunk")
+        await wire.send("result", seq=5, **speaking("three"))
+        await wire.expect("stop")
+        await wire.send("stopped", session_id="s", seq=6)
+
+    async with (
+        Scripted(script).running() as scripted,
+        connect_duplex(scripted.url, resume=True) as session,
+    ):
+        await session.prepare()
+        await session.send_audio(SECOND)
+        units = session.results()
+        assert [(await anext(units)).text for _ in range(2)] == ["one", "two"]
+        await session.send_audio(SECOND)
+        assert (await anext(units)).text == "three"
+        await session.stop()
+    first, second = server.queries
+    assert first == {"resume": "1"}
+    assert second == {"resume": "1", "resume_token": "s.one", "seq": "3"}
+
+
+async def test_it_comes_back_again_and_through_another_edge() -> None:
+    server = Server()
+
+    async def script(wire: Wire) -> None:
+        number = server.count(wire)
+        if number == 1:
+            await server.begin(wire)
+            await _break(wire)
+        elif number == 2:
+            await wire.send("error", error="busy", message="busy", code="server_shutdown")
+            await wire.socket.close(1013)
+        elif number == 3:
+            await server.resume(wire)
+            await wire.socket.close(1012)
+        else:
+            await server.resume(wire)
+            await wire.send("result", seq=3, **speaking("there"))
+            await wire.expect("stop")
+            await wire.send("stopped", session_id="s", seq=4)
+
+    async with (
+        Scripted(script).running() as scripted,
+        connect_duplex(
+            scripted.url, resume=True, other_edges=["ws://127.0.0.1:1", scripted.url]
+        ) as session,
+    ):
+        await session.prepare()
+        assert (await anext(session.results())).text == "there"
+        await session.stop()
+    assert [query.get("resume_token") for query in server.queries] == [
+        None,
+        "s.one",
+        "s.one",
+        "s.3",
+    ]
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+async def test_what_was_asked_is_asked_again(arrived: bool) -> None:
+    server = Server()
+
+    async def script(wire: Wire) -> None:
+        if server.count(wire) == 1:
+            await wire.send("queue_done", seq=1, resume_token="s.one")
+            await wire.expect("prepare")
+            await _break(wire)
+            return
+        await server.resume(wire)
+        if arrived:  # the answer was on its way when the link broke
+            await wire.send("prepared", seq=2, prompt_length=3)
+            await wire.expect("prepare")
+            await wire.send("error", seq=3, error="no", message="no", code="not_ready")
+        else:
+            await wire.expect("prepare")
+            await wire.send("prepared", seq=2, prompt_length=3)
+        await wire.expect("audio_chunk")
+        await wire.send("result", seq=4, **speaking("well"))
+        await wire.expect("stop")
+        await wire.send("stopped", session_id="s", seq=5)
+
+    async with (
+        Scripted(script).running() as scripted,
+        connect_duplex(scripted.url, resume=True) as session,
+    ):
+        assert (await session.prepare()).prompt_length == 3
+        await session.send_audio(SECOND)
+        assert (await anext(session.results())).text == "well"
+        await session.stop()
+
+
+@pytest.mark.parametrize("code", [4410, 4409, 1008])
+async def test_an_end_is_an_end(code: int) -> None:
+    server = Server()
+
+    async def script(wire: Wire) -> None:
+        if server.count(wire) == 1:
+            await server.begin(wire)
+            if code == 4410:
+                await _break(wire)
+                return
+        await wire.socket.close(code, "because")
+
+    async with (
+        Scripted(script).running() as scripted,
+        connect_duplex(scripted.url, resume=True) as session,
+    ):
+        await session.prepare()
+        with pytest.raises(SessionOver, match="because") as over:
+            await anext(session.results())
+        assert over.value.close_code == code
+        with pytest.raises(SessionOver):
+            await session.send_audio(SECOND)
+
+
+async def test_patience_has_an_end() -> None:
+    server = Server()
+    gone = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        if server.count(wire) == 1:
+            await server.begin(wire)
+            await gone.wait()
+        await _break(wire)
+
+    async with (
+        Scripted(script).running() as scripted,
+        connect_duplex(scripted.url, resume=True, resume_for_s=0.5) as session,
+    ):
+        await session.prepare()
+        gone.set()
+        with pytest.raises(SessionOver):
+            await anext(session.results())
+
+
+async def test_without_a_token_there_is_no_way_back() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.send("queue_done")
+        await wire.expect("prepare")
+        await wire.send("prepared")
+        await _break(wire)
+
+    async with (
+        Scripted(script).running() as scripted,
+        connect_duplex(scripted.url, resume=True) as session,
+    ):
+        await session.prepare()
+        with pytest.raises(SessionOver):
+            await anext(session.results())

@@ -1,0 +1,75 @@
+"""How far a long prefill has come, as its client hears of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from broker.errors import StaleFence
+from inference_worker.held_session import HeldSession
+from inference_worker.progress import Progress
+from shared_schemas.stream_entries import OutEntry, ProgressOut
+
+
+class Heard:
+    """What is published; the first call can be made to fail."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.entries: list[float] = []
+        self._failure = failure
+
+    async def publish(self, entry: OutEntry) -> None:
+        if self._failure is not None:
+            raise self._failure
+        assert isinstance(entry, ProgressOut)
+        self.entries.append(entry.done)
+
+    @property
+    def session(self) -> HeldSession:
+        return cast("HeldSession", self)
+
+    async def has(self, count: int) -> None:
+        async with asyncio.timeout(10):
+            while len(self.entries) < count:
+                await asyncio.sleep(0.001)
+
+
+async def read(heard: Heard, failure: Exception | None = None) -> None:
+    progress = Progress(interval_s=0.001)
+    async with progress.told(heard.session):
+        progress(0.5)
+        await asyncio.sleep(0.05)
+        if failure is not None:
+            raise failure
+
+
+async def test_it_is_told_when_it_has_grown_and_never_goes_back() -> None:
+    heard, progress = Heard(), Progress(interval_s=0.001)
+    async with progress.told(heard.session):
+        progress(0.25)
+        await heard.has(1)
+        progress(0.1)
+        await asyncio.sleep(0.02)
+        progress(7.0)
+        await heard.has(2)
+    assert heard.entries == [0.25, 1.0]
+
+
+async def test_what_is_done_soon_is_not_worth_a_word() -> None:
+    heard, progress = Heard(), Progress(interval_s=60)
+    async with progress.told(heard.session):
+        progress(0.5)
+        await asyncio.sleep(0)
+    assert heard.entries == []
+
+
+async def test_a_session_that_was_lost_meanwhile_is_noticed() -> None:
+    with pytest.raises(StaleFence):
+        await read(Heard(StaleFence("gone")))
+
+
+async def test_what_fails_inside_is_what_is_raised() -> None:
+    with pytest.raises(ValueError, match="inside"):
+        await read(Heard(StaleFence("gone")), ValueError("inside"))

@@ -1,0 +1,64 @@
+"""docs/operations.md names every metric, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+from prometheus_client import CollectorRegistry
+
+from cleanup_job.metrics import CleanupMetrics
+from edge.metrics import EdgeMetrics
+from inference_worker.counters import Counters
+from inference_worker.metrics import WorkerMetrics
+from recorder_service.counters import RecorderCounters
+from recorder_service.metrics import RecorderMetrics
+
+DOC = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+
+ONLY_WITH_REDIS = {
+    "antiphon_queue_length",
+    "antiphon_queue_oldest_wait_seconds",
+    "antiphon_queue_estimated_wait_seconds",
+    "antiphon_sessions",
+    "antiphon_slots",
+    "antiphon_slots_used",
+    "antiphon_slots_free",
+    "antiphon_workers",
+    "antiphon_edges",
+}
+"""Shown only once a snapshot was taken; `tests/redis/test_metrics.py` sees every one of them."""
+
+
+def exported() -> set[str]:
+    """What the services' registries hold, under the names that a query uses."""
+    registry = CollectorRegistry()
+    WorkerMetrics(registry).show(Counters(), 1, lambda: 0)
+    registry.register(RecorderMetrics(RecorderCounters()))
+    CleanupMetrics(registry)
+    names = set(ONLY_WITH_REDIS)
+    for family in (*registry.collect(), *EdgeMetrics("edge-1").registry.collect()):
+        if family.name.startswith("antiphon"):
+            ending = {"counter": "_total", "info": "_info"}.get(family.type, "")
+            names.add(family.name + ending)
+    return names
+
+
+def test_every_metric_is_in_the_table() -> None:
+    table = "".join(line for line in DOC.splitlines() if line.startswith("| "))
+    assert set(re.findall(r"`(antiphon_\w+)`", table)) == exported()
+
+
+def test_manifests_are_yaml_over_metrics_that_exist() -> None:
+    manifests = re.findall(r"```yaml\n(.*?)```", DOC, re.DOTALL)
+    assert len(manifests) == 3
+    for manifest in manifests:
+        assert isinstance(yaml.safe_load(manifest), dict)
+        queries = [line for line in manifest.splitlines() if "uery: " in line]
+        assert set(re.findall(r"antiphon_\w+", "".join(queries))) <= exported()
+
+
+def test_units_stand_in_the_names() -> None:
+    for name in exported():
+        assert not name.endswith(("_ms", "_milliseconds", "_s")), name

@@ -1,0 +1,102 @@
+"""The dashboard, the alerts and Prometheus' configuration fit the code, the compose file and the runbook."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from observability import ALERTS, DASHBOARD, DEPLOY, PANELS, ROOT, drawn, watched
+
+from cleanup_job.settings import CleanupSettings
+from edge.settings import EdgeSettings
+from inference_worker.settings import WorkerSettings
+from recorder_service.settings import RecorderSettings
+
+RUNBOOK = (ROOT / "docs" / "operations.md").read_text()
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+TARGETS = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["scrape_configs"]
+
+
+def documented() -> set[str]:
+    """The metrics of the table, which another test holds against the code."""
+    table = "".join(line for line in RUNBOOK.splitlines() if line.startswith("| "))
+    return set(re.findall(r"`(antiphon_\w+)`", table))
+
+
+def test_every_metric_that_is_drawn_or_watched_exists() -> None:
+    names = set(re.findall(r"antiphon_\w+", " ".join([*drawn(), *watched()])))
+    bare = {re.sub(r"_(bucket|sum|count)$", "", name) for name in names}
+    assert len(bare) > 30
+    assert bare <= documented()
+
+
+def test_no_two_panels_lie_on_each_other() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        taken |= cells
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+
+
+def test_every_panel_asks_the_provisioned_source() -> None:
+    source = yaml.safe_load((DEPLOY / "grafana" / "datasource.yml").read_text())["datasources"][0]
+    assert all(
+        target["datasource"]["uid"] == source["uid"] for p in PANELS for target in p["targets"]
+    )
+    assert source["url"] == "http://prometheus:9090"
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+def test_every_alert_names_a_part_of_the_runbook(alert: dict[str, dict[str, str]]) -> None:
+    assert f"\n### {alert['annotations']['runbook']}\n" in RUNBOOK
+    assert alert["labels"]["severity"] in ("warning", "critical")
+
+
+def test_prometheus_looks_where_the_services_listen() -> None:
+    ports = {
+        "edge": EdgeSettings.model_fields["port"].default,
+        "worker": WorkerSettings.model_fields["health_port"].default,
+        "recorder": RecorderSettings.model_fields["recorder_health_port"].default,
+        "cleanup": CleanupSettings.model_fields["cleanup_health_port"].default,
+    }
+    for job in TARGETS:
+        where = job["dns_sd_configs"][0]
+        assert where["port"] == ports.pop(job["job_name"])
+        for name in where["names"]:
+            service = COMPOSE["services"][name]
+            assert "inside" in service["networks"]
+            assert service["environment"]["ANTIPHON_HEALTH_HOST"] == "0.0.0.0"
+            assert service["environment"]["ANTIPHON_METRICS_OPEN"] == "true"
+    assert not ports
+
+
+def test_grafana_lets_nobody_in_without_its_password() -> None:
+    grafana = COMPOSE["services"]["grafana"]
+    assert grafana["environment"]["GF_AUTH_ANONYMOUS_ENABLED"] == "false"
+    assert grafana["environment"]["GF_SECURITY_ADMIN_PASSWORD__FILE"].endswith("/grafana_admin")
+    assert grafana["ports"][0].startswith("127.0.0.1:")
+    for service in ("prometheus", "grafana"):
+        assert COMPOSE["services"][service]["profiles"] == ["observability"]
+        assert re.search(r":v?\d+\.\d+\.\d+\}$", COMPOSE["services"][service]["image"])
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs Debian's package prometheus")
+def test_promtool_finds_nothing_wrong(tmp_path: Path) -> None:
+    config = (DEPLOY / "prometheus.yml").read_text()
+    (tmp_path / "alerts.yml").write_text((DEPLOY / "alerts.yml").read_text())
+    path = tmp_path / "prometheus.yml"
+    path.write_text(config.replace("/etc/prometheus/", f"{tmp_path}/"))
+    for what in (["config", str(path)], ["rules", str(tmp_path / "alerts.yml")]):
+        checked = subprocess.run(["promtool", "check", *what], capture_output=True, text=True)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
