@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
 from redis.asyncio import Redis
 from redis_server import RedisServer
+from stack import Stack
 
 from broker.client import Broker, open_broker
 from broker.settings import BrokerSettings
@@ -49,3 +51,15 @@ async def raw(settings: BrokerSettings) -> AsyncIterator[Redis]:
     """A plain client on the same Redis, for looking behind the broker and for bending time."""
     async with Redis.from_url(settings.redis_url) as client:
         yield client
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Iterator[Stack]:
+    """Nothing runs yet but Redis (with persistence); at the end no log may hold a traceback."""
+    with RedisServer(tmp_path / "redis", aof=True) as redis:
+        running = Stack(tmp_path, redis)
+        try:
+            yield running
+        finally:
+            running.close()
+    assert running.tracebacks() == []

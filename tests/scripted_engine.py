@@ -21,6 +21,8 @@ from inference_worker.engines.types import (
     PastTurn,
     PastUnit,
     PrefillReport,
+    ShareDone,
+    untold,
 )
 from shared_schemas.audio import Samples
 from shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
@@ -86,6 +88,9 @@ class ScriptedView(DuplexView):
         self.replayed.extend(units)
         self._unit = len(units)
 
+    def played(self, played_ms: float) -> None:
+        self.calls.append(f"played {played_ms:g}")
+
     def set_break(self) -> None:
         self.calls.append("set_break")
 
@@ -117,6 +122,8 @@ class ScriptedTalk:
         self.heard: list[Samples] = []
         self.replayed: list[PastTurn] = []
         self.messages: list[Message] = []
+        self.may_read = threading.Event()
+        self.may_read.set()
 
     def note_break(self, call: str) -> None:
         self.calls.append(call)
@@ -205,11 +212,17 @@ class ScriptedChatView(ChatView):
         self._resumes = resumes
 
     def prefill(
-        self, messages: Sequence[Message], options: ChatOptions, ref_audio: Samples | None = None
+        self,
+        messages: Sequence[Message],
+        options: ChatOptions,
+        ref_audio: Samples | None = None,
+        on_progress: ShareDone = untold,
     ) -> int:
         self.talk.number = 1
         self.talk.messages = list(messages)
         self.talk.calls.append("prefill")
+        on_progress(0.5)
+        self.talk.may_read.wait()
         return sum(len(message.text) for message in messages)
 
     def generate(self) -> Iterator[Delta]:

@@ -58,11 +58,13 @@ class Scripted:
         self._script = script
         self.url = ""
         self.path = ""
+        self.key = ""
         self.failures: list[BaseException] = []
 
     async def _handle(self, socket: ServerConnection) -> None:
         assert socket.request is not None
         self.path = socket.request.path
+        self.key = socket.request.headers.get("Authorization", "")
         try:
             await self._script(Wire(socket))
         except BaseException as error:

@@ -86,6 +86,8 @@ class Stack:
             "key_prefix": self.prefix,
             "data_dir": self.data_dir,
             "health_port": 0,
+            "recorder_health_port": 0,
+            "cleanup_health_port": 0,
             "port": self.edge_port,
             **settings,
         }

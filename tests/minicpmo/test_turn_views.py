@@ -120,8 +120,10 @@ def test_a_chat_of_text_sound_and_pictures(processor: MiniCPMOProcessor) -> None
     picture = ImagePart(golden_set.image_bytes("b"))
     question = Message(Role.USER, (picture, TextPart("what is this?"), sound("w_user")))
     options = ChatOptions(generation=GENERATION, max_slice_nums=1)
-    length = view.prefill([SYSTEM, question], options)
+    told: list[float] = []
+    length = view.prefill([SYSTEM, question], options, on_progress=told.append)
     assert length > 64 + 30
+    assert told == [n / 5 for n in (1, 2, 3, 4, 5)]  # two messages; hear, see, feed
     assert sum(delta.n_tokens for delta in view.generate()) == 6
     view.cleanup()
 

@@ -17,6 +17,8 @@ export interface DeskOptions {
   /** Samples per chunk at 16 kHz. */
   chunkSamples?: number;
   autoGain?: { user: boolean; model: boolean };
+  /** How long the model's first turn waits before it sounds; later ones as the network needs. */
+  delayMs?: number | undefined;
   /** Play through the peer connection: where the canceller needs it, always, or never. */
   loopback?: "auto" | "always" | "never";
 }
@@ -58,7 +60,8 @@ export class AudioDesk extends TypedEvents<DeskEvents> {
     try {
       const capture = await Capture.open(source, options.chunkSamples);
       opened.push(capture);
-      const speaker = await Speaker.open({ loopback: wantsLoopback(source, options.loopback) });
+      const loopback = wantsLoopback(source, options.loopback);
+      const speaker = await Speaker.open({ loopback, delayMs: options.delayMs });
       opened.push(speaker);
       if (options.speakerId) await speaker.setSpeaker(options.speakerId);
       return new AudioDesk(source, capture, speaker, options.autoGain);

@@ -8,6 +8,11 @@ export interface DelayLimits {
 
 export const PLAYBACK_DELAY: DelayLimits = { startMs: 200, minMs: 80, maxMs: 800, marginMs: 60 };
 
+/** A delay that begins at `startMs` and may become as short as that, where it is shorter than the shortest. */
+export function delayFrom(startMs: number = PLAYBACK_DELAY.startMs): DelayLimits {
+  return { ...PLAYBACK_DELAY, startMs, minMs: Math.min(PLAYBACK_DELAY.minMs, startMs) };
+}
+
 const EASE = 0.25; // of what was too much is given back after each turn
 
 /**

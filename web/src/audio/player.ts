@@ -1,5 +1,6 @@
 import { TypedEvents } from "../typed-events.ts";
 import { OUTPUT_RATE, type Samples } from "./pcm.ts";
+import { type DelayLimits, PLAYBACK_DELAY } from "./playback-delay.ts";
 import { PlaybackSchedule, type PlaybackStats } from "./playback-schedule.ts";
 import { resample } from "./sinc-resampler.ts";
 
@@ -23,13 +24,19 @@ export class Player extends TypedEvents<PlayerEvents> {
   readonly #context: AudioContext;
   readonly #output: AudioNode;
   readonly #pathMs: () => number;
-  readonly #schedule = new PlaybackSchedule();
+  readonly #schedule: PlaybackSchedule;
   readonly #sources = new Set<AudioBufferSourceNode>();
   #voice: GainNode;
 
   /** `pathMs`: what `output`'s way to the loudspeaker adds to the browser's own latency. */
-  constructor(context: AudioContext, output: AudioNode, pathMs: () => number = () => 0) {
+  constructor(
+    context: AudioContext,
+    output: AudioNode,
+    pathMs: () => number = () => 0,
+    delay: DelayLimits = PLAYBACK_DELAY,
+  ) {
     super();
+    this.#schedule = new PlaybackSchedule(delay);
     this.#pathMs = pathMs;
     this.#context = context;
     this.#output = output;

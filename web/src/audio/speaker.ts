@@ -3,6 +3,7 @@ import { ChannelStrip } from "./channel-strip.ts";
 import { EchoPath } from "./echo-path.ts";
 import { keepRunning } from "./keep-running.ts";
 import { OUTPUT_RATE, type Samples } from "./pcm.ts";
+import { type DelayLimits, delayFrom } from "./playback-delay.ts";
 import { Player } from "./player.ts";
 import { closeTap, openTap } from "./tap.ts";
 
@@ -11,6 +12,11 @@ const BLOCK_SAMPLES = OUTPUT_RATE / 50;
 export interface SpeakerEvents {
   /** 20 ms at 24 kHz as they are played, silence too. */
   block: Samples;
+}
+
+export interface SpeakerOptions {
+  loopback: boolean;
+  delayMs?: number | undefined;
 }
 
 /** The model's side: a player, its channel strip with a meter, and the way to the loudspeaker. */
@@ -25,10 +31,10 @@ export class Speaker extends TypedEvents<SpeakerEvents> {
 
   /**
    * `loopback`: play through a path that the echo canceller hears. Where that cannot be had the sound is
-   * played directly, and `loopbackProblem` says why.
+   * played directly, and `loopbackProblem` says why. `delayMs`: how long the first turn waits.
    */
-  static async open({ loopback }: { loopback: boolean }): Promise<Speaker> {
-    const speaker = new Speaker(outputContext());
+  static async open({ loopback, delayMs }: SpeakerOptions): Promise<Speaker> {
+    const speaker = new Speaker(outputContext(), delayFrom(delayMs));
     try {
       await speaker.resume();
       await speaker.#openTap();
@@ -40,12 +46,13 @@ export class Speaker extends TypedEvents<SpeakerEvents> {
     }
   }
 
-  private constructor(context: AudioContext) {
+  private constructor(context: AudioContext, delay: DelayLimits) {
     super();
     this.context = context;
     this.strip = new ChannelStrip(context, OUTPUT_RATE);
     keepRunning(context, () => this.#resting);
-    this.player = new Player(context, this.strip.node, () => this.#path?.delayMs ?? 0);
+    const pathMs = (): number => this.#path?.delayMs ?? 0;
+    this.player = new Player(context, this.strip.node, pathMs, delay);
   }
 
   /** Whether the sound goes through the peer connection. */

@@ -7,8 +7,8 @@ const TYPES = [
 ];
 
 export interface VideoRecorderInput {
-  /** What the camera, or the file, shows. */
-  picture: HTMLVideoElement;
+  /** What the camera, or the file, shows; asked for with every frame. */
+  picture: () => HTMLVideoElement | undefined;
   /** Where the model's voice is, in `context`. */
   model: AudioNode;
   context: AudioContext;
@@ -37,8 +37,8 @@ export class VideoRecorder {
   /** Starts at once. Throws where the browser cannot record. */
   constructor(input: VideoRecorderInput) {
     this.#input = input;
-    this.#canvas.width = input.picture.videoWidth || 640;
-    this.#canvas.height = input.picture.videoHeight || 480;
+    this.#canvas.width = input.picture()?.videoWidth || 640;
+    this.#canvas.height = input.picture()?.videoHeight || 480;
     this.#sound = input.context.createMediaStreamDestination();
     this.#user = input.context.createMediaStreamSource(input.user);
     this.#user.connect(this.#sound);
@@ -47,14 +47,26 @@ export class VideoRecorder {
     this.#timer = setInterval(() => this.#draw(), 1000 / FRAMES_PER_S);
   }
 
+  /** Leave out what happens now. */
+  set resting(resting: boolean) {
+    if (resting && this.#recorder.state === "recording") this.#recorder.pause();
+    if (!resting && this.#recorder.state === "paused") this.#recorder.resume();
+  }
+
   async stop(): Promise<Blob> {
-    const stopped = new Promise((resolve) => this.#recorder.addEventListener("stop", resolve));
-    this.#recorder.stop();
-    await stopped;
+    await this.#finish();
     clearInterval(this.#timer);
     this.#user.disconnect();
     this.#input.model.disconnect(this.#sound);
     return new Blob(this.#parts, { type: this.#recorder.mimeType.split(";")[0] ?? "video/webm" });
+  }
+
+  /** The browser stops by itself once all that it records has ended. */
+  async #finish(): Promise<void> {
+    if (this.#recorder.state === "inactive") return;
+    const stopped = new Promise((resolve) => this.#recorder.addEventListener("stop", resolve));
+    this.#recorder.stop();
+    await stopped;
   }
 
   #record(): MediaRecorder {
@@ -71,10 +83,24 @@ export class VideoRecorder {
     const pen = this.#canvas.getContext("2d");
     if (!pen) return;
     const { width, height } = this.#canvas;
-    pen.drawImage(this.#input.picture, 0, 0, width, height);
+    const picture = this.#input.picture();
+    pen.fillStyle = "black";
+    pen.fillRect(0, 0, width, height);
+    if (picture) pen.drawImage(picture, ...within(picture, width, height));
     const caption = this.#input.caption();
     if (caption) drawCaption(pen, caption, width, height);
   }
+}
+
+/** Where a picture lies that fits in whole: left, top, width, height. */
+function within(
+  { videoWidth, videoHeight }: HTMLVideoElement,
+  width: number,
+  height: number,
+): [number, number, number, number] {
+  const scale = Math.min(width / (videoWidth || width), height / (videoHeight || height));
+  const [w, h] = [(videoWidth || width) * scale, (videoHeight || height) * scale];
+  return [(width - w) / 2, (height - h) / 2, w, h];
 }
 
 /** The last words that fit into two lines, on a dark band. */

@@ -1,17 +1,15 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { AudioDesk } from "../audio/audio-desk.ts";
-import { MICROPHONE } from "../audio/constraints.ts";
-import { type Devices, listDevices, watchDevices } from "../audio/devices.ts";
 import { SILENCE } from "../audio/loudness.ts";
 import { common } from "../i18n/common.ts";
-import { devices } from "../settings/devices.ts";
-import { Watch } from "../state/store.ts";
-import { meter, type Option, select } from "../ui/controls.ts";
+import { meter } from "../ui/controls.ts";
 import { Element } from "../ui/element.ts";
 import { type IconName, icon } from "../ui/icon.ts";
+import { chosenDevices } from "./chosen-devices.ts";
 import { deviceProblem } from "./device-problem.ts";
 import { type Echo, testEcho } from "./echo-test.ts";
+import "./device-choice.ts";
 import "./preflight.css";
 
 const FLOOR_DB = -60;
@@ -28,14 +26,11 @@ type Step = "waiting" | "good" | "bad";
  */
 @customElement("an-preflight")
 export class Preflight extends Element {
-  readonly #chosen = new Watch(this, devices);
   #desk: AudioDesk | null = null;
-  #unwatch: () => void = () => undefined;
 
   /** Ask for the camera too. */
   @property({ type: Boolean }) camera = false;
 
-  @state() private listed: Devices | null = null;
   @state() private problem = "";
   @state() private busy = false;
   @state() private peak = SILENCE.peak;
@@ -43,7 +38,6 @@ export class Preflight extends Element {
   @state() private echo: Echo | "running" | null = null;
 
   override disconnectedCallback(): void {
-    this.#unwatch();
     void this.#close();
     super.disconnectedCallback();
   }
@@ -86,7 +80,7 @@ export class Preflight extends Element {
   }
 
   #checks(): TemplateResult {
-    return html`${this.#level()} ${this.#echoTest()} ${this.listed ? this.#devices(this.listed) : nothing}`;
+    return html`${this.#level()} ${this.#echoTest()} ${this.#devices()}`;
   }
 
   #level(): TemplateResult {
@@ -126,22 +120,12 @@ export class Preflight extends Element {
     return this.echo === null ? preflight.echoIntro : said[this.echo];
   }
 
-  #devices(listed: Devices): TemplateResult {
-    const { preflight } = common();
-    const { microphone, speaker, camera } = this.#chosen.value;
-    return html`<section class="stack">
-      ${choice(preflight.microphone, listed.microphones, microphone, (id) => this.#use({ microphone: id }))}
-      ${choice(preflight.speaker, listed.speakers, speaker, (id) => this.#use({ speaker: id }))}
-      ${
-        this.camera
-          ? choice(preflight.video, listed.cameras, camera, (id) => devices.update({ camera: id }))
-          : nothing
-      }
-    </section>`;
+  #devices(): TemplateResult {
+    return html`<an-device-choice plain ?camera=${this.camera} @change=${this.#onDevice}></an-device-choice>`;
   }
 
-  async #use(change: { microphone: string | null } | { speaker: string | null }): Promise<void> {
-    devices.update(change);
+  async #onDevice({ detail }: CustomEvent<string>): Promise<void> {
+    if (detail === "camera") return;
     this.echo = null;
     await this.#open();
   }
@@ -152,12 +136,7 @@ export class Preflight extends Element {
     try {
       await this.#close();
       if (this.camera) await askForCamera();
-      this.#attach(await this.#openDesk());
-      this.listed = await listDevices();
-      this.#unwatch();
-      this.#unwatch = watchDevices((listed) => {
-        this.listed = listed;
-      });
+      this.#attach(await AudioDesk.open(chosenDevices()));
       this.tell("ready", null);
     } catch (error) {
       this.problem =
@@ -165,12 +144,6 @@ export class Preflight extends Element {
     } finally {
       this.busy = false;
     }
-  }
-
-  async #openDesk(): Promise<AudioDesk> {
-    const { microphone, speaker, noiseSuppression } = devices.value;
-    const options = { ...MICROPHONE, deviceId: microphone ?? undefined, noiseSuppression };
-    return AudioDesk.open({ microphone: options, speakerId: speaker ?? undefined });
   }
 
   #attach(desk: AudioDesk): void {
@@ -223,23 +196,4 @@ function step(state: Step, title: string, text = ""): TemplateResult {
       ${text === "" ? nothing : html`<p class="small soft">${text}</p>`}
     </div>
   </li>`;
-}
-
-/** Nothing to choose from, nothing to show. */
-function choice(
-  label: string,
-  listed: readonly MediaDeviceInfo[],
-  value: string | null,
-  onChange: (id: string | null) => void,
-): TemplateResult | typeof nothing {
-  if (listed.length === 0) return nothing;
-  const named = listed.map(
-    (device): Option => ({ value: device.deviceId, label: device.label || label }),
-  );
-  return select({
-    label,
-    value: value ?? "",
-    options: [{ value: "", label: common().preflight.systemDefault }, ...named],
-    onChange: (id) => onChange(id === "" ? null : id),
-  });
 }

@@ -4,6 +4,7 @@ import { common } from "../i18n/common.ts";
 import type { Link } from "../session/conversation-state.ts";
 import { Element } from "../ui/element.ts";
 import { icon } from "../ui/icon.ts";
+import "./session-banner.css";
 
 /**
  * Says when a session's connection is not as it should be, and what can be done. Nothing else.

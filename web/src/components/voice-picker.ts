@@ -14,6 +14,7 @@ import {
   DEFAULT_VOICE,
   hush,
   loadShelf,
+  type OwnVoice,
   playing,
   removeVoice,
   shelf,
@@ -34,6 +35,8 @@ export class VoicePicker extends Element {
   readonly #playing = new Watch(this, playing);
 
   @property({ attribute: false }) value: VoiceChoice = { model: null, speech: null };
+  /** Of a preset: what the model has where none is chosen, instead of the server's default voice. */
+  @property({ attribute: false }) own: OwnVoice | null = null;
   @property({ type: Boolean }) disabled = false;
 
   @state() private open = false;
@@ -51,7 +54,7 @@ export class VoicePicker extends Element {
   protected override render(): TemplateResult {
     const { voices } = common();
     return html`<div class="stack">
-      ${this.#choice("model", voices.model, voices.modelHint, voices.default)}
+      ${this.#choice("model", voices.model, voices.modelHint, this.own ? voices.own : voices.default)}
       ${this.#choice("speech", voices.speech, voices.speechHint, voices.same)}
       <div>
         <button class="button small" ?disabled=${this.disabled} @click=${() => this.#show(true)}>
@@ -120,7 +123,7 @@ export class VoicePicker extends Element {
   /** What is heard with the present choice: the speech has the model's voice, the model the default one. */
   #audible(role: keyof VoiceChoice): Pick<Voice, "id" | "name"> {
     const id = this.value[role] ?? (role === "speech" ? this.value.model : null);
-    const name = common().voices.default;
+    const name = this.own?.name ?? common().voices.default;
     return this.#shelf.value?.find((voice) => voice.id === id) ?? { id: DEFAULT_VOICE, name };
   }
 
@@ -130,10 +133,14 @@ export class VoicePicker extends Element {
     return html`<button
       class="button square listen"
       aria-label=${plays ? voices.stop : voices.play(name)}
-      @click=${() => togglePlaying(id).catch((error: unknown) => tellProblem(error))}
+      @click=${() => this.#listen(id).catch((error: unknown) => tellProblem(error))}
     >
       ${icon(plays ? "stop" : "play")}
     </button>`;
+  }
+
+  #listen(id: string): Promise<void> {
+    return togglePlaying(id, id === DEFAULT_VOICE ? this.own : null);
   }
 
   #of(source: Voice["source_type"]): readonly Voice[] {

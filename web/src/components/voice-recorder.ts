@@ -1,14 +1,14 @@
-import { microphoneConstraints } from "../audio/constraints.ts";
+import { type MicrophoneOptions, microphoneConstraints } from "../audio/constraints.ts";
 import { devices } from "../settings/devices.ts";
 
 /** Records the microphone until it is stopped. Made by `recordVoice`. */
 export class VoiceRecorder {
-  readonly #stream: MediaStream;
+  readonly stream: MediaStream;
   readonly #recorder: MediaRecorder;
   readonly #pieces: Blob[] = [];
 
   constructor(stream: MediaStream) {
-    this.#stream = stream;
+    this.stream = stream;
     this.#recorder = new MediaRecorder(stream);
     this.#recorder.ondataavailable = ({ data }) => this.#pieces.push(data);
     this.#recorder.start();
@@ -25,17 +25,18 @@ export class VoiceRecorder {
 
   cancel(): void {
     if (this.#recorder.state !== "inactive") this.#recorder.stop();
-    for (const track of this.#stream.getTracks()) track.stop();
+    for (const track of this.stream.getTracks()) track.stop();
   }
 }
 
-/** Rejects with the browser's DOMException. A voice is kept as it is: nothing is cancelled or smoothed. */
-export async function recordVoice(): Promise<VoiceRecorder> {
-  const audio = microphoneConstraints({
-    deviceId: devices.value.microphone ?? undefined,
-    echoCancellation: false,
-    noiseSuppression: false,
-    autoGainControl: true,
-  });
+/** A voice is kept as it is: nothing is cancelled or smoothed. */
+const AS_IT_IS = { echoCancellation: false, noiseSuppression: false, autoGainControl: true };
+
+/** Rejects with the browser's DOMException. */
+export async function recordVoice(
+  options: Omit<MicrophoneOptions, "deviceId"> = AS_IT_IS,
+): Promise<VoiceRecorder> {
+  const deviceId = devices.value.microphone ?? undefined;
+  const audio = microphoneConstraints({ deviceId, ...options });
   return new VoiceRecorder(await navigator.mediaDevices.getUserMedia({ audio }));
 }

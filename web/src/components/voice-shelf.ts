@@ -6,17 +6,15 @@ import {
   voiceSound,
   voices,
 } from "../api/voices.ts";
-import { base64FromSamples, type Samples, samplesFromBase64 } from "../audio/pcm.ts";
+import { base64FromSamples, INPUT_RATE, type Samples, samplesFromBase64 } from "../audio/pcm.ts";
 import { Store } from "../state/store.ts";
+import { hushSounds, playSound } from "./playback.ts";
 
 /** The server's voices, as every picker of the page shows them; null until they were loaded. */
 export const shelf = new Store<readonly Voice[] | null>(null);
 
 /** The id of the voice that is being listened to. */
 export const playing = new Store<string | null>(null);
-
-let context: AudioContext | null = null;
-let source: AudioBufferSourceNode | null = null;
 
 /** Rejects with ApiError. */
 export async function loadShelf(): Promise<void> {
@@ -38,34 +36,36 @@ export async function removeVoice(id: string): Promise<void> {
 /** Stands for the voice that a conversation has when none was chosen. */
 export const DEFAULT_VOICE = "";
 
-/** Listen to a voice, or stop listening to it. */
-export async function togglePlaying(id: string): Promise<void> {
+/** A voice that is not on the shelf. */
+export interface OwnVoice {
+  readonly name: string;
+  /** 16 kHz. */
+  readonly samples: Samples;
+}
+
+/** Listen to a voice, or stop listening to it; `own` is heard instead of what the server has. */
+export async function togglePlaying(id: string, own: OwnVoice | null = null): Promise<void> {
   const again = playing.value === id;
   hush();
   if (again) return;
   playing.set(id);
+  const { samples, rate } = own ? { samples: own.samples, rate: INPUT_RATE } : await soundOf(id);
+  if (playing.value !== id) return;
+  const ended = (): void => {
+    if (playing.value === id) playing.set(null);
+  };
+  playSound(samples, rate, 0, ended);
+}
+
+async function soundOf(id: string): Promise<{ samples: Samples; rate: number }> {
   const sound = await (id === DEFAULT_VOICE ? defaultVoice() : voiceSound(id));
-  if (playing.value === id) play(samplesFromBase64(sound.base64), sound.sample_rate);
+  return { samples: samplesFromBase64(sound.base64), rate: sound.sample_rate };
 }
 
 export function hush(): void {
-  source?.stop();
-  source = null;
+  if (playing.value === null) return;
   playing.set(null);
-}
-
-function play(samples: Samples, rate: number): void {
-  context ??= new AudioContext();
-  const buffer = context.createBuffer(1, samples.length, rate);
-  buffer.copyToChannel(samples, 0);
-  const node = context.createBufferSource();
-  node.buffer = buffer;
-  node.connect(context.destination);
-  node.onended = () => {
-    if (source === node) hush();
-  };
-  source = node;
-  node.start();
+  hushSounds();
 }
 
 /** What a conversation's `prepare` takes. */

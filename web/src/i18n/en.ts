@@ -62,6 +62,23 @@ export const en = {
     failed: "Presets could not be loaded",
   },
 
+  parts: {
+    text: "Text",
+    audio: "Sound",
+    image: "Picture",
+    video: "Video",
+    up: (what: string) => `Move up: ${what}`,
+    down: (what: string) => `Move down: ${what}`,
+    remove: (what: string) => `Remove: ${what}`,
+    notTaken: (name: string) => `${name} cannot be used`,
+    objections: {
+      kind: "Try a picture, WAV, MP3 or M4A sound, or an MP4, MOV or WebM video.",
+      unreadable: "Your browser cannot read this file. It may be damaged, or of a rare kind.",
+      tooLong: "Sounds may be 10 minutes long. Cut it and try again.",
+      tooLarge: "Videos may have 48 MB. Use a shorter or smaller one.",
+    },
+  },
+
   voices: {
     label: "Voice",
     model: "Voice of the model",
@@ -69,6 +86,7 @@ export const en = {
     speech: "Voice of the speech",
     speechHint: "How its answers sound. Usually the same one.",
     same: "Same as the model's",
+    own: "The preset's voice",
     default: "Default voice",
     seconds: (seconds: string) => `${seconds} s`,
     mine: "Uploaded",
@@ -102,6 +120,90 @@ export const en = {
     chimes: "Chimes",
   },
 
+  endings: {
+    timeout: {
+      title: "The conversation ended because nothing was heard",
+      remedy: "Start a new one whenever you like.",
+    },
+    unreachable: {
+      title: "The server does not answer",
+      remedy: "Check your connection, then try again.",
+    },
+    lost: {
+      title: "The connection was lost",
+      remedy: "It was away for too long. Check your network, then start again.",
+    },
+    queue_full: {
+      title: "Too many people are waiting",
+      remedy: "The line is full. Try again in a few minutes.",
+    },
+    try_later: {
+      title: "The server is busy",
+      remedy: "Try again in a minute.",
+    },
+    broker_unavailable: {
+      title: "The server is not ready",
+      remedy: "Try again in a minute. If it stays like this, tell its operator.",
+    },
+    server_shutdown: {
+      title: "The server is restarting",
+      remedy: "Try again in a minute.",
+    },
+    slow_consumer: {
+      title: "Your connection is too slow",
+      remedy: "Try again with a better network.",
+    },
+    replaced: {
+      title: "The conversation went on elsewhere",
+      remedy: "Another tab or device has taken it over.",
+    },
+    cancelled: {
+      title: "The operator ended this conversation",
+      remedy: "You may start a new one.",
+    },
+    context_full: {
+      title: "The conversation has become too long",
+      remedy: "The model can remember no more. Start a new conversation.",
+    },
+    worker_lost: {
+      title: "The model is gone",
+      remedy: "It could not be restarted. Try again in a minute.",
+    },
+    inference_error: {
+      title: "The model failed to answer",
+      remedy: "Try again. If it happens again, tell the operator of this server.",
+    },
+    message_too_large: {
+      title: "That is too much at once",
+      remedy: "Remove an attachment, or use a shorter one.",
+    },
+    unauthorized: {
+      title: "A key is needed",
+      remedy: "Reload the page and enter the key that your operator gave you.",
+    },
+    rate_limited: {
+      title: "Too many requests",
+      remedy: "Wait a minute, then try again.",
+    },
+    page_off: {
+      title: "This page is switched off",
+      remedy: "Ask the operator of this server, or choose another page from the menu.",
+    },
+  },
+
+  player: {
+    play: (what: string) => `Play: ${what}`,
+    pause: (what: string) => `Pause: ${what}`,
+    position: (what: string) => `Position: ${what}`,
+  },
+
+  recorder: {
+    recording: (clock: string) => `Recording, ${clock}`,
+    level: "Level of your microphone",
+    keep: "Keep the recording",
+    discard: "Discard the recording",
+  },
+
   session: {
     connecting: "Connecting…",
     reconnecting: "Connection lost. Reconnecting…",
@@ -124,6 +226,7 @@ export const en = {
     permissionBad:
       "The browser blocks the microphone. Click the symbol beside the address, allow the microphone, then try again.",
     missing: "No microphone was found. Plug one in, then try again.",
+    unusable: "Your microphone cannot be used",
     inUse: "Another program holds the microphone. Close it, then try again.",
     camera: "Camera allowed",
     cameraBad:
@@ -134,6 +237,7 @@ export const en = {
     speaker: "Speaker",
     video: "Camera",
     systemDefault: "System default",
+    noise: "Suppress background noise",
     level: "Level",
     levelQuiet: "Say something. Nothing is heard yet.",
     levelGood: "You are heard well.",

@@ -17,6 +17,11 @@ export function duration(ms: number): string {
   return ms < 1000 ? unit(ms, "millisecond", 0) : unit(ms / 1000, "second", 1);
 }
 
+/** `0.8 s`, never in smaller units. */
+export function seconds(value: number): string {
+  return unit(value, "second", 1);
+}
+
 /** A number as readers of the chosen language write it. */
 export function number(value: number, digits = 0): string {
   return new Intl.NumberFormat(tag(), { maximumFractionDigits: digits }).format(value);

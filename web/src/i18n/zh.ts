@@ -64,6 +64,23 @@ export const zh: Translated<typeof en> = {
     failed: "无法加载预设",
   },
 
+  parts: {
+    text: "文字",
+    audio: "声音",
+    image: "图片",
+    video: "视频",
+    up: (what) => `上移：${what}`,
+    down: (what) => `下移：${what}`,
+    remove: (what) => `移除：${what}`,
+    notTaken: (name) => `无法使用 ${name}`,
+    objections: {
+      kind: "请使用图片，WAV、MP3 或 M4A 声音，或者 MP4、MOV 或 WebM 视频。",
+      unreadable: "浏览器无法读取此文件，它可能已损坏或格式少见。",
+      tooLong: "声音最长 10 分钟，请剪短后再试。",
+      tooLarge: "视频最大 48 MB，请使用更短或更小的视频。",
+    },
+  },
+
   voices: {
     label: "音色",
     model: "模型音色",
@@ -71,6 +88,7 @@ export const zh: Translated<typeof en> = {
     speech: "合成音色",
     speechHint: "回答听起来的声音，通常与上面相同。",
     same: "与模型音色相同",
+    own: "预设的音色",
     default: "默认音色",
     seconds: (seconds) => `${seconds} 秒`,
     mine: "已上传",
@@ -104,6 +122,45 @@ export const zh: Translated<typeof en> = {
     chimes: "提示音",
   },
 
+  endings: {
+    timeout: { title: "长时间没有声音，对话已结束", remedy: "您可以随时开始新的对话。" },
+    unreachable: { title: "服务器没有响应", remedy: "请检查网络连接，然后重试。" },
+    lost: { title: "连接已断开", remedy: "断开时间过长。请检查网络，然后重新开始。" },
+    queue_full: { title: "排队的人太多", remedy: "队列已满，请过几分钟再试。" },
+    try_later: { title: "服务器繁忙", remedy: "请稍后再试。" },
+    broker_unavailable: {
+      title: "服务器尚未就绪",
+      remedy: "请稍后再试。若一直如此，请联系管理员。",
+    },
+    server_shutdown: { title: "服务器正在重启", remedy: "请稍后再试。" },
+    slow_consumer: { title: "网络太慢", remedy: "请换用更好的网络再试。" },
+    replaced: { title: "对话已在别处继续", remedy: "另一个标签页或设备接管了对话。" },
+    cancelled: { title: "管理员结束了此对话", remedy: "您可以开始新的对话。" },
+    context_full: { title: "对话太长了", remedy: "模型无法再记住更多内容，请开始新的对话。" },
+    worker_lost: { title: "模型已离线", remedy: "无法重新启动，请稍后再试。" },
+    inference_error: {
+      title: "模型未能回答",
+      remedy: "请重试。若再次出现，请联系管理员。",
+    },
+    message_too_large: { title: "内容太大", remedy: "请移除一个附件，或换用更短的附件。" },
+    unauthorized: { title: "需要密钥", remedy: "请刷新页面，并输入管理员提供的密钥。" },
+    rate_limited: { title: "请求过于频繁", remedy: "请等一分钟再试。" },
+    page_off: { title: "此页面已停用", remedy: "请联系服务器管理员，或从菜单中选择其他页面。" },
+  },
+
+  player: {
+    play: (what) => `播放：${what}`,
+    pause: (what) => `暂停：${what}`,
+    position: (what) => `播放位置：${what}`,
+  },
+
+  recorder: {
+    recording: (clock) => `正在录音 ${clock}`,
+    level: "麦克风音量",
+    keep: "保留录音",
+    discard: "丢弃录音",
+  },
+
   session: {
     connecting: "正在连接…",
     reconnecting: "连接已断开，正在重连…",
@@ -124,6 +181,7 @@ export const zh: Translated<typeof en> = {
     permissionAsk: "浏览器会询问是否允许此页面使用麦克风。",
     permissionBad: "浏览器阻止了麦克风。请点击地址旁的图标，允许麦克风，然后重试。",
     missing: "没有找到麦克风。请接上麦克风，然后重试。",
+    unusable: "无法使用麦克风",
     inUse: "麦克风正被其他程序占用。请关闭该程序，然后重试。",
     camera: "已允许使用摄像头",
     cameraBad: "浏览器阻止了摄像头。请点击地址旁的图标，允许摄像头，然后重试。",
@@ -133,6 +191,7 @@ export const zh: Translated<typeof en> = {
     speaker: "扬声器",
     video: "摄像头",
     systemDefault: "系统默认",
+    noise: "抑制背景噪声",
     level: "音量",
     levelQuiet: "请说句话，还没有听到声音。",
     levelGood: "听得很清楚。",

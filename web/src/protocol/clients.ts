@@ -39,7 +39,7 @@ export type RealtimeClient = ProtocolClient<RealtimeServerMessage, RealtimeClien
 export function connectDuplex(sessionId: string, options: ClientOptions = {}): DuplexClient {
   const ends = ({ type }: DuplexServerMessage): boolean => type === "stopped" || type === "timeout";
   const dialect = { read: readDuplexMessage, ends };
-  return connect(`/ws/duplex/${sessionId}?notices=1`, dialect, options);
+  return connect(`/ws/duplex/${sessionId}?notices=1&transcript=1`, dialect, options);
 }
 
 export function connectHalfDuplex(

@@ -48,6 +48,8 @@ export interface Ending {
    */
   readonly code: string;
   readonly message: string;
+  /** What the server could not use, such as `messages.1.content.0`. */
+  readonly field?: string | undefined;
   /** What the browser threw. */
   readonly cause?: unknown;
 }
@@ -56,6 +58,8 @@ export interface Ending {
 export interface Problem {
   readonly code: string;
   readonly message: string;
+  /** What the server could not use, such as `config.vad.threshold`. */
+  readonly field?: string | undefined;
 }
 
 export interface ConversationState {

@@ -105,10 +105,11 @@ export abstract class Conversation<
   }
 
   /** An error that came while nothing can be said yet leaves nothing to wait for. */
-  protected failed({ code, message }: ErrorMessage): void {
-    this.#lastError = { code, message };
-    this.emit("problem", { code, message });
-    if (this.state.value.phase === "preparing") this.end({ by: "server", code, message });
+  protected failed({ code, message, field }: ErrorMessage): void {
+    const problem = { code, message, field: field ?? undefined };
+    this.#lastError = problem;
+    this.emit("problem", problem);
+    if (this.state.value.phase === "preparing") this.end({ by: "server", ...problem });
   }
 
   protected stopped(): void {

@@ -11,16 +11,18 @@ import {
   type HalfDuplexSettings,
   type HalfDuplexState,
   NEW_HALF_DUPLEX,
+  NEW_TURN,
   type Turn,
 } from "./half-duplex-state.ts";
 import { SpokenConversation } from "./spoken-conversation.ts";
+import { type TurnSound, TurnSounds } from "./turn-sounds.ts";
 
 const CHUNK_SAMPLES = INPUT_RATE / 2;
 const SETTLE_MS = 800; // the room's echo of the last word
 
 /**
  * A conversation by turns. The microphone is not sent from the moment that an answer is made until
- * 0.8 s after its last sound. `start` on a user's gesture, once.
+ * 0.8 s after its last sound, nor while it is muted and nothing was begun. `start` on a user's gesture, once.
  */
 export class HalfDuplexSession extends SpokenConversation<
   HalfDuplexState,
@@ -28,6 +30,7 @@ export class HalfDuplexSession extends SpokenConversation<
   HalfDuplexClientMessage
 > {
   readonly #settings: HalfDuplexSettings;
+  readonly #sounds = new TurnSounds();
   #askedAt = 0;
   #replyComplete = true;
   #settling: ReturnType<typeof setTimeout> | undefined;
@@ -48,6 +51,11 @@ export class HalfDuplexSession extends SpokenConversation<
     else await call("/api/half_duplex/stop", { method: "POST", body: { session_id: sessionId } });
   }
 
+  /** What was heard in a turn, to be listened to again. */
+  soundOf(turn: Turn): TurnSound {
+    return this.#sounds.of(turn.id);
+  }
+
   protected override goodbye(): HalfDuplexClientMessage {
     return { type: "stop" };
   }
@@ -58,7 +66,7 @@ export class HalfDuplexSession extends SpokenConversation<
   }
 
   protected override connect(desk: AudioDesk): HalfDuplexClient {
-    desk.player.on("start", ({ atMs }) => this.#sounds(atMs));
+    desk.player.on("start", ({ atMs }) => this.#beginsToSound(atMs));
     desk.player.on("idle", () => this.#replyComplete && this.#settle());
     return connectHalfDuplex(this.state.value.sessionId, this.#settings.connection);
   }
@@ -100,15 +108,24 @@ export class HalfDuplexSession extends SpokenConversation<
   }
 
   protected override heard(chunk: Samples): void {
-    const { phase, floor } = this.state.value;
-    const open = floor === "listening" || floor === "hearing";
+    const { phase, floor, muted } = this.state.value;
+    const open = floor === "hearing" || (floor === "listening" && !muted);
     if (phase !== "active" || !open) return;
     this.client.sendPerishable({ type: "audio_chunk", audio_base64: chunk });
+    this.#sounds.hear(chunk);
+    this.patch({ quietDeadline: this.#deadline });
+  }
+
+  /** Unless something is sent. */
+  get #deadline(): number | null {
+    const { timeoutS } = this.state.value;
+    return timeoutS === null ? null : performance.now() + timeoutS * 1000;
   }
 
   #prepared(recordingId: string | null, timeoutS: number): void {
     if (this.state.value.phase !== "preparing") return;
     this.patch({ phase: "active", recordingId, timeoutS });
+    this.patch({ quietDeadline: this.#deadline });
     void this.desk?.start();
   }
 
@@ -116,8 +133,9 @@ export class HalfDuplexSession extends SpokenConversation<
     this.#askedAt = performance.now();
     this.#replyComplete = false;
     const { turns } = this.state.value;
-    const blank = { reply: "", done: false, cut: false, firstSoundMs: null };
-    this.patch({ floor: "thinking", turns: [...turns, { id: turns.length, speechMs, ...blank }] });
+    this.#sounds.begin(speechMs);
+    const turn = { ...NEW_TURN, id: turns.length, speechMs };
+    this.patch({ floor: "thinking", turns: [...turns, turn], quietDeadline: null });
     this.desk?.source.pause();
   }
 
@@ -125,17 +143,19 @@ export class HalfDuplexSession extends SpokenConversation<
     const turn = this.state.value.turns.at(-1);
     if (!turn || turn.cut) return;
     this.#changeTurn({ reply: turn.reply + text });
+    this.#sounds.say(audio);
     this.desk?.player.push(audio);
   }
 
   #turnDone(change: Partial<Turn>): void {
     this.#replyComplete = true;
     this.#changeTurn({ ...change, done: true });
+    this.patch({ quietDeadline: this.#deadline });
     this.desk?.player.endTurn();
     if (!this.desk?.player.stats.playing) this.#settle();
   }
 
-  #sounds(atMs: number): void {
+  #beginsToSound(atMs: number): void {
     this.patch({ floor: "speaking" });
     this.#changeTurn({ firstSoundMs: atMs - this.#askedAt });
   }

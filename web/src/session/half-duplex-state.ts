@@ -32,9 +32,20 @@ export interface Turn {
 export interface HalfDuplexState extends SpokenState {
   readonly floor: Floor;
   readonly turns: readonly Turn[];
-  /** Of silence until the server ends the session. */
+  /** So long may the server hear nothing, silence included, before it ends the session. */
   readonly timeoutS: number | null;
+  /** When it will, unless something is sent, `performance.now()`; null while it answers. */
+  readonly quietDeadline: number | null;
 }
+
+export const NEW_TURN: Turn = {
+  id: 0,
+  speechMs: 0,
+  reply: "",
+  done: false,
+  cut: false,
+  firstSoundMs: null,
+};
 
 export const NEW_HALF_DUPLEX: HalfDuplexState = {
   ...NEW_CONVERSATION,
@@ -43,4 +54,5 @@ export const NEW_HALF_DUPLEX: HalfDuplexState = {
   floor: "listening",
   turns: [],
   timeoutS: null,
+  quietDeadline: null,
 };

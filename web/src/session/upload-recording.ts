@@ -1,6 +1,7 @@
 import { request } from "../api/http.ts";
 
 const EXTENSIONS: Record<string, string> = {
+  "application/zip": "zip",
   "audio/wav": "wav",
   "audio/webm": "webm",
   "video/mp4": "mp4",

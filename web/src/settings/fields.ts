@@ -35,3 +35,18 @@ export function optional(longest: number): Field<string | null> {
     value === null || (typeof value === "string" && value.length <= longest) ? value : undefined;
   return { initial: null, accept };
 }
+
+/** Some texts of at most so many characters together, or null where nothing was written. */
+export function wording(longest: number): Field<readonly string[] | null> {
+  const accept = (value: unknown) => {
+    if (value === null) return null;
+    if (!Array.isArray(value) || !value.every((one) => typeof one === "string")) return undefined;
+    return value.join("").length <= longest ? (value as string[]) : undefined;
+  };
+  return { initial: null, accept };
+}
+
+/** As the field, or null where nothing is chosen. */
+export function orNull<T>(field: Field<T>): Field<T | null> {
+  return { initial: null, accept: (value) => (value === null ? null : field.accept(value)) };
+}

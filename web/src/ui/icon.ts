@@ -3,8 +3,10 @@ import { html, type SVGTemplateResult, svg, type TemplateResult } from "lit";
 /** Drawn on a grid of 24, strokes only. */
 const SHAPES = {
   alert: svg`<path d="M12 8.5v4.5M12 16.4v.1"/><path d="M10.3 4.3 2.9 17.2a2 2 0 0 0 1.7 3h14.8a2 2 0 0 0 1.7-3L13.7 4.3a2 2 0 0 0-3.4 0Z"/>`,
+  attach: svg`<path d="m19.5 11.5-7.6 7.6a4.7 4.7 0 0 1-6.7-6.7l8-8a3.2 3.2 0 0 1 4.5 4.5l-8 8a1.6 1.6 0 0 1-2.3-2.3l7.2-7.1"/>`,
   arrow: svg`<path d="M5 12h14M13 6l6 6-6 6"/>`,
   camera: svg`<path d="M3 8.5A2.5 2.5 0 0 1 5.5 6h7A2.5 2.5 0 0 1 15 8.5v7a2.5 2.5 0 0 1-2.5 2.5h-7A2.5 2.5 0 0 1 3 15.5Z"/><path d="m15 10.5 4.4-2.6a1 1 0 0 1 1.6.8v6.6a1 1 0 0 1-1.6.8L15 13.5"/>`,
+  cameraOff: svg`<path d="M14.6 17.5a2.5 2.5 0 0 1-2.1.5h-7A2.5 2.5 0 0 1 3 15.5v-7A2.5 2.5 0 0 1 5 6M9.5 6h3A2.5 2.5 0 0 1 15 8.5v3l4.4-3.6a1 1 0 0 1 1.6.8v6.6a1 1 0 0 1-.6.9M4 4l16 16"/>`,
   chat: svg`<path d="M20 11.5c0 4.1-3.6 7.5-8 7.5a8.6 8.6 0 0 1-3.3-.7L4 20l1.3-4A7.2 7.2 0 0 1 4 11.5C4 7.4 7.6 4 12 4s8 3.4 8 7.5Z"/>`,
   check: svg`<path d="m5 12.5 4.5 4.5L19 7.5"/>`,
   chevron: svg`<path d="m6 9.5 6 6 6-6"/>`,
@@ -26,6 +28,7 @@ const SHAPES = {
   menu: svg`<path d="M4 7h16M4 12h16M4 17h16"/>`,
   mic: svg`<rect x="9" y="3.5" width="6" height="11" rx="3"/><path d="M5.5 11.5a6.5 6.5 0 0 0 13 0M12 18v2.5"/>`,
   micOff: svg`<path d="M9 9v2.5a3 3 0 0 0 4.8 2.4M15 10.5v-4a3 3 0 0 0-5.7-1.3M5.5 11.5a6.5 6.5 0 0 0 10.3 5.3M18.5 11.5c0 .9-.2 1.7-.5 2.5M12 18v2.5M4 4l16 16"/>`,
+  minus: svg`<path d="M5 12h14"/>`,
   mirror: svg`<path d="M12 4v16M9 8 4 16.5h5ZM15 8l5 8.5h-5Z"/>`,
   moon: svg`<path d="M19.5 14.2A8 8 0 0 1 9.8 4.5a8 8 0 1 0 9.7 9.7Z"/>`,
   more: svg`<path d="M5.5 12v.1M12 12v.1M18.5 12v.1" stroke-width="2.6"/>`,

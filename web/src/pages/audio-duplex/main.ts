@@ -1,9 +1,9 @@
 import { html } from "lit";
+import { words } from "../../duplex/words.ts";
 import { mount } from "../../shell/shell.ts";
 import "./page.ts";
-import { words } from "./words.ts";
 
 mount({
-  title: () => words().title,
+  title: () => words().title.audio,
   content: () => html`<an-audio-duplex-page></an-audio-duplex-page>`,
 });

@@ -1,11 +1,9 @@
-import { html, type TemplateResult } from "lit";
 import { customElement } from "lit/decorators.js";
-import { Element } from "../../ui/element.ts";
-import { words } from "./words.ts";
+import { CallPage } from "../../duplex/call-page.ts";
 
 @customElement("an-audio-duplex-page")
-export class AudioDuplexPage extends Element {
-  protected override render(): TemplateResult {
-    return html`<div class="page-head"><h1>${words().title}</h1></div>`;
+export class AudioDuplexPage extends CallPage {
+  constructor() {
+    super("audio");
   }
 }

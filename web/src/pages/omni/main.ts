@@ -1,6 +1,6 @@
 import { html } from "lit";
+import { words } from "../../duplex/words.ts";
 import { mount } from "../../shell/shell.ts";
 import "./page.ts";
-import { words } from "./words.ts";
 
-mount({ title: () => words().title, content: () => html`<an-omni-page></an-omni-page>` });
+mount({ title: () => words().title.omni, content: () => html`<an-omni-page></an-omni-page>` });

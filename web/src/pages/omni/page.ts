@@ -1,11 +1,9 @@
-import { html, type TemplateResult } from "lit";
 import { customElement } from "lit/decorators.js";
-import { Element } from "../../ui/element.ts";
-import { words } from "./words.ts";
+import { CallPage } from "../../duplex/call-page.ts";
 
 @customElement("an-omni-page")
-export class OmniPage extends Element {
-  protected override render(): TemplateResult {
-    return html`<div class="page-head"><h1>${words().title}</h1></div>`;
+export class OmniPage extends CallPage {
+  constructor() {
+    super("omni");
   }
 }

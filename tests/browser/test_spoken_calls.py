@@ -1,0 +1,109 @@
+"""Calls with a speaking engine: what is said into the microphone is answered in words that can be heard."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from call_page import CallPage
+from camera_film import left_and_right, two_colours
+from PIL import Image
+from playwright.async_api import expect
+from redis_server import RedisServer
+from speech import transcribe
+from spoken import GERMANY, ITALY, silence, spoken
+from stack import Stack, until
+from visitor import Visitor, barriers
+
+pytestmark = [pytest.mark.timeout(120), pytest.mark.speech]
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """One for all tests of this module."""
+    folder = tmp_path_factory.mktemp("calls")
+    with RedisServer(folder / "redis") as redis:
+        running = Stack(folder, redis)
+        try:
+            running.edge()
+            running.recorder()
+            running.worker("local", slots=2)
+            yield running
+        finally:
+            running.close()
+    assert running.tracebacks() == []
+
+
+async def test_a_voice_call_from_the_first_click_to_the_shared_recording(
+    stack: Stack, visitor: Visitor, tmp_path: Path
+) -> None:
+    question = np.concatenate([silence(4.5), spoken(ITALY), silence(30.0)])
+    page = await visitor.open("/audio_duplex", says=question, again=True)
+    call = CallPage(page)
+    assert await barriers(page) == []
+    await call.press("Start the call")
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_role("button", name="Allow the microphone").click()
+    await dialog.get_by_role("button", name="Start the call").click()
+    await call.is_in("active")
+    await expect(page.locator(".line.user")).to_contain_text("Italy", timeout=25_000)
+    await expect(page.locator(".line.model")).to_contain_text("Rome", timeout=25_000)
+    await expect(page.get_by_text("Speaking", exact=True)).to_be_visible()
+    await expect(page.get_by_text("Listening", exact=True)).to_be_visible(timeout=20_000)
+    assert await barriers(page) == []
+    await call.show("Measures")
+    await expect(page.locator("an-unit-charts canvas")).to_have_count(6)
+    assert await barriers(page) == []
+    [said] = await call.said("model")
+    await call.end()
+    assert await barriers(page) == []
+    heard = await call.heard(tmp_path)
+    assert "rome" in transcribe(heard.model).lower()
+    assert "rome" in said.lower()
+    await _is_kept_and_shared(stack, call)
+
+
+async def _is_kept_and_shared(stack: Stack, call: CallPage) -> None:
+    recording = await call.recording_id()
+    folder = stack.data_dir / "sessions" / recording
+    await call.press("Add to the recording: Sound")
+    await expect(call.page.get_by_text("Added to the recording")).to_be_visible()
+    assert (folder / "frontend_replay.wav").stat().st_size > 100_000
+    await call.press("Share a link")
+    link = await call.page.get_by_label("A link that opens").input_value()
+    token = link.rpartition("/")[2]
+    assert recording not in link
+    assert httpx.get(f"{stack.http_url}/api/sessions/{token}").status_code == 200
+
+
+async def test_a_video_call_shows_the_model_what_the_camera_sees(
+    stack: Stack, visitor: Visitor, tmp_path: Path
+) -> None:
+    question = np.concatenate([silence(4.5), spoken(GERMANY), silence(30.0)])
+    film = two_colours(tmp_path / "camera.y4m", left=(200, 20, 20), right=(20, 20, 200))
+    page = await visitor.open("/omni", says=question, shows=film, phone=True)
+    call = CallPage(page)
+    await call.start("/omni", keep="film")
+    await call.is_in("active")
+    assert await page.locator(".picture.mirrored video").count() == 1
+    assert await barriers(page) == []
+    await expect(page.locator(".line.model")).to_contain_text("Berlin", timeout=30_000)
+    await call.end()
+    assert (await call.saved(tmp_path, "Film")).stat().st_size > 20_000
+    assert "berlin" in transcribe((await call.heard(tmp_path)).model).lower()
+    await _every_chunk_has_a_picture(stack.data_dir / "sessions" / await call.recording_id())
+
+
+async def _every_chunk_has_a_picture(folder: Path) -> None:
+    await until(lambda: json.loads((folder / "meta.json").read_text())["state"] == "complete")
+    timeline = json.loads((folder / "recording.json").read_text())
+    pictures = [chunk["user_frame"] for chunk in timeline["chunks"]]
+    assert len(pictures) > 5
+    for name in pictures:
+        left, right = left_and_right(Image.open(folder / name))
+        assert left[0] > 120 > left[2], "what is sent is not mirrored"
+        assert right[2] > 120 > right[0]

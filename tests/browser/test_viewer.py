@@ -1,0 +1,233 @@
+"""A recorded session in the browser: played, read, commented on, passed on by a link."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+from playwright.async_api import Page, expect
+from recorded_talk import record_in_order
+from recordings import recorded
+from stack import Stack, until
+from timed_talk import TimedTalk, jpeg, tone
+from turn_talk import chat_talk, numbered
+from visitor import Visitor, barriers
+
+from recorder_service.job import Ending, Job
+from shared_schemas.ids import new_recording_id
+from shared_schemas.states import EndReason, SessionKind
+from shared_schemas.stream_entries import PausedOut, ResumedOut
+
+pytestmark = pytest.mark.timeout(120)
+
+SECONDS = 12
+ANSWERS = {3: "It is Rome.", 8: "Three million people live there."}
+QUESTIONS = {2: "What is the capital of Italy?"}
+KEY = "a-key-that-is-long-enough"
+NO_SUCH = "0" * 32
+
+
+def talk(kind: SessionKind = SessionKind.AUDIO_DUPLEX) -> TimedTalk:
+    """A second of tone from the user every second; the model answers twice, two seconds long."""
+    call = TimedTalk.prepared(kind)
+    for second in range(SECONDS):
+        frames = [jpeg(64, 48, (20 * second, 90, 120))] if kind is SessionKind.OMNI_DUPLEX else []
+        call.chunk(second + 1.0, tone(1.0, 300, 16_000, level=0.2), *frames)
+        if second in ANSWERS:
+            call.speak(second + 1.1, tone(2.0, 700, 24_000), text=ANSWERS[second], end=True)
+        elif second in QUESTIONS:
+            call.listen(second + 1.1, memo={"user": QUESTIONS[second]})
+        else:
+            call.listen(second + 1.1)
+    call.out(6.2, PausedOut(input_n=8, timeout_s=60))
+    call.out(6.4, ResumedOut(input_n=8))
+    return call
+
+
+def kept(stack: Stack, call: TimedTalk) -> str:
+    """The talk among the recordings; its id."""
+    folder = stack.data_dir / "sessions"
+    folder.mkdir(parents=True, exist_ok=True)
+    call.record(folder, ended_s=SECONDS + 1.0)
+    recording = new_recording_id()
+    return rename(folder, call.job.recording, recording)
+
+
+def rename(folder: Path, old: str, new: str) -> str:
+    """Every recording has an id of its own."""
+    (folder / old).rename(folder / new)
+    return new
+
+
+def change_meta(stack: Stack, recording: str, **values: object) -> None:
+    """As a recorder at work, or one with troubles, would have left it."""
+    path = stack.data_dir / "sessions" / recording / "meta.json"
+    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | values))
+
+
+async def place(page: Page) -> float:
+    """Where the player stands, seconds."""
+    seconds: float = await page.locator("audio, video").first.evaluate("(it) => it.currentTime")
+    return seconds
+
+
+def comes_to(page: Page, wanted: float, within: float = 0.15) -> Callable[[], Awaitable[bool]]:
+    """Whether the player stands at that second."""
+
+    async def is_there() -> bool:
+        return abs(await place(page) - wanted) < within
+
+    return is_there
+
+
+def plays_past(page: Page, second: float) -> Callable[[], Awaitable[bool]]:
+    """Whether the player has come that far."""
+
+    async def is_past() -> bool:
+        return await place(page) > second
+
+    return is_past
+
+
+async def playhead(page: Page) -> float:
+    """Where the line across the time line stands, pixels."""
+    box = await page.locator(".playhead").bounding_box()
+    assert box is not None
+    return float(box["x"])
+
+
+async def test_it_plays_and_goes_from_turn_to_turn(stack: Stack, visitor: Visitor) -> None:
+    recording = kept(stack, talk())
+    stack.edge()
+    page = await visitor.open(f"/s/{recording}")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Voice call")
+    waves = page.locator(".wave")
+    await expect(waves.first).to_have_attribute("d", re.compile("M.*v"))
+    await expect(waves.last).to_have_attribute("d", re.compile("M.*v"))
+    before = await playhead(page)
+    await page.get_by_role("button", name="Play", exact=True).click()
+    await expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
+    await until(plays_past(page, 0.4))
+    assert await playhead(page) > before
+    await page.get_by_role("combobox", name="Speed").select_option("2")
+    assert await page.locator("audio").evaluate("(it) => it.playbackRate") == 2
+    await page.keyboard.press("Escape")
+    await page.get_by_role("heading", level=1).click()
+    await page.keyboard.press("Space")
+    await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
+
+    said = page.locator("an-said li")
+    await expect(said.filter(has_text="It is Rome.")).to_contain_text("Model")
+    await expect(said.filter(has_text="What is the capital of Italy?")).to_contain_text("User")
+    await expect(said.filter(has_text="Paused")).to_have_count(1)
+    await said.filter(has_text="Three million").get_by_role("button", name="Go to 0:09").click()
+    await until(comes_to(page, 9.1))
+    await expect(page.locator("li[aria-current]")).to_contain_text("Three million")
+    await page.get_by_role("button", name="Previous turn").click()
+    await until(comes_to(page, 4.1))
+    await page.keyboard.press("Home")
+    await until(comes_to(page, 0.0))
+    await page.locator("h1").click()
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowRight")
+    await expect(page.get_by_role("slider", name="Position")).not_to_have_value("0")
+
+
+async def test_a_comment_and_a_link_for_someone_without_a_key(
+    stack: Stack, visitor: Visitor
+) -> None:
+    recording = kept(stack, talk(SessionKind.OMNI_DUPLEX))
+    stack.edge(api_keys=KEY)
+    page = await visitor.open(f"/s/{recording}")
+    await page.get_by_role("textbox", name="Key").fill(KEY)
+    await page.get_by_role("button", name="Continue").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Video call")
+    await page.get_by_role("button", name="Play", exact=True).click()
+    await until(plays_past(page, 0.1))
+    await page.get_by_label("Comment").fill("It was right about Rome.")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("Comment saved")).to_be_visible()
+
+    await page.get_by_role("button", name="Share").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Opens it for").select_option("an hour")
+    await dialog.get_by_role("button", name="Make a link").click()
+    link = await dialog.get_by_label("Link, until").input_value()
+    assert recording not in link
+
+    guest = await visitor.open(link.removeprefix(stack.http_url))
+    await expect(guest.get_by_text("Shared with you")).to_be_visible()
+    await expect(guest.get_by_text("It was right about Rome.")).to_be_visible()
+    await expect(guest.get_by_role("button", name="Share")).to_have_count(0)
+    await guest.get_by_role("button", name="Play", exact=True).click()
+    await until(plays_past(guest, 0.3))
+    assert await guest.locator(".thumb").first.evaluate("(it) => it.naturalWidth") == 64
+    async with guest.expect_download() as saving:
+        await guest.get_by_role("button", name="Download").click()
+    assert Path(await (await saving.value).path()).read_bytes()[:2] == b"PK"
+
+    await dialog.get_by_role("button", name="Withdraw the link").click()
+    await expect(page.get_by_text("The link opens nothing any more")).to_be_visible()
+    await guest.reload()
+    heading = guest.get_by_role("heading", level=1)
+    await expect(heading).to_have_text("This link does not open anything any more")
+    forget(visitor, "401", "404")
+
+
+async def test_what_is_not_there_or_not_ready_is_said(stack: Stack, visitor: Visitor) -> None:
+    merging = kept(stack, talk())
+    change_meta(stack, merging, replay="merging", merged_replay=None)
+    gap = {"stream": "in", "first": 3, "last": 4, "why": "the disk was full"}
+    hurt = recorded(stack.data_dir / "sessions", kind=SessionKind.AUDIO_DUPLEX)
+    change_meta(stack, hurt, state="interrupted", missing=[gap])
+    live = recorded(stack.data_dir / "sessions", kind=SessionKind.AUDIO_DUPLEX)
+    change_meta(stack, live, state="recording", replay=None, merged_replay=None)
+    stack.edge()
+    page = await visitor.open(f"/s/{NO_SUCH}")
+    heading = page.get_by_role("heading", level=1)
+    await expect(heading).to_have_text("There is no such recording")
+    assert await barriers(page) == []
+    await page.goto(f"{stack.http_url}/s/{live}")
+    await expect(heading).to_have_text("This conversation is still going on")
+    change_meta(stack, live, state="complete", replay="ready", merged_replay="merged_replay.wav")
+    await expect(heading).to_have_text("Voice call")
+    await page.goto(f"{stack.http_url}/s/{hurt}")
+    await expect(page.get_by_role("note")).to_contain_text("the disk was full")
+    await page.goto(f"{stack.http_url}/s/{merging}")
+    await expect(page.get_by_role("note")).to_contain_text("The sound is being put together")
+    await expect(page.locator("an-said")).to_contain_text("It is Rome.")
+    change_meta(stack, merging, replay="ready", merged_replay="merged_replay.wav")
+    await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
+    await expect(page.get_by_role("note")).to_have_count(0)
+    forget(visitor, "404")
+
+
+async def test_everyone_can_use_it(stack: Stack, visitor: Visitor) -> None:
+    """On both kinds of screen, in both lights: no barrier, nothing wider than the screen."""
+    film, chat = kept(stack, talk(SessionKind.OMNI_DUPLEX)), new_recording_id()
+    job = Job(sid="chat_1", ticket=7, kind=SessionKind.CHAT, recording=chat)
+    ending = Ending(at=1_700_000_002_000, reason=EndReason.STOPPED, worker="w1")
+    record_in_order(stack.data_dir / "sessions", job, numbered(chat_talk(), 7), ending)
+    stack.edge()
+    for path, phone, dark in ((film, False, True), (chat, True, False)):
+        page = await visitor.open(f"/s/{path}", phone=phone, dark=dark)
+        await expect(page.locator("an-said li").first).to_be_visible()
+        await expect(page.locator(".wave").last).to_have_attribute("d", re.compile("M.*v"))
+        assert await barriers(page) == []
+        too_wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert too_wide <= 0
+    await page.get_by_role("button", name="中文").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("聊天")
+    shares = httpx.get(f"{stack.http_url}/api/sessions/{chat}/shares").json()
+    assert shares == {"shares": []}, "looking makes no links"
+
+
+def forget(visitor: Visitor, *statuses: str) -> None:
+    """The browser itself complains of answers that a test means to get."""
+    visitor.complaints = [
+        text for text in visitor.complaints if not any(status in text for status in statuses)
+    ]

@@ -1,0 +1,114 @@
+"""A call page in a visitor's browser: its verbs, and what one can hear and read in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from playwright.async_api import Page, expect
+
+from shared_schemas.audio import Samples
+
+_SETTINGS = {"/audio_duplex": "audio_duplex", "/omni": "omni"}
+_BLOCK_S = 0.02
+_AUDIBLE_DB = -45.0
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A call as its browser recorded it, both sides as float32 at `rate`, from the same moment on."""
+
+    user: Samples
+    model: Samples
+    rate: int
+
+    def loud(self, side: Samples) -> list[bool]:
+        """Whether each 20 ms of a side can be heard."""
+        size = round(_BLOCK_S * self.rate)
+        blocks = side[: len(side) // size * size].reshape(-1, size)
+        level = 10 * np.log10(np.mean(np.square(blocks, dtype=np.float64), axis=1) + 1e-12)
+        return [bool(db > _AUDIBLE_DB) for db in level]
+
+    def silent_after_s(self, from_s: float) -> float:
+        """How long after `from_s` the model can still be heard before half a second of silence."""
+        loud = self.loud(self.model)[round(from_s / _BLOCK_S) :]
+        pause = round(0.5 / _BLOCK_S)
+        first = next(i for i in range(len(loud)) if not any(loud[i : i + pause]))
+        return first * _BLOCK_S
+
+
+@dataclass(frozen=True)
+class CallPage:
+    """`page` shows `path`, opened by a visitor; buttons are found by what they say."""
+
+    page: Page
+
+    async def start(self, path: str, **settings: object) -> None:
+        """Begin a call with these settings, the devices having been looked at before."""
+        await self.keep(path, checked=True, **settings)
+        await self.press("Start the call")
+
+    async def keep(self, path: str, **settings: object) -> None:
+        """Put settings where the page finds them, and load it anew."""
+        kept = json.dumps({"version": 1, "values": settings})
+        name = f"antiphon.settings.{_SETTINGS[path]}"
+        await self.page.evaluate("([name, kept]) => localStorage.setItem(name, kept)", [name, kept])
+        await self.page.reload()
+
+    async def press(self, name: str) -> None:
+        await self.page.get_by_role("button", name=name, exact=True).click()
+
+    async def is_in(self, phase: str, *, within_s: float = 20.0) -> None:
+        """`active`, `queued`, `paused`, `ended` …"""
+        stage = self.page.locator(f".stage.{phase}")
+        await expect(stage).to_be_visible(timeout=within_s * 1000)
+
+    async def show(self, tab: str) -> None:
+        await self.page.get_by_role("tab", name=tab).click()
+
+    async def units(self) -> int:
+        """How many the measures count."""
+        await self.show("Measures")
+        figure = self.page.locator("dl.facts div", has_text="Units").locator("dd")
+        return int(await figure.inner_text()) if await figure.count() else 0
+
+    async def reaches(self, units: int, *, within_s: float = 20.0) -> None:
+        """Wait until so many units have come."""
+        await self.show("Measures")
+        await self.page.wait_for_function(
+            """(wanted) => [...document.querySelectorAll("dl.facts div")].some((figure) =>
+                 figure.querySelector("dt").textContent === "Units"
+                 && Number(figure.querySelector("dd").textContent) >= wanted)""",
+            arg=units,
+            timeout=within_s * 1000,
+        )
+
+    async def end(self) -> None:
+        await self.press("End")
+        await self.is_in("ended")
+
+    async def recording_id(self) -> str:
+        """Of the server's recording, after the end."""
+        link = self.page.get_by_role("link", name="Open")
+        return str(await link.get_attribute("href")).removeprefix("/s/")
+
+    async def saved(self, folder: Path, what: str = "Sound") -> Path:
+        """Save what the browser has recorded, after the end."""
+        async with self.page.expect_download() as download:
+            await self.press(f"Save: {what}")
+        file = await download.value
+        path = folder / file.suggested_filename
+        await file.save_as(path)
+        return path
+
+    async def heard(self, folder: Path) -> Heard:
+        samples, rate = soundfile.read(await self.saved(folder), dtype="float32", always_2d=True)
+        return Heard(np.ascontiguousarray(samples[:, 0]), np.ascontiguousarray(samples[:, 1]), rate)
+
+    async def said(self, role: str) -> Sequence[str]:
+        """The transcript's lines of `user` or `model`."""
+        return await self.page.locator(f"an-transcript .line.{role} p").all_inner_texts()

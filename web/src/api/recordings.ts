@@ -1,0 +1,156 @@
+import { call, request } from "./http.ts";
+
+/** The fields of `meta.json`, `recording.json` and their parts that pages read. */
+export type Kind = "chat" | "half_duplex_audio" | "audio_duplex" | "omni_duplex";
+
+export type EndReason =
+  | "stopped"
+  | "timeout"
+  | "client_gone"
+  | "cancelled"
+  | "edge_lost"
+  | "worker_lost"
+  | "server_shutdown"
+  | "context_full"
+  | "error";
+
+export interface Meta {
+  readonly recording_id: string;
+  readonly session_id: string;
+  readonly app_type: Kind;
+  readonly state: "recording" | "complete" | "interrupted";
+  readonly reason?: EndReason | null;
+  readonly created_at: string;
+  readonly duration_s?: number | null;
+  readonly worker_id?: string;
+  readonly chunks?: number | null;
+  readonly turns?: number | null;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly missing?: readonly { readonly why?: string }[];
+  readonly degraded?: readonly { readonly error: string }[];
+  readonly replay?: "merging" | "ready" | "none" | "failed" | null;
+  readonly merged_replay?: string | null;
+  readonly merged_replay_video?: string | null;
+}
+
+export interface UnitTiming {
+  readonly prefill_ms: number;
+  readonly llm_ms: number;
+  readonly tts_prep_ms: number;
+  readonly tts_ms: number;
+  readonly token2wav_ms: number;
+  readonly all_ms: number;
+  readonly wall_clock_ms: number;
+  readonly edge_to_worker_ms: number;
+  readonly n_tokens: number;
+  readonly kv_cache_length: number;
+}
+
+export interface Unit {
+  readonly mode: "LISTEN" | "SPEAK";
+  readonly publish_ts_ms: number;
+  readonly timing: UnitTiming;
+  readonly text?: string;
+  readonly user_text?: string;
+  readonly ai_audio_duration_ms?: number;
+  readonly end_of_turn?: boolean;
+}
+
+export interface Chunk {
+  readonly receive_ts_ms: number;
+  readonly user_audio_duration_ms?: number;
+  readonly user_frame?: string;
+  readonly user_frames?: readonly string[];
+  readonly force_listen?: boolean;
+  readonly result?: Unit;
+  readonly repeated_results?: readonly Unit[];
+}
+
+export interface Happening {
+  readonly ts_ms: number;
+  readonly type: string;
+  readonly speaking?: boolean;
+  readonly message?: string;
+}
+
+export interface MessagePart {
+  readonly type: "text" | "audio" | "image" | "video";
+  readonly text?: string;
+  readonly file?: string;
+}
+
+export interface Turn {
+  readonly request_ts_ms: number;
+  readonly done_ts_ms?: number;
+  readonly input: {
+    readonly text?: string;
+    readonly audio?: string;
+    readonly audio_duration_ms?: number;
+    readonly messages?: readonly {
+      readonly role: string;
+      readonly parts: readonly MessagePart[];
+    }[];
+  };
+  readonly output: {
+    readonly text: string;
+    readonly audio?: string;
+    readonly audio_duration_ms?: number;
+  };
+  readonly timing: {
+    readonly elapsed_ms?: number;
+    readonly first_delta_ms?: number;
+    readonly tokens?: number;
+    readonly kv_cache_length?: number;
+  };
+  readonly stopped?: boolean;
+  readonly failed?: boolean;
+  readonly unfinished?: boolean;
+}
+
+export interface DuplexRecording {
+  readonly mode: "duplex";
+  readonly chunks: readonly Chunk[];
+  /** Of chunks that were lost. */
+  readonly orphan_results?: readonly Unit[];
+  readonly events: readonly Happening[];
+}
+
+export interface TurnRecording {
+  readonly mode: "half_duplex" | "chat";
+  readonly turns: readonly Turn[];
+  readonly events: readonly Happening[];
+  readonly merged_replay_lead_ms?: number;
+}
+
+export type Recording = DuplexRecording | TurnRecording;
+
+/** Where a recording's routes begin; `name` is its id or the token of a share link. */
+const path = (name: string) => `/api/sessions/${encodeURIComponent(name)}`;
+
+/** Rejects with ApiError, as all of these do. */
+export function recordingMeta(name: string): Promise<Meta> {
+  return call(path(name));
+}
+
+/** 404 while the session goes on. */
+export function recordingTimeline(name: string): Promise<Recording> {
+  return call(`${path(name)}/recording`);
+}
+
+/** The address of a file; to open it a key may be needed. */
+export function assetPath(name: string, file: string): string {
+  return `${path(name)}/assets/${file.split("/").map(encodeURIComponent).join("/")}`;
+}
+
+/** The address of everything in one ZIP; a key may be needed. */
+export function archivePath(name: string): string {
+  return `${path(name)}/download`;
+}
+
+export async function recordingComment(name: string): Promise<string> {
+  return (await call<{ comment: string }>(`${path(name)}/comment`)).comment;
+}
+
+export async function keepComment(name: string, comment: string): Promise<void> {
+  await request(`${path(name)}/comment`, { method: "POST", body: { comment } });
+}

@@ -1,0 +1,85 @@
+import { INPUT_RATE } from "../audio/pcm.ts";
+import { audioPart, filePart, type Part, type PartType } from "../media/parts.ts";
+import { readSound } from "./sound-file.ts";
+
+/** What a server with its own settings takes; another one says so by name. */
+const LONGEST_AUDIO_S = 600;
+const LARGEST_VIDEO = 48 * 2 ** 20;
+const LONGEST_SIDE = 2048; // pixels; models look at less
+const JPEG_QUALITY = 0.92;
+
+/** Kept as they are; a JPEG may say in its head which way is up, which models do not read. */
+const UPRIGHT = ["image/png", "image/webp"];
+const VIDEOS = ["video/mp4", "video/webm", "video/quicktime"];
+
+export type Attachable = Exclude<PartType, "text">;
+
+/** Why a file was not taken. */
+export type Objection = "kind" | "unreadable" | "tooLong" | "tooLarge";
+
+export class Unattachable extends Error {
+  readonly objection: Objection;
+
+  constructor(file: File, objection: Objection) {
+    super(file.name);
+    this.objection = objection;
+  }
+}
+
+/** For the file chooser. */
+export function acceptFor(kinds: readonly Attachable[]): string {
+  const accepted = { image: "image/*", audio: "audio/*", video: VIDEOS.join() };
+  return kinds.map((kind) => accepted[kind]).join();
+}
+
+/** A file as part of a message: sound at 16 kHz, pictures not larger than sensible. Rejects with Unattachable. */
+export async function readAttachment(file: File, kinds: readonly Attachable[]): Promise<Part> {
+  const kind = kinds.find((known) => file.type.startsWith(`${known}/`));
+  switch (kind) {
+    case "audio":
+      return readAudio(file);
+    case "image":
+      return readPicture(file);
+    case "video":
+      return readVideo(file);
+    default:
+      throw new Unattachable(file, "kind");
+  }
+}
+
+async function readAudio(file: File): Promise<Part> {
+  const samples = await readSound(file).catch(() => {
+    throw new Unattachable(file, "unreadable");
+  });
+  if (samples.length === 0) throw new Unattachable(file, "unreadable");
+  if (samples.length > LONGEST_AUDIO_S * INPUT_RATE) throw new Unattachable(file, "tooLong");
+  return audioPart(file.name, samples);
+}
+
+async function readVideo(file: File): Promise<Part> {
+  if (!VIDEOS.includes(file.type)) throw new Unattachable(file, "kind");
+  if (file.size > LARGEST_VIDEO) throw new Unattachable(file, "tooLarge");
+  return filePart("video", file.name, file, await file.arrayBuffer());
+}
+
+async function readPicture(file: File): Promise<Part> {
+  const bitmap = await createImageBitmap(file).catch(() => {
+    throw new Unattachable(file, "unreadable");
+  });
+  const fits = Math.max(bitmap.width, bitmap.height) <= LONGEST_SIDE;
+  const blob = fits && UPRIGHT.includes(file.type) ? file : await redrawn(bitmap);
+  bitmap.close();
+  return filePart("image", file.name, blob, await blob.arrayBuffer());
+}
+
+/** As a JPEG that is not too large, the right way up. */
+async function redrawn(bitmap: ImageBitmap): Promise<Blob> {
+  const scale = Math.min(1, LONGEST_SIDE / Math.max(bitmap.width, bitmap.height));
+  const size = [Math.round(bitmap.width * scale), Math.round(bitmap.height * scale)] as const;
+  const canvas = new OffscreenCanvas(...size);
+  const context = canvas.getContext("2d") as OffscreenCanvasRenderingContext2D;
+  context.fillStyle = "#fff"; // what is transparent would become black
+  context.fillRect(0, 0, ...size);
+  context.drawImage(bitmap, 0, 0, ...size);
+  return canvas.convertToBlob({ type: "image/jpeg", quality: JPEG_QUALITY });
+}

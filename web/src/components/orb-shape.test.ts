@@ -1,0 +1,26 @@
+import { expect, it } from "vitest";
+import { loudnessShare, outlinePath, radiusAt } from "./orb-shape.ts";
+
+it("swings no further than it may", () => {
+  const outline = { radius: 50, swing: 0.2, waves: 3, phase: 1.1 };
+  const radii = Array.from({ length: 360 }, (_, i) => radiusAt(outline, (i * Math.PI) / 180));
+  expect(Math.min(...radii)).toBeGreaterThanOrEqual(40);
+  expect(Math.max(...radii)).toBeLessThanOrEqual(60);
+  expect(Math.max(...radii) - Math.min(...radii)).toBeGreaterThan(10);
+});
+
+it("is a circle when it does not swing, closed and without a seam", () => {
+  const path = outlinePath({ radius: 50, swing: 0, waves: 3, phase: 0 });
+  const numbers = (path.match(/-?[\d.]+/g) ?? []).map(Number);
+  const radii = numbers.flatMap((x, i) => (i % 2 ? [] : [Math.hypot(x, numbers[i + 1] ?? 0)]));
+  for (const radius of radii) expect(radius).toBeCloseTo(50, 0);
+  expect(numbers.slice(0, 2)).toEqual(numbers.slice(-2));
+  expect(path.endsWith("Z")).toBe(true);
+});
+
+it("shows nothing of silence and everything of a loud voice", () => {
+  expect(loudnessShare(-Infinity)).toBe(0);
+  expect(loudnessShare(-60)).toBe(0);
+  expect(loudnessShare(-28)).toBeCloseTo(0.5);
+  expect(loudnessShare(0)).toBe(1);
+});

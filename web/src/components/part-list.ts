@@ -1,0 +1,159 @@
+import { html, type TemplateResult } from "lit";
+import { customElement, property } from "lit/decorators.js";
+import { repeat } from "lit/directives/repeat.js";
+import { common } from "../i18n/common.ts";
+import { type FilePart, type Part, type TextPart, textPart } from "../media/parts.ts";
+import { Element, freshId } from "../ui/element.ts";
+import { type IconName, icon } from "../ui/icon.ts";
+import { toast } from "../ui/toasts.ts";
+import { type Attachable, acceptFor, readAttachment, Unattachable } from "./attachments.ts";
+import "./part-list.css";
+import "./sound-player.ts";
+
+const ICONS: Record<Part["type"], IconName> = {
+  text: "chat",
+  audio: "voice",
+  image: "image",
+  video: "camera",
+};
+
+/**
+ * Texts, sounds and pictures in an order that counts: written, added, moved, taken away.
+ *
+ * @fires change - the new list
+ */
+@customElement("an-part-list")
+export class PartList extends Element {
+  readonly #id = freshId("parts");
+
+  @property({ attribute: false }) parts: readonly Part[] = [];
+  /** What may be added beside text. */
+  @property({ attribute: false }) kinds: readonly Attachable[] = ["audio"];
+  @property({ type: Boolean }) disabled = false;
+
+  protected override render(): TemplateResult {
+    const { parts } = common();
+    return html`<ol role="list" class="stack">
+        ${repeat(
+          this.parts,
+          ({ id }) => id,
+          (part, place) => this.#row(part, place),
+        )}
+      </ol>
+      <div class="row tight">
+        <button
+          class="button small"
+          ?disabled=${this.disabled}
+          @click=${() => this.#change([...this.parts, textPart("")])}
+        >
+          ${icon("plus")} ${parts.text}
+        </button>
+        ${this.kinds.map((kind) => this.#adder(kind))}
+      </div>`;
+  }
+
+  #row(part: Part, place: number): TemplateResult {
+    const { parts } = common();
+    const label = `${parts[part.type]} ${place + 1}`;
+    return html`<li class="stack tight">
+      <div class="row apart still">
+        <span class="row tight still tiny soft strong">${icon(ICONS[part.type])} ${label}</span>
+        <span class="row still tools">
+          ${this.#tool("chevron", parts.up(label), place === 0, () => this.#move(place, -1), "up")}
+          ${this.#tool("chevron", parts.down(label), place === this.parts.length - 1, () => this.#move(place, 1))}
+          ${this.#tool("trash", parts.remove(label), false, () => this.#change(this.parts.toSpliced(place, 1)))}
+        </span>
+      </div>
+      ${this.#body(part, label)}
+    </li>`;
+  }
+
+  #tool(name: IconName, label: string, off: boolean, run: () => void, turn = ""): TemplateResult {
+    return html`<button
+      class="button quiet square small ${turn}"
+      aria-label=${label}
+      ?disabled=${this.disabled || off}
+      @click=${run}
+    >
+      ${icon(name)}
+    </button>`;
+  }
+
+  #body(part: Part, label: string): TemplateResult {
+    switch (part.type) {
+      case "text":
+        return this.#text(part, label);
+      case "audio":
+        return html`<div class="sound">
+          <p class="small truncate">${part.name}</p>
+          <an-sound-player .samples=${part.samples} label=${part.name}></an-sound-player>
+        </div>`;
+      default:
+        return picture(part);
+    }
+  }
+
+  #text(part: TextPart, label: string): TemplateResult {
+    return html`<textarea
+      class="input"
+      rows="3"
+      maxlength="8000"
+      aria-label=${label}
+      ?disabled=${this.disabled}
+      .value=${part.text}
+      @input=${(event: Event) => {
+        const { value } = event.target as HTMLTextAreaElement;
+        this.#change(this.parts.map((one) => (one === part ? { ...part, text: value } : one)));
+      }}
+    ></textarea>`;
+  }
+
+  #adder(kind: Attachable): TemplateResult {
+    const id = `${this.#id}-${kind}`;
+    return html`<label class="button small" for=${id} aria-disabled=${this.disabled}>
+        ${icon("plus")} ${common().parts[kind]}
+      </label>
+      <input
+        id=${id}
+        class="visually-hidden"
+        type="file"
+        accept=${acceptFor([kind])}
+        ?disabled=${this.disabled}
+        @change=${(event: Event) => this.#add(event.target as HTMLInputElement, kind)}
+      />`;
+  }
+
+  async #add(input: HTMLInputElement, kind: Attachable): Promise<void> {
+    const file = input.files?.[0];
+    input.value = "";
+    if (!file) return;
+    try {
+      this.#change([...this.parts, await readAttachment(file, [kind])]);
+    } catch (error) {
+      if (!(error instanceof Unattachable)) throw error;
+      toast(objection(error));
+    }
+  }
+
+  #move(place: number, by: 1 | -1): void {
+    const moved = this.parts[place] as Part;
+    this.#change(this.parts.toSpliced(place, 1).toSpliced(place + by, 0, moved));
+  }
+
+  #change(parts: readonly Part[]): void {
+    this.parts = parts;
+    this.tell("change", parts);
+  }
+}
+
+/** Why a file was not taken, and which ones are. */
+export function objection({ message, objection }: Unattachable) {
+  const { objections, notTaken } = common().parts;
+  return { tone: "caution", title: notTaken(message), remedy: objections[objection] } as const;
+}
+
+/** A picture or a film as it will be sent. */
+export function picture({ type, name, url }: FilePart): TemplateResult {
+  if (type === "image") return html`<img class="picture" src=${url} alt=${name} />`;
+  return html`<video class="picture" src=${url} controls playsinline aria-label=${name}></video>`;
+}

@@ -1,0 +1,64 @@
+import type { Samples } from "../audio/pcm.ts";
+import { devices } from "../settings/devices.ts";
+
+let context: AudioContext | null = null;
+let current: Playing | null = null;
+
+/** A recorded sound that is being listened to; there is one at a time in the whole page. */
+export class Playing {
+  readonly #context: AudioContext;
+  readonly #source: AudioBufferSourceNode;
+  readonly #began: number;
+  readonly #onEnd: () => void;
+
+  constructor(context: AudioContext, buffer: AudioBuffer, fromS: number, onEnd: () => void) {
+    this.#context = context;
+    this.#onEnd = onEnd;
+    this.#began = context.currentTime - fromS;
+    this.#source = new AudioBufferSourceNode(context, { buffer });
+    this.#source.connect(context.destination);
+    this.#source.onended = () => this.stop();
+    this.#source.start(0, fromS);
+  }
+
+  /** How far it is, seconds. */
+  get atS(): number {
+    return this.#context.currentTime - this.#began;
+  }
+
+  stop(): void {
+    if (current !== this) return;
+    current = null;
+    this.#source.onended = null;
+    this.#source.stop();
+    this.#onEnd();
+  }
+}
+
+/** Play from `fromS` on; whatever else is listened to falls silent. Call it on a user's gesture. */
+export function playSound(
+  samples: Samples,
+  rate: number,
+  fromS: number,
+  onEnd: () => void,
+): Playing {
+  hushSounds();
+  context ??= new AudioContext();
+  void context.resume();
+  void useChosenSpeaker(context);
+  const buffer = context.createBuffer(1, samples.length, rate);
+  buffer.copyToChannel(samples, 0);
+  current = new Playing(context, buffer, fromS, onEnd);
+  return current;
+}
+
+export function hushSounds(): void {
+  current?.stop();
+}
+
+/** A speaker that is gone, or a browser without the choice, leaves the system's own. */
+async function useChosenSpeaker(to: AudioContext): Promise<void> {
+  const id = devices.value.speaker ?? "";
+  if (!("setSinkId" in to) || (to as { sinkId?: string }).sinkId === id) return;
+  await (to as { setSinkId(id: string): Promise<void> }).setSinkId(id).catch(() => undefined);
+}

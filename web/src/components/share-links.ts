@@ -1,0 +1,138 @@
+import { html, type TemplateResult } from "lit";
+import { customElement, property, state } from "lit/decorators.js";
+import {
+  revokeShare,
+  type ShareLink,
+  shareAddress,
+  shareLinks,
+  shareRecording,
+  WEEK_S,
+} from "../api/shares.ts";
+import { common } from "../i18n/common.ts";
+import { moment } from "../i18n/format.ts";
+import { tellProblem } from "../shell/problem.ts";
+import { select } from "../ui/controls.ts";
+import { type Changed, Element } from "../ui/element.ts";
+import { icon } from "../ui/icon.ts";
+import { toast } from "../ui/toasts.ts";
+import { shareWords as words } from "./share-words.ts";
+import "./share-links.css";
+
+const LIVES = { hour: 3600, day: 86_400, week: WEEK_S, month: 30 * 86_400, ever: null } as const;
+type Life = keyof typeof LIVES;
+
+/** The links that open a recording: made, copied, withdrawn. */
+@customElement("an-share-links")
+export class ShareLinks extends Element {
+  @property({ attribute: false }) recordingId = "";
+
+  @state() private life: Life = "week";
+  @state() private links: readonly ShareLink[] | null = null;
+  @state() private busy = false;
+
+  protected override willUpdate(changed: Changed<this>): void {
+    if (changed.has("recordingId")) void this.#load();
+  }
+
+  protected override render(): TemplateResult {
+    const say = words();
+    return html`<p class="small soft">${say.intro}</p>
+      <div class="make">
+        ${select<Life>({
+          label: say.expires,
+          value: this.life,
+          options: (Object.keys(LIVES) as Life[]).map((value) => ({
+            value,
+            label: say.lives[value],
+          })),
+          onChange: (life) => {
+            this.life = life;
+          },
+        })}
+        <button class="button primary" ?disabled=${this.busy} @click=${() => this.#make()}>
+          ${icon("link")} ${say.make}
+        </button>
+      </div>
+      ${this.#list()}`;
+  }
+
+  #list(): TemplateResult {
+    if (this.links === null)
+      return html`<p class="row soft small"><span class="spinner"></span></p>`;
+    if (this.links.length === 0) return html`<p class="small soft">${words().none}</p>`;
+    return html`<ul role="list">
+      ${this.links.map((link) => this.#row(link))}
+    </ul>`;
+  }
+
+  #row(link: ShareLink): TemplateResult {
+    const say = words();
+    const until = link.expires_at === null ? say.forever : say.until(moment(link.expires_at));
+    return html`<li class="row still tight">
+      <div class="grow">
+        <input
+          class="input"
+          readonly
+          aria-label=${`${say.link}, ${until}`}
+          .value=${shareAddress(link)}
+          @focus=${(event: Event) => (event.target as HTMLInputElement).select()}
+        />
+        <p class="tiny soft">${until}</p>
+      </div>
+      <button class="button square" aria-label=${say.copy} title=${say.copy} @click=${() => copy(link)}>
+        ${icon("copy")}
+      </button>
+      <button
+        class="button quiet square"
+        aria-label=${say.revoke}
+        title=${say.revoke}
+        ?disabled=${this.busy}
+        @click=${() => this.#revoke(link)}
+      >
+        ${icon("trash")}
+      </button>
+    </li>`;
+  }
+
+  async #load(): Promise<void> {
+    await this.#do(common().errors.failed, async () => {
+      this.links = await shareLinks(this.recordingId);
+    });
+    this.links ??= [];
+  }
+
+  async #make(): Promise<void> {
+    await this.#do(words().notMade, async () => {
+      const link = await shareRecording(this.recordingId, LIVES[this.life]);
+      this.links = [link, ...(this.links ?? [])];
+    });
+  }
+
+  async #revoke(link: ShareLink): Promise<void> {
+    await this.#do(words().notRevoked, async () => {
+      await revokeShare(this.recordingId, link.token);
+      this.links = (this.links ?? []).filter(({ token }) => token !== link.token);
+      toast({ tone: "good", title: words().revoked });
+    });
+  }
+
+  async #do(problem: string, action: () => Promise<void>): Promise<void> {
+    this.busy = true;
+    try {
+      await action();
+    } catch (error) {
+      tellProblem(error, problem);
+    } finally {
+      this.busy = false;
+    }
+  }
+}
+
+async function copy(link: ShareLink): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(shareAddress(link));
+    toast({ tone: "good", title: words().copied });
+  } catch (error) {
+    tellProblem(error, words().notCopied);
+  }
+}

@@ -1,0 +1,140 @@
+import { html, type PropertyValues, type TemplateResult } from "lit";
+import { customElement, property, query } from "lit/decorators.js";
+import { Element, freshId } from "../ui/element.ts";
+import { outlinePath } from "./orb-shape.ts";
+import "./voice-orb.css";
+
+export type OrbMode =
+  | "idle"
+  | "connecting"
+  | "listening"
+  | "hearing"
+  | "thinking"
+  | "speaking"
+  | "paused"
+  | "ended";
+
+const FRAME_MS = 33;
+const CALM: ReadonlySet<OrbMode> = new Set(["paused", "ended"]);
+
+/**
+ * Two voices in one picture: the body is the model's, the line around it the user's. Decoration; what it
+ * shows must be said in words beside it. Stands still for those who want less motion, and only grows.
+ */
+@customElement("an-voice-orb")
+export class VoiceOrb extends Element {
+  readonly #id = freshId("orb");
+  readonly #still = matchMedia("(prefers-reduced-motion: reduce)");
+  #frame = 0;
+  #drawnAt = 0;
+  #phase = 0;
+  #youNow = 0;
+  #theyNow = 0;
+
+  @property() mode: OrbMode = "idle";
+  /** How loud each side is, 0 to 1. */
+  @property({ attribute: false }) you = 0;
+  @property({ attribute: false }) they = 0;
+
+  @query(".body") private readonly body!: SVGPathElement | null;
+  @query(".veil") private readonly veil!: SVGPathElement | null;
+  @query(".echo") private readonly echo!: SVGPathElement | null;
+  @query(".line") private readonly line!: SVGPathElement | null;
+
+  override disconnectedCallback(): void {
+    cancelAnimationFrame(this.#frame);
+    this.#frame = 0;
+    super.disconnectedCallback();
+  }
+
+  protected override render(): TemplateResult {
+    const glow = `url(#${this.#id}-glow)`;
+    const skin = `url(#${this.#id}-skin)`;
+    return html`<svg class="orb ${this.mode}" viewBox="-100 -100 200 200" aria-hidden="true">
+      <defs>
+        <radialGradient id="${this.#id}-glow">
+          <stop class="glow-in" offset="45%" />
+          <stop class="glow-out" offset="100%" />
+        </radialGradient>
+        <radialGradient id="${this.#id}-skin" cx="36%" cy="30%" r="78%">
+          <stop class="skin-light" offset="0%" />
+          <stop class="skin-deep" offset="100%" />
+        </radialGradient>
+      </defs>
+      <circle class="glow" r="98" fill=${glow} />
+      <path class="echo" />
+      <path class="veil" fill=${skin} />
+      <path class="body" fill=${skin} />
+      <path class="line" />
+      <circle class="orbit" r="74" />
+    </svg>`;
+  }
+
+  protected override updated(changed: PropertyValues<this>): void {
+    if (changed.has("mode") || this.#still.matches) this.#draw();
+    if (this.#moves && this.#frame === 0) this.#frame = requestAnimationFrame(this.#tick);
+  }
+
+  get #moves(): boolean {
+    const fading = this.#youNow + this.#theyNow > 0.01;
+    return this.isConnected && !this.#still.matches && (!CALM.has(this.mode) || fading);
+  }
+
+  readonly #tick = (now: number): void => {
+    const passed = now - this.#drawnAt;
+    if (passed >= FRAME_MS) {
+      this.#drawnAt = now;
+      this.#move(Math.min(passed, 100) / 1000);
+      this.#draw();
+    }
+    this.#frame = this.#moves ? requestAnimationFrame(this.#tick) : 0;
+  };
+
+  #move(seconds: number): void {
+    const calm = CALM.has(this.mode);
+    this.#youNow = eased(this.#youNow, calm ? 0 : this.you, seconds);
+    this.#theyNow = eased(this.#theyNow, calm ? 0 : this.they, seconds);
+    const pace = this.mode === "thinking" ? 2.4 : 0.7 + 2 * Math.max(this.#youNow, this.#theyNow);
+    this.#phase += seconds * pace;
+  }
+
+  #draw(): void {
+    const [you, they] = this.#still.matches ? [this.you, this.they] : [this.#youNow, this.#theyNow];
+    const alive = this.#still.matches ? 0 : 1;
+    const breath = alive * 0.012 * Math.sin(this.#phase * 1.4);
+    const phase = this.#phase;
+    const radius = 50 * (1 + 0.2 * they + breath);
+    const swing = alive * (0.014 + 0.045 * they);
+    set(this.body, { radius, swing, waves: 3, phase });
+    set(this.veil, {
+      radius: radius * (1.08 + 0.1 * they),
+      swing: swing * 1.8,
+      waves: 2,
+      phase: -phase,
+    });
+    set(this.echo, {
+      radius: radius * (1.2 + 0.16 * they),
+      swing: swing * 2,
+      waves: 3,
+      phase: phase * 0.8,
+    });
+    set(this.line, {
+      radius: 76 + 7 * you,
+      swing: alive * 0.11 * you,
+      waves: 7,
+      phase: phase * 2.2,
+    });
+    this.style.setProperty("--you-level", you.toFixed(3));
+    this.style.setProperty("--they-level", they.toFixed(3));
+  }
+}
+
+/** Up at once, down slowly. */
+function eased(now: number, wanted: number, seconds: number): number {
+  const rate = wanted > now ? 14 : 5;
+  return now + (wanted - now) * (1 - Math.exp(-rate * seconds));
+}
+
+function set(path: SVGPathElement | null, outline: Parameters<typeof outlinePath>[0]): void {
+  path?.setAttribute("d", outlinePath(outline));
+}

@@ -1,0 +1,76 @@
+import type { Samples } from "../audio/pcm.ts";
+import type { ContentPart } from "../protocol/chat-messages.ts";
+
+/** What messages and instructions are made of, as a page holds them. */
+export type Part = TextPart | AudioPart | FilePart;
+export type PartType = Part["type"];
+
+interface Known {
+  /** One of its own for every part of the page. */
+  readonly id: number;
+}
+
+export interface TextPart extends Known {
+  readonly type: "text";
+  readonly text: string;
+}
+
+export interface AudioPart extends Known {
+  readonly type: "audio";
+  readonly name: string;
+  /** 16 kHz. */
+  readonly samples: Samples;
+}
+
+export interface FilePart extends Known {
+  readonly type: "image" | "video";
+  readonly name: string;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** For its preview; lives as long as the page. */
+  readonly url: string;
+}
+
+let last = 0;
+
+function fresh(): number {
+  last += 1;
+  return last;
+}
+
+export function textPart(text: string): TextPart {
+  return { id: fresh(), type: "text", text };
+}
+
+export function audioPart(name: string, samples: Samples): AudioPart {
+  return { id: fresh(), type: "audio", name, samples };
+}
+
+export function filePart(type: FilePart["type"], name: string, file: Blob, bytes: ArrayBuffer) {
+  const url = URL.createObjectURL(file);
+  return { id: fresh(), type, name, bytes: new Uint8Array(bytes), url } satisfies FilePart;
+}
+
+/** Whether there is anything in it to send. */
+export function saysSomething(part: Part): boolean {
+  return part.type !== "text" || part.text.trim() !== "";
+}
+
+/** As the wire has it. */
+export function contentOf(part: Part): ContentPart {
+  switch (part.type) {
+    case "text":
+      return { type: "text", text: part.text };
+    case "audio":
+      return { type: "audio", data: part.samples };
+    default:
+      return { type: part.type, data: part.bytes };
+  }
+}
+
+/** The words, without the rest. */
+export function wordsOf(parts: readonly Part[]): string {
+  return parts
+    .filter((part) => part.type === "text")
+    .map(({ text }) => text)
+    .join("\n");
+}

@@ -1,0 +1,120 @@
+import type { ReactiveController, ReactiveControllerHost } from "lit";
+import { socketProtocols } from "../../api/key.ts";
+import type { Levels } from "../../audio/audio-desk.ts";
+import { allowChimes } from "../../components/chimes.ts";
+import { chosenDevices } from "../../components/chosen-devices.ts";
+import { problemWords } from "../../components/ending-words.ts";
+import { hushSounds } from "../../components/playback.ts";
+import { HalfDuplexSession } from "../../session/half-duplex-session.ts";
+import type { HalfDuplexState, Turn } from "../../session/half-duplex-state.ts";
+import type { Instructions } from "../../session/instructions.ts";
+import type { TurnSound } from "../../session/turn-sounds.ts";
+import { tellProblem } from "../../shell/problem.ts";
+import { toast } from "../../ui/toasts.ts";
+import { prepareWith, settings } from "./settings.ts";
+
+const TICK_MS = 500;
+
+/** The page's one session: begun, muted while something recorded is heard, left with the page. */
+export class Call implements ReactiveController {
+  readonly #host: ReactiveControllerHost;
+  readonly #instructions: Instructions;
+  readonly #onLevels: (levels: Levels) => void;
+  #session: HalfDuplexSession | null = null;
+  #unsubscribe: () => void = () => undefined;
+  #timer = 0;
+  #hushed = false;
+  /** When the user began to speak, `performance.now()`. */
+  heardSince = 0;
+
+  constructor(
+    host: ReactiveControllerHost,
+    instructions: Instructions,
+    onLevels: (levels: Levels) => void,
+  ) {
+    this.#host = host;
+    this.#instructions = instructions;
+    this.#onLevels = onLevels;
+    host.addController(this);
+  }
+
+  /** Null before the first session. */
+  get state(): HalfDuplexState | null {
+    return this.#session?.state.value ?? null;
+  }
+
+  get running(): boolean {
+    return this.state !== null && this.state.phase !== "ended";
+  }
+
+  hostConnected(): void {
+    this.#timer = window.setInterval(() => this.running && this.#host.requestUpdate(), TICK_MS);
+    window.addEventListener("pagehide", this.stop);
+  }
+
+  hostDisconnected(): void {
+    clearInterval(this.#timer);
+    window.removeEventListener("pagehide", this.stop);
+    this.stop();
+  }
+
+  /** In a click. */
+  readonly start = async (): Promise<void> => {
+    if (this.running) return;
+    allowChimes();
+    hushSounds();
+    try {
+      const prepare = await prepareWith(settings.value, this.#instructions);
+      const connection = { protocols: socketProtocols() };
+      this.#begin(new HalfDuplexSession({ prepare, connection, desk: chosenDevices() }));
+    } catch (error) {
+      tellProblem(error);
+    }
+  };
+
+  readonly stop = (): void => this.#session?.stop();
+
+  readonly retryNow = (): void => this.#session?.retryNow();
+
+  readonly stopReply = (): void => {
+    this.#session?.stopReply().catch((error: unknown) => tellProblem(error));
+  };
+
+  readonly toggleMuted = (): void => {
+    this.#hushed = false;
+    this.#session?.setMuted(!this.state?.muted);
+  };
+
+  /** A recorded sound is heard, which is not for the microphone. */
+  readonly hush = (): void => {
+    if (!this.running || this.state?.muted) return;
+    this.#hushed = true;
+    this.#session?.setMuted(true);
+  };
+
+  readonly unhush = (): void => {
+    if (this.#hushed) this.#session?.setMuted(false);
+    this.#hushed = false;
+  };
+
+  readonly soundOf = (turn: Turn): TurnSound => (this.#session as HalfDuplexSession).soundOf(turn);
+
+  #begin(session: HalfDuplexSession): void {
+    this.#unsubscribe();
+    this.#session = session;
+    let { floor } = session.state.value;
+    this.#unsubscribe = session.state.subscribe((state) => {
+      if (state.floor === "hearing" && floor !== "hearing") this.heardSince = performance.now();
+      floor = state.floor;
+      this.#host.requestUpdate();
+    });
+    session.on("levels", this.#onLevels);
+    session.on("problem", (problem) => {
+      if (session.state.value.phase !== "preparing")
+        // else it is the ending
+        toast({ tone: "caution", ...problemWords(problem) });
+    });
+    this.#host.requestUpdate();
+    void session.start();
+  }
+}

@@ -1,0 +1,67 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, property, state } from "lit/decorators.js";
+import { keepComment } from "../../api/recordings.ts";
+import { common } from "../../i18n/common.ts";
+import { tellProblem } from "../../shell/problem.ts";
+import { textArea } from "../../ui/controls.ts";
+import { Element } from "../../ui/element.ts";
+import { toast } from "../../ui/toasts.ts";
+import { words } from "./words.ts";
+
+const LONGEST = 2000;
+
+/** What somebody has to say of the conversation; only its owner may change it. */
+@customElement("an-comment-box")
+export class CommentBox extends Element {
+  @property() name = "";
+  @property() comment = "";
+  @property({ type: Boolean }) fixed = false;
+
+  /** Null: as it was kept. */
+  @state() private draft: string | null = null;
+  @state() private busy = false;
+
+  protected override render(): TemplateResult | typeof nothing {
+    const say = words().comment;
+    if (this.fixed) {
+      if (this.comment === "") return nothing;
+      return html`<section class="card stack tight">
+        <h2 class="small strong">${say.title}</h2>
+        <p class="text">${this.comment}</p>
+      </section>`;
+    }
+    const isNew = this.draft !== null && this.draft.trim() !== this.comment;
+    return html`<form class="card stack tight" @submit=${this.#save}>
+      ${textArea({
+        label: say.title,
+        value: this.draft ?? this.comment,
+        rows: 3,
+        longest: LONGEST,
+        placeholder: say.placeholder,
+        hint: say.hint,
+        onInput: (value) => {
+          this.draft = value;
+        },
+      })}
+      <div class="row">
+        <button class="button small" ?disabled=${!isNew || this.busy}>${common().save}</button>
+      </div>
+    </form>`;
+  }
+
+  async #save(event: SubmitEvent): Promise<void> {
+    event.preventDefault();
+    const text = (this.draft ?? "").trim();
+    this.busy = true;
+    try {
+      await keepComment(this.name, text);
+      this.comment = text;
+      this.draft = null;
+      toast({ tone: "good", title: words().comment.saved });
+    } catch (error) {
+      tellProblem(error, words().comment.failed);
+    } finally {
+      this.busy = false;
+    }
+  }
+}

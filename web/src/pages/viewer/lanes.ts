@@ -1,0 +1,93 @@
+import { type SVGTemplateResult, svg } from "lit";
+import type { Band, Cost, Mark, Score } from "./score.ts";
+
+const RULER = 22;
+const PICTURES = 60;
+const WAVE = 60;
+const WORDS = 24;
+const GAP = 8;
+const COSTS = 52;
+
+/** Where the lanes of a time line lie, from top to bottom; pixels. */
+export interface Lanes {
+  readonly ruler: number;
+  readonly pictures: number | null;
+  readonly pictureHeight: number;
+  readonly user: number;
+  readonly model: number;
+  readonly wave: number;
+  readonly words: number;
+  readonly costs: number | null;
+  readonly costHeight: number;
+  readonly height: number;
+}
+
+export function lanesOf(score: Score): Lanes {
+  const hasPictures = score.pictures.length > 0;
+  const hasCosts = score.costs.some(({ total }) => total > 0);
+  const user = RULER + (hasPictures ? PICTURES + GAP : GAP);
+  const model = user + WAVE + WORDS + GAP;
+  const costs = model + WAVE + WORDS + GAP;
+  return {
+    ruler: RULER,
+    pictures: hasPictures ? RULER + GAP / 2 : null,
+    pictureHeight: PICTURES - GAP,
+    user,
+    model,
+    wave: WAVE,
+    words: WORDS,
+    costs: hasCosts ? costs : null,
+    costHeight: COSTS,
+    height: hasCosts ? costs + COSTS : costs - GAP,
+  };
+}
+
+/** Seconds between two marks of the ruler, so that they have room. */
+export function tickS(pxPerS: number): number {
+  const wanted = 72 / pxPerS;
+  return [1, 2, 5, 10, 15, 30, 60, 120, 300].find((step) => step >= wanted) ?? 600;
+}
+
+export function bandShapes(bands: readonly Band[], lanes: Lanes, pxPerS: number) {
+  return bands.map(({ mode, fromMs, untilMs }) => {
+    const y = mode === "listen" ? lanes.user : lanes.model;
+    const width = Math.max(1, ((untilMs - fromMs) / 1000) * pxPerS);
+    return svg`<rect class="band ${mode}" x=${(fromMs / 1000) * pxPerS} y=${y} width=${width} height=${lanes.wave} rx="5" />`;
+  });
+}
+
+export function markShapes(marks: readonly Mark[], lanes: Lanes, pxPerS: number) {
+  return marks.map(({ atMs, type }) => {
+    const x = (atMs / 1000) * pxPerS;
+    return svg`<path class="mark ${type}" d="M${x} ${lanes.user}V${lanes.height}" />`;
+  });
+}
+
+const PARTS = ["read", "think", "speak"] as const;
+
+/** One bar per unit: what it read, the words it found, the voice it gave them. */
+export function costShapes(
+  costs: readonly Cost[],
+  lanes: Lanes,
+  pxPerS: number,
+): SVGTemplateResult[] {
+  if (lanes.costs === null) return [];
+  const bottom = lanes.costs + lanes.costHeight;
+  const scale = (lanes.costHeight - 4) / Math.max(1, ...costs.map(({ total }) => total));
+  return costs.map((cost, i) => {
+    const x = (cost.atMs / 1000) * pxPerS;
+    const room = (((costs[i + 1]?.atMs ?? cost.atMs + 1000) - cost.atMs) / 1000) * pxPerS;
+    const width = Math.max(1, Math.min(12, room - 1.5));
+    let top = bottom - Math.max(1, cost.total * scale);
+    const whole = svg`<rect class="cost" x=${x} y=${top} width=${width} height=${bottom - top} rx="1" />`;
+    top = bottom;
+    const parts = PARTS.map((part) => {
+      const height = cost[part] * scale;
+      top -= height;
+      return height > 0.2
+        ? svg`<rect class="cost ${part}" x=${x} y=${top} width=${width} height=${height} />`
+        : svg``;
+    });
+    return svg`${whole}${parts}`;
+  });
+}

@@ -1,0 +1,80 @@
+import { ApiError } from "../../api/http.ts";
+import {
+  type Meta,
+  type Recording,
+  recordingComment,
+  recordingMeta,
+  recordingTimeline,
+} from "../../api/recordings.ts";
+import { Store } from "../../state/store.ts";
+import { type Score, scoreOf } from "./score.ts";
+
+const LOOK_AGAIN_MS = 3000;
+
+export type Opened =
+  | { readonly is: "loading" }
+  /** `error`: an ApiError, or what else went wrong. */
+  | { readonly is: "closed"; readonly error: unknown }
+  /** The session goes on. */
+  | { readonly is: "live"; readonly meta: Meta }
+  | {
+      readonly is: "open";
+      readonly meta: Meta;
+      readonly recording: Recording;
+      readonly score: Score;
+      readonly comment: string;
+    };
+
+/** A recording that somebody opens; looks again while it is recorded or merged. */
+export class Opening {
+  readonly state = new Store<Opened>({ is: "loading" });
+  readonly #name: string;
+  #timer = 0;
+
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  /** Look now. What goes wrong becomes the state. */
+  async look(): Promise<void> {
+    clearTimeout(this.#timer);
+    try {
+      const meta = await recordingMeta(this.#name);
+      if (meta.state === "recording") this.state.set({ is: "live", meta });
+      else await this.#open(meta);
+      if (isBusy(meta)) this.#later();
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+  }
+
+  async #open(meta: Meta): Promise<void> {
+    const before = this.state.value;
+    if (before.is === "open" && before.meta.replay === meta.replay) return;
+    const [recording, comment] = await Promise.all([
+      recordingTimeline(this.#name),
+      recordingComment(this.#name),
+    ]);
+    this.state.set({ is: "open", meta, recording, score: scoreOf(recording), comment });
+  }
+
+  /** What is on the screen already stays there while the server is away. */
+  #failed(error: unknown): void {
+    const away = error instanceof ApiError && (error.status === 0 || error.status >= 500);
+    const { is } = this.state.value;
+    if (away && (is === "open" || is === "live")) this.#later();
+    else this.state.set({ is: "closed", error });
+  }
+
+  #later(): void {
+    this.#timer = window.setTimeout(() => void this.look(), LOOK_AGAIN_MS);
+  }
+}
+
+function isBusy(meta: Meta): boolean {
+  return meta.state === "recording" || meta.replay === "merging";
+}

@@ -1,0 +1,19 @@
+import { request } from "../../api/http.ts";
+import { archivePath } from "../../api/recordings.ts";
+import type { Assets } from "./assets.ts";
+
+/** Let the browser save everything in one ZIP; fetched first where a key is needed. Rejects with ApiError. */
+export async function saveArchive(name: string, assets: Assets): Promise<void> {
+  if (assets.areOpen) return save(archivePath(name), name);
+  const archive = await (await request(archivePath(name))).blob();
+  const url = URL.createObjectURL(archive);
+  save(url, name);
+  setTimeout(() => URL.revokeObjectURL(url), 60_000); // the browser reads it after the click
+}
+
+function save(href: string, name: string): void {
+  const link = document.createElement("a");
+  link.href = href;
+  link.download = `${name}.zip`;
+  link.click();
+}

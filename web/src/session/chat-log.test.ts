@@ -1,0 +1,145 @@
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { type Part, textPart } from "../media/parts.ts";
+import { Wire } from "../protocol/testing-wire.ts";
+import { ChatLog } from "./chat-log.ts";
+import type { Answer } from "./chat-request.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  vi.stubGlobal("WebSocket", Wire);
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+function newLog(): ChatLog {
+  return new ChatLog(async () => ({
+    system: [textPart("Be brief.")],
+    request: { record: false },
+    exchange: { connection: { base: "http://x/", binary: false } },
+  }));
+}
+
+const picture: Part = {
+  id: 900,
+  type: "image",
+  name: "cat.jpg",
+  bytes: Uint8Array.of(1),
+  url: "blob:1",
+};
+
+function reply(text: string): void {
+  Wire.last.accept();
+  Wire.last.say({ type: "done", text, generated_tokens: 1 });
+  Wire.last.drop(1000);
+}
+
+function refuse(field: string): void {
+  Wire.last.accept();
+  Wire.last.say({ type: "error", message: "cannot see", code: "invalid_field", field });
+  Wire.last.drop(1008);
+}
+
+const texts = (log: ChatLog): string[] =>
+  log.state.value.said.map((one) =>
+    one.role === "user"
+      ? one.parts.map((part) => ("text" in part ? part.text : "")).join()
+      : one.text,
+  );
+/** What was asked last, once the connection is there. */
+function asked(): { roles: string[]; text: string } {
+  Wire.last.accept();
+  const messages = (Wire.last.sent[0]?.["messages"] ?? []) as { role: string }[];
+  return { roles: messages.map(({ role }) => role), text: JSON.stringify(Wire.last.sent[0]) };
+}
+
+const answer = (log: ChatLog): Answer => log.state.value.said.at(-1) as Answer;
+
+async function conversation(): Promise<ChatLog> {
+  const log = newLog();
+  await log.ask([textPart("One?")]);
+  reply("1");
+  await log.ask([textPart("Two?")]);
+  reply("2");
+  return log;
+}
+
+it("asks with everything that was said before", async () => {
+  const log = await conversation();
+  expect(texts(log)).toEqual(["One?", "1", "Two?", "2"]);
+  expect(Wire.last.sent[0]).toMatchObject({ record: false });
+  expect(asked().roles).toEqual(["system", "user", "assistant", "user"]);
+});
+
+it("takes no second question while one is being answered", async () => {
+  const log = newLog();
+  await log.ask([textPart("One?")]);
+  await log.ask([textPart("Two?")]);
+  expect(texts(log)).toEqual(["One?", ""]);
+  expect(log.busy).toBe(true);
+  reply("1");
+  expect(log.busy).toBe(false);
+});
+
+it("asks again in the place of the last answer", async () => {
+  const log = await conversation();
+  await log.again();
+  reply("two");
+  expect(texts(log)).toEqual(["One?", "1", "Two?", "two"]);
+});
+
+it("forgets what followed a question that was changed", async () => {
+  const log = await conversation();
+  await log.edit(log.state.value.said[0]?.id ?? 0, [textPart("Three?")]);
+  expect(asked().roles).toEqual(["system", "user"]);
+  reply("3");
+  expect(texts(log)).toEqual(["Three?", "3"]);
+});
+
+it("lets an answer be reworded, and that is what the model then has said", async () => {
+  const log = await conversation();
+  log.rewrite(answer(log).id, "II");
+  await log.ask([textPart("Three?")]);
+  expect(asked().text).toContain("II");
+});
+
+it("takes something back, and that back unless something else happened", async () => {
+  const log = await conversation();
+  const undo = log.remove(log.state.value.said[0]?.id ?? 0);
+  expect(texts(log)).toEqual(["1", "Two?", "2"]);
+  undo();
+  expect(texts(log)).toEqual(["One?", "1", "Two?", "2"]);
+  const late = log.remove(log.state.value.said[3]?.id ?? 0);
+  await log.ask([textPart("Three?")]);
+  late();
+  expect(texts(log)).toEqual(["One?", "1", "Two?", "Three?", ""]);
+});
+
+it("names the part that was refused, and can go on without its kind", async () => {
+  const log = newLog();
+  await log.ask([picture, textPart("What is this?")]);
+  refuse("messages.1.content.0");
+  expect(answer(log)).toMatchObject({
+    kept: false,
+    refused: picture,
+    exchange: { ending: { by: "server" } },
+  });
+  log.leaveOut(log.partsOf("image"));
+  expect(log.partsOf("image")).toEqual([]);
+  await log.again();
+  expect(asked().text).not.toContain("image");
+  reply("I cannot see it.");
+  expect(answer(log)).toMatchObject({ refused: null, text: "I cannot see it." });
+});
+
+it("ends an answer when everything is cleared", async () => {
+  const log = newLog();
+  await log.ask([textPart("One?")]);
+  Wire.last.accept();
+  log.clear();
+  expect(Wire.last.sent.at(-1)).toEqual({ type: "stop" });
+  Wire.last.say({ type: "done", text: "too late", stopped: true });
+  expect(log.state.value.said).toEqual([]);
+  expect(log.busy).toBe(false);
+});

@@ -1,0 +1,63 @@
+import { expect, it } from "vitest";
+import { audioPart, type Part, textPart } from "../media/parts.ts";
+import { type Answer, historyOf, partAt, type Said } from "./chat-request.ts";
+
+const picture: Part = {
+  id: 900,
+  type: "image",
+  name: "cat.jpg",
+  bytes: Uint8Array.of(1),
+  url: "blob:1",
+};
+const sound = audioPart("hello.wav", Float32Array.of(0.5));
+
+function answer(text: string): Answer {
+  const how = { exchange: {} as never, refused: null, kept: true };
+  return { role: "assistant", id: 2, text, sound: null, ...how };
+}
+
+const talk: Said[] = [
+  { role: "user", id: 1, parts: [picture, textPart("What is this?")] },
+  answer("A cat."),
+  { role: "user", id: 3, parts: [sound] },
+];
+
+it("sends instructions, questions and answers in their order", () => {
+  const { messages } = historyOf([textPart("Be brief.")], talk, new Set());
+  expect(messages).toEqual([
+    { role: "system", content: [{ type: "text", text: "Be brief." }] },
+    {
+      role: "user",
+      content: [
+        { type: "image", data: picture.bytes },
+        { type: "text", text: "What is this?" },
+      ],
+    },
+    { role: "assistant", content: [{ type: "text", text: "A cat." }] },
+    { role: "user", content: [{ type: "audio", data: sound.samples }] },
+  ]);
+});
+
+it("leaves out what says nothing: empty texts, answers that failed, refused parts", () => {
+  const { messages } = historyOf(
+    [textPart("  ")],
+    [...talk.slice(0, 1), answer(""), ...talk.slice(2)],
+    new Set([picture.id]),
+  );
+  expect(messages.map(({ role, content }) => [role, content.length])).toEqual([
+    ["user", 1],
+    ["user", 1],
+  ]);
+});
+
+it.each([
+  ["messages.1.content.0", picture],
+  ["messages.1.content.0.data", picture],
+  ["messages.3.content.0", sound],
+  ["messages.9.content.0", null],
+  ["enable_thinking", null],
+  [undefined, null],
+])("finds the part that %s means", (field, expected) => {
+  const history = historyOf([textPart("Be brief.")], talk, new Set());
+  expect(partAt(history, field)).toBe(expected);
+});

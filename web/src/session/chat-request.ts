@@ -1,0 +1,65 @@
+import type { Samples } from "../audio/pcm.ts";
+import { contentOf, type Part, saysSomething } from "../media/parts.ts";
+import type { ChatMessage } from "../protocol/chat-messages.ts";
+import type { ExchangeState } from "./chat-exchange.ts";
+
+/** What the user said. */
+export interface Question {
+  readonly role: "user";
+  readonly id: number;
+  readonly parts: readonly Part[];
+}
+
+/** What the model said, or why it did not. */
+export interface Answer {
+  readonly role: "assistant";
+  readonly id: number;
+  /** The reader may have changed it. */
+  readonly text: string;
+  /** 24 kHz; null until it is complete, and where nothing was spoken. */
+  readonly sound: Samples | null;
+  /** How it came to be, or how far it is. */
+  readonly exchange: ExchangeState;
+  /** What the server could not use. */
+  readonly refused: Part | null;
+  /** A recording was allowed. */
+  readonly kept: boolean;
+}
+
+export type Said = Question | Answer;
+
+/** Messages as the wire has them, and what each of their parts is to the page. */
+export interface History {
+  readonly messages: ChatMessage[];
+  readonly parts: readonly (readonly Part[])[];
+}
+
+/** Everything that is to be sent: instructions, questions, answers, but for parts with these ids. */
+export function historyOf(
+  system: readonly Part[],
+  said: readonly Said[],
+  leftOut: ReadonlySet<number>,
+): History {
+  const all = [{ role: "system" as const, parts: system }, ...said.map(outgoing)]
+    .map(({ role, parts }) => ({ role, parts: parts.filter((part) => counts(part, leftOut)) }))
+    .filter(({ parts }) => parts.length > 0);
+  return {
+    messages: all.map(({ role, parts }) => ({ role, content: parts.map(contentOf) })),
+    parts: all.map(({ parts }) => parts),
+  };
+}
+
+/** What an error's field means: `messages.1.content.0`, with or without `.data`. */
+export function partAt({ parts }: History, field: string | undefined): Part | null {
+  const [, message, part] = /^messages\.(\d+)\.content\.(\d+)/.exec(field ?? "") ?? [];
+  return parts[Number(message)]?.[Number(part)] ?? null;
+}
+
+function outgoing(one: Said): { role: Said["role"]; parts: readonly Part[] } {
+  if (one.role === "user") return one;
+  return { role: one.role, parts: [{ id: 0, type: "text", text: one.text }] };
+}
+
+function counts(part: Part, leftOut: ReadonlySet<number>): boolean {
+  return saysSomething(part) && !leftOut.has(part.id);
+}
