@@ -2,13 +2,11 @@
 
     python bench/edge_load.py --sessions 100 --seconds 15 --form text
 
-`--form` is how sound travels: base64 in JSON text, or as float32 (`f32`) or 16-bit (`s16`) samples in
-binary frames. The bytes are those of the WebSocket messages, without the 6 to 14 of each frame's head.
-
-Three processes stand beside the edge: redis-server (no persistence), a peer that plays the worker
-and answers each chunk at once with a second of speech, and this one, which plays the clients. CPU is
-process time of the edge and of Redis over the measured window; the latency is from a client's send
-to the whole result in its hands, so it contains the peer's and the client's own share.
+It is `antiphon bench` without an engine. Three processes stand beside the edge: redis-server (no
+persistence), a peer that plays the worker and answers each chunk at once with a second of speech, and
+this one, which plays the clients. The latency is from when a chunk was due to the whole result, so it
+contains the peer's and the client's own share. The bytes are those of the WebSocket messages, without
+the 6 to 14 of each frame's head.
 """
 
 from __future__ import annotations
@@ -24,21 +22,26 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
-import psutil
 import uvloop
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from broker.client import Broker, open_broker
 from broker.embedded import find_redis_server
 from broker.registry import WorkerReport
 from broker.settings import BrokerSettings
+from ops.bench_run import connecting
+from ops.load.material import Material
+from ops.load.plan import Form, Kind, LoadPlan
+from ops.load.report import report_of
+from ops.load.run import run_load
+from ops.load.usage import Usage, with_generator
 from shared_schemas.audio import PcmFormat, float_bytes, to_pcm16
 from shared_schemas.binary_frames import BINARY_PROTOCOL, to_frame, to_text
 from shared_schemas.media import Raw
@@ -56,8 +59,6 @@ from shared_schemas.stream_entries import (
 from shared_schemas.unit_result import UnitResult
 
 ROOT = Path(__file__).parents[1]
-WARM_UP_S = 3.0
-GRACE_S = 3.0
 PEER = "bench-peer"
 KINDS = frozenset({SessionKind.AUDIO_DUPLEX})
 
@@ -112,7 +113,7 @@ SPEECH = UnitResult(
 
 async def _serve(broker: Broker, claim: Claim, held: dict[str, int]) -> None:
     writer = await broker.streams.output_writer(claim.sid, claim.ticket, claim.epoch)
-    start = StreamPosition.before(claim.ticket)
+    start, heard_ms = StreamPosition.before(claim.ticket), 0
     async with broker.reader.subscribe(broker.keys.inbound(claim.sid), start) as inputs:
         async for position, entry in inputs:
             match entry:
@@ -122,7 +123,8 @@ async def _serve(broker: Broker, claim: Claim, held: dict[str, int]) -> None:
                     await broker.leases.move(claim.sid, PEER, claim.epoch, SessionState.ACTIVE)
                 case ChunkIn(at=at):
                     read_at = broker.clock.now_ms()
-                    await writer.append(_answer(position.n, at, read_at))
+                    heard_ms += 1000
+                    await writer.append(_answer(position.n, heard_ms, at, read_at))
                 case StopIn():
                     await writer.append(StoppedOut())
                     break
@@ -130,9 +132,9 @@ async def _serve(broker: Broker, claim: Claim, held: dict[str, int]) -> None:
     await broker.sessions.end(claim.sid, EndReason.STOPPED, ticket=claim.ticket)
 
 
-def _answer(n: int, received_at: float, read_at: float) -> ResultOut:
+def _answer(n: int, heard_ms: int, received_at: float, read_at: float) -> ResultOut:
     return ResultOut.of(
-        SPEECH,
+        replace(SPEECH, current_time=heard_ms),
         input_n=n,
         received_at=received_at,
         read_at=read_at,
@@ -141,148 +143,43 @@ def _answer(n: int, received_at: float, read_at: float) -> ResultOut:
     )
 
 
-# --- the clients' part ---------------------------------------------------------------------------
-
-
-@dataclass
-class Tally:
-    """What all clients saw in the measured window."""
-
-    measuring: bool = False
-    sent: int = 0
-    received: int = 0
-    late_ms: list[float] = field(default_factory=list)
-    bytes_up: int = 0
-    bytes_down: int = 0
-
-
-@dataclass(frozen=True)
-class Form:
-    """How sound travels: a second of it as one message, and what the connection asks for."""
-
-    chunk: str | bytes
-    subprotocols: list[Subprotocol] | None = None
-    query: str = ""
-
-    @classmethod
-    def of(cls, name: str) -> Form:
-        """`text`, `f32` or `s16`."""
-        sound = np.random.default_rng(2).uniform(-0.5, 0.5, 16_000).astype(np.float32)
-        if name == "text":
-            return cls(to_text({"type": "audio_chunk", "audio": Raw(float_bytes(sound))}))
-        pcm = PcmFormat(name)
-        data = float_bytes(sound) if pcm is PcmFormat.F32 else to_pcm16(sound).tobytes()
-        chunk = to_frame({"type": "audio_chunk", "audio": Raw(data, pcm)})
-        return cls(chunk, [Subprotocol(BINARY_PROTOCOL)], f"?pcm={pcm}")
-
-
-async def _until(socket_: ClientConnection, type_: str) -> None:
-    while json.loads(await socket_.recv())["type"] != type_:
-        pass
-
-
-async def converse(
-    url: str, form: Form, number: int, tally: Tally, start_at: float, stop_at: float
-) -> None:
-    """One client: a chunk each second at its own phase of the second."""
-    loop = asyncio.get_running_loop()
-    address = f"{url}/ws/duplex/adx_bench_{number}{form.query}"
-    async with connect(
-        address, compression=None, max_size=None, subprotocols=form.subprotocols
-    ) as socket_:
-        await _until(socket_, "queue_done")
-        await socket_.send('{"type":"prepare"}')
-        await _until(socket_, "prepared")
-        pending: list[tuple[float, bool]] = []
-        reading = asyncio.create_task(_read(socket_, pending, tally))
-        due = start_at + (number * 0.61803) % 1.0
-        while due < stop_at:
-            await asyncio.sleep(due - loop.time())
-            pending.append((time.perf_counter(), tally.measuring))
-            tally.sent += tally.measuring
-            tally.bytes_up += len(form.chunk) * tally.measuring
-            await socket_.send(form.chunk)
-            due += 1.0
-        await asyncio.sleep(GRACE_S)
-        reading.cancel()
-        await socket_.send('{"type":"stop"}')
-
-
-async def _read(socket_: ClientConnection, pending: list[tuple[float, bool]], tally: Tally) -> None:
-    async for message in socket_:
-        head = message[:40] if isinstance(message, str) else message[4:44].decode()
-        if '"result"' in head:
-            sent_at, counted = pending.pop(0)
-            if counted:
-                tally.received += 1
-                tally.bytes_down += len(message)
-                tally.late_ms.append((time.perf_counter() - sent_at) * 1000)
-        elif '"error"' in head:
-            raise RuntimeError(message)
-
-
 # --- the run -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Cpu:
-    """Process time (s) of the edge and of Redis, and resident memory (MiB) of the edge."""
+async def weigh(url: str, form: Form) -> dict[str, int]:
+    """Bytes of one chunk's message and of its result's, on a connection of their own."""
+    sound = np.random.default_rng(2).uniform(-0.5, 0.5, 16_000).astype(np.float32)
+    query, subprotocols = "", None
+    chunk: str | bytes = to_text({"type": "audio_chunk", "audio": Raw(float_bytes(sound))})
+    if form is not Form.TEXT:
+        pcm = PcmFormat(form)
+        data = float_bytes(sound) if pcm is PcmFormat.F32 else to_pcm16(sound).tobytes()
+        chunk = to_frame({"type": "audio_chunk", "audio": Raw(data, pcm)})
+        query, subprotocols = f"?pcm={pcm}", [Subprotocol(BINARY_PROTOCOL)]
+    address = f"{url}/ws/duplex/adx_weigh{query}"
+    async with connect(address, compression=None, max_size=None, subprotocols=subprotocols) as link:
+        for request, answer in (
+            (None, '"queue_done"'),
+            ('{"type":"prepare"}', '"prepared"'),
+            (chunk, '"result"'),
+        ):
+            if request is not None:
+                await link.send(request)
+            while answer.encode() not in (message := await link.recv(decode=False))[:60]:
+                pass
+        await link.send('{"type":"stop"}')
+    return {"bytes_up_per_chunk": len(chunk), "bytes_down_per_result": len(message)}
 
-    edge: float
-    redis: float
-    edge_rss: float
 
-    @classmethod
-    def of(cls, edge: int, redis: int) -> Cpu:
-        """What the two processes have used up to now."""
-
-        def spent(pid: int) -> float:
-            times = psutil.Process(pid).cpu_times()
-            return float(times.user + times.system)
-
-        rss = psutil.Process(edge).memory_info().rss / 2**20
-        return cls(spent(edge), spent(redis), rss)
-
-
-async def measure(
-    url: str, form: str, sessions: int, seconds: float, pids: tuple[int, int]
-) -> dict[str, Any]:
-    """Connect everyone, warm up, measure; `pids` are the edge's and Redis's."""
-    loop = asyncio.get_running_loop()
-    ramp_s = 0.5 + sessions * 0.02
-    tally = Tally()
-    start_at = loop.time() + ramp_s
-    measure_at = start_at + WARM_UP_S
-    stop_at = measure_at + seconds
-    async with asyncio.TaskGroup() as clients:
-        for number in range(sessions):
-            talk = converse(url, Form.of(form), number, tally, start_at, stop_at)
-            clients.create_task(talk)
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(measure_at - loop.time())
-        before, began = Cpu.of(*pids), loop.time()
-        tally.measuring = True
-        await asyncio.sleep(stop_at - loop.time())
-        tally.measuring = False
-        after, took = Cpu.of(*pids), loop.time() - began
-    late = np.array(tally.late_ms)
-    return {
-        "form": form,
-        "sessions": sessions,
-        "seconds": round(took, 1),
-        "edge_cpu_ms_per_session_s": round((after.edge - before.edge) * 1e3 / took / sessions, 3),
-        "redis_cpu_ms_per_session_s": round(
-            (after.redis - before.redis) * 1e3 / took / sessions, 3
-        ),
-        "latency_ms_p50": round(float(np.percentile(late, 50)), 1),
-        "latency_ms_p99": round(float(np.percentile(late, 99)), 1),
-        "latency_ms_max": round(float(late.max()), 1),
-        "bytes_up_per_chunk": round(tally.bytes_up / tally.sent),
-        "bytes_down_per_result": round(tally.bytes_down / tally.received),
-        "results": tally.received,
-        "lost": tally.sent - tally.received,
-        "edge_rss_mib": round(after.edge_rss, 1),
-    }
+async def measure(url: str, plan: LoadPlan, pids: dict[str, int]) -> dict[str, Any]:
+    """The load, with the CPU time of the edge and of Redis."""
+    noise = np.random.default_rng(2).uniform(-0.5, 0.5, 16_000).astype(np.float32)
+    material = Material.of([noise], plan.speak_ratio)
+    everyone = with_generator(pids)
+    how = connecting(plan.form)
+    outcome = await run_load(url, how, plan, material, lambda: Usage.of(everyone))
+    weight = await weigh(url, plan.form)
+    return report_of(outcome, {"engine": PEER, **weight})
 
 
 @contextmanager
@@ -327,7 +224,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sessions", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=15.0)
-    parser.add_argument("--form", choices=["text", "f32", "s16"], default="text")
+    parser.add_argument("--form", choices=list(Form), type=Form, default=Form.TEXT)
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peer:
@@ -351,9 +248,15 @@ def main() -> None:
         )
         stack.enter_context(process(*peer, PYTHONPATH=str(ROOT)))
         wait_for(f"http://127.0.0.1:{port}/health")
-        pids = (edge_pid, redis_pid)
-        url = f"ws://127.0.0.1:{port}"
-        report = uvloop.run(measure(url, options.form, options.sessions, options.seconds, pids))
+        plan = LoadPlan(
+            kinds=(Kind.AUDIO,),
+            sessions=options.sessions,
+            seconds=options.seconds,
+            speak_ratio=1.0,
+            form=options.form,
+        )
+        pids = {"edge": edge_pid, "redis": redis_pid}
+        report = uvloop.run(measure(f"ws://127.0.0.1:{port}", plan, pids))
     print(json.dumps(report, indent=2))
 
 

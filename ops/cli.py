@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ops import (
+    bench,
     containers,
     demo,
     doctor,
@@ -33,6 +34,7 @@ for command in (
     up.up,
     talk.talk,
     demo.demo,
+    bench.bench,
     replay.replay,
     services.edge,
     services.recorder,

@@ -12,9 +12,12 @@ import typer
 
 from ops.talk import fail
 
-SECRETS = ("redis_password", "admin_token")
+SECRETS = ("redis_password", "admin_token", "grafana_admin")
 OWNER = 10001
 """The user and group that the images run as (Dockerfile)."""
+
+_READ_BY_OTHERS = {"grafana_admin": 472}
+"""Grafana's image has a user of its own, who need not see the rest."""
 
 _HEALTH_TIMEOUT_S = 3.0
 
@@ -35,10 +38,15 @@ def make_secrets(
             typer.echo(f"{path} is there already")
             continue
         try:
-            _write(path, secrets.token_urlsafe(32), owner)
+            _write(path, secrets.token_urlsafe(32), _reader(name, owner))
         except OSError as error:
             fail(f"cannot make {path}: {error.strerror}")
         typer.echo(f"made {path}")
+
+
+def _reader(name: str, owner: int) -> int:
+    """Only root can give a file to someone else."""
+    return _READ_BY_OTHERS.get(name, owner) if os.geteuid() == 0 else owner
 
 
 def _write(path: Path, secret: str, owner: int) -> None:

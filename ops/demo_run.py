@@ -25,7 +25,7 @@ from ops.log_files import LogFiles
 from ops.log_lines import prefix
 from ops.processes import ServiceFailed
 from ops.readiness import NotReady, wait_until_ready
-from ops.stack import Stack, StackPlan, private_redis
+from ops.stack import Stack, StackPlan, private_redis, unless_failed
 from ops.talk import PATIENCE_S
 from ops.transcript import Transcript
 from ops.wav import UnusableAudio, load_speech
@@ -103,7 +103,7 @@ class _Demo:
     async def run(self) -> None:
         self._console.print("Starting Redis, edge, worker, recorder and cleanup …")
         async with self._stack.running() as guard:
-            await _unless_failed(guard, self._converse())
+            await unless_failed(guard, self._converse())
 
     async def _converse(self) -> None:
         await wait_until_ready(self._stack, self._progress, READY_TIMEOUT_S)
@@ -143,19 +143,6 @@ class _Demo:
 def _meta(folder: Path) -> Meta | None:
     path = folder / META_FILE
     return parse_meta(path.read_bytes()) if path.exists() else None
-
-
-async def _unless_failed(guard: asyncio.Task[None], work: Coroutine[Any, Any, None]) -> None:
-    """The work, given up as soon as the guard raises."""
-    working = asyncio.create_task(work)
-    try:
-        await asyncio.wait({guard, working}, return_when=asyncio.FIRST_COMPLETED)
-        if guard.done():
-            guard.result()
-        await working
-    finally:
-        working.cancel()
-        await asyncio.wait([working])
 
 
 async def _until_sigterm(work: Coroutine[Any, Any, None]) -> None:

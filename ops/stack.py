@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 from broker.embedded import EmbeddedRedis, EmbeddedRedisError
 from ops.processes import LineSink, Service, ServiceFailed, ServiceSpec
+
+T = TypeVar("T")
 
 _WATCH_REDIS_S = 0.5
 _WORKER_DRAIN_S = 2.0
@@ -32,6 +36,7 @@ class StackPlan:
     redis_url: str | None = None
     redis_port: int = 0
     redis_dir: Path | None = None
+    engine_options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def edge_url(self) -> str:
@@ -54,6 +59,7 @@ class StackPlan:
             "ENGINE": self.engine,
             "SLOTS": self.slots,
             "MODEL_PATH": self.model_path,
+            "ENGINE_OPTIONS": json.dumps(self.engine_options) if self.engine_options else None,
             "HEALTH_PORT": self.health_port,
             "RECORDER_HEALTH_PORT": self.recorder_health_port,
             "CLEANUP_HEALTH_PORT": self.cleanup_health_port,
@@ -136,6 +142,19 @@ async def _first_failure(tasks: list[asyncio.Task[None]]) -> None:
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     for task in done:
         task.result()
+
+
+async def unless_failed(guard: asyncio.Task[None], work: Coroutine[Any, Any, T]) -> T:
+    """The work, given up as soon as the guard of a running stack raises."""
+    working = asyncio.create_task(work)
+    try:
+        await asyncio.wait({guard, working}, return_when=asyncio.FIRST_COMPLETED)
+        if guard.done():
+            guard.result()
+        return await working
+    finally:
+        working.cancel()
+        await asyncio.wait([working])
 
 
 @contextmanager

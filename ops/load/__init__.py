@@ -1,0 +1,1 @@
+"""Users by the dozen, and how well they were served: what `antiphon bench` does."""
