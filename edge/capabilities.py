@@ -20,7 +20,15 @@ def capabilities(settings: EdgeSettings) -> dict[str, Any]:
     return {
         "protocol_version": PROTOCOL_VERSION,
         "server_version": version("antiphon"),
-        "features": ["binary", "notices", "playback_ack", "progress", "resume", "timing", "transcript"],
+        "features": [
+            "binary",
+            "notices",
+            "playback_ack",
+            "progress",
+            "resume",
+            "timing",
+            "transcript",
+        ],
         "subprotocols": [BINARY_PROTOCOL],
         "pcm_formats": [str(form) for form in PcmFormat],
         "input_sample_rate": INPUT_RATE,

@@ -92,14 +92,7 @@ class ClientDiagnostic(ClientMessage):
 
 
 DuplexClientMessage = Annotated[
-    Prepare
-    | AudioChunk
-    | VideoFrame
-    | Pause
-    | Resume
-    | PlaybackAck
-    | Stop
-    | ClientDiagnostic,
+    Prepare | AudioChunk | VideoFrame | Pause | Resume | PlaybackAck | Stop | ClientDiagnostic,
     Field(discriminator="type"),
 ]
 

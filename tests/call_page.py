@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,10 +52,10 @@ class CallPage:
         await self.press("Start the call")
 
     async def keep(self, path: str, **settings: object) -> None:
-        """Put settings where the page finds them, and load it anew."""
-        kept = json.dumps({"version": 1, "values": settings})
-        name = f"antiphon.settings.{_SETTINGS[path]}"
-        await self.page.evaluate("([name, kept]) => localStorage.setItem(name, kept)", [name, kept])
+        """Load the page anew with settings that it finds before it can keep its own."""
+        name = json.dumps(f"antiphon.settings.{_SETTINGS[path]}")
+        kept = json.dumps(json.dumps({"version": 1, "values": settings}))
+        await self.page.add_init_script(f"localStorage.setItem({name}, {kept})")
         await self.page.reload()
 
     async def press(self, name: str) -> None:
@@ -109,6 +108,11 @@ class CallPage:
         samples, rate = soundfile.read(await self.saved(folder), dtype="float32", always_2d=True)
         return Heard(np.ascontiguousarray(samples[:, 0]), np.ascontiguousarray(samples[:, 1]), rate)
 
-    async def said(self, role: str) -> Sequence[str]:
-        """The transcript's lines of `user` or `model`."""
-        return await self.page.locator(f"an-transcript .line.{role} p").all_inner_texts()
+    async def has_heard_out(self, word: str) -> str:
+        """Wait for an answer with this word in it, and for its last sound; returns it."""
+        answer = self.page.locator("an-transcript .line.model p").last
+        await expect(answer).to_contain_text(word, timeout=30_000)
+        title = self.page.locator(".stage .title")
+        await expect(title).to_have_text("Speaking", timeout=10_000)
+        await expect(title).to_have_text("Listening", timeout=30_000)
+        return await answer.inner_text()

@@ -61,15 +61,13 @@ class Gate:
         self._left.add(number)
         self._look()
 
-    async def open(self) -> Times:
-        """Write down what is due from now on, and let everyone begin. Raises NobodyServed."""
-        patience_s = self._plan.patience_s
+    async def open(self) -> Times | None:
+        """Write down what is due from now on, and let everyone begin; None where nobody is there."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(patience_s):
+            async with asyncio.timeout(self._plan.patience_s):
                 await self._settled.wait()
         if not self.served:
-            why = "; ".join(self.ledger.failures)
-            raise NobodyServed(why or f"nobody had a turn within {patience_s:g} s")
+            return None
         times = Times.of(self._plan, time.monotonic() + _BREATH_S)
         self.ledger.write_down(self._plan, times)
         self._opened.set()
@@ -87,22 +85,23 @@ async def run_load(
     ledger = Ledger()
     gate = Gate(plan, ledger)
     tasks: list[asyncio.Task[None]] = []
-    try:
+    async with asyncio.TaskGroup() as group:
         for number in range(plan.sessions):
             ready = _door(gate, number)
-            kind = plan.kind_of(number)
-            user = User(number, kind, url, how, material, ledger, ready)
-            tasks.append(asyncio.create_task(_live(user, gate)))
+            user = User(number, plan.kind_of(number), url, how, material, ledger, ready)
+            tasks.append(group.create_task(_live(user, gate)))
             await asyncio.sleep(_ARRIVAL_S)
         times = await gate.open()
         for number in set(range(plan.sessions)) - gate.served:
             tasks[number].cancel()  # one who came in now would be behind from the start
-        before, after = await _measure(times, usage)
-        await asyncio.wait(tasks, timeout=plan.grace_s)
-    finally:
+        if times is not None:
+            before, after = await _measure(times, usage)
+            await asyncio.wait(tasks, timeout=plan.grace_s)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    if times is None:
+        why = "; ".join(ledger.failures)
+        raise NobodyServed(why or f"nobody had a turn within {plan.patience_s:g} s")
     unserved = plan.sessions - len(gate.served)
     return Outcome(plan, times, ledger, ledger.measured(times), unserved, before, after)
 

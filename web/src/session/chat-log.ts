@@ -56,9 +56,9 @@ export class ChatLog {
     await this.#ask([...said.slice(0, place), { role: "user", id, parts }]);
   }
 
-  /** Other words for an answer. */
+  /** Other words for an answer; its sound says others and goes. */
   rewrite(id: number, text: string): void {
-    this.#change(id, { text });
+    this.#change(id, { text, sound: null });
   }
 
   /** Take one thing back; what is returned undoes that. */

@@ -113,7 +113,7 @@ export function slider(spec: Slider): TemplateResult {
   return html`<label class="field">
     <span class="row apart still">
       <span class="label small strong">${spec.label}</span>
-      <output class="small soft number">${spec.format(spec.value)}</output>
+      <span class="small soft number">${spec.format(spec.value)}</span>
     </span>
     <input
       type="range"
@@ -121,6 +121,7 @@ export function slider(spec: Slider): TemplateResult {
       max=${spec.max}
       step=${spec.step}
       ?disabled=${spec.disabled ?? false}
+      aria-label=${spec.label}
       aria-valuetext=${spec.format(spec.value)}
       .value=${live(String(spec.value))}
       @input=${(event: Event) => spec.onInput((event.target as HTMLInputElement).valueAsNumber)}

@@ -1,3 +1,5 @@
+import { nothing } from "lit";
+import { until } from "lit/directives/until.js";
 import { request } from "../../api/http.ts";
 import { keyFor } from "../../api/key.ts";
 import { assetPath } from "../../api/recordings.ts";
@@ -10,6 +12,7 @@ export class Assets {
   readonly #name: string;
   readonly #kept = new Map<string, Promise<Blob>>();
   readonly #urls = new Map<string, Promise<string>>();
+  readonly #shown = new Map<string, Promise<string>>();
 
   constructor(name: string) {
     this.#name = name;
@@ -20,13 +23,18 @@ export class Assets {
     return isShareToken(this.#name) || keyFor("client") === null;
   }
 
+  /** For the template of a picture; where it cannot be had, the browser says so in its place. */
+  source(file: string) {
+    const path = assetPath(this.#name, file);
+    if (this.areOpen) return path;
+    const shown = this.#shown.get(file) ?? this.#url(file).catch(() => path);
+    this.#shown.set(file, shown); // the same promise: nothing flickers when it is rendered anew
+    return until(shown, nothing);
+  }
+
   /** Rejects with ApiError. */
   url(file: string): Promise<string> {
-    if (this.areOpen) return Promise.resolve(assetPath(this.#name, file));
-    const known =
-      this.#urls.get(file) ?? this.#blob(file).then((blob) => URL.createObjectURL(blob));
-    this.#urls.set(file, known);
-    return known;
+    return this.areOpen ? Promise.resolve(assetPath(this.#name, file)) : this.#url(file);
   }
 
   /** Its bytes as they come. Rejects with ApiError. */
@@ -34,6 +42,13 @@ export class Assets {
     if (!this.areOpen) return (await this.#blob(file)).stream();
     const { body } = await request(assetPath(this.#name, file));
     return body ?? new Blob([]).stream();
+  }
+
+  #url(file: string): Promise<string> {
+    const known =
+      this.#urls.get(file) ?? this.#blob(file).then((blob) => URL.createObjectURL(blob));
+    this.#urls.set(file, known);
+    return known;
   }
 
   #blob(file: string): Promise<Blob> {

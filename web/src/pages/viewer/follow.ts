@@ -22,6 +22,7 @@ export class Follow<T> implements ReactiveController {
   }
 
   hostConnected(): void {
+    this.#value = this.value;
     this.#leave = this.#replay().at.subscribe((atMs) => {
       const value = this.#pick(atMs);
       if (Object.is(value, this.#value)) return;

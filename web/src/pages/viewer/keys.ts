@@ -10,7 +10,6 @@ export function onKey(event: KeyboardEvent, replay: Replay, step: (by: -1 | 1) =
   const target = event.target instanceof globalThis.Element ? event.target : null;
   if (event.ctrlKey || event.metaKey || event.altKey || target?.matches(WRITES)) return false;
   if (event.key === " ") return !target?.matches(PRESSED) && done(() => replay.toggle());
-  if (target?.matches("input[type=range]")) return false; // it has keys of its own
   const moves: Readonly<Record<string, () => void>> = {
     ArrowLeft: () => replay.seek(replay.at.value - (event.shiftKey ? LONG_STEP_MS : STEP_MS)),
     ArrowRight: () => replay.seek(replay.at.value + (event.shiftKey ? LONG_STEP_MS : STEP_MS)),

@@ -9,7 +9,7 @@ import {
 import { Store } from "../../state/store.ts";
 import { type Score, scoreOf } from "./score.ts";
 
-const LOOK_AGAIN_MS = 3000;
+const LOOK_AGAIN_MS = 2000;
 
 export type Opened =
   | { readonly is: "loading" }

@@ -122,7 +122,8 @@ export class RecordingView extends Element {
 
   #player(meta: Meta, hasCosts: boolean): TemplateResult | typeof nothing {
     const { score } = this.opened;
-    if (!meta.merged_replay && meta.app_type === "chat") return nothing;
+    const isEmpty = score.lengthMs === 0 || meta.app_type === "chat";
+    if (!meta.merged_replay && isEmpty) return nothing;
     return html`<section class="card flush player" aria-label=${words().player.label}>
       <an-stage .meta=${meta} .score=${score} .replay=${this.#replay} .assets=${this.#assets}></an-stage>
       ${

@@ -1,6 +1,5 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
-import { until } from "lit/directives/until.js";
 import type { MessagePart } from "../../api/recordings.ts";
 import { clock, duration } from "../../i18n/format.ts";
 import { Element } from "../../ui/element.ts";
@@ -96,7 +95,7 @@ export class Said extends Element {
 
   #file({ type, file = "" }: MessagePart): TemplateResult {
     const say = words().said;
-    const source = until(this.assets.url(file), nothing);
+    const source = this.assets.source(file);
     if (type === "image") return html`<img class="part" src=${source} alt=${say.picture} />`;
     if (type === "video") {
       return html`<video class="part" controls playsinline preload="metadata" aria-label=${file} src=${source}></video>`;

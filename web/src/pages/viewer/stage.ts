@@ -1,7 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { ref } from "lit/directives/ref.js";
-import { until } from "lit/directives/until.js";
 import type { Meta } from "../../api/recordings.ts";
 import { clock } from "../../i18n/format.ts";
 import { tellProblem } from "../../shell/problem.ts";
@@ -67,7 +66,7 @@ export class Stage extends Element {
     const picture = this.#picture.value;
     if (picture === null) return nothing;
     const alt = words().line.frame(clock(picture.atMs / 1000));
-    return html`<img src=${until(this.assets.url(picture.file), nothing)} alt=${alt} />`;
+    return html`<img src=${this.assets.source(picture.file)} alt=${alt} />`;
   }
 
   #sound(): TemplateResult | typeof nothing {

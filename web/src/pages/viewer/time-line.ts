@@ -1,6 +1,5 @@
 import { html, nothing, svg, type TemplateResult } from "lit";
 import { customElement, property, query, state } from "lit/decorators.js";
-import { until } from "lit/directives/until.js";
 import type { WaveShape } from "../../audio/wave-shape.ts";
 import { clock } from "../../i18n/format.ts";
 import { Element } from "../../ui/element.ts";
@@ -167,7 +166,7 @@ export class TimeLine extends Element {
       free = x + apart;
       const place = `left: ${x}px; top: ${lanes.pictures}px; width: ${width}px; height: ${lanes.pictureHeight}px`;
       return [
-        html`<img class="thumb" .style=${place} loading="lazy" alt="" src=${until(this.assets.url(file), nothing)} />`,
+        html`<img class="thumb" .style=${place} loading="lazy" alt="" src=${this.assets.source(file)} />`,
       ];
     });
   }

@@ -1,0 +1,154 @@
+"""What a call must hold to whatever is said in it: queue, pause, barge-in, a lost edge, a file, all people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from call_page import CallPage
+from playwright.async_api import expect
+from redis_server import RedisServer
+from spoken import ITALY, silence, spoken
+from stack import Stack
+from visitor import Visitor, barriers
+
+from shared_schemas.audio import INPUT_RATE
+
+pytestmark = pytest.mark.timeout(120)
+
+TALKATIVE = '{"speak_ratio": 1.0, "speak_ms": 60, "prepare_ms": 10}'
+"""It listens as long as it has to, and speaks without end."""
+
+BARGE_IN_S = 0.25
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """One place, for all tests of this module."""
+    folder = tmp_path_factory.mktemp("calls")
+    with RedisServer(folder / "redis", aof=True) as redis:
+        running = Stack(folder, redis)
+        try:
+            running.edge()
+            running.recorder()
+            running.worker(slots=1, engine_options=TALKATIVE)
+            yield running
+        finally:
+            running.close()
+    assert running.tracebacks() == []
+
+
+async def test_the_model_falls_silent_when_the_user_speaks(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    objection = np.concatenate([silence(6.5), spoken(ITALY, lead_s=0.0), silence(30.0)])
+    page = await visitor.open("/audio_duplex", says=objection)
+    call = CallPage(page)
+    await call.start("/audio_duplex")
+    await expect(page.locator(".stage .title")).to_have_text("Speaking", timeout=15_000)
+    await expect(page.get_by_text("interrupted")).to_be_visible(timeout=15_000)
+    await page.wait_for_timeout(1000)
+    await call.end()
+    heard = await call.heard(tmp_path)
+    begun = heard.loud(heard.user).index(True) * 0.02
+    spoke_until = heard.loud(heard.model)[: round(begun / 0.02)]
+    assert all(spoke_until[-10:]), "it was speaking when the user began"
+    assert heard.silent_after_s(begun) <= BARGE_IN_S
+
+
+async def test_the_second_caller_waits_in_line(visitor: Visitor) -> None:
+    one, two = [CallPage(await visitor.open("/audio_duplex")) for _ in range(2)]
+    await one.start("/audio_duplex")
+    await one.is_in("active")
+    await two.start("/audio_duplex")
+    await two.is_in("queued")
+    line = two.page.get_by_role("region", name="You are in line")
+    await expect(line).to_contain_text("You are next")
+    await expect(line).to_contain_text("Place 1 of 1")
+    assert await barriers(two.page) == []
+    await two.press("Leave the line")
+    await two.is_in("idle")
+    await two.press("Start the call")
+    await two.is_in("queued")
+    await one.end()
+    await two.is_in("active")
+    await two.end()
+
+
+async def test_a_pause_rests_and_the_keyboard_does_it_all(visitor: Visitor) -> None:
+    page = await visitor.open("/audio_duplex")
+    call = CallPage(page)
+    await call.start("/audio_duplex", record=False)
+    await call.is_in("active")
+    await expect(page.get_by_text("Not recorded")).to_be_visible()
+    await page.locator("body").press("Space")
+    await expect(page.get_by_role("button", name="Mute", pressed=True)).to_be_visible()
+    await page.locator("body").press("Space")
+    await expect(page.get_by_role("button", name="Mute", pressed=False)).to_be_visible()
+    await call.reaches(2)
+    await page.locator("body").press("p")
+    await call.is_in("paused")
+    await expect(page.get_by_text("The call ends by itself in")).to_contain_text("0:5")
+    assert await barriers(page) == []
+    await page.wait_for_timeout(700)  # what was on its way
+    before = await call.units()
+    await page.wait_for_timeout(2500)
+    assert await call.units() == before
+    await page.locator("body").press("p")
+    await call.reaches(before + 2)
+    await page.locator("body").press("End")
+    await call.is_in("ended")
+    await expect(page.get_by_text("The server keeps nothing")).to_be_visible()
+
+
+async def test_a_call_goes_on_after_its_edge_was_killed(stack: Stack, visitor: Visitor) -> None:
+    page = await visitor.open("/audio_duplex")
+    call = CallPage(page)
+    await call.start("/audio_duplex")
+    await call.reaches(3)
+    edge = next(s for s in reversed(stack.services) if s.name == "edge")
+    edge.kill()
+    await expect(page.get_by_text("Connection lost. Reconnecting…")).to_be_visible()
+    assert await barriers(page) == []
+    stack.edge()
+    await expect(page.get_by_text("Back in the conversation")).to_be_visible(timeout=15_000)
+    await call.reaches(await call.units() + 3)
+    await call.end()
+    visitor.complaints = [text for text in visitor.complaints if "WebSocket" not in text]
+
+
+async def test_a_file_is_heard_in_place_of_the_microphone(visitor: Visitor, tmp_path: Path) -> None:
+    question = np.concatenate([silence(0.5), spoken(ITALY), silence(0.5)])
+    soundfile.write(tmp_path / "question.wav", question, INPUT_RATE)
+    page = await visitor.open("/audio_duplex", says=silence(60.0))
+    call = CallPage(page)
+    await page.get_by_role("radio", name="A file").check(force=True)
+    await page.locator("#call-file").set_input_files(tmp_path / "question.wav")
+    await call.press("Play the file to it")
+    await expect(page.get_by_text("The file has been played")).to_be_visible(timeout=15_000)
+    await call.press("Go on with the microphone")
+    await call.reaches(4)
+    await call.end()
+    heard = await call.heard(tmp_path)
+    loud = heard.loud(heard.user)
+    said_s = (len(loud) - loud[::-1].index(True) - loud.index(True)) * 0.02
+    assert said_s == pytest.approx(len(question) / INPUT_RATE - 1.0, abs=0.3)
+
+
+@pytest.mark.parametrize(("phone", "dark"), [(False, True), (True, False)])
+async def test_the_panel_can_be_used_by_everyone(visitor: Visitor, phone: bool, dark: bool) -> None:
+    page = await visitor.open("/omni", phone=phone, dark=dark, locale="zh-CN")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("视频通话")
+    if phone:
+        await page.get_by_role("button", name="文字与设置").click()
+    for tab in ("文字", "声音", "指标", "设置"):
+        await page.get_by_role("tab", name=tab).click()
+        assert await barriers(page) == []
+    for fold in await page.locator(".side-panel details > summary").all():
+        if await fold.is_visible():
+            await fold.click()
+    assert await barriers(page) == []
+    assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

@@ -1,0 +1,292 @@
+"""The half-duplex and the chat page with a speaking engine: by voice, in writing, with files."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import soundfile
+import soxr
+from PIL import Image
+from playwright.async_api import Dialog, Locator, Page, WebSocket, expect
+from redis_server import RedisServer
+from speech import share_heard, transcribe
+from spoken import GERMANY, ITALY, silence, spoken
+from stack import Stack
+from visitor import Visitor, barriers
+
+from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
+
+pytestmark = [pytest.mark.timeout(120), pytest.mark.speech]
+
+PNG = b"\x89PNG\r\n\x1a\n"
+ANSWER_MS = 30_000
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """One for all tests of this module."""
+    folder = tmp_path_factory.mktemp("turns")
+    with RedisServer(folder / "redis") as redis:
+        running = Stack(folder, redis)
+        try:
+            running.edge()
+            running.recorder()
+            running.worker("local", slots=2)
+            yield running
+        finally:
+            running.close()
+    assert running.tracebacks() == []
+
+
+async def _calm(page: Page) -> None:
+    """Answers that are alike every time, as far as the engine can."""
+    await page.locator("summary", has_text="Answers").click()
+    slider = page.get_by_role("slider", name="Temperature")
+    await slider.press("Home")
+    await expect(slider).to_have_value("0")
+
+
+async def _sound(player: Locator, rate: int) -> Samples:
+    """What a player would play, at 24 kHz."""
+    samples: list[float] = await player.evaluate("(player) => [...player.samples]")
+    return soxr.resample(np.array(samples, dtype=np.float32), rate, OUTPUT_RATE)
+
+
+def _wav(sound: Samples) -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, sound, INPUT_RATE, format="WAV", subtype="PCM_16")
+    return file.getvalue()
+
+
+def _picture() -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (64, 48), (200, 60, 30)).save(file, "PNG")
+    return file.getvalue()
+
+
+# Half-duplex
+
+
+async def test_two_spoken_turns_can_be_read_and_heard_again(stack: Stack, visitor: Visitor) -> None:
+    parts = [silence(3.0), spoken(ITALY), silence(9.0), spoken(GERMANY), silence(9.0)]
+    page = await visitor.open("/half_duplex", says=np.concatenate(parts), again=True)
+    await _calm(page)
+    assert await barriers(page) == []
+    await page.get_by_role("button", name="Start talking").click()
+    state = page.get_by_role("region", name="Conversation").get_by_role("status")
+    for _ in range(2):
+        for name in ("Listening", "You are speaking", "Speaking", "Listening"):
+            await expect(state).to_have_text(name, timeout=ANSWER_MS)
+    await page.get_by_role("button", name="Mute your microphone").click()
+    assert await barriers(page) == []
+    turns = page.locator("an-half-duplex-turn")
+    await expect(turns).to_have_count(2)
+    for turn in await turns.all():
+        await _says_what_it_writes(turn)
+    await page.get_by_role("button", name="Unmute your microphone").click()
+    await page.get_by_role("button", name="Play: the answer, turn 2").click()
+    await expect(state).to_have_text("Your microphone is off")  # it must not hear itself
+    await expect(state).to_have_text("Listening", timeout=10_000)
+    await page.get_by_role("button", name="End", exact=True).click()
+    await expect(state).to_have_text("The conversation has ended")
+    assert await barriers(page) == []
+    link = await page.get_by_role("link", name="Open the recording").get_attribute("href")
+    assert link is not None
+    assert (stack.data_dir / "sessions" / link.removeprefix("/s/")).is_dir()
+
+
+async def _says_what_it_writes(turn: Locator) -> None:
+    text = await turn.locator(".words").inner_text()
+    assert re.search("Rome|Berlin", text), text
+    [user, model] = await turn.locator("an-sound-player").all()
+    assert share_heard(text, transcribe(await _sound(model, OUTPUT_RATE))) >= 0.7
+    assert "capital" in transcribe(await _sound(user, INPUT_RATE)).lower()
+    spoke = re.search(r"You spoke ([\d.]+) sec", await turn.inner_text())
+    assert spoke is not None
+    assert 1.0 < float(spoke[1]) < 2.5
+
+
+async def test_an_answer_is_cut_short_and_a_silent_conversation_counts_down(
+    visitor: Visitor,
+) -> None:
+    question = np.concatenate([silence(2.0), spoken(ITALY), silence(30.0)])
+    page = await visitor.open("/half_duplex", says=question, phone=True, dark=True)
+    await page.get_by_role("button", name="Start talking").click()
+    await page.get_by_role("button", name="Stop the answer").click(timeout=ANSWER_MS)
+    turn = page.locator("an-half-duplex-turn")
+    await expect(turn).to_contain_text(re.compile("stopped|No answer"))
+    state = page.get_by_role("region", name="Conversation").get_by_role("status")
+    await expect(state).to_have_text("Listening")
+    await expect(page.get_by_role("timer")).to_have_count(0)
+    await page.get_by_role("button", name="Mute your microphone").click()
+    await expect(page.get_by_role("timer")).to_have_text(re.compile("Ends in 2:5"))
+    assert await barriers(page) == []
+
+
+async def test_an_uploaded_voice_is_used_and_deleted(visitor: Visitor) -> None:
+    page = await visitor.open("/half_duplex")
+    await page.locator("summary", has_text="Instructions").click()
+    await page.locator("summary", has_text="Voice").click()
+    sound = page.locator("an-part-list .sound")
+    await expect(sound).to_contain_text("english.wav")
+    await page.get_by_role("button", name="Add a voice").click()
+    dialog = page.get_by_role("dialog")
+    voice = {"name": "Ada.wav", "mimeType": "audio/wav", "buffer": _wav(spoken(ITALY))}
+    await dialog.locator("input[type=file]").set_input_files(voice)
+    await expect(dialog.get_by_label("Name")).to_have_value("Ada")
+    await dialog.get_by_role("button", name="Save").click()
+    model = page.get_by_label("Voice of the model")
+    await expect(model.locator("option:checked")).to_have_text("Ada")
+    await expect(sound).to_contain_text("Ada")
+    await page.reload()
+    await expect(page.locator("an-part-list .sound")).to_contain_text("Ada")
+    await page.locator("summary", has_text="Voice").click()
+    await page.get_by_role("button", name="Add a voice").click()
+    _agree(page)
+    await page.get_by_role("button", name="Delete Ada").click()
+    await expect(page.locator("an-part-list .sound")).to_contain_text("english.wav")
+    await expect(model.locator("option", has_text="Ada")).to_have_count(0)
+
+
+def _agree(page: Page) -> None:
+    async def accept(dialog: Dialog) -> None:
+        await dialog.accept()
+
+    page.on("dialog", accept)
+
+
+# Chat
+
+
+async def test_a_question_in_writing_is_answered_in_words_and_speech(visitor: Visitor) -> None:
+    page = await visitor.open("/turnbased")
+    assert await barriers(page) == []
+    await _calm(page)
+    area = page.get_by_label("Your message")
+    await area.press_sequentially("What is the capital")
+    await area.press("Shift+Enter")
+    await area.press_sequentially("of Italy?")
+    await area.press("Enter")
+    answer = page.locator("an-answer")
+    await expect(answer.locator(".said")).to_contain_text("Rome", timeout=ANSWER_MS)
+    await expect(page.locator("an-question p")).to_have_text("What is the capital\nof Italy?")
+    await expect(answer.locator("an-sound-player")).to_be_visible(timeout=ANSWER_MS)
+    text = await answer.locator(".said").inner_text()
+    heard = transcribe(await _sound(answer.locator("an-sound-player"), OUTPUT_RATE))
+    assert share_heard(text, heard) >= 0.7
+    await answer.get_by_role("button", name="Play: the spoken answer").click()
+    await expect(answer.get_by_role("button", name="Pause: the spoken answer")).to_be_visible()
+    assert await barriers(page) == []
+
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await answer.get_by_role("button", name="Copy").click()
+    assert await page.evaluate("navigator.clipboard.readText()") == text.strip()
+    await page.locator("an-question").get_by_role("button", name="Edit").click()
+    await page.locator("an-question").get_by_label("Your message").fill(GERMANY)
+    await page.locator("an-question").get_by_label("Your message").press("Enter")
+    await expect(answer.locator(".said")).to_contain_text("Berlin", timeout=ANSWER_MS)
+    await expect(page.locator("an-question p")).to_have_text(GERMANY)
+
+
+async def test_a_recorded_question_is_heard_and_a_picture_is_refused_by_name(
+    visitor: Visitor,
+) -> None:
+    question = np.concatenate([silence(0.3), spoken(ITALY), silence(10.0)])
+    page = await visitor.open("/turnbased", says=question, phone=True)
+    sent = _watch_frames(page)
+    await page.get_by_role("button", name="Settings").click()
+    await _calm(page)
+    await page.get_by_role("button", name="Close").click()
+    await page.get_by_role("button", name="Record a question").click()
+    await expect(page.get_by_role("timer")).to_have_text("0:02", timeout=10_000)
+    assert await barriers(page) == []
+    await page.get_by_role("button", name="Keep the recording").click()
+    await _bring(page, "paste", "pasted.png")
+    await _bring(page, "drop", "dropped.png")
+    await expect(page.locator("an-composer img")).to_have_count(2)
+    assert await barriers(page) == []
+    await page.get_by_role("button", name="Send").click()
+    trouble = page.get_by_role("alert").filter(has_text="This model does not see pictures")
+    await expect(trouble).to_contain_text("the local engine does not see images", timeout=ANSWER_MS)
+    assert sum(frame.count(PNG) for frame in sent) == 2
+    assert await barriers(page) == []
+    await trouble.get_by_role("button", name="Ask again without pictures").click()
+    await expect(page.locator("an-answer .said")).to_contain_text("Rome", timeout=ANSWER_MS)
+    await expect(page.locator("an-question .out")).to_have_count(2)
+    too_wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert too_wide <= 0
+
+
+def _watch_frames(page: Page) -> list[bytes]:
+    """What is sent on any socket from now on, as bytes."""
+    sent: list[bytes] = []
+
+    def keep(payload: str | bytes) -> None:
+        sent.append(payload.encode() if isinstance(payload, str) else payload)
+
+    def watch(socket: WebSocket) -> None:
+        socket.on("framesent", keep)
+
+    page.on("websocket", watch)
+    return sent
+
+
+async def _bring(page: Page, way: str, name: str) -> None:
+    """A picture from the clipboard, or from another window."""
+    await page.get_by_label("Your message").evaluate(
+        """(area, [way, name, bytes]) => {
+            const files = new DataTransfer();
+            files.items.add(new File([Uint8Array.from(bytes)], name, { type: "image/png" }));
+            const how = { bubbles: true, cancelable: true };
+            area.dispatchEvent(way === "paste"
+                ? new ClipboardEvent("paste", { ...how, clipboardData: files })
+                : new DragEvent("drop", { ...how, dataTransfer: files }));
+        }""",
+        [way, name, list(_picture())],
+    )
+
+
+async def test_an_answer_is_stopped_asked_for_again_and_taken_back(visitor: Visitor) -> None:
+    page = await visitor.open("/turnbased", dark=True)
+    await page.get_by_role("button", name="Do not speak the answers").click()
+    area = page.get_by_label("Your message")
+    await area.fill("Write a very long story about a lighthouse and a storm.")
+    await area.press("Enter")
+    answers = page.locator("an-answer")
+    await expect(answers.locator(".said")).to_contain_text(re.compile(r"\w+ \w+ \w+"))
+    await page.get_by_role("button", name="Stop the answer").click()
+    await expect(answers).to_contain_text("stopped")
+    await expect(answers.locator("an-sound-player")).to_have_count(0)
+    await answers.get_by_role("button", name="Try again").click()
+    await expect(answers.locator(".said[aria-busy=true]")).to_have_count(1)
+    await page.get_by_role("button", name="Stop the answer").click()
+    await answers.get_by_role("button", name="Delete").click()
+    await expect(answers).to_have_count(0)
+    await page.get_by_role("button", name="Undo").click()
+    await expect(answers).to_have_count(1)
+    assert await barriers(page) == []
+    _agree(page)
+    await page.get_by_role("button", name="New conversation").click()
+    await expect(page.get_by_role("heading", name="What would you like to know?")).to_be_visible()
+
+
+async def test_a_file_that_cannot_be_used_is_named_and_another_taken(visitor: Visitor) -> None:
+    page = await visitor.open("/turnbased", phone=True, dark=True, locale="zh-CN")
+    chooser = page.locator("an-composer input[type=file]")
+    await chooser.set_input_files(
+        [
+            {"name": "broken.png", "mimeType": "image/png", "buffer": b"no picture"},
+            {"name": "italy.wav", "mimeType": "audio/wav", "buffer": _wav(spoken(ITALY))},
+        ]
+    )
+    await expect(page.get_by_role("status").filter(has_text="broken.png")).to_be_visible()
+    await expect(page.locator("an-composer an-sound-player")).to_have_count(1)
+    assert await barriers(page) == []
+    await page.get_by_role("button", name="发送").click()
+    await expect(page.locator("an-answer .said")).to_contain_text(
+        re.compile(r"\w"), timeout=ANSWER_MS
+    )
