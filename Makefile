@@ -23,7 +23,7 @@ up: .run-time .pages  ## Run the whole pipeline until Ctrl-C
 web: .run-time  ## Build the browser's pages, when something in web/ changed
 	@$(BIN)/python -m ops.pages build
 
-test: check .chromium  ## The whole suite: lint, types, tests
+test: check .programs  ## The whole suite: lint, types, tests
 	@$(BIN)/python -m ops.pages test
 	$(BIN)/pytest
 
@@ -52,7 +52,7 @@ bench: .test-time  ## How soon the local engine answers, measured without socket
 clean:  ## Remove the virtual environment, caches and what the demo left
 	rm -rf $(VENV) web/node_modules edge/pages data/demo .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 
-.PHONY: .run-time .test-time .pages .chromium .python
+.PHONY: .run-time .test-time .pages .programs .python
 
 .run-time: .python
 	@$(PYTHON) ops/make_venv.py $(VENV) local
@@ -64,8 +64,8 @@ clean:  ## Remove the virtual environment, caches and what the demo left
 .pages: .run-time
 	@$(BIN)/python -m ops.pages build || true
 
-.chromium: .test-time
-	@$(BIN)/python tests/chromium.py
+.programs: .test-time
+	@$(BIN)/python tests/debian.py
 
 .python:
 	@test -n "$(PYTHON)" || { \

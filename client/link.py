@@ -83,11 +83,14 @@ class Link:
 
 async def open_socket(address: str, how: Connecting) -> ClientConnection:
     """Raises CannotConnect."""
-    key = how.get("api_key")
+    key, tls = how.get("api_key"), how.get("tls")
+    own_trust: dict[str, Any] = (
+        {} if tls is None else {"ssl": tls}
+    )  # None would mean: no TLS at all
     try:
         return await connect(
             address,
-            ssl=how.get("tls"),
+            **own_trust,
             additional_headers={"Authorization": f"Bearer {key}"} if key else None,
             subprotocols=[Subprotocol(BINARY_PROTOCOL)] if how.get("binary") else None,
             compression=None,

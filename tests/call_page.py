@@ -32,6 +32,16 @@ class Heard:
         level = 10 * np.log10(np.mean(np.square(blocks, dtype=np.float64), axis=1) + 1e-12)
         return [bool(db > _AUDIBLE_DB) for db in level]
 
+    def has_heard(self, spoken: Samples) -> float:
+        """How much of `spoken` is in what the model was heard to say: 1 is every sample of it."""
+        size = 1 << (len(self.model) + len(spoken)).bit_length()
+        spectrum = np.fft.rfft(self.model, size) * np.conj(np.fft.rfft(spoken, size))
+        products = np.fft.irfft(spectrum, size)[: len(self.model) - len(spoken) + 1]
+        total = np.concatenate([[0.0], np.cumsum(np.square(self.model, dtype=np.float64))])
+        energy = total[len(spoken) :] - total[: len(products)]
+        scale = np.sqrt(np.maximum(energy, 1e-9) * np.sum(np.square(spoken, dtype=np.float64)))
+        return float(np.max(products / scale))
+
     def silent_after_s(self, from_s: float) -> float:
         """How long after `from_s` the model can still be heard before half a second of silence."""
         loud = self.loud(self.model)[round(from_s / _BLOCK_S) :]
@@ -108,11 +118,13 @@ class CallPage:
         samples, rate = soundfile.read(await self.saved(folder), dtype="float32", always_2d=True)
         return Heard(np.ascontiguousarray(samples[:, 0]), np.ascontiguousarray(samples[:, 1]), rate)
 
-    async def has_heard_out(self, word: str) -> str:
-        """Wait for an answer with this word in it, and for its last sound; returns it."""
-        answer = self.page.locator("an-transcript .line.model p").last
-        await expect(answer).to_contain_text(word, timeout=30_000)
+    async def hears_out(self) -> tuple[str, str]:
+        """Wait for an answer and for its last sound; what the user said, and what the model did."""
         title = self.page.locator(".stage .title")
-        await expect(title).to_have_text("Speaking", timeout=10_000)
-        await expect(title).to_have_text("Listening", timeout=30_000)
-        return await answer.inner_text()
+        await expect(title).to_have_text("Speaking", timeout=40_000)
+        await expect(title).to_have_text("Listening", timeout=40_000)
+        return await self._said("user"), await self._said("model")
+
+    async def _said(self, role: str) -> str:
+        lines = self.page.locator(f"an-transcript .line.{role} p")
+        return " ".join(await lines.all_text_contents())

@@ -99,7 +99,7 @@ async def test_a_pause_rests_and_the_keyboard_does_it_all(visitor: Visitor) -> N
     assert await call.units() == before
     await page.locator("body").press("p")
     await call.reaches(before + 2)
-    await page.locator("body").press("End")
+    await page.locator("body").press("Shift+X")
     await call.is_in("ended")
     await expect(page.get_by_text("The server keeps nothing")).to_be_visible()
 

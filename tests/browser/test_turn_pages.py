@@ -43,7 +43,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 async def _calm(page: Page) -> None:
-    """Answers that are alike every time, as far as the engine can."""
+    """The engine's own instructions, and answers that are alike every time, as far as it can."""
+    await page.locator("summary", has_text="Instructions").click()
+    parts = page.locator("an-part-list li")
+    await expect(parts).to_have_count(3)
+    for left in (2, 1, 0):
+        await page.get_by_role("button", name=re.compile("^Remove: ")).first.click()
+        await expect(parts).to_have_count(left)
     await page.locator("summary", has_text="Answers").click()
     slider = page.get_by_role("slider", name="Temperature")
     await slider.press("Home")
@@ -202,9 +208,11 @@ async def test_a_recorded_question_is_heard_and_a_picture_is_refused_by_name(
     await _calm(page)
     await page.get_by_role("button", name="Close").click()
     await page.get_by_role("button", name="Record a question").click()
-    await expect(page.get_by_role("timer")).to_have_text("0:02", timeout=10_000)
     assert await barriers(page) == []
+    await expect(page.get_by_role("timer")).to_have_text("0:03", timeout=10_000)
     await page.get_by_role("button", name="Keep the recording").click()
+    recorded = await _sound(page.locator("an-composer an-sound-player"), INPUT_RATE)
+    assert "capital" in transcribe(recorded).lower()
     await _bring(page, "paste", "pasted.png")
     await _bring(page, "drop", "dropped.png")
     await expect(page.locator("an-composer img")).to_have_count(2)
@@ -215,7 +223,8 @@ async def test_a_recorded_question_is_heard_and_a_picture_is_refused_by_name(
     assert sum(frame.count(PNG) for frame in sent) == 2
     assert await barriers(page) == []
     await trouble.get_by_role("button", name="Ask again without pictures").click()
-    await expect(page.locator("an-answer .said")).to_contain_text("Rome", timeout=ANSWER_MS)
+    answer = page.locator("an-answer .said")
+    await expect(answer).to_contain_text(re.compile("capital", re.IGNORECASE), timeout=ANSWER_MS)
     await expect(page.locator("an-question .out")).to_have_count(2)
     too_wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert too_wide <= 0
@@ -287,6 +296,4 @@ async def test_a_file_that_cannot_be_used_is_named_and_another_taken(visitor: Vi
     await expect(page.locator("an-composer an-sound-player")).to_have_count(1)
     assert await barriers(page) == []
     await page.get_by_role("button", name="发送").click()
-    await expect(page.locator("an-answer .said")).to_contain_text(
-        re.compile(r"\w"), timeout=ANSWER_MS
-    )
+    await expect(page.locator("an-answer .said")).not_to_be_empty(timeout=ANSWER_MS)

@@ -10,12 +10,8 @@ from redis_server import RedisServer
 from stack import Stack
 
 from client.duplex import connect_duplex
-from inference_worker.engines import factory
 from shared_schemas.config import DuplexConfig
 
-pytestmark = pytest.mark.skipif(
-    "minicpmo" not in factory._BUILDERS, reason="the factory does not know this engine"
-)
 SESSIONS = 3
 GREEDY = DuplexConfig(generate_audio=False, temperature=0.0, force_listen_count=0)
 Said = list[tuple[bool, str, bool]]

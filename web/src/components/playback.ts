@@ -1,8 +1,11 @@
 import type { Samples } from "../audio/pcm.ts";
 import { devices } from "../settings/devices.ts";
+import { Store } from "../state/store.ts";
+
+/** What is being listened to; microphones and other voices should rest meanwhile. */
+export const nowPlaying = new Store<Playing | null>(null);
 
 let context: AudioContext | null = null;
-let current: Playing | null = null;
 
 /** A recorded sound that is being listened to; there is one at a time in the whole page. */
 export class Playing {
@@ -27,10 +30,10 @@ export class Playing {
   }
 
   stop(): void {
-    if (current !== this) return;
-    current = null;
+    if (nowPlaying.value !== this) return;
     this.#source.onended = null;
     this.#source.stop();
+    nowPlaying.set(null);
     this.#onEnd();
   }
 }
@@ -48,12 +51,13 @@ export function playSound(
   void useChosenSpeaker(context);
   const buffer = context.createBuffer(1, samples.length, rate);
   buffer.copyToChannel(samples, 0);
-  current = new Playing(context, buffer, fromS, onEnd);
-  return current;
+  const playing = new Playing(context, buffer, fromS, onEnd);
+  nowPlaying.set(playing);
+  return playing;
 }
 
 export function hushSounds(): void {
-  current?.stop();
+  nowPlaying.value?.stop();
 }
 
 /** A speaker that is gone, or a browser without the choice, leaves the system's own. */

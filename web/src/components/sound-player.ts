@@ -14,12 +14,7 @@ const BARS = 48;
 const STEP = 4;
 const HALF = 14;
 
-/**
- * Listen to a recorded sound: play, pause, its shape, any place in it.
- *
- * @fires play - it begins to be heard
- * @fires rest - it is heard no more
- */
+/** Listen to a recorded sound: play, pause, its shape, any place in it. */
 @customElement("an-sound-player")
 export class SoundPlayer extends Element {
   #playing: Playing | null = null;
@@ -91,7 +86,6 @@ export class SoundPlayer extends Element {
   #play(): void {
     const fromS = this.atS < this.#lengthS - 0.05 ? this.atS : 0;
     this.#playing = playSound(this.samples, this.rate, fromS, () => this.#stopped());
-    this.tell("play", null);
     this.#follow();
   }
 
@@ -107,7 +101,6 @@ export class SoundPlayer extends Element {
     this.#playing = null;
     if (this.atS > this.#lengthS - 0.1) this.atS = 0;
     this.requestUpdate();
-    this.tell("rest", null);
   }
 
   #follow(): void {

@@ -15,6 +15,7 @@ export type OrbMode =
   | "ended";
 
 const FRAME_MS = 33;
+const CALM_FRAME_MS = 66; // while nobody speaks: a page that waits must not warm a phone
 const CALM: ReadonlySet<OrbMode> = new Set(["paused", "ended"]);
 
 /**
@@ -82,7 +83,8 @@ export class VoiceOrb extends Element {
 
   readonly #tick = (now: number): void => {
     const passed = now - this.#drawnAt;
-    if (passed >= FRAME_MS) {
+    const loud = Math.max(this.#youNow, this.#theyNow, this.you, this.they) > 0.02;
+    if (passed >= (loud ? FRAME_MS : CALM_FRAME_MS)) {
       this.#drawnAt = now;
       this.#move(Math.min(passed, 100) / 1000);
       this.#draw();

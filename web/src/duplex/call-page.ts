@@ -149,7 +149,7 @@ export abstract class CallPage extends Element {
   }
 
   readonly #onKey = (event: KeyboardEvent): void => {
-    const key = keyVerb(event);
+    const key = this.#settings.value.keys ? keyVerb(event) : null;
     const run = key && verbForKey(this.#verbs, this.#call, key);
     if (!run) return;
     event.preventDefault();

@@ -27,6 +27,8 @@ const FIELDS = {
   keep: choice("sound", ["none", "sound", "film"]),
   facing: choice("user", ["user", "environment"]),
   mirror: flag(true),
+  /** Letters and the space bar are verbs. */
+  keys: flag(true),
   slices: range(1, 1, 9),
 };
 

@@ -2,7 +2,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { ifDefined } from "lit/directives/if-defined.js";
 import { segmented, toggle } from "../ui/controls.ts";
 import { type IconName, icon } from "../ui/icon.ts";
-import { KEY_CODES, type KeyVerb } from "./keys.ts";
+import { type KeyVerb, keyName } from "./keys.ts";
 import type { CallView } from "./view.ts";
 import { words } from "./words.ts";
 
@@ -90,7 +90,7 @@ function dial({ sign, label, hint, tone, pressed, disabled, key, run }: Dial): T
     class="dial ${tone ?? ""}"
     title=${ifDefined(hint)}
     aria-pressed=${ifDefined(pressed)}
-    aria-keyshortcuts=${ifDefined(key && KEY_CODES[key].replace("Key", ""))}
+    aria-keyshortcuts=${ifDefined(key && keyName(key))}
     ?disabled=${disabled ?? false}
     @click=${run}
   >

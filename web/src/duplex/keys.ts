@@ -1,23 +1,36 @@
 /** What the keyboard can do on a call page. */
 export type KeyVerb = "mute" | "pause" | "listen" | "camera" | "end";
 
-/** As in `KeyboardEvent.code`: where a key lies, whatever the alphabet. */
+/** By `KeyboardEvent.code`: where a key lies, whatever the alphabet. */
 export const KEY_CODES: Readonly<Record<KeyVerb, string>> = {
   mute: "Space",
   pause: "KeyP",
   listen: "KeyL",
   camera: "KeyC",
-  end: "End",
+  end: "Shift+KeyX",
 };
 
-const OWN_KEYS =
-  "input, textarea, select, button, a, summary, audio, video, dialog, [contenteditable]";
+const WRITING = "input, textarea, select, dialog, [contenteditable]";
+const PRESSED_BY_SPACE = "button, a, summary";
 
 /** Null: the key means something else where it was pressed, or nothing. */
 export function keyVerb(event: KeyboardEvent): KeyVerb | null {
-  const modified = event.ctrlKey || event.metaKey || event.altKey || event.shiftKey;
-  if (modified || event.repeat || event.defaultPrevented) return null;
-  if (event.target instanceof Element && event.target.closest(OWN_KEYS)) return null;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return null;
+  if (event.defaultPrevented || isTaken(event)) return null;
+  const chord = `${event.shiftKey ? "Shift+" : ""}${event.code}`;
   const entries = Object.entries(KEY_CODES) as [KeyVerb, string][];
-  return entries.find(([, code]) => code === event.code)?.[0] ?? null;
+  return entries.find(([, code]) => code === chord)?.[0] ?? null;
+}
+
+/** For `aria-keyshortcuts`. */
+export function keyName(verb: KeyVerb): string {
+  return KEY_CODES[verb].replace("Key", "");
+}
+
+function isTaken({ target, code }: KeyboardEvent): boolean {
+  if (!(target instanceof Element)) return false;
+  return (
+    target.closest(WRITING) !== null ||
+    (code === "Space" && target.closest(PRESSED_BY_SPACE) !== null)
+  );
 }

@@ -37,7 +37,7 @@ export function settingsPanel(view: CallView): TemplateResult {
     ${fold(words().talking, talking(values, change))}
     ${call.kind === "omni" ? fold(words().picture, picture(values, change)) : nothing}
     ${fold(words().keeping, keeping(view, change))}
-    ${fold(words().generation, generation(values, change))} ${fold(words().keys, keys(call.kind))}
+    ${fold(words().generation, generation(values, change))} ${fold(words().keys, keys(view, change))}
   </div>`;
 }
 
@@ -135,16 +135,21 @@ function generation(values: CallValues, change: Change): TemplateResult {
   ${slider({ label: say.forceListen, hint: say.forceListenHint, value: values.forceListen, min: 0, max: 15, step: 1, format: (s) => say.seconds(whole(s)), onInput: (forceListen) => change({ forceListen }) })}`;
 }
 
-function keys(kind: "audio" | "omni"): TemplateResult {
+function keys({ call, values }: CallView, change: Change): TemplateResult {
   const say = words().keyList;
   const rows: [string, string][] = [
     [say.space, say.mute],
     ["P", say.pause],
     ["L", say.listen],
-    ...(kind === "omni" ? [["C", say.camera] as [string, string]] : []),
-    [say.end, say.stop],
+    ...(call.kind === "omni" ? [["C", say.camera] as [string, string]] : []),
+    ["⇧ X", say.stop],
   ];
-  return html`<dl class="keys">
+  return html`${toggle({
+    label: words().useKeys,
+    checked: values.keys,
+    onChange: (on) => change({ keys: on }),
+  })}
+  <dl class="keys">
     ${rows.map(([key, meaning]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${meaning}</dd></div>`)}
   </dl>`;
 }

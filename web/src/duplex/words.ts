@@ -130,16 +130,14 @@ export const words = texts(
     keepSound: "Sound",
     keepFilm: "Sound and film",
     keys: "Keyboard",
+    useKeys: "Use these keys",
     keyList: {
       space: "Space",
-      end: "End",
-      start: "Start",
       mute: "Mute or unmute",
       pause: "Pause or resume",
       listen: "Hush: make it listen",
       camera: "Camera on or off",
       stop: "End the call",
-      panel: "Close the panel (phone)",
     },
 
     measures: {
@@ -289,16 +287,14 @@ export const words = texts(
     keepSound: "声音",
     keepFilm: "声音和画面",
     keys: "键盘",
+    useKeys: "启用快捷键",
     keyList: {
       space: "空格",
-      end: "End",
-      start: "开始",
       mute: "静音或取消静音",
       pause: "暂停或继续",
       listen: "安静：让它听",
       camera: "打开或关闭摄像头",
       stop: "结束通话",
-      panel: "关闭面板（手机）",
     },
 
     measures: {

@@ -8,6 +8,14 @@ import { language } from "../i18n/language.ts";
 export abstract class Element extends LitElement {
   #leave: () => void = () => undefined;
 
+  constructor() {
+    super();
+    // As it is with shadow roots: what a field inside tells is not what this element tells.
+    this.addEventListener("change", (event) => {
+      if (!(event instanceof CustomEvent)) event.stopImmediatePropagation();
+    });
+  }
+
   protected override createRenderRoot(): HTMLElement {
     return this;
   }

@@ -4,7 +4,7 @@ import type { Levels } from "../../audio/audio-desk.ts";
 import { allowChimes } from "../../components/chimes.ts";
 import { chosenDevices } from "../../components/chosen-devices.ts";
 import { problemWords } from "../../components/ending-words.ts";
-import { hushSounds } from "../../components/playback.ts";
+import { hushSounds, nowPlaying } from "../../components/playback.ts";
 import { HalfDuplexSession } from "../../session/half-duplex-session.ts";
 import type { HalfDuplexState, Turn } from "../../session/half-duplex-state.ts";
 import type { Instructions } from "../../session/instructions.ts";
@@ -22,6 +22,7 @@ export class Call implements ReactiveController {
   readonly #onLevels: (levels: Levels) => void;
   #session: HalfDuplexSession | null = null;
   #unsubscribe: () => void = () => undefined;
+  #forgetPlaying: () => void = () => undefined;
   #timer = 0;
   #hushed = false;
   /** When the user began to speak, `performance.now()`. */
@@ -50,10 +51,12 @@ export class Call implements ReactiveController {
   hostConnected(): void {
     this.#timer = window.setInterval(() => this.running && this.#host.requestUpdate(), TICK_MS);
     window.addEventListener("pagehide", this.stop);
+    this.#forgetPlaying = nowPlaying.subscribe((playing) => this.#onPlaying(playing !== null));
   }
 
   hostDisconnected(): void {
     clearInterval(this.#timer);
+    this.#forgetPlaying();
     window.removeEventListener("pagehide", this.stop);
     this.stop();
   }
@@ -85,19 +88,18 @@ export class Call implements ReactiveController {
     this.#session?.setMuted(!this.state?.muted);
   };
 
-  /** A recorded sound is heard, which is not for the microphone. */
-  readonly hush = (): void => {
-    if (!this.running || this.state?.muted) return;
-    this.#hushed = true;
-    this.#session?.setMuted(true);
-  };
-
-  readonly unhush = (): void => {
-    if (this.#hushed) this.#session?.setMuted(false);
-    this.#hushed = false;
-  };
-
   readonly soundOf = (turn: Turn): TurnSound => (this.#session as HalfDuplexSession).soundOf(turn);
+
+  /** A recorded sound that is listened to is not for the microphone. */
+  #onPlaying(plays: boolean): void {
+    if (plays && this.running && !this.state?.muted) {
+      this.#hushed = true;
+      this.#session?.setMuted(true);
+    } else if (!plays && this.#hushed) {
+      this.#hushed = false;
+      this.#session?.setMuted(false);
+    }
+  }
 
   #begin(session: HalfDuplexSession): void {
     this.#unsubscribe();

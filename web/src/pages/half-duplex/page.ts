@@ -102,8 +102,6 @@ export class HalfDuplexPage extends Element {
         .turn=${turn}
         .soundOf=${this.#call.soundOf}
         ?silent=${running && !rests}
-        @play=${this.#call.hush}
-        @rest=${this.#call.unhush}
       ></an-half-duplex-turn>
     </li>`;
   }

@@ -10,12 +10,7 @@ import { toast } from "../../ui/toasts.ts";
 import "../../components/sound-player.ts";
 import { words } from "./words.ts";
 
-/**
- * What both said in one turn, to be read and heard again.
- *
- * @fires play - a sound of it begins to be heard
- * @fires rest - it is heard no more
- */
+/** What both said in one turn, to be read and heard again. */
 @customElement("an-half-duplex-turn")
 export class HalfDuplexTurn extends Element {
   #sound: TurnSound | undefined;
@@ -88,8 +83,6 @@ export class HalfDuplexTurn extends Element {
       .rate=${rate}
       label=${label}
       ?disabled=${this.silent}
-      @play=${() => this.tell("play", null)}
-      @rest=${() => this.tell("rest", null)}
     ></an-sound-player>`;
   }
 

@@ -1,5 +1,6 @@
 import type { Player } from "../../audio/player.ts";
 import { Speaker } from "../../audio/speaker.ts";
+import { nowPlaying } from "../../components/playback.ts";
 import { devices } from "../../settings/devices.ts";
 import { Store } from "../../state/store.ts";
 
@@ -9,6 +10,10 @@ export class ChatVoice {
   readonly speaks = new Store(false);
   #speaker: Speaker | null = null;
   #speakerId = "";
+
+  constructor() {
+    nowPlaying.subscribe((playing) => playing && this.hush()); // one voice at a time
+  }
 
   /** In a click. Rejects where there is no sound, or the chosen speaker is gone. */
   async player(): Promise<Player> {

@@ -1,0 +1,73 @@
+"""A `wss://` address is trusted as this machine's authorities say, unless the caller brings others."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+
+from client.errors import CannotConnect
+from client.link import Connecting, open_socket
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="makes a certificate with openssl"
+)
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """For localhost, signed by itself; and its key."""
+    made, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"),
+            *("-keyout", str(key), "-out", str(made)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return made, key
+
+
+@asynccontextmanager
+async def greeting(certificate: tuple[Path, Path]) -> AsyncIterator[str]:
+    """A server that says one word; its address."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+
+    async def greet(socket: ServerConnection) -> None:
+        await socket.send("welcome")
+
+    async with serve(greet, "127.0.0.1", 0, ssl=context) as server:
+        yield f"wss://localhost:{next(iter(server.sockets)).getsockname()[1]}"
+
+
+async def heard(address: str, how: Connecting) -> object:
+    socket = await open_socket(address, how)
+    try:
+        return await socket.recv()
+    finally:
+        await socket.close()
+
+
+async def test_the_machines_authorities_are_asked(
+    certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with greeting(certificate) as address:
+        with pytest.raises(CannotConnect, match="CERTIFICATE_VERIFY_FAILED"):
+            await heard(address, Connecting())
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+        assert await heard(address, Connecting()) == "welcome"
+
+
+async def test_the_caller_may_bring_others(certificate: tuple[Path, Path]) -> None:
+    async with greeting(certificate) as address:
+        trust = ssl.create_default_context(cafile=str(certificate[0]))
+        assert await heard(address, Connecting(tls=trust)) == "welcome"

@@ -1,0 +1,81 @@
+"""The documents: links lead somewhere, commands and their flags exist, settings are settings."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from ops.cli import app
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+CLI = typer.main.get_command(app)
+SETTINGS = (ROOT / "docs" / "configuration.md").read_text().upper()
+COMPOSE = (ROOT / "docker-compose.yml").read_text()
+ELSEWHERE = {
+    *("ANTIPHON_API_KEY", "ANTIPHON_EDGE", "ANTIPHON_WITHOUT_PAGES"),
+    *("ANTIPHON_CHROMIUM", "ANTIPHON_TEST_ENGINE"),
+}
+"""Read by the command line, by builds and by tests."""
+
+
+def named(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def anchors(path: Path) -> set[str]:
+    """As GitHub makes them of headings."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """Lines of examples that call `antiphon`, without what follows the call."""
+    for line in text.splitlines():
+        example = re.match(
+            r"^(?: {4}|> )?(?:ANTIPHON_\w+=\S+ )*(?:\.venv/bin/)?antiphon ([^#|]+)", line
+        )
+        if example and line.startswith(("    ", "> ")):
+            yield shlex.split(re.split(r"\s{2,}", example[1].strip())[0])
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if re.match(r"\w+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        there = (path.parent / file).resolve() if file else path
+        assert there.exists(), target
+        if anchor and there.suffix == ".md":
+            assert anchor in anchors(there), target
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_commands_and_their_flags_exist(path: Path) -> None:
+    for words in commands(path.read_text()):
+        command: Any = CLI
+        while words and words[0] in (known := getattr(command, "commands", {})):
+            command = known[words.pop(0)]
+        assert command is not CLI, f"antiphon {' '.join(words)}"
+        flags = {flag for option in command.params for flag in option.opts}
+        assert {word for word in words if word.startswith("--")} <= flags | {"--help"}, words
+
+
+def test_the_reading_of_examples_finds_them() -> None:
+    found = [words for path in DOCUMENTS for words in commands(path.read_text())]
+    assert len(found) > 20
+    assert ["cleanup", "--once"] in found
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_settings_that_are_named_exist(path: Path) -> None:
+    for name in set(re.findall(r"\bANTIPHON_[A-Z0-9_]+[A-Z0-9]\b", path.read_text())) - ELSEWHERE:
+        known = re.search(rf"\b{name}\b|`{name.removeprefix('ANTIPHON_')}`", SETTINGS)
+        assert known or f"${{{name}" in COMPOSE, name
