@@ -111,8 +111,8 @@ class Recollection:
                     raise ResumeExpired  # the stream has been trimmed since
                 for message in self._catch_up(machine, position):
                     yield message
-                if not self.marks and self.seq >= self.last:
-                    self._adopt(machine, commands)
+                if not self.marks and self.seq >= self.last and self._adopt(machine, commands):
+                    await self._note_adoption(machine)
                 if machine.waiting or self.finish:
                     break
                 for message in self._deliver(machine, position, cast("OutEntry", entry)):
@@ -163,10 +163,19 @@ class Recollection:
             if isinstance(entry, InEntry) and not isinstance(entry, ChunkIn | DiagnosticIn)
         ]
 
-    def _adopt(self, machine: Machine[Any], commands: list[InEntry]) -> None:
-        """They came after everything that the client has."""
-        if machine.waiting:
-            return
+    def _adopt(self, machine: Machine[Any], commands: list[InEntry]) -> bool:
+        """They came after everything that the client has. False where there is nothing to adopt."""
+        if machine.waiting or not commands:
+            return False
         for entry in commands:
             machine.adopt(entry)
         commands.clear()
+        return True
+
+    async def _note_adoption(self, machine: Machine[Any]) -> None:
+        """From here on messages depend on it: whoever tells them again must adopt at the same place."""
+        heard, sent = self.heard.id(), self.inputs.last.id()
+        memory = machine.memory()
+        await self.notes.append(
+            ToldMark(seq=self.seq, heard=heard, sent=sent, memory=memory, messages=[])
+        )
