@@ -30,6 +30,10 @@ AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
 GRAVE = ("serious", "critical")
 
 _FAKE_DEVICES = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
+_STILL = """Promise.allSettled(document.getAnimations()
+  .filter((one) => one.effect.getComputedTiming().endTime < Infinity).map((one) => one.finished))"""
+"""What fades in has no contrast yet."""
+
 _QUIET = ("log", "debug", "info", "dir", "time", "timeEnd")
 
 
@@ -123,6 +127,7 @@ async def _context(browser: Browser, *, phone: bool, dark: bool, locale: str) ->
 
 async def barriers(page: Page) -> list[str]:
     """What keeps people with impairments from using the page as it is now, by axe-core."""
+    await page.evaluate(_STILL)
     await page.evaluate(AXE.read_text())
     found: list[dict[str, Any]] = await page.evaluate(
         "axe.run().then((result) => result.violations)"

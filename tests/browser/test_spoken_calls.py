@@ -22,7 +22,12 @@ from visitor import Visitor, barriers
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.speech]
 
-STEADY = {"temperature": 0, "preset": "assistant_en", "prompt": "Answer in one short sentence."}
+STEADY = {
+    "temperature": 0,
+    "preset": "assistant_en",
+    "prompt": "Answer in one short sentence.",
+    "forceListen": 0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +49,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 async def test_a_voice_call_from_the_first_click_to_the_shared_recording(
     stack: Stack, visitor: Visitor, tmp_path: Path
 ) -> None:
-    question = np.concatenate([silence(4.5), spoken(ITALY), silence(30.0)])
+    question = np.concatenate([silence(1.5), spoken(ITALY), silence(30.0)])
     page = await visitor.open("/audio_duplex", says=question, again=True)
     call = CallPage(page)
     await call.keep("/audio_duplex", **STEADY)
@@ -83,7 +88,9 @@ async def _is_kept_and_shared(stack: Stack, call: CallPage) -> None:
     await expect(call.page.get_by_text("Added to the recording")).to_be_visible()
     assert (folder / "frontend_replay.wav").stat().st_size > 100_000
     await call.press("Share a link")
-    link = await call.page.get_by_label("A link that opens").input_value()
+    await call.press("Make a link")
+    assert await barriers(call.page) == []
+    link = await call.page.get_by_label("Link, until").input_value()
     token = link.rpartition("/")[2]
     assert recording not in link
     assert httpx.get(f"{stack.http_url}/api/sessions/{token}").status_code == 200
@@ -92,7 +99,7 @@ async def _is_kept_and_shared(stack: Stack, call: CallPage) -> None:
 async def test_a_video_call_shows_the_model_what_the_camera_sees(
     stack: Stack, visitor: Visitor, tmp_path: Path
 ) -> None:
-    question = np.concatenate([silence(4.5), spoken(GERMANY), silence(30.0)])
+    question = np.concatenate([silence(1.5), spoken(GERMANY), silence(30.0)])
     film = two_colours(tmp_path / "camera.y4m", left=(200, 20, 20), right=(20, 20, 200))
     page = await visitor.open("/omni", says=question, shows=film, phone=True)
     call = CallPage(page)

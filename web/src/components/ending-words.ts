@@ -8,10 +8,11 @@ export interface ProblemWords {
   readonly remedy: string;
 }
 
-/** Of what went wrong on the way. A code that is not known here leaves the server's own text. */
+/** Of what went wrong on the way. Where we have no remedy, it is what the server says. */
 export function problemWords({ code, message }: Problem): ProblemWords {
   const known: Readonly<Record<string, ProblemWords>> = common().endings;
-  return known[code] ?? { title: common().errors.failed, remedy: message };
+  const { title, remedy } = known[code] ?? { title: common().errors.failed, remedy: "" };
+  return { title, remedy: remedy || message };
 }
 
 /** Of a conversation's end; null where the user wanted it. */

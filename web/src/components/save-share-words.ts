@@ -18,11 +18,6 @@ export const saveShareWords = texts(
     nothing: "The server keeps nothing of this conversation.",
     open: "Open",
     share: "Share a link",
-    shared: "A link that opens this recording for a week",
-    notShared: "No link could be made",
-    copy: "Copy the link",
-    copied: "Link copied",
-    send: "Send the link",
   },
   {
     title: "保存这次对话",
@@ -41,10 +36,5 @@ export const saveShareWords = texts(
     nothing: "服务器没有保存这次对话。",
     open: "打开",
     share: "分享链接",
-    shared: "一周内可打开此录制的链接",
-    notShared: "无法生成链接",
-    copy: "复制链接",
-    copied: "链接已复制",
-    send: "发送链接",
   },
 );

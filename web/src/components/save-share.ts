@@ -1,9 +1,9 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
-import { shareAddress, shareRecording } from "../api/shares.ts";
 import { saveRecording, uploadRecording } from "../session/upload-recording.ts";
 import { tellProblem } from "../shell/problem.ts";
-import { type Changed, Element, freshId } from "../ui/element.ts";
+import { dialog } from "../ui/dialog.ts";
+import { type Changed, Element } from "../ui/element.ts";
 import { type IconName, icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
 import { saveShareWords as words } from "./save-share-words.ts";
@@ -12,8 +12,6 @@ import "./save-share.css";
 /** What is left of a conversation: save what the browser recorded, open and share what the server did. */
 @customElement("an-save-share")
 export class SaveShare extends Element {
-  readonly #id = freshId("share-link");
-
   /** Null: the server keeps nothing. */
   @property({ attribute: false }) recordingId: string | null = null;
   @property({ attribute: false }) sound: Blob | null = null;
@@ -21,13 +19,13 @@ export class SaveShare extends Element {
   /** Begins the name of a saved file. The recording's id must not be in it: it opens the recording. */
   @property() stem = "conversation";
 
-  @state() private link = "";
+  @state() private sharing = false;
   @state() private busy = false;
   @state() private uploaded: readonly Blob[] = [];
 
   protected override willUpdate(changed: Changed<this>): void {
     if (!changed.has("recordingId")) return;
-    this.link = "";
+    this.sharing = false;
     this.uploaded = [];
   }
 
@@ -37,8 +35,8 @@ export class SaveShare extends Element {
       ${this.sound ? this.#take("voice", say.sound, say.soundHint, this.sound) : nothing}
       ${this.film ? this.#take("camera", say.film, say.filmHint, this.film) : nothing}
       ${this.recordingId === null ? this.#nothing() : this.#server(this.recordingId)}
-      ${this.link === "" ? nothing : this.#shared(this.link)}
-    </section>`;
+    </section>
+    ${this.recordingId === null ? nothing : this.#links(this.recordingId)}`;
   }
 
   #take(sign: IconName, title: string, hint: string, take: Blob): TemplateResult {
@@ -83,70 +81,36 @@ export class SaveShare extends Element {
       say.server,
       say.serverHint,
       html`<a class="button small" href=${path} target="_blank" rel="noopener">${say.open}</a>
-        <button
-          class="button small"
-          ?disabled=${this.busy || this.link !== ""}
-          @click=${() => this.#share(recordingId)}
-        >
-          ${icon("share")} ${say.share}
-        </button>`,
+        <button class="button small" @click=${() => this.#share()}>${icon("share")} ${say.share}</button>`,
     );
   }
 
-  #shared(link: string): TemplateResult {
-    const say = words();
-    const share = "share" in navigator;
-    return html`<div class="field link">
-      <label for=${this.#id}>${say.shared}</label>
-      <div class="row still tight">
-        <input
-          class="input"
-          id=${this.#id}
-          readonly
-          .value=${link}
-          @focus=${(event: Event) => (event.target as HTMLInputElement).select()}
-        />
-        <button class="button square" aria-label=${say.copy} title=${say.copy} @click=${() => copy(link)}>
-          ${icon("copy")}
-        </button>
-        ${
-          share
-            ? html`<button
-                class="button square"
-                aria-label=${say.send}
-                title=${say.send}
-                @click=${() => send(link)}
-              >
-                ${icon("send")}
-              </button>`
-            : nothing
-        }
-      </div>
-    </div>`;
+  #links(recordingId: string): TemplateResult {
+    return dialog({
+      open: this.sharing,
+      title: words().share,
+      body: html`<an-share-links .recordingId=${recordingId}></an-share-links>`,
+      onClose: () => {
+        this.sharing = false;
+      },
+    });
   }
 
-  async #share(recordingId: string): Promise<void> {
-    await this.#do(words().notShared, async () => {
-      this.link = shareAddress(await shareRecording(recordingId));
-    });
+  #share(): void {
+    void import("./share-links.ts");
+    this.sharing = true;
   }
 
   async #upload(take: Blob): Promise<void> {
     const { recordingId } = this;
     if (recordingId === null) return;
-    await this.#do(words().notUploaded, async () => {
+    this.busy = true;
+    try {
       await uploadRecording(recordingId, take);
       this.uploaded = [...this.uploaded, take];
       toast({ tone: "good", title: words().uploaded });
-    });
-  }
-
-  async #do(problem: string, action: () => Promise<void>): Promise<void> {
-    this.busy = true;
-    try {
-      await action();
     } catch (error) {
-      tellProblem(error, problem);
+      tellProblem(error, words().notUploaded);
     } finally {
       this.busy = false;
     }
@@ -168,21 +132,4 @@ function row(sign: IconName, title: string, hint: string, actions: TemplateResul
 function stamp(now: Date = new Date()): string {
   const local = new Date(now.getTime() - now.getTimezoneOffset() * 60_000).toISOString();
   return local.slice(0, 16).replace("T", "-").replace(":", "");
-}
-
-async function copy(link: string): Promise<void> {
-  try {
-    await navigator.clipboard.writeText(link);
-    toast({ tone: "good", title: words().copied });
-  } catch (error) {
-    tellProblem(error);
-  }
-}
-
-async function send(url: string): Promise<void> {
-  try {
-    await navigator.share({ url });
-  } catch (error) {
-    tellProblem(error); // says nothing when the reader has changed their mind
-  }
 }

@@ -18,7 +18,7 @@ import { talkVerbs, verbForKey } from "./call-verbs.ts";
 import { keyVerb } from "./keys.ts";
 import { panel } from "./panel.ts";
 import { stage } from "./stage.ts";
-import type { CallVerbs, CallView, PanelTab } from "./view.ts";
+import { type CallVerbs, type CallView, isBusy, type PanelTab } from "./view.ts";
 import { words } from "./words.ts";
 import "./call-page.css";
 
@@ -103,13 +103,15 @@ export abstract class CallPage extends Element {
   }
 
   async #begin(): Promise<void> {
+    if (isBusy(this.#call.state.value)) return;
     allowChimes();
     clearToasts();
     this.checking = "no";
     this.tab = "transcript";
     try {
       const file = this.source === "file" && this.file ? await MediaFile.open(this.file) : null;
-      await this.#call.start(this.#settings.value, file);
+      if (isBusy(this.#call.state.value)) file?.close();
+      else await this.#call.start(this.#settings.value, file);
     } catch (error) {
       tellProblem(error);
     }

@@ -12,7 +12,7 @@ export function talkVerbs(call: Call, settings: CallSettings): TalkVerbs {
   const talk = () => call.state.value.talk;
   const look = (): void => void call.look(settings.value);
   return {
-    hangUp: () => call.session?.stop(),
+    hangUp: () => call.hangUp(),
     retry: () => call.session?.retryNow(),
     hush: () => call.session?.forceListen(),
     mute: () => call.session?.setMuted(!talk().muted),

@@ -64,6 +64,7 @@ export class Call extends TypedEvents<CallEvents> {
   #history = new UnitHistory();
   #session: DuplexSession | null = null;
   #keepsake: Keepsake | null = null;
+  #attempt = 0;
   #mayRest: () => void = () => undefined;
 
   constructor(kind: CallKind) {
@@ -88,19 +89,25 @@ export class Call extends TypedEvents<CallEvents> {
 
   /** On a user's gesture. Rejects with ApiError where the voices cannot be had; then there is no call. */
   async start(values: CallValues, file: MediaFile | null): Promise<void> {
-    const { monitored } = this.state.value;
-    const talk: DuplexState = { ...NEW_DUPLEX, phase: "opening" };
-    this.state.set({ ...NEW_CALL, talk, file, monitored, recorded: values.record });
+    this.#forget();
+    this.#attempt += 1;
+    const attempt = this.#attempt;
+    this.#patch({ talk: { ...NEW_DUPLEX, phase: "opening" }, file, recorded: values.record });
     try {
       const voices = await voiceFields({ model: values.voice, speech: values.speech });
       if (this.kind === "omni" && !file?.hasPicture) await this.look(values);
-      await this.#begin(values, prepareFields(this.kind, values, voices));
+      if (attempt === this.#attempt) {
+        await this.#begin(values, prepareFields(this.kind, values, voices));
+      } else if (this.state.value.talk.phase === "idle") this.camera.close(); // it came too late
     } catch (error) {
-      file?.close();
-      this.camera.close();
-      this.#forget();
+      if (attempt === this.#attempt) this.#cancel();
       throw error;
     }
+  }
+
+  hangUp(): void {
+    if (this.#session) this.#session.stop();
+    else if (this.state.value.talk.phase === "opening") this.#cancel();
   }
 
   /** Open the camera, or turn it. */
@@ -202,6 +209,14 @@ export class Call extends TypedEvents<CallEvents> {
     this.camera.close();
     const takes = await finished;
     if (takes && session === this.#session) this.#patch({ takes });
+  }
+
+  /** Before there is a session. */
+  #cancel(): void {
+    this.#attempt += 1;
+    this.state.value.file?.close();
+    this.camera.close();
+    this.#forget();
   }
 
   #forget(): void {

@@ -5,6 +5,7 @@ import { type IconName, icon } from "../ui/icon.ts";
 import { type KeyVerb, keyName } from "./keys.ts";
 import type { CallView } from "./view.ts";
 import { words } from "./words.ts";
+import "./controls.css";
 
 interface Dial {
   readonly sign: IconName;
@@ -65,6 +66,7 @@ function sightDials({ call, state, verbs }: CallView): Dial[] {
     {
       sign: on ? "camera" : "cameraOff",
       label: say.camera,
+      hint: say.cameraHint,
       pressed: !on,
       key: "camera",
       run: verbs.camera,
@@ -134,8 +136,18 @@ function sourceChoice({ call, state, source, file, verbs }: CallView): TemplateR
           ${filePicker(call.kind, file, verbs.choose)}
           ${toggle({ label: say.hearFile, checked: state.monitored, onChange: verbs.monitor })}
         </div>`
-      : html`<button class="button quiet small" @click=${verbs.check}>${say.check}</button>`
+      : html`<div class="row tight">
+          <button class="button quiet small" @click=${verbs.check}>${say.check}</button>
+          ${call.kind === "omni" ? previewButton(call.camera.state.value.stream !== null, verbs.camera) : nothing}
+        </div>`
   }`;
+}
+
+function previewButton(shown: boolean, toggle: () => void): TemplateResult {
+  const say = words();
+  return html`<button class="button quiet small" @click=${toggle}>
+    ${shown ? say.hidePicture : say.showPicture}
+  </button>`;
 }
 
 function filePicker(

@@ -7,6 +7,7 @@ import { icon } from "../ui/icon.ts";
 import type { CallState } from "./call.ts";
 import type { CallView } from "./view.ts";
 import { words } from "./words.ts";
+import "./farewell.css";
 
 /** After a call: why it ended, how long it was, what is left of it. */
 export function farewell({ call, state }: CallView): TemplateResult {

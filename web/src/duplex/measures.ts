@@ -1,14 +1,14 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { duration, number } from "../i18n/format.ts";
 import type { DuplexMetrics } from "../session/duplex-metrics.ts";
+import { measuresWords as words } from "./measures-words.ts";
 import type { CallView } from "./view.ts";
-import { words } from "./words.ts";
 
 const WIDE = matchMedia("(min-width: 60rem)");
 
 /** What a call is like in figures, and how they went; the charts are loaded when they are opened. */
 export function measuresPanel({ call, state, tab }: CallView): TemplateResult {
-  const say = words().measures;
+  const say = words();
   const { metrics } = state.talk;
   if (metrics.units === 0) return html`<p class="small soft empty">${say.none}</p>`;
   return html`<div class="stack loose">
@@ -27,7 +27,7 @@ export function measuresPanel({ call, state, tab }: CallView): TemplateResult {
 }
 
 function figures(metrics: DuplexMetrics): TemplateResult[] {
-  const say = words().measures;
+  const say = words();
   const { unit, firstSoundMs, firstSoundMedianMs, gaps, gapMs } = metrics;
   const median = firstSoundMedianMs === null ? "" : say.median(duration(firstSoundMedianMs));
   return [

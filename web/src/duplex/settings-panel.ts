@@ -7,8 +7,8 @@ import { duration, number } from "../i18n/format.ts";
 import { segmented, slider, textArea, toggle } from "../ui/controls.ts";
 import { adoptPreset, suggestedDelayMs } from "./call-presets.ts";
 import type { CallValues } from "./call-settings.ts";
+import { settingsWords as words } from "./settings-words.ts";
 import { type CallView, isBusy } from "./view.ts";
-import { words } from "./words.ts";
 
 type Change = (change: Partial<CallValues>) => void;
 

@@ -3,9 +3,9 @@ import { customElement, property } from "lit/decorators.js";
 import { duration, number } from "../i18n/format.ts";
 import { Element } from "../ui/element.ts";
 import "./spark-chart.ts";
+import { measuresWords as words } from "./measures-words.ts";
 import type { Series } from "./spark-chart.ts";
 import type { UnitColumns } from "./unit-history.ts";
-import { words } from "./words.ts";
 
 interface Chart {
   readonly name: string;
@@ -45,7 +45,7 @@ export class UnitCharts extends Element {
 }
 
 function charts(columns: UnitColumns): Chart[] {
-  const say = words().measures;
+  const say = words();
   const ms = (value: number): string => duration(Math.round(value));
   const line = (values: Series["values"]): Series => ({ values, tone: "they" });
   return [

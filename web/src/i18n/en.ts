@@ -170,8 +170,8 @@ export const en = {
       remedy: "It could not be restarted. Try again in a minute.",
     },
     inference_error: {
-      title: "The model failed to answer",
-      remedy: "Try again. If it happens again, tell the operator of this server.",
+      title: "The model could not do that",
+      remedy: "", // the server says why
     },
     message_too_large: {
       title: "That is too much at once",

@@ -138,10 +138,7 @@ export const zh: Translated<typeof en> = {
     cancelled: { title: "管理员结束了此对话", remedy: "您可以开始新的对话。" },
     context_full: { title: "对话太长了", remedy: "模型无法再记住更多内容，请开始新的对话。" },
     worker_lost: { title: "模型已离线", remedy: "无法重新启动，请稍后再试。" },
-    inference_error: {
-      title: "模型未能回答",
-      remedy: "请重试。若再次出现，请联系管理员。",
-    },
+    inference_error: { title: "模型未能完成", remedy: "" },
     message_too_large: { title: "内容太大", remedy: "请移除一个附件，或换用更短的附件。" },
     unauthorized: { title: "需要密钥", remedy: "请刷新页面，并输入管理员提供的密钥。" },
     rate_limited: { title: "请求过于频繁", remedy: "请等一分钟再试。" },

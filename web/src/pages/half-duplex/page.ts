@@ -6,6 +6,7 @@ import { endingNotice } from "../../components/ending-notice.ts";
 import { loudnessShare } from "../../components/orb-shape.ts";
 import type { VoiceOrb } from "../../components/voice-orb.ts";
 import { common } from "../../i18n/common.ts";
+import type { Link } from "../../session/conversation-state.ts";
 import type { Turn } from "../../session/half-duplex-state.ts";
 import { Instructions } from "../../session/instructions.ts";
 import { Watch } from "../../state/store.ts";
@@ -57,7 +58,7 @@ export class HalfDuplexPage extends Element {
       <div class="split">
         <div class="stack talk">
           <an-session-banner
-            .link=${state?.link ?? { state: "none" }}
+            .link=${troubled(state?.link)}
             @retry=${this.#call.retryNow}
             @again=${this.#call.start}
           ></an-session-banner>
@@ -138,4 +139,9 @@ export class HalfDuplexPage extends Element {
     this.orb.you = loudnessShare(user.peak);
     this.orb.they = loudnessShare(model.peak);
   }
+}
+
+/** That it connects, the stage says. */
+function troubled(link: Link | undefined): Link {
+  return link === undefined || link.state === "connecting" ? { state: "none" } : link;
 }

@@ -58,3 +58,12 @@ it("offers to try again what may work the next time", () => {
   const found = trouble({ by: "connection", code: "lost" }, null);
   expect(found).toMatchObject({ title: "The connection was lost", remedies: ["again"] });
 });
+
+it("passes on what the engine says, and offers to go without speech", () => {
+  const message = "this engine has no vocoder: ask for text only";
+  expect(trouble({ code: "inference_error", message }, null)).toEqual({
+    title: "The model could not do that",
+    remedy: message,
+    remedies: ["again", "speech"],
+  });
+});

@@ -1,5 +1,6 @@
 import { endingWords, type ProblemWords } from "../../components/ending-words.ts";
 import type { Answer } from "../../session/chat-request.ts";
+import type { Ending } from "../../session/conversation-state.ts";
 import type { Chosen } from "./settings.ts";
 import { words } from "./words.ts";
 
@@ -17,9 +18,14 @@ export function troubleOf(answer: Answer, chosen: Chosen): Trouble | null {
   if (!ending || !told) return null;
   const say = words();
   const refusal = refusalOf(answer, ending.field ?? "", chosen);
-  if (refusal === null) return { ...told, remedies: ["again"] };
+  if (refusal === null) return { ...told, remedies: waysOn(ending, chosen) };
   const server = ending.message.replace(/^[\w.]+: /, "").replace(/\.$/, "");
   return { ...refusal, remedy: say.saysServer(server) };
+}
+
+/** An engine may be able to write and not to speak. */
+function waysOn({ code }: Ending, { spoken }: Chosen): Remedy[] {
+  return code === "inference_error" && spoken ? ["again", "speech"] : ["again"];
 }
 
 /** `messages.1.content.0`: the model has no sense for it; with `.data`: it is broken or too large. */

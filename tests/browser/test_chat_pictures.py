@@ -1,0 +1,47 @@
+"""The chat page with an engine that sees, and that cannot speak: the tiny checkpoint."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import re
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from playwright.async_api import expect
+from stack import Stack
+from turn_page import without_instructions
+from visitor import Visitor, barriers
+
+CHECKPOINT = Path(__file__).parent.parent / "minicpmo" / "golden" / "ckpt"
+
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
+]
+
+
+async def test_a_picture_is_seen_once_no_speech_is_asked_for(
+    stack: Stack, visitor: Visitor
+) -> None:
+    stack.edge()
+    stack.worker("minicpmo", model_path=CHECKPOINT, slots=1)
+    file = io.BytesIO()
+    Image.new("RGB", (64, 48), (200, 60, 30)).save(file, "PNG")
+    page = await visitor.open("/turnbased")
+    await without_instructions(page)
+    picture = {"name": "red.png", "mimeType": "image/png", "buffer": file.getvalue()}
+    await page.locator("an-composer input[type=file]").set_input_files(picture)
+    await page.get_by_label("Your message").fill("What is this?")
+    await page.get_by_role("button", name="Send").click()
+    trouble = page.get_by_role("alert")
+    await expect(trouble).to_contain_text("this engine has no vocoder", timeout=30_000)
+    assert await barriers(page) == []
+    await trouble.get_by_role("button", name="Ask again without speech").click()
+    answer = page.locator("an-answer")
+    await expect(answer.get_by_role("button", name="Try again")).to_be_visible(timeout=30_000)
+    await expect(answer.get_by_role("alert")).to_have_count(0)
+    await expect(page.get_by_role("button", name="Speak the answers", exact=True)).to_be_visible()
+    read = await answer.locator("[title*='tokens read']").get_attribute("title")
+    assert int(re.findall(r"\d+", read or "0")[0]) > 64  # of which the picture makes 64

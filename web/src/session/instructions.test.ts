@@ -1,0 +1,124 @@
+// @vitest-environment happy-dom
+import { beforeEach, expect, it, vi } from "vitest";
+import type { Preset } from "../api/catalog.ts";
+import { base64FromSamples } from "../audio/pcm.ts";
+import type { Part } from "../media/parts.ts";
+import { Settings } from "../settings/settings.ts";
+import { INSTRUCTION_FIELDS, Instructions } from "./instructions.ts";
+
+const SOUND = Float32Array.of(0.25, -0.25);
+const VOICE = Float32Array.of(0.5);
+const REF = { data: null, path: "assets/ref_audio/english.wav", name: "english.wav", duration: 1 };
+
+const PRESET: Preset = {
+  id: "assistant",
+  order: 1,
+  name: "Assistant",
+  description: "",
+  system_content: [
+    { type: "text", text: "Speak like this." },
+    { type: "audio", ...REF },
+    { type: "text", text: "Be brief." },
+  ],
+};
+const SILENT: Preset = {
+  ...PRESET,
+  id: "reader",
+  system_content: [{ type: "text", text: "Look." }],
+};
+
+const ANSWERS: Record<string, object> = {
+  "/api/presets/half_duplex_audio/assistant/audio": {
+    system_content_audio: [{ data: base64FromSamples(SOUND), name: "english.wav", duration: 1 }],
+  },
+  "/api/presets/half_duplex_audio/reader/audio": {},
+  "/api/assets/ref_audio/ada": {
+    name: "Ada",
+    base64: base64FromSamples(VOICE),
+    sample_rate: 16_000,
+  },
+};
+
+beforeEach(() => {
+  localStorage.clear();
+  vi.stubGlobal("fetch", async (path: string) => {
+    const answer = ANSWERS[path];
+    return new Response(JSON.stringify(answer ?? { error: "no such voice" }), {
+      status: answer ? 200 : 404,
+    });
+  });
+});
+
+function open(): Instructions {
+  return new Instructions("half_duplex_audio", new Settings("test", 1, INSTRUCTION_FIELDS));
+}
+
+const shown = (parts: readonly Part[]): string[] =>
+  parts.map((part) => (part.type === "text" ? part.text : part.name));
+
+async function begun(): Promise<Instructions> {
+  const instructions = open();
+  await instructions.choose(PRESET);
+  return instructions;
+}
+
+it("begins with the preset's texts and sounds in their order", async () => {
+  const { parts, own } = await begun();
+  expect(shown(parts.value)).toEqual(["Speak like this.", "english.wav", "Be brief."]);
+  expect(own?.samples).toEqual(SOUND);
+});
+
+it("remembers the reader's words until another preset is chosen", async () => {
+  const first = await begun();
+  const [one, two, three] = first.parts.value as [Part, Part, Part];
+  first.edit([one, two, { ...three, type: "text", text: "Be kind." } as Part]);
+  expect(shown((await begun()).parts.value)).toEqual([
+    "Speak like this.",
+    "english.wav",
+    "Be kind.",
+  ]);
+  await first.choose(SILENT);
+  await first.choose(PRESET);
+  expect(shown(first.parts.value)).toEqual(["Speak like this.", "english.wav", "Be brief."]);
+});
+
+it("finds a place for words where texts were added or taken away", async () => {
+  const first = await begun();
+  const [one, sound] = first.parts.value as [Part, Part];
+  first.edit([one, sound]);
+  expect(shown((await begun()).parts.value)).toEqual(["Speak like this.", "english.wav"]);
+  first.edit([one, sound, one, one]);
+  expect(shown((await begun()).parts.value)).toHaveLength(4);
+});
+
+it("wears another voice in the first sound's place, and takes it off again", async () => {
+  const instructions = await begun();
+  await instructions.useVoice("ada");
+  expect(shown(instructions.parts.value)).toEqual(["Speak like this.", "Ada", "Be brief."]);
+  expect(shown((await begun()).parts.value)[1]).toBe("Ada");
+  await instructions.useVoice(null);
+  expect(shown(instructions.parts.value)[1]).toBe("english.wav");
+});
+
+it("puts a voice first where there was none, and leaves none behind", async () => {
+  const instructions = open();
+  await instructions.choose(SILENT);
+  await instructions.useVoice("ada");
+  expect(shown(instructions.parts.value)).toEqual(["Ada", "Look."]);
+  await instructions.useVoice(null);
+  expect(shown(instructions.parts.value)).toEqual(["Look."]);
+});
+
+it("goes back to the preset's voice where the chosen one was deleted", async () => {
+  const instructions = await begun();
+  await instructions.useVoice("gone");
+  expect(instructions.kept.voice).toBeNull();
+  expect(shown(instructions.parts.value)[1]).toBe("english.wav");
+});
+
+it("tells only what says something", async () => {
+  const instructions = await begun();
+  const [one, sound, three] = instructions.parts.value as [Part, Part, Part];
+  instructions.edit([{ ...one, type: "text", text: "  " } as Part, sound, three]);
+  expect(shown(instructions.told)).toEqual(["english.wav", "Be brief."]);
+});
