@@ -106,7 +106,9 @@ async def _says_what_it_writes(turn: Locator) -> None:
     text = await turn.locator(".words").inner_text()
     assert "capital" in text.lower()  # of which country, the smallest of models may mishear
     [user, model] = await turn.locator("an-sound-player").all()
-    assert share_heard(text, transcribe(await _sound(model, OUTPUT_RATE))) >= 0.7
+    heard = transcribe(await _sound(model, OUTPUT_RATE))
+    assert "capital" in heard.lower()
+    assert share_heard(text, heard) >= 0.5  # of six words two may be rare names
     assert "capital" in transcribe(await _sound(user, INPUT_RATE)).lower()
     spoke = re.search(r"You spoke ([\d.]+) sec", await turn.inner_text())
     assert spoke is not None
