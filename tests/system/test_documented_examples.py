@@ -115,8 +115,7 @@ async def test_half_duplex_in_python(reader: Reader) -> None:
     printed = await reader.runs("half_duplex_client.py", lead_s=1.0, rest_s=4.0)
     assert "Session ready: hdx_" in printed
     assert "Speaking...\nStopped speaking\nGenerating (" in printed
-    assert "rome" in printed.lower()
-    assert "--- Turn 0 done ---" in printed
+    assert "--- Turn 0 done ---" in printed  # what was answered is sampled, and may be wrong
     await _worker_is_free(reader.stack)
 
 
