@@ -10,6 +10,10 @@ import soxr
 from spoken import spoken, units_of
 
 from inference_worker.engines.local.asr import Recogniser
+from inference_worker.engines.local.clauses import ClauseSplitter
+from inference_worker.engines.local.costs import Costs
+from inference_worker.engines.local.options import LocalOptions
+from inference_worker.engines.local.tts import Speaker
 from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 
 
@@ -49,4 +53,25 @@ def share_heard(said: str, heard: str) -> float:
         if word in rest:
             rest.remove(word)
             found += 1
-    return found / len(spoken)
+    return found / len(spoken) if spoken else 0.0
+
+
+def share_voiced(text: str, audio: Samples) -> float:
+    """How much of `text` a 24 kHz recording of the model's voice says.
+
+    A small model may answer with words that no ear knows, so those count too which the ear makes of
+    the same text read out here.
+    """
+    heard = transcribe(audio)
+    return max(share_heard(text, heard), share_heard(transcribe(_read_out(text)), heard))
+
+
+def _read_out(text: str) -> Samples:
+    speaker = Speaker(LocalOptions().voice, LocalOptions().words_per_minute)
+    splitter = ClauseSplitter()
+    sound = [np.zeros(0, np.float32)]
+    after = None
+    for clause in [*splitter.feed(text), *splitter.flush()]:
+        sound.append(speaker.speak(clause, after, Costs()).audio)
+        after = clause
+    return np.concatenate(sound)

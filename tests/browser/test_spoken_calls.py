@@ -15,7 +15,7 @@ from camera_film import left_and_right, two_colours
 from PIL import Image
 from playwright.async_api import expect
 from redis_server import RedisServer
-from speech import share_heard, transcribe
+from speech import share_heard, share_voiced
 from spoken import GERMANY, ITALY, silence, spoken
 from stack import Stack, until
 from visitor import Visitor, barriers
@@ -74,7 +74,7 @@ async def test_a_voice_call_from_the_first_click_to_the_shared_recording(
 async def _was_heard(stack: Stack, call: CallPage, answered: str, folder: Path) -> None:
     """The words, and every second of the sound."""
     heard = await call.heard(folder)
-    assert share_heard(answered, transcribe(heard.model)) > 0.6
+    assert share_voiced(answered, heard.model) > 0.6
     sounds = stack.data_dir / "sessions" / await call.recording_id() / "ai_audio"
     seconds = [soundfile.read(path, dtype="float32")[0] for path in sorted(sounds.glob("*.wav"))]
     assert seconds

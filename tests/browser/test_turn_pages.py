@@ -13,7 +13,7 @@ import soxr
 from PIL import Image
 from playwright.async_api import Dialog, Locator, Page, WebSocket, expect
 from redis_server import RedisServer
-from speech import share_heard, transcribe
+from speech import share_voiced, transcribe
 from spoken import GERMANY, ITALY, silence, spoken
 from stack import Stack
 from turn_page import without_instructions
@@ -104,11 +104,9 @@ async def test_two_spoken_turns_can_be_read_and_heard_again(stack: Stack, visito
 
 async def _says_what_it_writes(turn: Locator) -> None:
     text = await turn.locator(".words").inner_text()
-    assert "capital" in text.lower()  # of which country, the smallest of models may mishear
+    assert text
     [user, model] = await turn.locator("an-sound-player").all()
-    heard = transcribe(await _sound(model, OUTPUT_RATE))
-    assert "capital" in heard.lower()
-    assert share_heard(text, heard) >= 0.5  # of six words two may be rare names
+    assert share_voiced(text, await _sound(model, OUTPUT_RATE)) >= 0.7
     assert "capital" in transcribe(await _sound(user, INPUT_RATE)).lower()
     spoke = re.search(r"You spoke ([\d.]+) sec", await turn.inner_text())
     assert spoke is not None
@@ -197,8 +195,8 @@ async def test_a_question_in_writing_is_answered_in_words_and_speech(visitor: Vi
     await expect(page.locator("an-question p")).to_have_text("What is the capital\nof Italy?")
     await expect(answer.locator("an-sound-player")).to_be_visible(timeout=ANSWER_MS)
     text = await answer.locator(".said").inner_text()
-    heard = transcribe(await _sound(answer.locator("an-sound-player"), OUTPUT_RATE))
-    assert share_heard(text, heard) >= 0.7
+    sound = await _sound(answer.locator("an-sound-player"), OUTPUT_RATE)
+    assert share_voiced(text, sound) >= 0.7
     await answer.get_by_role("button", name="Play: the spoken answer").click()
     await expect(answer.get_by_role("button", name="Pause: the spoken answer")).to_be_visible()
     assert await barriers(page) == []

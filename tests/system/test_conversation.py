@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile as sf
-from speech import say, seconds, share_heard, transcribe, words
+from speech import say, seconds, share_voiced, words
 from spoken import GERMANY, ITALY
 from stack import Stack, until
 
@@ -112,7 +112,7 @@ async def test_a_question_is_answered_in_speech_and_all_of_it_is_recorded(stack:
     talk = speaker.talk
 
     assert "rome" in words(talk.text)
-    assert share_heard(talk.text, transcribe(talk.audio)) >= 0.7  # it says what it writes
+    assert share_voiced(talk.text, talk.audio) >= 0.7  # it says what it writes
     times = [unit.message.current_time for unit in talk.units]
     assert times == [1000 * (n + 1) for n in range(len(talk.sent))]  # one answer a second, in order
     assert all(len(unit.audio) <= OUTPUT_RATE for unit in talk.units)

@@ -1,4 +1,8 @@
-"""The example programs of the protocols' documentation, in both languages, against the whole stack."""
+"""The example programs of the protocols' documentation, in both languages, against the whole stack.
+
+They sample at temperature 0.7 and their question falls anywhere in the frame grid: what a small model
+answers may be wrong, so the tests look at how it is carried, not at what it says.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ import numpy as np
 import pytest
 import soundfile as sf
 from node import Page, open_page
-from speech import say, share_heard, transcribe
+from speech import say, share_voiced
 from spoken import ITALY, silence
 from stack import Stack, until
 
@@ -57,9 +61,9 @@ class Reader:
         files = [EXAMPLES / script, host, question, voice, self._played]
         return open_page(EXAMPLES / "page.mjs", *files)
 
-    def heard(self) -> str:
-        """What the page's loudspeaker has said so far."""
-        return transcribe(np.frombuffer(self._played.read_bytes(), "<f4"))
+    def voiced(self, text: str) -> float:
+        """How much of `text` the page's loudspeaker has said so far."""
+        return share_voiced(text, np.frombuffer(self._played.read_bytes(), "<f4"))
 
     @property
     def _played(self) -> Path:
@@ -86,7 +90,7 @@ async def test_full_duplex_in_python(reader: Reader) -> None:
     printed = await reader.runs("duplex_client.py", lead_s=1.5, rest_s=6.0)
     assert "Session ready" in printed
     assert "Listening" in printed
-    assert "rome" in printed.lower()
+    assert "] Speaking: " in printed
     assert "Session ended: stopped" in printed
     await _worker_is_free(reader.stack)
 
@@ -99,7 +103,6 @@ async def test_full_duplex_in_javascript(reader: Reader) -> None:
         await page.type("speak()")
         await page.shows('] Speaking: "')
         text = (await page.shows("Turn ended. Full text: ")).partition('"')[2]
-        assert "rome" in text.lower()
         await page.type("pauseSession()")
         await page.shows("Session paused")
         await page.type("resumeSession()")
@@ -107,7 +110,7 @@ async def test_full_duplex_in_javascript(reader: Reader) -> None:
         await page.type("stopSession()")
         await page.shows("Session stopped: adx_")
         await _worker_is_free(reader.stack)
-    assert share_heard(text, reader.heard()) >= 0.7  # it played what it showed
+    assert reader.voiced(text) >= 0.7  # it played what it showed
     assert not [line for line in page.console if "Error" in line]
 
 
@@ -115,7 +118,7 @@ async def test_half_duplex_in_python(reader: Reader) -> None:
     printed = await reader.runs("half_duplex_client.py", lead_s=1.0, rest_s=4.0)
     assert "Session ready: hdx_" in printed
     assert "Speaking...\nStopped speaking\nGenerating (" in printed
-    assert "--- Turn 0 done ---" in printed  # what was answered is sampled, and may be wrong
+    assert "--- Turn 0 done ---" in printed
     await _worker_is_free(reader.stack)
 
 
@@ -130,8 +133,7 @@ async def test_half_duplex_in_javascript(reader: Reader) -> None:
             text = (await page.shows(f"Turn {turn} done: ")).partition(": ")[2]
             assert text
             if turn == 0:
-                assert "rome" in text.lower()
-                assert share_heard(text, reader.heard()) >= 0.7  # it plays what it shows
+                assert reader.voiced(text) >= 0.7  # it plays what it shows
                 await page.type("setTimeout(speak, getPlaybackRemaining() + 1500)")
         await page.type("stopSession()")
         await _worker_is_free(reader.stack)

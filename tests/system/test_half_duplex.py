@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 import pytest
 from redis_server import free_port
-from speech import say, share_heard, transcribe, words
+from speech import say, share_voiced, words
 from spoken import silence, units_of
 from stack import Stack
 from wire import Wire, open_path
@@ -75,7 +75,7 @@ async def test_two_spoken_turns_with_the_local_engine(stack: Stack, *, binary: b
             done, sound = await _hear(session)
             assert done.turn_index == turn
             assert not answer or answer in words(done.text)
-            assert share_heard(done.text, transcribe(sound)) >= 0.7  # it says what it writes
+            assert share_voiced(done.text, sound) >= 0.7  # it says what it writes
         assert (await session.stop()).session_id == "hdx_talk"
 
 

@@ -1,7 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, query, state } from "lit/decorators.js";
 import { live } from "lit/directives/live.js";
-import { repeat } from "lit/directives/repeat.js";
 import type { Samples } from "../../audio/pcm.ts";
 import {
   type Attachable,
@@ -9,15 +8,15 @@ import {
   readAttachment,
   Unattachable,
 } from "../../components/attachments.ts";
-import { objection, picture } from "../../components/part-list.ts";
+import { objection } from "../../components/part-list.ts";
 import { common } from "../../i18n/common.ts";
 import { moment } from "../../i18n/format.ts";
 import { audioPart, type Part, textPart, wordsOf } from "../../media/parts.ts";
 import { type Changed, Element, freshId } from "../../ui/element.ts";
 import { icon } from "../../ui/icon.ts";
 import { toast } from "../../ui/toasts.ts";
-import "../../components/sound-player.ts";
 import "../../components/sound-recorder.ts";
+import { type Attached, attachments } from "./attached.ts";
 import { words } from "./words.ts";
 import "./composer.css";
 
@@ -45,7 +44,7 @@ export class Composer extends Element {
   @property({ attribute: false }) tools: TemplateResult | typeof nothing = nothing;
 
   @state() private text = "";
-  @state() private attached: readonly Exclude<Part, { type: "text" }>[] = [];
+  @state() private attached: readonly Attached[] = [];
   @state() private recording = false;
   @state() private reading = 0;
   @query("textarea") private readonly area!: HTMLTextAreaElement | null;
@@ -97,7 +96,9 @@ export class Composer extends Element {
         this.#send();
       }}
     >
-      ${this.#attachments()}
+      ${attachments(this.attached, (part) => {
+        this.attached = this.attached.filter((one) => one !== part);
+      })}
       ${
         this.recording
           ? html`<an-sound-recorder
@@ -189,33 +190,6 @@ export class Composer extends Element {
     >
       ${icon("send")}
     </button>`;
-  }
-
-  #attachments(): TemplateResult | typeof nothing {
-    if (this.attached.length === 0) return nothing;
-    return html`<ul role="list" class="attached">
-      ${repeat(
-        this.attached,
-        ({ id }) => id,
-        (part) => html`<li class=${part.type}>
-          ${
-            part.type === "audio"
-              ? html`<an-sound-player .samples=${part.samples} label=${part.name}></an-sound-player>`
-              : picture(part)
-          }
-          <button
-            class="button square small"
-            type="button"
-            aria-label=${words().removePart(part.name)}
-            @click=${() => {
-              this.attached = this.attached.filter((one) => one !== part);
-            }}
-          >
-            ${icon("close")}
-          </button>
-        </li>`,
-      )}
-    </ul>`;
   }
 
   get #sendable(): boolean {
