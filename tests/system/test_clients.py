@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
@@ -15,11 +14,9 @@ from edge_harness import (
     picture,
     played_worker,
     result,
-    running_edge,
 )
 
 from broker.client import Broker
-from broker.settings import BrokerSettings
 from client.chat import ask
 from client.duplex import connect_duplex
 from client.errors import ServerError, SessionOver
@@ -60,18 +57,6 @@ FORMS: dict[str, Connecting] = {
 @pytest.fixture(params=list(FORMS))
 def how(request: pytest.FixtureRequest) -> Connecting:
     return FORMS[request.param]
-
-
-@pytest.fixture
-async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
-    async with running_edge(settings) as running:
-        yield running
-
-
-@pytest.fixture
-async def worker(broker: Broker) -> AsyncIterator[PlayedWorker]:
-    async with played_worker(broker) as played:
-        yield played
 
 
 def same(heard: Samples, said: Samples, how: Connecting) -> bool:

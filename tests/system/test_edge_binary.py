@@ -19,12 +19,10 @@ from edge_harness import (
     RunningEdge,
     base64_audio,
     picture,
-    played_worker,
     running_edge,
 )
 from websockets.typing import Subprotocol
 
-from broker.client import Broker
 from broker.settings import BrokerSettings
 from shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes, to_pcm16
 from shared_schemas.binary_frames import BINARY_PROTOCOL, split_frame, to_frame
@@ -82,18 +80,6 @@ async def talking(
         assert len(entry.ref_audio) == 4 * INPUT_RATE
         await client.expect("prepared")
         yield client, session
-
-
-@pytest.fixture
-async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
-    async with running_edge(settings) as running:
-        yield running
-
-
-@pytest.fixture
-async def worker(broker: Broker) -> AsyncIterator[PlayedWorker]:
-    async with played_worker(broker) as played:
-        yield played
 
 
 async def test_a_second_of_duplex_both_ways(edge: RunningEdge, worker: PlayedWorker) -> None:

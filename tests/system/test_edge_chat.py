@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -39,18 +38,6 @@ from shared_schemas.stream_entries import (
 
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
 SOUND = float_bytes(SPEECH)
-
-
-@pytest.fixture
-async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
-    async with running_edge(settings) as running:
-        yield running
-
-
-@pytest.fixture
-async def worker(broker: Broker) -> AsyncIterator[PlayedWorker]:
-    async with played_worker(broker) as played:
-        yield played
 
 
 async def _ask(client: Client, request: object) -> None:

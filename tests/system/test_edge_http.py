@@ -6,19 +6,12 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from edge_harness import RunningEdge, played_worker, prepared_session, running_edge
+from edge_harness import RunningEdge, played_worker, prepared_session
 
 from broker.client import Broker
-from broker.settings import BrokerSettings
 
 FILES = ("/api/sessions/{session_id}/assets/{asset_path}", "/api/sessions/{session_id}/download")
 """Routes that answer with no JSON."""
-
-
-@pytest.fixture
-async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
-    async with running_edge(settings) as running:
-        yield running
 
 
 @pytest.fixture

@@ -23,12 +23,6 @@ VOICES = "/api/assets/ref_audio"
 
 
 @pytest.fixture
-async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
-    async with running_edge(settings) as running:
-        yield running
-
-
-@pytest.fixture
 async def other(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
     async with running_edge(settings) as running:
         yield running

@@ -15,7 +15,6 @@ from edge_harness import (
     RunningEdge,
     base64_audio,
     ended,
-    played_worker,
     running_edge,
 )
 from resuming import Resumer
@@ -39,12 +38,6 @@ from shared_schemas.stream_entries import (
     StopIn,
     StoppedOut,
 )
-
-
-@pytest.fixture
-async def worker(broker: Broker) -> AsyncIterator[PlayedWorker]:
-    async with played_worker(broker) as played:
-        yield played
 
 
 @asynccontextmanager

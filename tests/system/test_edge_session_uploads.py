@@ -100,6 +100,7 @@ def leavings(root: Path) -> list[str]:
 async def test_what_is_accepted_lies_beside_the_recording(
     http: httpx.AsyncClient, root: Path, recording: str
 ) -> None:
+    assert (await http.get(url(recording))).json() == {"path": None, "size_bytes": None}
     for media_type, suffix, data in samples():
         for sent in (form(data, media_type), body(data, media_type)):
             answer = await http.post(url(recording), **sent)
@@ -107,6 +108,8 @@ async def test_what_is_accepted_lies_beside_the_recording(
             expected = {"status": "ok", "path": name, "size_bytes": len(data)}
             assert answer.json() == expected, (media_type, answer.text)
             assert uploaded(root, recording) == {name: data}  # in the place of the one before
+            told = (await http.get(url(recording))).json()
+            assert told == {"path": name, "size_bytes": len(data)}
             asset = await http.get(f"/api/sessions/{recording}/assets/{name}")
             assert asset.content == data
     assert leavings(root) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,29 +13,15 @@ from edge_harness import (
     PlayedWorker,
     RunningEdge,
     base64_audio,
-    played_worker,
     result,
     running_edge,
 )
 from jsonschema import Draft202012Validator
 from resuming import Resumer
 
-from broker.client import Broker
 from broker.settings import BrokerSettings
 
 EVERYTHING = "resume=1&capabilities=1&notices=1&playback_ack=1"
-
-
-@pytest.fixture
-async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
-    async with running_edge(settings) as running:
-        yield running
-
-
-@pytest.fixture
-async def worker(broker: Broker) -> AsyncIterator[PlayedWorker]:
-    async with played_worker(broker) as played:
-        yield played
 
 
 PATHS = {
