@@ -30,7 +30,34 @@ from shared_schemas.registry import Memory
 from shared_schemas.unit_result import UnitResult
 
 
-class DuplexView(ABC):
+class SessionView(ABC):
+    """One session on an engine, whatever its kind."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Abandon work in progress. Safe to call from any thread, at any time, more than once."""
+
+    @abstractmethod
+    def cleanup(self) -> None:
+        """Free everything the session holds; the view is unusable afterwards."""
+
+
+class AnsweringView(SessionView):
+    """One whose answers come in pieces."""
+
+    @abstractmethod
+    def generate(self) -> Iterator[Delta]:
+        """The answer, piece by piece; where its kind has one, `set_break` ends it early."""
+
+    def resume(self, said: str) -> Iterator[Delta] | None:  # noqa: ARG002
+        """The rest of an answer that another worker began: the client already has `said`.
+
+        Called in place of `generate`. None where an engine can only begin the answer anew.
+        """
+        return None
+
+
+class DuplexView(SessionView):
     """One full-duplex conversation: prepare once, then prefill, generate, finalize per unit."""
 
     @abstractmethod
@@ -79,21 +106,13 @@ class DuplexView(ABC):
     def clear_break(self) -> None:
         """Undo `set_break`."""
 
-    @abstractmethod
-    def stop(self) -> None:
-        """Abandon work in progress. Safe to call from any thread, at any time, more than once."""
-
-    @abstractmethod
-    def cleanup(self) -> None:
-        """Free everything the session holds; the view is unusable afterwards."""
-
     @property
     @abstractmethod
     def kv_cache_length(self) -> int:
         """Tokens in the session's context."""
 
 
-class HalfDuplexView(ABC):
+class HalfDuplexView(AnsweringView):
     """One turn-taking voice conversation: prepare once, then prefill an utterance and generate."""
 
     @abstractmethod
@@ -105,17 +124,6 @@ class HalfDuplexView(ABC):
     @abstractmethod
     def prefill(self, utterance: Samples) -> PrefillReport:
         """Append one whole utterance (float32 mono 16 kHz) as the user's turn."""
-
-    @abstractmethod
-    def generate(self) -> Iterator[Delta]:
-        """The answer, piece by piece. Ends early, keeping what was said, after `set_break`."""
-
-    def resume(self, said: str) -> Iterator[Delta] | None:  # noqa: ARG002
-        """The rest of an answer that another worker began: the client already has `said`.
-
-        Called in place of `generate`. None where an engine can only begin the answer anew.
-        """
-        return None
 
     @abstractmethod
     def memo(self) -> dict[str, Any]:
@@ -133,21 +141,13 @@ class HalfDuplexView(ABC):
     def set_break(self) -> None:
         """End the answer being generated. Safe to call from any thread."""
 
-    @abstractmethod
-    def stop(self) -> None:
-        """Abandon work in progress. Safe to call from any thread, at any time, more than once."""
-
-    @abstractmethod
-    def cleanup(self) -> None:
-        """Free everything the session holds; the view is unusable afterwards."""
-
     @property
     @abstractmethod
     def kv_cache_length(self) -> int:
         """Tokens in the session's context."""
 
 
-class ChatView(ABC):
+class ChatView(AnsweringView):
     """One request: prefill the whole history, then generate the answer once."""
 
     @abstractmethod
@@ -162,25 +162,6 @@ class ChatView(ABC):
 
         Raises UnsupportedContent naming what the engine cannot take in.
         """
-
-    @abstractmethod
-    def generate(self) -> Iterator[Delta]:
-        """The answer, piece by piece; sound where `options.tts.enabled`."""
-
-    def resume(self, said: str) -> Iterator[Delta] | None:  # noqa: ARG002
-        """The rest of an answer that another worker began: the client already has `said`.
-
-        Called in place of `generate`. None where an engine can only begin the answer anew.
-        """
-        return None
-
-    @abstractmethod
-    def stop(self) -> None:
-        """Abandon work in progress. Safe to call from any thread, at any time, more than once."""
-
-    @abstractmethod
-    def cleanup(self) -> None:
-        """Free everything the request holds."""
 
 
 class UnifiedProcessor(ABC):
