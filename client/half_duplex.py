@@ -38,7 +38,15 @@ from shared_schemas.half_duplex_messages import (
 from shared_schemas.server_messages import Error, Queued, QueueDone, QueueUpdate, Stopped
 from shared_schemas.wire import ServerMessage
 
-__all__ = ["Event", "HalfDuplexSession", "Piece", "connect_half_duplex"]
+__all__ = [
+    "Event",
+    "Generating",
+    "HalfDuplexSession",
+    "Piece",
+    "TurnDone",
+    "VadState",
+    "connect_half_duplex",
+]
 
 Event = VadState | Generating | Piece | TurnDone
 

@@ -2,76 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import wave
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pybase64
 import pytest
-from redis_server import free_port
 from resuming import Resumer
 from spoken import ITALY, silence, spoken, units_of
-from stack import Service, Stack, until
+from stack import Stack, until
+from two_edges import QUICK, broker_of, ended, said, two_edges
 
-from broker.client import Broker, open_broker
-from client.duplex import DuplexSession, Unit, connect_duplex
-from shared_schemas.audio import INPUT_RATE, Samples, float_bytes
+from shared_schemas.audio import INPUT_RATE, Samples
 from shared_schemas.states import EndReason, SessionState
-from shared_schemas.stream_entries import DeltaOut, ResultOut
 
 pytestmark = pytest.mark.timeout(180)
-
-QUICK = (
-    '{"prepare_ms": 10, "prefill_ms": 10, "listen_ms": 10, "speak_ms": 100, "answer_pieces": 40}'
-)
-
-
-@dataclass
-class TwoEdges:
-    """The edge that dies, and the one that does not."""
-
-    one: Service
-    urls: tuple[str, str]
-
-    @property
-    def first(self) -> str:
-        return self.urls[0]
-
-    @property
-    def other(self) -> str:
-        return self.urls[1]
-
-
-def two_edges(stack: Stack, **settings: object) -> TwoEdges:
-    ports = free_port(), free_port()
-    one, _ = [stack.edge(port=port, **settings) for port in ports]
-    return TwoEdges(one, (f"ws://127.0.0.1:{ports[0]}", f"ws://127.0.0.1:{ports[1]}"))
 
 
 def audio(samples: Samples) -> str:
     return pybase64.b64encode_as_string(samples.astype("<f4").tobytes())
-
-
-@asynccontextmanager
-async def broker_of(stack: Stack) -> AsyncIterator[Broker]:
-    async with open_broker(stack.settings) as broker:
-        yield broker
-
-
-async def said(stack: Stack, sid: str) -> bytes:
-    """Every sample that the worker has published."""
-    async with broker_of(stack) as broker:
-        row = await broker.sessions.get(sid)
-        assert row is not None
-        entries = broker.streams.history(broker.keys.outbound(sid), row.ticket)
-        spoken = [e.audio async for _, e in entries if isinstance(e, ResultOut | DeltaOut)]
-    return b"".join(spoken)
 
 
 def heard(client: Resumer, field: str = "audio_data") -> bytes:
@@ -79,19 +30,6 @@ def heard(client: Resumer, field: str = "audio_data") -> bytes:
     told = [client.told[seq] for seq in sorted(client.told)]
     assert sorted(client.told) == list(range(1, client.last + 1))
     return b"".join(pybase64.b64decode(message.get(field) or "") for message in told)
-
-
-async def ended(stack: Stack, sid: str) -> EndReason | None:
-    async with broker_of(stack) as broker:
-
-        async def over() -> bool:
-            row = await broker.sessions.get(sid)
-            return row is not None and row.state is SessionState.ENDED
-
-        await until(over)
-        row = await broker.sessions.get(sid)
-        assert row is not None
-        return row.reason
 
 
 @pytest.mark.speech
@@ -248,34 +186,3 @@ async def test_a_token_is_in_no_log(stack: Stack) -> None:
     secrets = [token.partition(".")[2] for token in tokens]
     assert len(set(secrets)) == 2
     assert not [s for service in stack.services for s in secrets if s in service.log]
-
-
-async def test_the_client_library_comes_back_by_itself(stack: Stack) -> None:
-    edges = two_edges(stack)
-    stack.worker(engine_options=QUICK)
-    units: list[Unit] = []
-    async with connect_duplex(
-        edges.first, session_id="adx_1", resume=True, other_edges=[edges.other], binary=True
-    ) as session:
-        await session.wait_for_turn()
-        await session.prepare()
-        microphone = asyncio.create_task(_speak(session))
-        async for unit in session.results():
-            units.append(unit)
-            if len(units) == 7:
-                assert not unit.is_listen
-                edges.one.kill()
-            if len(units) > 7 and unit.end_of_turn:
-                break
-        microphone.cancel()
-        await asyncio.gather(microphone, return_exceptions=True)
-        heard = b"".join(float_bytes(unit.audio) for unit in units)
-        assert [unit.message.seq for unit in units] == list(range(3, 3 + len(units)))
-        assert heard == (await said(stack, "adx_1"))[: len(heard)]
-    assert await ended(stack, "adx_1") is EndReason.STOPPED
-
-
-async def _speak(session: DuplexSession) -> None:
-    while True:
-        await session.send_audio(silence(1.0))
-        await asyncio.sleep(0.2)

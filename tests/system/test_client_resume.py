@@ -1,0 +1,134 @@
+"""The Python clients come back by themselves when their edge is killed: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import numpy as np
+import pytest
+from spoken import ITALY, silence, spoken, units_of
+from stack import Stack
+from two_edges import QUICK, TwoEdges, ended, said, two_edges
+
+from client.chat import ask
+from client.duplex import Unit, connect_duplex
+from client.half_duplex import Piece, TurnDone, connect_half_duplex
+from client.link import Connecting
+from client.realtime import Spoken, connect_realtime
+from shared_schemas.audio import INPUT_RATE, Samples, float_bytes
+from shared_schemas.chat_messages import ChatTts
+from shared_schemas.config import HalfDuplexConfig, VadConfig
+from shared_schemas.content import Message, Role, TextPart
+from shared_schemas.states import EndReason
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def edges(stack: Stack) -> TwoEdges:
+    stack.worker(engine_options=QUICK)
+    return two_edges(stack)
+
+
+def resuming(edges: TwoEdges) -> Connecting:
+    return {"resume": True, "other_edges": [edges.other], "binary": True}
+
+
+@asynccontextmanager
+async def microphone(send: Callable[[Samples], Awaitable[object]]) -> AsyncIterator[None]:
+    """Silence, sent on and on, as a client does whatever becomes of its socket."""
+
+    async def speak() -> None:
+        while True:
+            await send(silence(1.0))
+            await asyncio.sleep(0.2)
+
+    speaking = asyncio.create_task(speak())
+    try:
+        yield
+    finally:
+        speaking.cancel()
+        await asyncio.gather(speaking, return_exceptions=True)
+
+
+def whole(pieces: list[Samples]) -> bytes:
+    return b"".join(float_bytes(piece) for piece in pieces)
+
+
+async def test_duplex(stack: Stack, edges: TwoEdges) -> None:
+    units: list[Unit] = []
+    async with connect_duplex(edges.first, session_id="adx_1", **resuming(edges)) as session:
+        await session.wait_for_turn()
+        await session.prepare()
+        async with microphone(session.send_audio):
+            async for unit in session.results():
+                units.append(unit)
+                if len(units) == 7:
+                    assert not unit.is_listen
+                    edges.one.kill()
+                if len(units) > 7 and unit.end_of_turn:
+                    break
+        heard = whole([unit.audio for unit in units])
+        assert [unit.message.seq for unit in units] == list(range(3, 3 + len(units)))
+        assert heard == (await said(stack, "adx_1"))[: len(heard)]
+    assert await ended(stack, "adx_1") is EndReason.STOPPED
+
+
+async def test_realtime(stack: Stack, edges: TwoEdges) -> None:
+    spoke: list[Spoken] = []
+    async with connect_realtime(edges.first, mode="audio", **resuming(edges)) as session:
+        await session.wait_for_turn()
+        sid = (await session.update()).session_id
+        async with microphone(session.append):
+            async for heard in session.events():
+                if not isinstance(heard, Spoken):
+                    continue
+                spoke.append(heard)
+                if len(spoke) == 2:
+                    edges.one.kill()
+                if len(spoke) > 2 and heard.end_of_turn:
+                    break
+        sound = whole([heard.audio for heard in spoke])
+        assert sound == (await said(stack, sid))[: len(sound)]
+    assert await ended(stack, sid) is EndReason.STOPPED
+
+
+@pytest.mark.speech
+async def test_half_duplex(stack: Stack, edges: TwoEdges) -> None:
+    pieces: list[Piece] = []
+    how = resuming(edges)
+    async with connect_half_duplex(edges.first, session_id="hdx_1", **how) as session:
+        await session.wait_for_turn()
+        await session.prepare(config=HalfDuplexConfig(vad=VadConfig(threshold=0.6)))
+        question = np.concatenate([silence(0.7), spoken(ITALY), silence(1.6)])
+        for half in units_of(question, INPUT_RATE // 2):
+            await session.send_audio(half)
+        text = ""
+        async for event in session.events():
+            if isinstance(event, TurnDone):
+                text = event.text
+                break
+            if isinstance(event, Piece):
+                pieces.append(event)
+                if len(pieces) == 3:
+                    edges.one.kill()
+        assert text == "".join(piece.text for piece in pieces) != ""
+        assert whole([piece.audio for piece in pieces]) == await said(stack, "hdx_1")
+    assert await ended(stack, "hdx_1") is EndReason.STOPPED
+
+
+async def test_chat(edges: TwoEdges) -> None:
+    pieces: list[Piece] = []
+    question = [Message(Role.USER, (TextPart("Hello"),))]
+    tts = ChatTts(enabled=True)
+    async with ask(edges.first, question, tts=tts, **resuming(edges)) as answer:
+        async for piece in answer.pieces():
+            pieces.append(piece)
+            if len(pieces) == 3:
+                edges.one.kill()
+        assert answer.done is not None
+        assert answer.done.text == "".join(piece.text for piece in pieces)
+    assert len(pieces) == 40
+    assert all(len(piece.audio) for piece in pieces)
