@@ -9,6 +9,9 @@ CANDIDATES := python3 python3.12 python3.11
 SUITABLE := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITABLE)' 2>/dev/null && echo $(p))))
 
+# Most tests wait for real time to pass; those of one file share what it has started.
+SIDE_BY_SIDE := --numprocesses=logical --maxprocesses=4 --dist=loadfile
+
 .PHONY: help demo up web test containers check lint format types bench clean
 
 help:  ## List the targets
@@ -25,7 +28,8 @@ web: .run-time  ## Build the browser's pages, when something in web/ changed
 
 test: check .programs  ## The whole suite: lint, types, tests
 	@$(BIN)/python -m ops.pages test
-	$(BIN)/pytest
+	@$(BIN)/python -m ops.pages build
+	$(BIN)/pytest $(SIDE_BY_SIDE)
 
 containers: .test-time  ## Build the compose stack, run it and test it (minutes; Docker, or root on Debian)
 	$(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0

@@ -175,7 +175,7 @@ def test_up_serves_and_ctrl_c_stops_everything_in_order(tmp_path: Path) -> None:
         assert worker["engine"] == "simulated"
 
         os.killpg(up.process.pid, signal.SIGINT)
-        assert up.process.wait(30) == 0
+        assert up.process.wait(60) == 0
         output = up.rest()
     assert all_gone(family)
     assert is_free(port)
@@ -194,7 +194,7 @@ def test_up_restarts_a_service_that_dies_and_redis_with_its_data(tmp_path: Path)
         up.until("starting it again with its data")
         family = up.family()
         up.process.terminate()
-        assert up.process.wait(40) == 0
+        assert up.process.wait(60) == 0
     assert all_gone(family)
 
 
