@@ -24,7 +24,7 @@ from recorder_service.timeline import SIDES, Side
 from shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from shared_schemas.config import DuplexConfig
 from shared_schemas.ids import new_recording_id
-from shared_schemas.recording import META_FILE, Meta
+from shared_schemas.recording import META_FILE, TIMELINE_FILE, Meta
 from shared_schemas.registry import Claim
 from shared_schemas.states import EndReason, SessionKind, WorkerState
 from shared_schemas.stream_entries import (
@@ -223,7 +223,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def assert_same(actual: dict[str, bytes], expected: dict[str, bytes]) -> None:
     """Byte by byte, telling which file differs."""
-    assert sorted(actual) == sorted(expected)
+    assert sorted(actual) == sorted(expected), actual.keys() ^ expected.keys()
     for name, content in expected.items():
         assert actual[name] == content, name
 
@@ -259,8 +259,10 @@ async def until_finished(data_dir: Path, *talks: LiveTalk) -> list[Meta]:
 
 
 def _finished(data_dir: Path, recording: str) -> bool:
+    """The meta says so, and what only the recorder needed has gone after that."""
     meta = meta_of(data_dir, recording)
-    return meta is not None and not meta.is_busy
+    journal = data_dir / "sessions" / recording / TIMELINE_FILE
+    return meta is not None and not meta.is_busy and not journal.exists()
 
 
 async def unacknowledged(broker: Broker) -> int:
