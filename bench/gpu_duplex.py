@@ -11,104 +11,30 @@ of it. Prints Markdown.
 from __future__ import annotations
 
 import argparse
-import io
 import statistics
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
-from torch import Tensor
+from random_model import TINY, WordySampler, config_of, noise_picture, random_network
+from roofline import Card, roofline
 
-from inference_worker.engines.minicpmo.config import ModelConfig
 from inference_worker.engines.minicpmo.duplex import DuplexSession
 from inference_worker.engines.minicpmo.duplex_settings import DuplexSettings
 from inference_worker.engines.minicpmo.engine import Engine
 from inference_worker.engines.minicpmo.hearing import Ears
 from inference_worker.engines.minicpmo.images import cut, decode_picture
-from inference_worker.engines.minicpmo.load import build_on_meta, restore_buffers
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
 from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.sampler import Chosen, Row, Sampler
 from inference_worker.engines.minicpmo.speaking import Speaker
 from inference_worker.engines.minicpmo.speech_sampler import SpeechSettings
 from inference_worker.engines.minicpmo.tokenizer import Tokenizer
 
-TINY = Path(__file__).parents[1] / "tests" / "minicpmo" / "golden" / "ckpt"
-REAL: dict[str, Any] = {
-    "model_type": "minicpmo",
-    "vocab_size": 151748,
-    "hidden_size": 4096,
-    "intermediate_size": 12288,
-    "num_hidden_layers": 36,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "vision_config": {
-        "hidden_size": 1152,
-        "intermediate_size": 4304,
-        "num_attention_heads": 16,
-        "num_hidden_layers": 27,
-    },
-    "audio_config": {
-        "d_model": 1024,
-        "encoder_layers": 24,
-        "encoder_attention_heads": 16,
-        "encoder_ffn_dim": 4096,
-    },
-    "tts_config": {
-        "llm_dim": 4096,
-        "hidden_size": 768,
-        "intermediate_size": 3072,
-        "num_attention_heads": 12,
-        "num_key_value_heads": 12,
-        "num_hidden_layers": 20,
-        "num_audio_tokens": 6562,
-        "num_text_tokens": 152064,
-        "audio_bos_token_id": 405,
-    },
-}
-WORD = 64
-"""A token of one letter: 18 of them stay below a unit's limit of characters."""
-
 GIB = 2**30
-
-
-class WordySampler(Sampler):
-    """Does all the work of choosing, then says the same short word."""
-
-    def choose(self, logits: Tensor, rows: Sequence[Row]) -> list[Chosen]:
-        """The real choice, its outcome replaced."""
-        return [Chosen(WORD, recorded=True) for _ in super().choose(logits, rows)]
-
-
-@dataclass(frozen=True)
-class Card:
-    """Ceilings of the device: memory bandwidth in TB/s, dense bfloat16 in TFLOP/s."""
-
-    tbps: float
-    tflops: float
-
-
-def random_network(config: ModelConfig, device: torch.device) -> MiniCPMO:
-    """The network with small random weights, as a checkpoint would have loaded it."""
-    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
-    network = build_on_meta(config).to(dtype).to_empty(device=device)
-    generator = torch.Generator(device).manual_seed(0)
-    for name, parameter in network.named_parameters():
-        if name.endswith(("norm.weight", "layer_norm.weight", "layernorm.weight")):
-            parameter.data.fill_(1.0)
-        else:
-            parameter.data.normal_(0.0, 0.02, generator=generator)
-    restore_buffers(network, device)
-    return network.eval().requires_grad_(False)
 
 
 class Bench:
@@ -117,13 +43,8 @@ class Bench:
     def __init__(self, args: argparse.Namespace) -> None:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.args = args
-        sizes = args.sizes or ("real" if self.device.type == "cuda" else "tiny")
-        self.sizes = sizes
-        self.config = (
-            ModelConfig.model_validate(REAL)
-            if sizes == "real"
-            else ModelConfig.model_validate_json((TINY / "config.json").read_bytes())
-        )
+        self.sizes = args.sizes or ("real" if self.device.type == "cuda" else "tiny")
+        self.config = config_of(self.sizes)
         self.tokenizer = Tokenizer(TINY)
         self.network = random_network(self.config, self.device)
         self.frames = [noise_picture()] if args.frames else []
@@ -235,40 +156,6 @@ class Bench:
         if self.device.type == "cuda":
             torch.cuda.synchronize()
 
-    def roofline(self, count: int, card: Card) -> list[str]:
-        """Bytes and FLOPs of a SPEAK unit over the card's ceilings, milliseconds for `count` sessions."""
-        width = 2 if self.device.type == "cuda" else 4
-
-        def size(module: torch.nn.Module) -> int:
-            return sum(p.numel() for p in module.parameters())
-
-        network, config = self.network, self.config
-        llm, tts = size(network.llm), size(network.tts.model.layers)
-        kv = 2 * width * config.num_hidden_layers * config.num_key_value_heads * config.head_dim
-        rows = [
-            ("audio encoder", size(network.apm), 1, 50 * count, 0),
-            ("prefill", llm, 1, 11 * count, kv * self.args.context // 2 * count),
-            ("decode", llm, 19, 19 * count, 19 * kv * self.args.context // 2 * count),
-            ("speech", tts, 26, 44 * count, 0),
-        ]
-        lines = ["| stage | GB | TFLOP | bound, ms |", "|---|---|---|---|"]
-        total = 0.0
-        for name, parameters, passes, tokens, cache in rows:
-            moved = (parameters * width * passes + cache) / 1e12
-            work = 2 * parameters * tokens / 1e12
-            bound = max(moved / card.tbps, work / card.tflops) * 1000
-            total += bound
-            lines.append(f"| {name} | {moved * 1000:.2f} | {work:.3f} | {bound:.2f} |")
-        return [*lines, f"| all | | | {total:.2f} |"]
-
-
-def noise_picture() -> bytes:
-    """A 448 x 448 JPEG."""
-    pixels = np.random.default_rng(0).integers(0, 255, (448, 448, 3), dtype=np.uint8)
-    out = io.BytesIO()
-    Image.fromarray(pixels).save(out, "JPEG")
-    return out.getvalue()
-
 
 def percentile(times: list[float], share: float) -> float:
     """The value below which `share` of `times` lie."""
@@ -316,7 +203,10 @@ def main() -> None:
         print(f"| {name} | {len(times)} | {statistics.median(times):.2f} | {sum(times):.0f} |")
     if on_gpu:
         print(f"\nA SPEAK unit of {count} sessions at {args.context // 2} tokens against {card}:\n")
-        print("\n".join(bench.roofline(count, Card(args.tbps, args.tflops))))
+        ceilings = Card(args.tbps, args.tflops)
+        print(
+            "\n".join(roofline(bench.network, ceilings, sessions=count, context=args.context // 2))
+        )
 
 
 if __name__ == "__main__":

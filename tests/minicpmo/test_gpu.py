@@ -7,6 +7,7 @@ from minicpmo.golden_set import CHECKPOINT
 
 from inference_worker.engines.minicpmo.config import EngineOptions
 from inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+from inference_worker.engines.minicpmo.steps import Feed
 from shared_schemas.config import DuplexConfig
 
 pytestmark = [
@@ -32,6 +33,7 @@ def conversation(*, cuda_graphs: bool) -> list[tuple[bool, str, int]]:
         said.append((result.is_listen, result.text, view.kv_cache_length))
     view.cleanup()
     assert engine._parts is not None
+    assert engine.memory().used > 0
     graphs = engine._parts.engine._runner.graphs
     assert (graphs.replayed > 0) == cuda_graphs
     assert graphs.eager == 0
@@ -41,3 +43,19 @@ def conversation(*, cuda_graphs: bool) -> list[tuple[bool, str, int]]:
 
 def test_graphs_change_nothing() -> None:
     assert conversation(cuda_graphs=True) == conversation(cuda_graphs=False)
+
+
+def test_feeding_waits_for_nothing() -> None:
+    """What test_host_waits.py counts on a CPU, by the device's own account."""
+    options = EngineOptions(slots=2, context_tokens=512, speech_tokens=256, device="cuda")
+    engine = MiniCPMOProcessor(CHECKPOINT, options)
+    engine.load(lambda _line: None)
+    assert engine._parts is not None
+    runner = engine._parts.engine._runner
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for tokens in (1, 5):
+            runner.run([Feed(slot, 3, ((7,) * tokens,)) for slot in range(2)])
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    engine.close()

@@ -10,13 +10,14 @@ from minicpmo import golden_set
 from minicpmo.golden_set import CHECKPOINT
 from safetensors.torch import load_file, save_file
 
-from inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
+from inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig, read_config
 from inference_worker.engines.minicpmo.load import (
     build_on_meta,
     load_network,
     pick_device,
     restore_buffers,
 )
+from inference_worker.engines.minicpmo.memory import check_memory, voice_bytes
 from inference_worker.engines.minicpmo.model.network import MiniCPMO
 from inference_worker.engines.minicpmo.runner import Runner
 from inference_worker.engines.minicpmo.sampler import Sampler
@@ -124,3 +125,14 @@ def test_the_real_sizes_fit_together(tokenizer: Tokenizer) -> None:
         1,
         6562,
     )
+
+
+def test_voices_take_memory_too() -> None:
+    """The package's own cache of two seconds at two solver steps takes 26 MB: 100 frames of these."""
+    config, device = read_config(CHECKPOINT), torch.device("cpu")
+    many = EngineOptions(slots=256, context_tokens=64, speech_tokens=64, vocoder_steps=16)
+    two = many.model_copy(update={"slots": 1, "vocoder_steps": 2})
+    assert voice_bytes(two) / 1600 == 26_214_400 / 100
+    check_memory(config, two, device, voices=False)
+    with pytest.raises(EngineLoadError, match=r"its voice up to 3\.1\d GiB"):
+        check_memory(config, many, device, voices=True)

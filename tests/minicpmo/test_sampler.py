@@ -7,6 +7,7 @@ import torch
 from minicpmo import golden_set
 from torch.testing import assert_close
 
+from inference_worker.engines.minicpmo.ranking import TIES, candidates, likeliest
 from inference_worker.engines.minicpmo.sampler import Row, Sampler, SamplingSettings
 from inference_worker.engines.minicpmo.speech_sampler import (
     CodeRow,
@@ -63,7 +64,7 @@ def test_final_probabilities(sampler: Sampler) -> None:
         adjusted = sampler.adjust(logits, [row])
         if f"case{n}.final_probs" in want:
             ranked, order = sampler.probabilities(adjusted, [row])
-            ours = torch.zeros_like(ranked).scatter(1, order, ranked)[0]
+            ours = torch.zeros_like(logits).scatter(1, order, ranked)[0]
             assert_close(ours, want[f"case{n}.final_probs"], **PROBS)
             assert torch.equal(ours == 0, want[f"case{n}.final_probs"] == 0)
         if f"case{n}.first_probs" in want:
@@ -83,6 +84,31 @@ def test_a_row_does_not_depend_on_the_others(sampler: Sampler) -> None:
         for c, r in zip(cases, rows, strict=True)
     ]
     assert together == alone
+
+
+@pytest.mark.parametrize("levels", [200, 10**6])
+def test_few_candidates_are_the_first_of_all(levels: int) -> None:
+    """Many equal scores, as bfloat16 makes them, or none."""
+    generator = torch.Generator().manual_seed(levels)
+    scores = torch.randint(0, levels, (3, 3000), generator=generator).float()
+    ranked, order = likeliest(scores, 3000)
+    count = candidates(20, 3000)
+    assert count == 32 + TIES
+    fewer, ids = likeliest(scores, count)
+    assert torch.equal(fewer, ranked[:, :count])
+    kept = int((fewer >= fewer[:, 19:20]).sum(dim=-1).min())
+    assert torch.equal(ids[:, :kept], order[:, :kept])
+
+
+def test_top_k_keeps_what_is_as_likely_as_its_last(sampler: Sampler) -> None:
+    logits = torch.zeros(2, 5000)
+    logits[:, 100:] = -torch.arange(4900) * 1e-3
+    logits[:, 200:230] = 3.0
+    settings = [SamplingSettings(top_k=20, top_p=0.0), SamplingSettings(top_k=0, top_p=0.0)]
+    for setting, many in zip(settings, (30, 5000), strict=True):
+        chances, order = sampler.probabilities(logits[:1], [Row(setting, ())])
+        assert int((chances > 0).sum()) == many
+        assert order[0, :30].tolist() == list(range(200, 230))
 
 
 def test_draws_follow_the_probabilities(sampler: Sampler) -> None:

@@ -9,6 +9,7 @@ import pytest
 from minicpmo import golden_set
 from minicpmo.golden_set import CHECKPOINT
 from minicpmo.tone import SAMPLES_PER_CODE, Tone
+from video_files import video
 
 from inference_worker.engines.minicpmo.config import EngineOptions
 from inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
@@ -19,7 +20,7 @@ from shared_schemas.config import (
     HalfDuplexConfig,
     TtsConfig,
 )
-from shared_schemas.content import AudioPart, ImagePart, Message, Role, TextPart, VideoPart
+from shared_schemas.content import AudioPart, ImagePart, Message, Part, Role, TextPart, VideoPart
 
 OPTIONS = EngineOptions(slots=3, context_tokens=640, speech_tokens=256, device="cpu")
 GENERATION = GenerationConfig(max_new_tokens=6, temperature=0.0)
@@ -123,15 +124,49 @@ def test_a_chat_of_text_sound_and_pictures(processor: MiniCPMOProcessor) -> None
     told: list[float] = []
     length = view.prefill([SYSTEM, question], options, on_progress=told.append)
     assert length > 64 + 30
-    assert told == [n / 5 for n in (1, 2, 3, 4, 5)]  # two messages; hear, see, feed
+    assert told == pytest.approx([1 / 4, 1 / 2, 4 / 6, 5 / 6, 1.0])  # two messages; hear, see, feed
     assert sum(delta.n_tokens for delta in view.generate()) == 6
     view.cleanup()
 
 
-def test_video_is_refused_by_name(processor: MiniCPMOProcessor) -> None:
+def test_a_chat_about_a_video(processor: MiniCPMOProcessor) -> None:
+    film = VideoPart(video(seconds=2, size=(640, 480), sound=heard()[:32000]))
+    question = Message(Role.USER, (film, TextPart("what is this?")))
+    plain = Message(Role.USER, (TextPart("what is this?"),))
+    lengths, answers = [], []
+    for message, slices in ((plain, None), (question, None), (question, 4)):
+        view = processor.set_chat_mode()
+        options = ChatOptions(generation=GENERATION, omni_mode=True, max_slice_nums=slices)
+        lengths.append(view.prefill([message], options))
+        answers.append("".join(delta.text for delta in view.generate()))
+        view.cleanup()
+    label = len("<image_id>0</image_id>") - len("0")  # no more than a token for each letter
+    assert 2 * (66 + 12) < lengths[1] - lengths[0] <= 2 * (66 + 12 + 1 + label)
+    assert lengths[2] == lengths[1] + 2 * 2 * 66  # each picture in two cells
+    assert answers[1] != answers[0]
+
+
+def test_a_long_prefill_tells_each_of_its_steps(processor: MiniCPMOProcessor) -> None:
     view = processor.set_chat_mode()
-    with pytest.raises(UnsupportedContent, match="frames"):
-        view.prefill([Message(Role.USER, (VideoPart(b""),))], ChatOptions())
+    pictures = tuple(ImagePart(golden_set.image_bytes("a")) for _ in range(8))
+    told: list[float] = []
+    options = ChatOptions(generation=GENERATION, max_slice_nums=1)
+    view.prefill([Message(Role.USER, pictures)], options, on_progress=told.append)
+    assert told == [0.5, 0.75, 1.0]  # read; seen, fed
+    view.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("part", "words"), [(VideoPart(b"nonsense"), "neither MP4"), (ImagePart(b"no"), "readable")]
+)
+def test_what_cannot_be_read_is_refused_by_name(
+    processor: MiniCPMOProcessor, part: Part, words: str
+) -> None:
+    view = processor.set_chat_mode()
+    history = [SYSTEM, Message(Role.USER, (TextPart("what is this?"), part))]
+    with pytest.raises(UnsupportedContent, match=words) as refused:
+        view.prefill(history, ChatOptions())
+    assert refused.value.field == "messages.1.content.1"
 
 
 def test_conversations_of_all_kinds_share_the_engine(processor: MiniCPMOProcessor) -> None:

@@ -9,6 +9,7 @@ from minicpmo.golden_set import CLOSE, LOGITS
 from minicpmo.recorder import Recorder
 from torch.testing import assert_close
 
+from inference_worker.engines.minicpmo import sight, text_context
 from inference_worker.engines.minicpmo.config import SliceConfig
 from inference_worker.engines.minicpmo.hearing import Ears
 from inference_worker.engines.minicpmo.images import cut
@@ -17,7 +18,8 @@ from inference_worker.engines.minicpmo.model.network import MiniCPMO
 from inference_worker.engines.minicpmo.prompts import Clip, answer_opening
 from inference_worker.engines.minicpmo.runner import Runner
 from inference_worker.engines.minicpmo.sampler import Sampler, SamplingSettings
-from inference_worker.engines.minicpmo.steps import Feed
+from inference_worker.engines.minicpmo.steps import Feed, See
+from inference_worker.engines.minicpmo.text_context import in_portions
 from inference_worker.engines.minicpmo.tokenizer import Tokenizer
 from inference_worker.engines.minicpmo.turns import TurnSession
 from inference_worker.engines.types import ContextFull, EngineError
@@ -151,3 +153,59 @@ def test_a_prompt_that_does_not_fit_is_refused(tokenizer: Tokenizer, runner: Run
     with pytest.raises(ContextFull):
         Recorder(runner).run(session.chat([("user", ["long " * 50])]))
     assert session.length == 0
+
+
+@pytest.mark.parametrize(
+    ("lengths", "portions"),
+    [
+        ([], []),
+        ([0, 0], []),
+        ([4], [[4]]),
+        ([5], [[4], [1]]),
+        ([9, 2], [[4], [4], [1, 2]]),
+        ([2, 2, 3], [[2, 2], [3]]),
+        ([1, 0, 7, 1], [[1, 3], [4], [1]]),
+    ],
+)
+def test_portions_of_a_prompt(lengths: list[int], portions: list[list[int]]) -> None:
+    tokens = iter(range(100))
+    pieces = [tuple(next(tokens) for _ in range(length)) for length in lengths]
+    got = [[p for p in portion if len(p)] for portion in in_portions(pieces, 4)]
+    assert [[len(piece) for piece in portion] for portion in got] == portions
+    assert [t for portion in got for piece in portion for t in piece] == [
+        t for p in pieces for t in p
+    ]
+
+
+def test_a_long_prompt_lets_others_have_their_turn(
+    network: MiniCPMO, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In parts its scores are those of the whole."""
+    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
+    long = Runner(network, sampler, slots=2, context=3000, speech_context=64, invariant=True)
+    scores, sizes = [], []
+    for most in (4000, text_context.LONGEST_FEED):
+        monkeypatch.setattr(text_context, "LONGEST_FEED", most)
+        recorder, session = Recorder(long), session_of(tokenizer, capacity=3000)
+        fed = recorder.run(session.chat([("user", ["long " * 480])]))
+        scores.append(fed.logits)
+        sizes.append([step.size for step, _ in recorder.of(Feed)])
+    assert [len(parts) for parts in sizes] == [1, 2]
+    assert sum(sizes[0]) == sum(sizes[1]) > 1024 == sizes[1][0]
+    assert_close(*scores, **LOGITS)
+
+
+def test_many_pictures_are_seen_a_few_at_a_time(
+    runner: Runner, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures = [
+        cut(golden_set.image(name), SliceConfig(), most) for name, most in (("a", 1), ("b", 4))
+    ]
+    monkeypatch.setattr(sight, "PARTS_PER_STEP", 3)
+    recorder = Recorder(runner)
+    seen = recorder.run(sight.look(pictures))
+    assert [len(step.pixels) for step, _ in recorder.of(See)] == [3, 1]
+    want = golden_set.tensors("b_vision")
+    assert_close(
+        torch.stack(seen), torch.cat([want["a.max1.embeds"], want["b.max4.embeds"]]), **CLOSE
+    )

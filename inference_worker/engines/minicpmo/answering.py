@@ -34,11 +34,14 @@ class Spoken:
 
 
 class Outbox:
-    """Carries an answer from the engine's thread to the session's, piece by piece."""
+    """Carries an answer from the engine's thread to the session's, piece by piece.
 
-    def __init__(self) -> None:
+    `told` is the beginning of the answer that needs no telling.
+    """
+
+    def __init__(self, told: str = "") -> None:
         self._pieces: queue.SimpleQueue[Delta | Spoken | None] = queue.SimpleQueue()
-        self._told = ""
+        self._told = told
         self._untold = 0
 
     def text(self, whole: str) -> None:
@@ -86,10 +89,15 @@ class AnsweringSlot:
         self.session = self._new_session()
         return self.session
 
-    def answer(self, generation: GenerationConfig) -> Iterator[Delta]:
-        """Generate on the engine's thread and hand on what comes; a reader that leaves breaks it."""
-        self.last, outbox = None, Outbox()
-        work = self._generate(generation, outbox)
+    def answer(self, generation: GenerationConfig, said: str = "") -> Iterator[Delta]:
+        """Generate on the engine's thread and hand on what comes; a reader that leaves breaks it.
+
+        Of an answer that was begun elsewhere, `said` is what was told of it: the rest comes.
+        """
+        tokenizer = self.parts.tokenizer
+        tokens = tokenizer.plain(tokenizer.encode(said))
+        self.last, outbox = None, Outbox(tokenizer.decode(tokens))
+        work = self._generate(generation, outbox, tokens)
         job = self.held.submit(work)
         job.future.add_done_callback(outbox.close)
         try:
@@ -117,7 +125,9 @@ class AnsweringSlot:
             seed=held.seed,
         )
 
-    def _generate(self, generation: GenerationConfig, outbox: Outbox) -> Steps[Answer]:
+    def _generate(
+        self, generation: GenerationConfig, outbox: Outbox, said: list[int]
+    ) -> Steps[Answer]:
         narrator = None
         if self.voice is not None:
             speaker = new_speaker(self.parts, self.held)
@@ -128,6 +138,7 @@ class AnsweringSlot:
             outbox.text,
             lambda: self.broken,
             narrator,
+            said,
         )
         outbox.finish(answer.text)
         return answer

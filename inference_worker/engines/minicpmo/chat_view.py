@@ -6,48 +6,48 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from inference_worker.engines.minicpmo.answering import AnsweringSlot
-from inference_worker.engines.minicpmo.content import read_message
+from inference_worker.engines.minicpmo.content import Reading, read_message
 from inference_worker.engines.minicpmo.held_slot import (
     HeldSlot,
     Parts,
     clone_voice,
 )
+from inference_worker.engines.minicpmo.images import Picture
+from inference_worker.engines.minicpmo.prompts import Clip, Part
+from inference_worker.engines.minicpmo.sight import PARTS_PER_STEP
 from inference_worker.engines.minicpmo.steps import Steps
+from inference_worker.engines.minicpmo.text_context import LONGEST_FEED
 from inference_worker.engines.processor import ChatView
 from inference_worker.engines.types import Delta, EngineError, ShareDone, untold
 from shared_schemas.audio import Samples
 from shared_schemas.config import ChatOptions
 from shared_schemas.content import Message
 
-_STEPS = 3
-"""Of the engine for one request: hear, see, feed."""
+_CELL_TOKENS = 66
+"""Of each part of a picture, its marks included."""
 
 T = TypeVar("T")
 
 
-class _Told:
-    """Counts what is done of a prefill: each message prepared, each step of the engine."""
-
-    def __init__(self, on_progress: ShareDone, count: int) -> None:
-        self._on_progress = on_progress
-        self._count = count
-        self._done = 0
-
-    def one(self, value: T) -> T:
-        """One more is done."""
-        self._done += 1
-        self._on_progress(self._done / self._count)
+def _told(work: Steps[T], expected: int, on_progress: ShareDone) -> Steps[T]:
+    """The same work; each of about `expected` steps is told as a part of the second half."""
+    answer: Any = None
+    done = 0
+    try:
+        while True:
+            answer = yield work.send(answer)
+            done += 1
+            on_progress((1 + min(1.0, done / expected)) / 2)
+    except StopIteration as end:
+        value: T = end.value
         return value
 
-    def steps(self, work: Steps[T]) -> Steps[T]:
-        """The same work, counted."""
-        answer: Any = None
-        try:
-            while True:
-                answer = self.one((yield work.send(answer)))
-        except StopIteration as end:
-            value: T = end.value
-            return value
+
+def _steps_of(parts: Sequence[Part]) -> int:
+    """How many steps reading a prompt takes, about: pictures make it long."""
+    cells = sum(len(part.pixels) for part in parts if isinstance(part, Picture))
+    hearing = any(isinstance(part, Clip) for part in parts)
+    return hearing + -(-cells // PARTS_PER_STEP) + 1 + cells * _CELL_TOKENS // LONGEST_FEED
 
 
 class MiniCPMOChatView(ChatView):
@@ -64,32 +64,43 @@ class MiniCPMOChatView(ChatView):
         ref_audio: Samples | None = None,
         on_progress: ShareDone = untold,
     ) -> int:
-        """Read the history; returns its length in tokens."""
+        """Read the history; returns its length in tokens.
+
+        Raises UnsupportedContent naming a picture or a video that cannot be read.
+        """
         turns = self._turns
         if options.tts.enabled:
             turns.voice = clone_voice(turns.parts, ref_audio)
-        settings = turns.parts.config.slice_config
-        slices = options.max_slice_nums or settings.max_slice_nums
-        told = _Told(on_progress, len(messages) + _STEPS)
-        history = [
-            (str(message.role), told.one(read_message(message, settings, max_slices=slices)))
-            for message in messages
-        ]
-        reading = turns.session.chat(
+        reading = Reading(
+            settings=turns.parts.config.slice_config,
+            max_slices=options.max_slice_nums,
+            merged_sounds=True,
+        )
+        history = []
+        for index, said in enumerate(messages):
+            parts = read_message(said, reading, f"messages.{index}.content")
+            history.append((str(said.role), parts))
+            on_progress((index + 1) / len(messages) / 2)
+        prompt = turns.session.chat(
             history,
             joint="" if options.omni_mode else "\n",
             thinking=options.enable_thinking,
             speak=options.use_tts_template or options.tts.enabled,
         )
-        turns.held.run(told.steps(reading))
+        expected = _steps_of([part for _, parts in history for part in parts])
+        turns.held.run(_told(prompt, expected, on_progress))
         self._options = options
         return turns.session.length
 
     def generate(self) -> Iterator[Delta]:
         """The answer, piece by piece."""
+        return self.resume("")
+
+    def resume(self, said: str) -> Iterator[Delta]:
+        """The rest of the answer that begins with `said`; what was said before is not spoken again."""
         if self._options is None:
             raise EngineError("prefill must come before generate")
-        yield from self._turns.answer(self._options.generation)
+        yield from self._turns.answer(self._options.generation, said)
 
     def stop(self) -> None:
         """Abandon work in progress."""

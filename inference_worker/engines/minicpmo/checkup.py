@@ -19,6 +19,7 @@ from inference_worker.engines.minicpmo.load import (
 )
 from inference_worker.engines.minicpmo.memory import GIB, check_lengths, check_memory, free_bytes
 from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from inference_worker.engines.minicpmo.vocoder import find_token2wav
 from shared_schemas.findings import Finding, failure, ok, warning
 
 _FETCH = "fetch the folder anew, whole: every file of openbmb/MiniCPM-o-4_5"
@@ -70,12 +71,11 @@ def _files(folder: Path) -> str:
 
 
 def _voice(folder: Path, options: EngineOptions) -> Finding:
-    vocoder = options.vocoder
-    if vocoder == "none":
+    if options.vocoder == "none":
         return ok("voice", "switched off: answers are text only")
-    place = folder / "assets" / "token2wav" if vocoder == "auto" else Path(vocoder)
-    if not place.is_dir():
-        text = f"no {place}: sessions that want sound are refused"
+    place = find_token2wav(folder, options)
+    if place is None or not place.is_dir():
+        text = f"no GPU, or no {place or folder / 'assets' / 'token2wav'}: sound is refused"
         return warning("voice", text, "fetch assets/token2wav too, or set the option vocoder")
     if importlib.util.find_spec("stepaudio2") is None:
         remedy = "pip install --no-deps minicpmo-utils, then what it imports; or vocoder=none"
@@ -86,5 +86,6 @@ def _voice(folder: Path, options: EngineOptions) -> Finding:
 def _memory(folder: Path, options: EngineOptions) -> str:
     config, device = read_config(folder), pick_device(options.device)
     check_lengths(config, options)
-    check_memory(config, options, device)
+    voices = find_token2wav(folder, options) is not None
+    check_memory(config, options, device, voices=voices)
     return f"{options.slots} slots of {options.context_tokens} tokens fit on {device}"

@@ -105,7 +105,8 @@ class EngineOptions(BaseModel):
     """What the operator chooses. `context_tokens` is per slot; memory grows with slots * context.
 
     `vocoder` is Token2wav's folder; "auto" takes assets/token2wav of the checkpoint where it is
-    there, "none" serves text only. `fixed_shapes` makes every batch cover all slots and the whole
+    there and a GPU too, "none" serves text only. `vocoder_steps`: of its solver for each chunk, 5 as
+    the public demo takes them. `fixed_shapes` makes every batch cover all slots and the whole
     context, so that company changes no bit of a session's numbers; left open, it is so on a CPU.
     """
 
@@ -123,7 +124,7 @@ class EngineOptions(BaseModel):
     context_max_units: int = 24
     context_previous_max_tokens: int = 500
     vocoder: Path | Literal["auto", "none"] = "auto"
-    vocoder_steps: int = 10
+    vocoder_steps: int = Field(default=5, ge=1, le=16)
     cuda_graphs: bool = True
     fixed_shapes: bool | None = None
     seed: int = 0

@@ -1,41 +1,105 @@
-"""A client's message as parts of a prompt: pictures cut, sound turned into log-mel."""
+"""A client's message as parts of a prompt: pictures cut, sound turned into log-mel, videos taken apart."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import assert_never
 
 import numpy as np
+from PIL import Image
 
 from inference_worker.engines.minicpmo.config import SliceConfig
-from inference_worker.engines.minicpmo.images import cut, decode_picture
-from inference_worker.engines.minicpmo.mel import clip_mels
+from inference_worker.engines.minicpmo.images import Picture, cut, decode_picture
+from inference_worker.engines.minicpmo.mel import HOP, clip_mels
+from inference_worker.engines.minicpmo.model.audio import clip_embeddings
 from inference_worker.engines.minicpmo.prompts import Clip, Part
-from inference_worker.engines.types import UnsupportedContent
+from inference_worker.engines.minicpmo.videos import SHORTEST_SOUND, read_video
+from inference_worker.engines.types import EngineError, UnsupportedContent
+from inference_worker.session.video import InvalidVideo
 from shared_schemas.audio import Samples
 from shared_schemas.content import AudioPart, ImagePart, Message, TextPart, VideoPart
+from shared_schemas.content import Part as Sent
 
-SHORTEST_CLIP = 1600
-"""Samples below which a clip yields no embedding; it is completed with silence."""
+FRAME_SLICES = 1
+"""Cells a video's picture is cut into where the client names no number."""
 
-
-def read_message(message: Message, settings: SliceConfig, *, max_slices: int) -> list[Part]:
-    """The parts of a message. Raises UnsupportedContent for video, EngineError for a bad picture."""
-    parts: list[Part] = []
-    for part in message.parts:
-        match part:
-            case TextPart(text):
-                parts.append(text)
-            case AudioPart():
-                parts.append(_clip(part.samples()))
-            case ImagePart(data):
-                parts.append(cut(decode_picture(data), settings, max_slices))
-            case VideoPart():
-                raise UnsupportedContent("send a video as its frames and its sound", "video")
-            case _:
-                assert_never(part)
-    return parts
+Piece = str | Samples | Picture
 
 
-def _clip(samples: Samples) -> Clip:
-    missing = max(0, SHORTEST_CLIP - len(samples))
-    return Clip(clip_mels(np.pad(samples, (0, missing))))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How messages are read: the most cells of a picture, None for the model's own number.
+
+    With `merged_sounds` all sound of a message is heard as one, as in a chat; else each clip alone.
+    """
+
+    settings: SliceConfig
+    max_slices: int | None = None
+    merged_sounds: bool = False
+
+
+def read_message(message: Message, reading: Reading, where: str) -> list[Part]:
+    """The parts of a message. Raises UnsupportedContent, naming the part after `where`."""
+    pieces = [
+        piece
+        for place, part in enumerate(message.parts)
+        for piece in _named(part, reading, f"{where}.{place}")
+    ]
+    sounds = [_long_enough(piece) for piece in pieces if isinstance(piece, np.ndarray)]
+    clips = iter(_merged(sounds) if reading.merged_sounds else _alone(sounds))
+    return [next(clips) if isinstance(piece, np.ndarray) else piece for piece in pieces]
+
+
+def _named(part: Sent, reading: Reading, where: str) -> list[Piece]:
+    try:
+        return list(_pieces(part, reading))
+    except (InvalidVideo, EngineError) as error:
+        raise UnsupportedContent(str(error), where) from error
+
+
+def _pieces(part: Sent, reading: Reading) -> Iterator[Piece]:
+    settings = reading.settings
+    match part:
+        case TextPart(text):
+            yield text
+        case AudioPart():
+            yield part.samples()
+        case ImagePart(data):
+            most = reading.max_slices or settings.max_slice_nums
+            yield cut(decode_picture(data), settings, most)
+        case VideoPart(data, stack_frames):
+            yield from _film(data, stack_frames, reading)
+        case _:
+            assert_never(part)
+
+
+def _film(data: bytes, stack_frames: int, reading: Reading) -> Iterator[Piece]:
+    """Each second's picture, its sound, and the sheet of the pictures between."""
+
+    def frame(image: Image.Image) -> Picture:
+        return cut(image, reading.settings, reading.max_slices or FRAME_SLICES)
+
+    for stretch in read_video(data, stack_frames):
+        yield frame(stretch.picture)
+        if stretch.sound is not None:
+            yield stretch.sound
+        if stretch.between is not None:
+            yield frame(stretch.between)
+
+
+def _long_enough(samples: Samples) -> Samples:
+    return np.pad(samples, (0, max(0, SHORTEST_SOUND - len(samples))))
+
+
+def _alone(sounds: list[Samples]) -> list[Clip]:
+    return [Clip(clip_mels(samples)) for samples in sounds]
+
+
+def _merged(sounds: list[Samples]) -> list[Clip]:
+    """Each sound as a part of one log-mel: the audio encoder hears on from one to the next."""
+    whole = clip_mels(np.concatenate(sounds)) if sounds else []
+    counts = [clip_embeddings(-(-len(samples) // HOP)) for samples in sounds]
+    starts = accumulate(counts, initial=0)
+    return [Clip(whole, *place) for place in zip(starts, counts, strict=False)]

@@ -5,16 +5,23 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from inference_worker.engines.minicpmo.duplex_settings import DuplexSettings, Outcome
+from inference_worker.engines.minicpmo.duplex_settings import Draft, DuplexSettings, Outcome
 from inference_worker.engines.minicpmo.hearing import Ears
 from inference_worker.engines.minicpmo.images import Picture
 from inference_worker.engines.minicpmo.memo import UnitMemo
 from inference_worker.engines.minicpmo.sampler import Chosen, Row
 from inference_worker.engines.minicpmo.speaking import Speaker
-from inference_worker.engines.minicpmo.steps import Choose, Fed, Feed, HearClips, See, Shift, Steps
+from inference_worker.engines.minicpmo.steps import (
+    Choose,
+    Fed,
+    Feed,
+    HearClips,
+    Shift,
+    Steps,
+)
+from inference_worker.engines.minicpmo.text_context import TextContext
 from inference_worker.engines.minicpmo.tokenizer import Tokenizer
 from inference_worker.engines.minicpmo.window import Layout, Slide, Unit
 from inference_worker.engines.types import ContextFull, EngineError
@@ -32,17 +39,7 @@ UNIT_CLOSE_TOKENS = 3
 """At most `<|turn_eos|>`, a terminator and `</unit>` follow what a unit's limit counts."""
 
 
-@dataclass(slots=True)
-class _Generation:
-    """A unit being generated."""
-
-    said: list[int] = field(default_factory=list)
-    states: list[Tensor] = field(default_factory=list)
-    is_listen: bool = False
-    end_of_turn: bool = False
-
-
-class DuplexSession:
+class DuplexSession(TextContext):
     """State of one conversation in its slot: how long its caches are, and what was decided."""
 
     def __init__(
@@ -56,20 +53,16 @@ class DuplexSession:
         settings: DuplexSettings,
         seed: int = 0,
     ) -> None:
-        self.slot = slot
+        super().__init__(slot, tokenizer, capacity)
         self.settings = settings
         self.ears = ears
         self.speaker = speaker
-        self.length = 0
         self.units_heard = 0
         self.units_generated = 0
         self.turn_open = False
         self.history: list[int] = []
         self.layout = Layout(settings=settings.window)
         self.memo = UnitMemo()
-        self._tokenizer = tokenizer
-        self._ids = tokenizer.ids
-        self._capacity = capacity
         self._rng = random.Random(seed)  # noqa: S311  # token choice, not a secret
         self._pending: Tensor | None = None
         self._unclosed_words: tuple[int, ...] | None = None
@@ -121,7 +114,7 @@ class DuplexSession:
         forced = force_listen or self.units_generated < self.settings.force_listen_count
         self.units_generated += 1
         self.memo = UnitMemo()
-        unit = _Generation(is_listen=forced)
+        unit = Draft(is_listen=forced)
         restarts = force_listen and self.turn_open
         if restarts:
             yield from self._feed_token(self._ids.turn_eos)
@@ -144,6 +137,7 @@ class DuplexSession:
             yield from self._speak(unit, outcome)
         elif self.settings.fidelity == "fixed" and not self.turn_open:
             self.speaker.reset()
+        self.memo.speech_length = self.speaker.position
         return outcome
 
     def finalize(self) -> Steps[None]:
@@ -161,32 +155,7 @@ class DuplexSession:
         if slide is not None:
             yield from self._slide(slide)
 
-    def feed(self, pieces: Sequence[Piece], *, want_logits: bool = True) -> Steps[Fed]:
-        """Append pieces to the context."""
-        kept = tuple(piece for piece in pieces if len(piece))
-        step = Feed(self.slot, self.length, kept, want_logits)
-        if self.length + step.size > self._capacity:
-            raise ContextFull(f"the context of {self._capacity} tokens is full")
-        fed: Fed = yield step
-        self.length += step.size
-        return fed
-
-    def see(self, pictures: Sequence[Picture]) -> Steps[list[Piece]]:
-        """A unit's pictures as pieces: each between its marks, its slices after it."""
-        if not pictures:
-            return []
-        pixels = [part for picture in pictures for part in picture.pixels]
-        grids = [grid for picture in pictures for grid in picture.grids]
-        seen: Tensor = yield See(pixels, grids)
-        parts = iter(seen)
-        pieces: list[Piece] = []
-        for picture in pictures:
-            pieces += [(self._ids.image,), next(parts), (self._ids.image_end,)]
-            for _ in picture.pixels[1:]:
-                pieces += [(self._ids.slice,), next(parts), (self._ids.slice_end,)]
-        return pieces
-
-    def _decode(self, unit: _Generation, logits: Tensor) -> Steps[None]:
+    def _decode(self, unit: Draft, logits: Tensor) -> Steps[None]:
         limit = self.settings.max_tokens
         for turn in range(limit):
             if turn == limit - 1 and self.settings.ls_mode == "explicit":
@@ -234,19 +203,20 @@ class DuplexSession:
     def _too_long(self, tokens: list[int]) -> bool:
         return len(self._tokenizer.decode(tokens)) >= MAX_CHARACTERS
 
-    def _close_memo(self, unit: _Generation) -> None:
+    def _close_memo(self, unit: Draft) -> None:
         words = () if unit.is_listen else tuple(self._tokenizer.plain(unit.said))
         self.memo.words = list(words)
         self.memo.turn_open = self.turn_open
         self._unclosed_words = words
 
-    def _speak(self, unit: _Generation, outcome: Outcome) -> Steps[None]:
+    def _speak(self, unit: Draft, outcome: Outcome) -> Steps[None]:
         if not self.settings.generate_speech:
             return
         began = time.perf_counter()
         outcome.codes = yield from self.speaker.speak(
             unit.said, unit.states, may_end=unit.end_of_turn
         )
+        self.memo.spoken, self.memo.codes = len(unit.said), outcome.codes
         if unit.end_of_turn:
             self.speaker.reset()
         outcome.cost_speech_ms = _since(began)

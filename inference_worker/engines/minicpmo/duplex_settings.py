@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from inference_worker.engines.minicpmo.config import EngineOptions, Fidelity
 from inference_worker.engines.minicpmo.sampler import SamplingSettings
 from inference_worker.engines.minicpmo.window import WindowSettings
 from shared_schemas.config import DuplexConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +25,16 @@ class DuplexSettings:
     generate_speech: bool = True
     window: WindowSettings = field(default_factory=WindowSettings)
     fidelity: Fidelity = "upstream"
+
+
+@dataclass(slots=True)
+class Draft:
+    """A unit being generated: the tokens it speaks and their states."""
+
+    said: list[int] = field(default_factory=list)
+    states: list[Tensor] = field(default_factory=list)
+    is_listen: bool = False
+    end_of_turn: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

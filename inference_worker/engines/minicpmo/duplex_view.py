@@ -15,6 +15,7 @@ from inference_worker.engines.minicpmo.hearing import Ears
 from inference_worker.engines.minicpmo.held_slot import HeldSlot, Parts, clone_voice, new_speaker
 from inference_worker.engines.minicpmo.images import Picture, cut, decode_picture
 from inference_worker.engines.minicpmo.mel import clip_mels
+from inference_worker.engines.minicpmo.memo import open_sound
 from inference_worker.engines.minicpmo.replay import HeardUnit, past_memo, replay
 from inference_worker.engines.minicpmo.vocoder import VoiceState
 from inference_worker.engines.processor import DuplexView
@@ -36,6 +37,7 @@ class MiniCPMODuplexView(DuplexView):
         self._voice: VoiceState | None = None
         self._break = False
         self._seen = PrefillReport(cost_ms=0.0)
+        self._max_slices = 1
 
     def prepare(
         self,
@@ -70,6 +72,7 @@ class MiniCPMODuplexView(DuplexView):
                 self._held.run(session.feed_without_audio(pictures))
             raise EngineError("too little audio for a unit: it is kept for the next one")
         self._held.run(session.prefill(mel, pictures))
+        self._max_slices = max_slice_nums
         slices = sum(len(picture.pixels) for picture in pictures)
         self._seen = PrefillReport(
             cost_ms=(time.perf_counter() - began) * 1000,
@@ -82,6 +85,7 @@ class MiniCPMODuplexView(DuplexView):
         """Listen or speak."""
         began, session = time.perf_counter(), self._ready()
         outcome = self._held.run(session.generate(force_listen=force_listen or self._break))
+        session.memo.max_slices = self._max_slices
         spoken = time.perf_counter()
         sound = self._sound(outcome)
         ended = time.perf_counter()
@@ -109,10 +113,16 @@ class MiniCPMODuplexView(DuplexView):
             self._held.run(self._ready().finalize())
 
     def replay(self, units: Sequence[PastUnit]) -> None:
-        """Rebuild the context of a conversation that another worker began."""
+        """Rebuild the context of a conversation that another worker began.
+
+        The vocoder makes the unfinished turn's sound again, unheard, to go on without a seam.
+        """
         session, ids = self._ready(), self._parts.tokenizer.ids
         past = [self._heard(session, unit) for unit in units]
         self._held.run(replay(session, past, ids.unit, ids.unit_end))
+        if self._voice is not None and self._parts.vocoder is not None:
+            for codes in open_sound([heard.memo for heard in past]):
+                self._parts.vocoder.speak(self._voice, codes, last=False)
 
     def set_break(self) -> None:
         """Listen from the next step on."""
@@ -168,8 +178,8 @@ class MiniCPMODuplexView(DuplexView):
         if audio is None and not unit.frames:
             audio = SILENT_SECOND
         mel = session.ears.listen(audio) if audio is not None and len(audio) else None
-        pictures = self._pictures(unit.frames, 1)
-        return HeardUnit(mel, pictures, past_memo(unit, self._parts.tokenizer))
+        memo = past_memo(unit, self._parts.tokenizer)
+        return HeardUnit(mel, self._pictures(unit.frames, memo.max_slices), memo)
 
     def _pictures(self, frames: Sequence[bytes], max_slices: int) -> list[Picture]:
         settings = self._parts.config.slice_config

@@ -12,6 +12,7 @@ from inference_worker.engines.minicpmo.graphs import Forward, GraphPool
 from inference_worker.engines.minicpmo.kv_cache import CacheWindow, SlottedCache
 from inference_worker.engines.minicpmo.model.attention import causal_mask
 from inference_worker.engines.minicpmo.model.decoder import Decoder
+from inference_worker.engines.minicpmo.placing import carried
 from inference_worker.engines.minicpmo.steps import SHARED_TOKENS, bucket
 
 SMALLEST_LENGTH = 256
@@ -65,32 +66,64 @@ class SlottedBody:
     def forward(self, placed: Sequence[Placed]) -> Tensor:
         """Append to each slot; final hidden states of the last new token of each, (placed, width)."""
         shape = self._shape(placed)
-        embeds = torch.zeros(
-            shape.rows, shape.new, self._width, dtype=self._dtype, device=self._device
-        )
+        last = torch.tensor([[p.slot - shape.first, len(p.embeds) - 1] for p in placed])
+        hidden, (rows, columns) = self._append(placed, shape, last.T)
+        final: Tensor = hidden[rows, columns]
+        return final
+
+    def states(self, placed: Placed) -> Tensor:
+        """Append to one slot; final hidden states of all new tokens, (n, width)."""
+        shape = self._shape([placed])
+        hidden, _ = self._append([placed], shape, torch.zeros(2, 1, dtype=torch.long))
+        return hidden[placed.slot - shape.first, : len(placed.embeds)]
+
+    def _append(
+        self, placed: Sequence[Placed], shape: Shape, wanted: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Hidden states of all rows, (rows, new, width); and `wanted`, which travels along."""
         positions = torch.zeros(shape.rows, shape.new, dtype=torch.long)
         writes = torch.full_like(positions, self._cache.positions)
         for p in placed:
             row, count = p.slot - shape.first, len(p.embeds)
             positions[row, :count] = writes[row, :count] = torch.arange(p.start, p.end)
-        rows, columns = (writes < self._cache.positions).nonzero(as_tuple=True)
+        real = (writes < self._cache.positions).nonzero().T
+        positions, writes, real, wanted = self._carried(positions, writes, real, wanted)
         by_row = sorted(placed, key=lambda p: p.slot)
-        embeds[rows, columns] = torch.cat([p.embeds for p in by_row])
-        hidden = self._through(shape, (embeds, positions.to(self._device), writes.to(self._device)))
-        last = torch.tensor([[p.slot - shape.first, len(p.embeds) - 1] for p in placed]).T
-        final: Tensor = hidden[last[0], last[1]]
-        return final
+        embeds = torch.zeros(
+            shape.rows, shape.new, self._width, dtype=self._dtype, device=self._device
+        )
+        embeds[real[0], real[1]] = torch.cat([p.embeds for p in by_row])
+        return self._through(shape, (embeds, positions, writes)), wanted
+
+    def _carried(self, *tables: Tensor) -> list[Tensor]:
+        """All of them on the device, in one copy."""
+        packed = carried(torch.cat([table.flatten() for table in tables]), self._device)
+        parts = torch.split(packed, [table.numel() for table in tables])
+        return [part.view(table.shape) for part, table in zip(parts, tables, strict=True)]
 
     def capture(self) -> int:
         """Record the one-token step at every shape that can occur; how many there are."""
-        shapes = self._one_token_shapes()
+        shapes = self._shapes(1)
         for shape in shapes:
-            embeds = torch.zeros(shape.rows, 1, self._width, dtype=self._dtype, device=self._device)
-            positions = torch.zeros(shape.rows, 1, dtype=torch.long).to(self._device)
-            writes = torch.full_like(positions, self._cache.positions)
-            inputs = (embeds, positions, writes)
+            inputs = self._nothing(shape)
             self._graphs.capture((self._body, shape), inputs, self._forward_of(shape))
         return len(shapes)
+
+    def warm_up(self) -> int:
+        """Run once every shape of a few tokens that can occur, so that its kernels are there."""
+        sizes = [1 << n for n in range(1, SHARED_TOKENS.bit_length())]
+        shapes = [shape for new in sizes for shape in self._shapes(new)]
+        for shape in shapes:
+            self._forward_of(shape)(*self._nothing(shape))
+        return len(shapes)
+
+    def _nothing(self, shape: Shape) -> tuple[Tensor, Tensor, Tensor]:
+        """Input that leaves no trace in the cache."""
+        embeds = torch.zeros(
+            shape.rows, shape.new, self._width, dtype=self._dtype, device=self._device
+        )
+        positions = torch.zeros(shape.rows, shape.new, dtype=torch.long, device=self._device)
+        return embeds, positions, torch.full_like(positions, self._cache.positions)
 
     def _through(self, shape: Shape, inputs: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         forward = self._forward_of(shape)
@@ -114,11 +147,11 @@ class SlottedBody:
             return Shape(placed[0].slot, 1, longest, length)
         return Shape(0, rows, bucket(longest), length)
 
-    def _one_token_shapes(self) -> list[Shape]:
+    def _shapes(self, new: int) -> list[Shape]:
         slots = {min(self._cache.slots, 1 << n) - 1 for n in range(9)}
         ends = {min(self._cache.positions, SMALLEST_LENGTH << n) for n in range(16)}
         found = {self._covering(slot, end) for slot in slots for end in ends}
-        return [Shape(0, rows, 1, length) for rows, length in sorted(found)]
+        return [Shape(0, rows, new, length) for rows, length in sorted(found)]
 
     def _covering(self, slot: int, end: int) -> tuple[int, int]:
         return covering(self._cache, slot, end, invariant=self._invariant)

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from inference_worker.engines.minicpmo.answering import AnsweringSlot
-from inference_worker.engines.minicpmo.content import read_message
+from inference_worker.engines.minicpmo.content import Reading, read_message
 from inference_worker.engines.minicpmo.held_slot import (
     HeldSlot,
     Parts,
@@ -50,7 +50,8 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
         if config.tts.enabled:
             turns.voice = clone_voice(turns.parts, ref_audio)
         session = turns.restart()
-        parts = read_message(system, turns.parts.config.slice_config, max_slices=1)
+        reading = Reading(settings=turns.parts.config.slice_config, max_slices=1)
+        parts = read_message(system, reading, "system_content")
         turns.held.run(session.system(parts))
         self._mark = session.bookmark()
         return session.length
@@ -64,8 +65,12 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
 
     def generate(self) -> Iterator[Delta]:
         """The answer, piece by piece."""
+        return self.resume("")
+
+    def resume(self, said: str) -> Iterator[Delta]:
+        """The rest of the answer that begins with `said`; what was said before is not spoken again."""
         self._ready()
-        yield from self._turns.answer(self._config.generation)
+        yield from self._turns.answer(self._config.generation, said)
 
     def memo(self) -> dict[str, Any]:
         """The tokens of the last answer."""

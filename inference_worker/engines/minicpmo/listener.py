@@ -11,6 +11,7 @@ from inference_worker.engines.minicpmo.forward import covering
 from inference_worker.engines.minicpmo.kv_cache import CacheWindow, SlottedCache
 from inference_worker.engines.minicpmo.model.audio import trim
 from inference_worker.engines.minicpmo.model.network import MiniCPMO
+from inference_worker.engines.minicpmo.placing import carried
 from inference_worker.engines.minicpmo.steps import Hear
 
 
@@ -37,15 +38,18 @@ class Listener:
             end = chunk.start + size
             positions[chunk.slot] = writes[chunk.slot] = torch.arange(chunk.start, end)
             seen[chunk.slot] = end
-        mask = (torch.arange(length) < seen[:, None])[:, None, None].expand(-1, 1, size, -1)
-        window = CacheWindow(cache, 0, writes.to(network.device), length)
-        encoded = network.apm(steps, positions.to(network.device), mask.to(network.device), window)
+        entries = torch.arange(length, device=network.device)
+        mask = entries < carried(seen, network.device)[:, None, None, None]
+        window = CacheWindow(cache, 0, carried(writes, network.device), length)
+        places = carried(positions, network.device)
+        encoded = network.apm(steps, places, mask.expand(-1, 1, size, -1), window)
         embeds = network.audio_projection_layer(encoded)
         return [embeds[chunk.slot] for chunk in chunks]
 
     def _convolve(self, chunk: Hear) -> Tensor:
         """Alone for each chunk: what surrounds a chunk is silence, not its neighbour."""
         network = self._network
-        steps = network.apm.convolve(chunk.mel[None].to(network.device, network.dtype))
+        mel = carried(chunk.mel[None], network.device).to(network.dtype)
+        steps = network.apm.convolve(mel)
         leading, trailing = chunk.leading_frames, chunk.trailing_frames
         return trim(steps, leading_frames=leading, trailing_frames=trailing)[0]

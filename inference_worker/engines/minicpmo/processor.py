@@ -19,7 +19,7 @@ from inference_worker.engines.minicpmo.memory import check_lengths, check_memory
 from inference_worker.engines.minicpmo.runner import Runner
 from inference_worker.engines.minicpmo.sampler import Sampler
 from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.minicpmo.vocoder import Token2WavVocoder, Vocoder
+from inference_worker.engines.minicpmo.vocoder import Vocoder, find_token2wav, open_token2wav
 from inference_worker.engines.processor import (
     ChatView,
     DuplexView,
@@ -56,7 +56,7 @@ class MiniCPMOProcessor(UnifiedProcessor):
             device=self._device,
             context_tokens=self._options.context_tokens,
             sees_frames=True,
-            clones_voice=self._vocoder_folder() is not None,
+            clones_voice=find_token2wav(self._folder, self._options) is not None,
         )
 
     def load(self, report: LoadProgress) -> None:
@@ -65,11 +65,12 @@ class MiniCPMOProcessor(UnifiedProcessor):
         config = read_config(self._folder)
         device = pick_device(options.device)
         check_lengths(config, options)
-        check_memory(config, options, device)
+        voices = find_token2wav(self._folder, options) is not None
+        check_memory(config, options, device, voices=voices)
         report("tokenizer")
         tokenizer = Tokenizer(self._folder)
         network = load_network(self._folder, options, report)
-        vocoder = self._load_vocoder(report)
+        vocoder = self._load_vocoder(device, report)
         runner = Runner(
             network,
             Sampler(tokenizer.ids, tokenizer.forbidden, options.fidelity),
@@ -85,6 +86,8 @@ class MiniCPMOProcessor(UnifiedProcessor):
         if runner.graphs.enabled:
             report("CUDA graphs")
             runner.capture_graphs()
+            report("short steps")
+            runner.warm_up()
         self._device = str(device)
         self._parts = Parts(
             config=config,
@@ -129,22 +132,18 @@ class MiniCPMOProcessor(UnifiedProcessor):
         slot = self._slots.acquire()
         return parts, HeldSlot(parts.engine, slot, next(self._seeds), self._slots.release)
 
-    def _load_vocoder(self, report: LoadProgress) -> Vocoder | None:
-        folder = self._vocoder_folder()
+    def _load_vocoder(self, device: torch.device, report: LoadProgress) -> Vocoder | None:
+        folder = find_token2wav(self._folder, self._options)
         if folder is None:
             log.warning("no_vocoder", consequence="sessions that want sound are refused")
             return None
         report("vocoder")
-        return Token2WavVocoder(folder, self._options.vocoder_steps)
-
-    def _vocoder_folder(self) -> Path | None:
-        if isinstance(self._options.vocoder, Path):
-            return self._options.vocoder
-        beside = self._folder / "assets" / "token2wav"
-        return beside if self._options.vocoder == "auto" and beside.is_dir() else None
+        vocoder = open_token2wav(folder, self._options.vocoder_steps, device)
+        vocoder.warm_up()
+        return vocoder
 
     def _warm_up(self) -> None:
-        """One unit of silence through every part but the vocoder."""
+        """One unit of silence; the vocoder has warmed up by itself."""
         view = self.set_duplex_mode()
         try:
             view.prepare("warm-up", DuplexConfig(generate_audio=False, force_listen_count=0))

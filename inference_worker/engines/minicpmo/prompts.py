@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from inference_worker.engines.minicpmo.images import Picture
-from inference_worker.engines.minicpmo.steps import HearClips, See, Steps
+from inference_worker.engines.minicpmo.sight import look
+from inference_worker.engines.minicpmo.steps import HearClips, Steps
 from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 SOUND, SIGHT = "\0sound\0", "\0sight\0"
 """Where embeddings go; no client's text can hold them, for NUL is taken out of it."""
@@ -24,9 +24,14 @@ SPEECH_OPENING = "<|tts_bos|>"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clip:
-    """A whole sound: its log-mel in pieces of up to 30 s."""
+    """Of the sound whose log-mel is `mels`, in pieces of up to 30 s: `count` embeddings, None for all.
+
+    Clips that share one `mels` are heard as one sound.
+    """
 
     mels: list[Tensor]
+    start: int = 0
+    count: int | None = None
 
 
 Part = str | Clip | Picture
@@ -90,11 +95,11 @@ def embed_prompt(
     on the longest one.
     """
     sounds = yield from _hear(parts, full_attention=full_attention)
-    sights = yield from _see(parts)
+    sights = iter((yield from look([part for part in parts if isinstance(part, Picture)])))
     pieces: list[Tensor | tuple[int, ...]] = []
     for segment in re.split(f"({SOUND}|{SIGHT})", text):
         if segment == SOUND:
-            pieces += next(sounds)
+            pieces.append(next(sounds))
         elif segment == SIGHT:
             pieces.append(next(sights))
         else:
@@ -111,21 +116,18 @@ def _picture_text(picture: Picture, number: int | None) -> str:
     return f"{label}<image>{SIGHT}</image>" + "\n".join(rows)
 
 
-def _hear(parts: Sequence[Part], *, full_attention: bool) -> Steps[Iterator[list[Tensor]]]:
+def _hear(parts: Sequence[Part], *, full_attention: bool) -> Steps[Iterator[Tensor]]:
     clips = [part for part in parts if isinstance(part, Clip)]
     if not clips:
         return iter(())
-    heard: list[Tensor] = yield HearClips([m for clip in clips for m in clip.mels], full_attention)
+    sounds = {id(clip.mels): clip.mels for clip in clips}
+    pieces = [piece for mels in sounds.values() for piece in mels]
+    heard: list[Tensor] = yield HearClips(pieces, full_attention)
     rest = iter(heard)
-    return iter([[next(rest) for _ in clip.mels] for clip in clips])
+    whole = {key: torch.cat([next(rest) for _ in mels]) for key, mels in sounds.items()}
+    return iter([_part_of(whole[id(clip.mels)], clip) for clip in clips])
 
 
-def _see(parts: Sequence[Part]) -> Steps[Iterator[Tensor]]:
-    pictures = [part for part in parts if isinstance(part, Picture)]
-    if not pictures:
-        return iter(())
-    seen: Tensor = yield See(
-        [pixels for picture in pictures for pixels in picture.pixels],
-        [grid for picture in pictures for grid in picture.grids],
-    )
-    return iter(seen)
+def _part_of(sound: Tensor, clip: Clip) -> Tensor:
+    end = None if clip.count is None else clip.start + clip.count
+    return sound[clip.start : end]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from inference_worker.engines.minicpmo.duplex import DuplexSession
 from inference_worker.engines.minicpmo.images import Picture
-from inference_worker.engines.minicpmo.memo import UnitMemo
+from inference_worker.engines.minicpmo.memo import UnitMemo, open_speech
 from inference_worker.engines.minicpmo.steps import Steps
 from inference_worker.engines.minicpmo.tokenizer import Tokenizer
 from inference_worker.engines.minicpmo.window import Unit
@@ -30,24 +30,44 @@ class HeardUnit:
     memo: UnitMemo
 
 
+@dataclass(slots=True)
+class _Batch:
+    """Units gathered to be fed together, and those of them whose speech is to be rebuilt."""
+
+    pieces: list[Any] = field(default_factory=list)
+    closing: list[Unit] = field(default_factory=list)
+    recited: list[tuple[int, UnitMemo]] = field(default_factory=list)
+
+    @property
+    def length(self) -> int:
+        """Tokens gathered."""
+        return sum(map(len, self.pieces))
+
+
 def replay(session: DuplexSession, past: Sequence[HeardUnit], unit: int, end: int) -> Steps[None]:
-    """Feed `past` between the ids `unit` and `end`; a sliding window slides as it did."""
-    pieces: list[Any] = []
-    closing: list[Unit] = []
+    """Feed `past` between the ids `unit` and `end`; a sliding window slides as it did.
+
+    The speech of the turn that is not at its end is fed to the speech model, in one piece a unit.
+    """
+    recite_from = open_speech([heard.memo for heard in past], session.speaker.capacity)
+    batch = _Batch()
     slides = session.settings.window.mode != "off"
-    for heard in past:
-        before = sum(map(len, pieces))
-        pieces.append((unit,))
-        pieces += yield from session.see(heard.pictures)
+    for index, heard in enumerate(past):
+        before = batch.length
+        batch.pieces.append((unit,))
+        batch.pieces += yield from session.see(heard.pictures)
         if heard.mel is not None:
-            pieces.append((yield from session.ears.hear(heard.mel)))
-        pieces.append(_said(heard.memo, end))
-        closing.append(Unit(sum(map(len, pieces)) - before, tuple(heard.memo.words)))
+            batch.pieces.append((yield from session.ears.hear(heard.mel)))
+        if index >= recite_from and heard.memo.spoken is not None:
+            told = batch.length + len(heard.memo.fed) - heard.memo.spoken
+            batch.recited.append((told, heard.memo))
+        batch.pieces.append(_said(heard.memo, end))
+        batch.closing.append(Unit(batch.length - before, tuple(heard.memo.words)))
         _remember(session, heard.memo)
-        if slides or sum(map(len, pieces)) >= FLUSH_TOKENS:
-            yield from _flush(session, pieces, closing)
-            pieces, closing = [], []
-    yield from _flush(session, pieces, closing)
+        if slides or batch.length >= FLUSH_TOKENS:
+            yield from _flush(session, batch)
+            batch = _Batch()
+    yield from _flush(session, batch)
 
 
 def past_memo(past: PastUnit, tokenizer: Tokenizer) -> UnitMemo:
@@ -80,8 +100,12 @@ def _remember(session: DuplexSession, memo: UnitMemo) -> None:
     session.units_generated += 1
 
 
-def _flush(session: DuplexSession, pieces: Sequence[Any], closing: Sequence[Unit]) -> Steps[None]:
-    if pieces:
-        yield from session.feed(pieces, want_logits=False)
-    for unit in closing:
+def _flush(session: DuplexSession, batch: _Batch) -> Steps[None]:
+    if batch.pieces:
+        states = yield from session.reread(batch.pieces)
+        for told, memo in batch.recited:
+            count = memo.spoken or 0
+            tokens = memo.fed[len(memo.fed) - count :]
+            yield from session.speaker.recite(tokens, states[told : told + count], memo.codes)
+    for unit in batch.closing:
         yield from session.close_unit(unit)

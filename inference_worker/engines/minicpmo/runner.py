@@ -13,6 +13,7 @@ from inference_worker.engines.minicpmo.graphs import GraphPool
 from inference_worker.engines.minicpmo.kv_cache import SlottedCache
 from inference_worker.engines.minicpmo.listener import Listener
 from inference_worker.engines.minicpmo.model.network import MiniCPMO
+from inference_worker.engines.minicpmo.placing import placed as on_device
 from inference_worker.engines.minicpmo.sampler import PlainSampler, Sampler
 from inference_worker.engines.minicpmo.speech_sampler import choose_codes
 from inference_worker.engines.minicpmo.steps import (
@@ -24,12 +25,12 @@ from inference_worker.engines.minicpmo.steps import (
     Feed,
     Hear,
     HearClips,
+    Reread,
     See,
     Shift,
     Step,
     Utter,
 )
-from inference_worker.engines.types import EngineError
 
 
 class Runner:
@@ -86,6 +87,7 @@ class Runner:
         )
         self._run_by_type: dict[type[Step], Callable[[Sequence[Any]], Sequence[Any]]] = {
             Feed: self._feed,
+            Reread: self._each(self._reread),
             Choose: self._choose,
             ChooseWord: self._choose,
             Hear: self._listener.hear,
@@ -112,6 +114,11 @@ class Runner:
         """Record the one-token steps as CUDA graphs, where enabled; how many there are."""
         return self._text.capture() + self._speech.capture() if self.graphs.enabled else 0
 
+    @torch.inference_mode()
+    def warm_up(self) -> int:
+        """Run the steps of a few tokens once at each of their shapes; how many there are."""
+        return self._text.warm_up() + self._speech.warm_up()
+
     def speech_logits(self, utterings: Sequence[Utter]) -> Tensor:
         """Raw scores over the next code, (utterings, codes)."""
         tts = self.network.tts
@@ -129,18 +136,17 @@ class Runner:
         logits = self._project(llm.lm_head, hidden, placed)
         return [Fed(*rows) for rows in zip(hidden, logits, strict=True)]
 
-    def _choose(self, choices: Sequence[Choose | ChooseWord]) -> list[Any]:
+    def _reread(self, step: Reread) -> Tensor:
+        [embeds] = self.embed([step])
+        return self._text.states(Placed(step.slot, step.start, embeds))
+
+    def _choose(self, choices: Sequence[Choose | ChooseWord]) -> Sequence[Any]:
         sampler = self._sampler if isinstance(choices[0], Choose) else self._plain_sampler
         logits = torch.stack([choice.logits for choice in choices])
-        sound = logits.isfinite().all(dim=-1).tolist()
-        chosen = sampler.choose(logits.nan_to_num(), [choice.row for choice in choices])
-        return [one if ok else _not_finite() for one, ok in zip(chosen, sound, strict=True)]
+        return sampler.choose(logits, [choice.row for choice in choices])
 
-    def _utter(self, utterings: Sequence[Utter]) -> list[Any]:
-        logits = self.speech_logits(utterings)
-        sound = logits.isfinite().all(dim=-1).tolist()
-        codes = choose_codes(logits.nan_to_num(), [uttering.row for uttering in utterings])
-        return [code if ok else _not_finite() for code, ok in zip(codes, sound, strict=True)]
+    def _utter(self, utterings: Sequence[Utter]) -> Sequence[Any]:
+        return choose_codes(self.speech_logits(utterings), [u.row for u in utterings])
 
     def _project(
         self, head: Callable[[Tensor], Tensor], hidden: Tensor, placed: Sequence[Placed]
@@ -148,8 +154,8 @@ class Runner:
         """Scores of `hidden` rows; with fixed shapes through a table of all slots."""
         if not self._invariant:
             return head(hidden).float()
-        slots = torch.tensor([p.slot for p in placed])
-        table = torch.zeros(self.slots, hidden.shape[1], dtype=hidden.dtype).to(hidden.device)
+        slots = on_device([p.slot for p in placed], hidden.device)
+        table = hidden.new_zeros(self.slots, hidden.shape[1])
         table[slots] = hidden
         return head(table)[slots].float()
 
@@ -157,9 +163,7 @@ class Runner:
         """Each feed's embeddings (n, width); all ids are looked up at once."""
         pieces = [piece for feed in feeds for piece in feed.pieces]
         ids = [token for piece in pieces if isinstance(piece, tuple) for token in piece]
-        looked_up = self.network.llm.model.embed_tokens(
-            torch.tensor(ids, dtype=torch.long).to(self._device)
-        )
+        looked_up = self.network.llm.model.embed_tokens(on_device(ids, self._device))
         rows, found = 0, []
         for piece in pieces:
             if isinstance(piece, tuple):
@@ -173,7 +177,7 @@ class Runner:
     def _embed_spoken(self, utterings: Sequence[Utter]) -> list[Tensor]:
         """Conditions as they are, codes looked up at once, each (n, width)."""
         codes = [u.what for u in utterings if isinstance(u.what, int)]
-        table = torch.tensor(codes, dtype=torch.long).to(self._device)
+        table = on_device(codes, self._device)
         looked_up = iter(self.network.tts.embed_codes(table).unsqueeze(1))
         return [next(looked_up) if isinstance(u.what, int) else u.what for u in utterings]
 
@@ -185,9 +189,12 @@ class Runner:
 
     def _condition(self, step: Condition) -> Tensor:
         device = self._device
-        states = torch.stack(step.states) if step.states else torch.zeros(0).to(device)
-        tokens = torch.tensor(step.tokens, dtype=torch.long).to(device)
-        return self.network.tts.condition(tokens, states)
+        states = torch.stack(step.states) if step.states else torch.zeros(0, device=device)
+        condition = self.network.tts.condition(on_device(step.tokens, device), states)
+        if not step.codes:
+            return condition
+        codes = self.network.tts.embed_codes(on_device(step.codes, device))
+        return torch.cat([condition, codes])
 
     def _shift(self, step: Shift) -> None:
         inv_freq = self.network.llm.model.inv_freq
@@ -215,7 +222,3 @@ class Runner:
 
 def _joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-
-def _not_finite() -> EngineError:
-    return EngineError("the model produced values that are not finite for this session")

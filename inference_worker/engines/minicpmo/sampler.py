@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,10 @@ import torch
 from torch import Tensor
 
 from inference_worker.engines.minicpmo.config import Fidelity
+from inference_worker.engines.minicpmo.placing import placed
+from inference_worker.engines.minicpmo.ranking import candidates, likeliest
 from inference_worker.engines.minicpmo.tokenizer import SpecialIds
+from inference_worker.engines.types import EngineError
 
 NEVER = float("-inf")
 
@@ -65,19 +69,22 @@ class Sampler:
         self._forbidden = sorted({*forbidden, ids.chunk_eos})
         self._fixed = fidelity == "fixed"
 
-    def choose(self, logits: Tensor, rows: Sequence[Row]) -> list[Chosen]:
-        """One token per row of `logits` (rows, vocabulary), which is left as it is."""
+    def choose(self, logits: Tensor, rows: Sequence[Row]) -> list[Chosen | EngineError]:
+        """One token per row of `logits` (rows, vocabulary), an error for one that is not finite."""
+        sound = logits.isfinite().all(dim=-1)
+        logits = logits.nan_to_num()
         early = self._early_end(logits, rows)
         adjusted = self.adjust(logits, rows)
         cut = self._listen_cut(adjusted, rows)
         tokens = self._draw(adjusted, rows)
-        table = torch.stack([early.long(), cut.long(), tokens]).tolist()
-        return [self._chosen(*row) for row in zip(*table, strict=True)]
+        # The only time that the host waits for the device.
+        table = torch.stack([sound.long(), early.long(), cut.long(), tokens]).tolist()
+        return [self._chosen(*row) if ok else not_finite() for ok, *row in zip(*table, strict=True)]
 
     def adjust(self, logits: Tensor, rows: Sequence[Row]) -> Tensor:
         """Forbidden ids, repetition, length penalty and listen scale applied, (rows, vocabulary)."""
         out = logits.clone()
-        out[:, self._forbidden] = NEVER
+        self._forbid(out)
         self._penalise_repetition(out, rows)
         settings = [row.settings for row in rows]
         ending = out[:, self.ids.turn_eos]
@@ -92,11 +99,12 @@ class Sampler:
 
     def probabilities(self, adjusted: Tensor, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """What the final draw sees: probabilities in falling order and the ids in that order."""
-        settings = [row.settings for row in rows]
+        settings, vocabulary = [row.settings for row in rows], adjusted.shape[1]
         heat = _column(adjusted, [s.temperature or 1.0 for s in settings])[:, None]
-        ranked, order = (adjusted / heat).sort(dim=-1, descending=True, stable=True)
-        last = [min(s.top_k or ranked.shape[1], ranked.shape[1]) - 1 for s in settings]
-        threshold = ranked.gather(1, torch.tensor(last, device=ranked.device)[:, None])
+        wanted = max(candidates(s.top_k, vocabulary) for s in settings)
+        ranked, order = likeliest(adjusted / heat, wanted)
+        last = [min(s.top_k or vocabulary, vocabulary) - 1 for s in settings]
+        threshold = ranked.gather(1, placed(last, ranked.device)[:, None])
         ranked = ranked.masked_fill(ranked < threshold, NEVER)
         mass = ranked.softmax(dim=-1)
         limit = _column(mass, [s.top_p or 2.0 for s in settings])[:, None]
@@ -108,8 +116,11 @@ class Sampler:
         """Whether the untouched logits choose `<|chunk_eos|>`; then nothing else is looked at."""
         chance = logits.softmax(dim=-1)[:, self.ids.chunk_eos]
         drawn = _column(logits, [row.draws[0] for row in rows]) < chance
-        greedy = torch.tensor([row.settings.greedy for row in rows], device=logits.device)
+        greedy = placed([row.settings.greedy for row in rows], logits.device, torch.bool)
         return torch.where(greedy, logits.argmax(dim=-1) == self.ids.chunk_eos, drawn)
+
+    def _forbid(self, out: Tensor) -> None:
+        out.index_fill_(1, placed(self._forbidden, out.device), NEVER)
 
     def _penalise_repetition(self, out: Tensor, rows: Sequence[Row]) -> None:
         recent = [row.recent for row in rows]
@@ -118,7 +129,7 @@ class Sampler:
             return
         # Padding repeats a forbidden id: minus infinity stays what it is under any penalty.
         filler = self._forbidden[0]
-        table = torch.tensor([ids + [filler] * (width - len(ids)) for ids in recent]).to(out.device)
+        table = placed([ids + [filler] * (width - len(ids)) for ids in recent], out.device)
         penalty = _column(out, [row.settings.repetition_penalty for row in rows])[:, None]
         seen = out.gather(1, table)
         lowered = seen / penalty
@@ -129,16 +140,21 @@ class Sampler:
     def _listen_cut(self, adjusted: Tensor, rows: Sequence[Row]) -> Tensor:
         ranks = (adjusted > adjusted[:, self.ids.eos, None]).sum(dim=-1)
         limits = [row.settings.listen_top_k or 0 for row in rows]
-        return ranks < torch.tensor(limits, device=ranks.device)
+        return ranks < placed(limits, ranks.device)
 
     def _draw(self, adjusted: Tensor, rows: Sequence[Row]) -> Tensor:
-        best = adjusted.argmax(dim=-1)
-        if all(row.settings.greedy for row in rows):
-            return best
-        chances, order = self.probabilities(adjusted, rows)
-        drawn = order.gather(1, draw_index(chances, [row.draws[1] for row in rows])[:, None])
-        greedy = torch.tensor([row.settings.greedy for row in rows], device=best.device)
-        return torch.where(greedy, best, drawn[:, 0])
+        """Rows that look at as many ids draw together: what one sees is not up to the others."""
+        tokens, groups = adjusted.argmax(dim=-1), defaultdict[int, list[int]](list)
+        for index, row in enumerate(rows):
+            if not row.settings.greedy:
+                groups[candidates(row.settings.top_k, adjusted.shape[1])].append(index)
+        for members in groups.values():
+            drawing = [rows[index] for index in members]
+            places = placed(members, adjusted.device)
+            chances, order = self.probabilities(adjusted[places], drawing)
+            drawn = draw_index(chances, [row.draws[1] for row in drawing])
+            tokens[places] = order.gather(1, drawn[:, None])[:, 0]
+        return tokens
 
     def _chosen(self, early: int, cut: int, token: int) -> Chosen:
         if early:
@@ -157,7 +173,7 @@ class PlainSampler(Sampler):
     def adjust(self, logits: Tensor, rows: Sequence[Row]) -> Tensor:
         """Repetition made less likely, and the end too by the length penalty."""
         out = logits.clone()
-        out[:, self._forbidden] = NEVER
+        self._forbid(out)
         self._penalise_repetition(out, rows)
         penalty = _column(logits, [row.settings.length_penalty for row in rows])
         for end in (self.ids.eos, self.ids.tts_eos):
@@ -181,4 +197,9 @@ def draw_index(chances: Tensor, draws: Sequence[float]) -> Tensor:
 
 
 def _column(like: Tensor, values: Sequence[float]) -> Tensor:
-    return torch.tensor(list(values), dtype=like.dtype).to(like.device)
+    return placed(values, like.device, like.dtype)
+
+
+def not_finite() -> EngineError:
+    """What a session gets whose values are none."""
+    return EngineError("the model produced values that are not finite for this session")

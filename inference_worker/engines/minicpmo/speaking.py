@@ -49,3 +49,9 @@ class Speaker:
             feed = code
         self.position += len(condition) + len(codes)
         return codes
+
+    def recite(self, tokens: list[int], states: list[Tensor], codes: list[int]) -> Steps[None]:
+        """Append a unit's speech that was made before: its condition and its codes in one piece."""
+        piece = yield Condition(tokens, states, tuple(codes))
+        yield Utter(self.slot, self.position, piece, CodeRow(self.settings, (), may_end=True))
+        self.position += len(piece)

@@ -57,6 +57,16 @@ class Feed(Step):
         return ("feed", bucket(self.size)) if self.size <= SHARED_TOKENS else None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Reread(Feed):
+    """A feed of what was heard and said before; answered by the hidden states of all of it, (n, width)."""
+
+    @property
+    def group(self) -> Hashable | None:
+        """Alone: it is as long as many units."""
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Fed:
     """The last token's final hidden state (width,) and logits (vocabulary,), None if not wanted."""
@@ -131,10 +141,14 @@ class See(Step):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Condition(Step):
-    """The speech model's condition for text tokens and their states; answered by (n + 1, width)."""
+    """The speech model's condition for text tokens and their states; answered by (n + 1, width).
+
+    After it come the embeddings of `codes`, for speech that was made before.
+    """
 
     tokens: list[int]
     states: list[Tensor]
+    codes: tuple[int, ...] = ()
 
     @property
     def group(self) -> Hashable | None:

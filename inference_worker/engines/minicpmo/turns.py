@@ -20,9 +20,10 @@ from inference_worker.engines.minicpmo.prompts import (
     message_text,
 )
 from inference_worker.engines.minicpmo.sampler import Chosen, Row, SamplingSettings
-from inference_worker.engines.minicpmo.steps import ChooseWord, Fed, Feed, Steps
+from inference_worker.engines.minicpmo.steps import ChooseWord, Fed, Steps
+from inference_worker.engines.minicpmo.text_context import TextContext
 from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.types import ContextFull, EngineError
+from inference_worker.engines.types import EngineError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,17 +51,14 @@ class Bookmark:
     opening: str
 
 
-class TurnSession:
+class TurnSession(TextContext):
     """State of one turn-based conversation in its slot."""
 
     def __init__(
         self, slot: int, tokenizer: Tokenizer, ears: Ears, *, capacity: int, seed: int = 0
     ) -> None:
-        self.slot = slot
+        super().__init__(slot, tokenizer, capacity)
         self.ears = ears
-        self.length = 0
-        self._tokenizer = tokenizer
-        self._capacity = capacity
         self._rng = random.Random(seed)  # noqa: S311  # token choice, not a secret
         self._pending: Tensor | None = None
         self._opening = USER_OPENING
@@ -125,14 +123,18 @@ class TurnSession:
         on_text: Callable[[str], None] = lambda _text: None,
         stopped: Callable[[], bool] = lambda: False,
         narrator: Narrator | None = None,
+        said: Sequence[int] = (),
     ) -> Steps[Answer]:
         """Write an answer of at most `limit` tokens, and have it spoken by `narrator`.
 
-        `on_text` is told the text so far, grown; the answer is cut when `stopped` says so.
+        `on_text` is told the text so far, grown; the answer is cut when `stopped` says so. Of an
+        answer that was begun elsewhere, `said` are the tokens so far: they are fed, not spoken.
         """
         if self._pending is None:
             raise EngineError("a prompt must come before its answer")
-        ids, written, logits = self._tokenizer.ids, list[int](), self._pending
+        if said:
+            yield from self._feed([tuple(said)])
+        ids, written, logits = self._tokenizer.ids, list(said), self._pending
         self._pending = None
         cut = True
         while len(written) < limit and not stopped():
@@ -178,10 +180,6 @@ class TurnSession:
         return (yield from self._feed(pieces))
 
     def _feed(self, pieces: Sequence[Tensor | tuple[int, ...]]) -> Steps[Fed]:
-        step = Feed(self.slot, self.length, tuple(piece for piece in pieces if len(piece)))
-        if self.length + step.size > self._capacity:
-            raise ContextFull(f"the context of {self._capacity} tokens is full")
-        fed: Fed = yield step
-        self.length += step.size
+        fed = yield from self.feed(pieces)
         self._pending = fed.logits
         return fed

@@ -15,13 +15,17 @@ from typing import Any, Protocol
 import numpy as np
 import soundfile
 import torch
+from torch import Tensor
 
+from inference_worker.engines.minicpmo.config import EngineOptions
 from inference_worker.engines.types import EngineLoadError
 from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
 
 CHUNK = 25
 SILENT_PREFIX = (4218, 4218, 4218)
 LEAST_FLUSH = 5
+LONGEST_REFERENCE = 15 * INPUT_RATE
+"""Samples of a voice that are cloned: the package's buffers end at 20 s, the turn's sound included."""
 
 
 @dataclass(slots=True)
@@ -62,27 +66,40 @@ def next_pieces(waiting: list[int], lookahead: int, *, last: bool) -> list[tuple
     return pieces
 
 
+@dataclass(frozen=True, slots=True)
+class _Cloned:
+    """A voice as the package knows it: its file's name, what was made of it, where a turn begins."""
+
+    path: str
+    prompt: Any
+    flow: dict[str, Tensor]
+    hift: dict[str, Tensor]
+
+
 class Token2WavVocoder:
     """The package keeps one stream on the object; each call puts the session's in and takes it out.
 
-    Called from the sessions' threads, one at a time, on a CUDA stream of its own: the engine's thread
-    does not wait for it.
+    Called from the sessions' threads, one at a time; on a GPU on a stream of its own there, so that
+    the engine's thread does not wait for it.
     """
 
-    def __init__(self, folder: Path, steps: int) -> None:
-        self._inner = _open(folder, steps)
+    def __init__(self, inner: Any, device: torch.device) -> None:
+        self._inner = inner
         self._lock = threading.Lock()
-        self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        self._lookahead = int(self._inner.flow.pre_lookahead_len)
+        on_gpu = device.type == "cuda"
+        self._stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
+        self._lookahead = int(inner.flow.pre_lookahead_len)
 
     def clone(self, reference: Samples) -> VoiceState:
-        """A voice from float32 mono 16 kHz reference audio."""
+        """A voice from float32 mono 16 kHz reference audio, of which 15 s are listened to."""
+        inner = self._inner
         with self._turn(), tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "voice.wav")
-            soundfile.write(path, reference, INPUT_RATE)
-            flow, hift = self._inner.set_stream_cache(path)
-            prompt = (path, self._inner.cache.pop(path))
-            voice = VoiceState(base=(prompt, copy.deepcopy(flow), copy.deepcopy(hift)))
+            soundfile.write(path, reference[:LONGEST_REFERENCE], INPUT_RATE)
+            inner.cache = None
+            flow, hift = inner.set_stream_cache(path)
+            cloned = _Cloned(path, inner.cache, self._own(flow), copy.deepcopy(hift))
+        voice = VoiceState(cloned)
         self.reset(voice)
         return voice
 
@@ -98,24 +115,42 @@ class Token2WavVocoder:
 
     def reset(self, voice: VoiceState) -> None:
         """Begin a new turn."""
-        _, flow, hift = voice.base
         with self._turn():
-            voice.stream = (copy.deepcopy(flow), copy.deepcopy(hift))
+            voice.stream = (voice.base.flow, copy.deepcopy(voice.base.hift))
         voice.waiting = list(SILENT_PREFIX)
+
+    def warm_up(self) -> None:
+        """Clone a second of noise and speak with it: what the package lacks is told now."""
+        noise = np.random.default_rng(0).normal(0, 0.01, INPUT_RATE).astype(np.float32)
+        try:
+            self.speak(self.clone(noise), list(SILENT_PREFIX) * LEAST_FLUSH, last=True)
+        except Exception as error:
+            raise EngineLoadError(f"the vocoder cannot speak: {error}") from error
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        with self._lock, torch.cuda.stream(self._stream):
+        with self._lock, torch.cuda.stream(self._stream), torch.inference_mode():
             yield
 
     def _next(self, voice: VoiceState, codes: list[int], *, ends: bool) -> Samples:
-        inner, ((path, prompt), _, _) = self._inner, voice.base
-        inner.cache = {path: prompt}
-        inner._stream_prompt = path  # noqa: SLF001  # the package has no other way to switch streams
+        inner, cloned = self._inner, voice.base
+        inner.cache = cloned.prompt
+        inner._stream_prompt = cloned.path  # noqa: SLF001  # no other way to switch streams
         inner.stream_cache, inner.hift_cache_dict = voice.stream
-        pcm: bytes = inner.stream(codes, prompt_wav=path, last_chunk=ends)
-        voice.stream = (inner.stream_cache, inner.hift_cache_dict)
+        pcm: bytes = inner.stream(codes, prompt_wav=cloned.path, last_chunk=ends)
+        voice.stream = (self._own(inner.stream_cache), inner.hift_cache_dict)
         return np.frombuffer(pcm, dtype="<i2").astype(np.float32) / 32768.0
+
+    def _own(self, flow: dict[str, Tensor]) -> dict[str, Tensor]:
+        """A copy of the session's own: the package hands out views of buffers that all streams share.
+
+        They have room for 16 solver steps; those in use are kept.
+        """
+        steps = self._inner.n_timesteps
+        return {
+            name: (kept[:steps] if name.startswith("estimator") else kept).clone()
+            for name, kept in flow.items()
+        }
 
 
 def _whole_second(sound: list[Samples], *, last: bool) -> Samples:
@@ -127,15 +162,31 @@ def _whole_second(sound: list[Samples], *, last: bool) -> Samples:
     return np.pad(whole, (missing, 0))
 
 
-def _open(folder: Path, steps: int) -> Any:
+def find_token2wav(model: Path, options: EngineOptions) -> Path | None:
+    """Token2wav's folder as chosen; "auto" takes the model's own where that and a GPU are there."""
+    if isinstance(options.vocoder, Path):
+        return options.vocoder
+    beside = model / "assets" / "token2wav"
+    no_gpu = options.device == "cpu" or not torch.cuda.is_available()
+    return None if options.vocoder == "none" or no_gpu or not beside.is_dir() else beside
+
+
+def open_token2wav(folder: Path, steps: int, device: torch.device) -> Token2WavVocoder:
+    """The vocoder of the package `minicpmo-utils`. Raises EngineLoadError with the remedy."""
+    if device.type != "cuda":
+        raise EngineLoadError(
+            f"the vocoder runs on a GPU, not on {device}: vocoder=none serves text"
+        )
     try:
         package = importlib.import_module("stepaudio2")
-    except ImportError as error:
+    except (ImportError, OSError) as error:
         raise EngineLoadError(
             "the vocoder needs the package minicpmo-utils (pip install --no-deps minicpmo-utils, "
             f"then what it imports; or serve text only with vocoder=none): {error}"
         ) from error
     try:
-        return package.Token2wav(str(folder), n_timesteps=steps)
-    except (OSError, RuntimeError, ValueError) as error:
+        with torch.cuda.device(device):
+            inner = package.Token2wav(str(folder), n_timesteps=steps)
+    except Exception as error:
         raise EngineLoadError(f"no vocoder in {folder}: {error}") from error
+    return Token2WavVocoder(inner, device)

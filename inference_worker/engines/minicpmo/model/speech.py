@@ -42,9 +42,9 @@ class SpeechModel(nn.Module):
 
     def condition(self, tokens: Tensor, states: Tensor) -> Tensor:
         """(n,) text ids and their (n, llm width) states to (n + 1, width): audio-begin at the end."""
-        begin = self.emb_text(torch.tensor([self.audio_bos], device=tokens.device))
+        begin = self.emb_text.weight[self.audio_bos : self.audio_bos + 1]
         if not len(tokens):
-            return torch.as_tensor(begin)
+            return begin
         meaning = normalize(self.projector_semantic(states), dim=-1)
         return torch.cat([self.emb_text(tokens) + meaning, begin])
 
