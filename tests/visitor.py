@@ -34,6 +34,8 @@ _STILL = """Promise.allSettled(document.getAnimations()
   .filter((one) => one.effect.getComputedTiming().endTime < Infinity).map((one) => one.finished))"""
 """What fades in has no contrast yet."""
 
+_NETWORK_CHANGED = "ERR_NETWORK_CHANGED"
+
 _QUIET = ("log", "debug", "info", "dir", "time", "timeEnd")
 
 
@@ -89,7 +91,15 @@ class Visitor:
         page = await context.new_page()
         self._listen(page)
         await page.goto(f"{self.url}{path}")
+        while self._network_changed():
+            await page.reload()
         return page
+
+    def _network_changed(self) -> bool:
+        """Chromium drops what it loads when another program adds or removes a network interface."""
+        before = len(self.complaints)
+        self.complaints = [text for text in self.complaints if _NETWORK_CHANGED not in text]
+        return len(self.complaints) < before
 
     async def _launch(self, flags: list[str]) -> Browser:
         browser = await self._playwright.chromium.launch(executable_path=self.chromium, args=flags)

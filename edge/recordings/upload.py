@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from edge.recordings.form import BadForm, FormFile
 from edge.recordings.incoming import Incoming, remove
-from edge.recordings.shelf import Shelf
+from edge.recordings.shelf import NotThere, Shelf
 from edge.recordings.sniff import HEAD_BYTES, Container, check_content, stated
 
 STEM = "frontend_replay"
@@ -35,6 +36,18 @@ class Stored:
 
     path: str
     size: int
+
+
+def stored(shelf: Shelf, recording: str) -> Stored | None:
+    """What a client has uploaded, if it has. Raises what Shelf raises."""
+    for container in Container:
+        name = f"{STEM}.{container}"
+        try:
+            with shelf.open(recording, name) as file:
+                return Stored(name, os.fstat(file.fileno()).st_size)
+        except NotThere:
+            continue
+    return None
 
 
 async def store(request: Request, shelf: Shelf, recording: str, limit: int) -> Stored:

@@ -26,6 +26,13 @@ class Uploaded(BaseModel):
     size_bytes: int
 
 
+class Upload(BaseModel):
+    """The asset that a client uploaded, if one did."""
+
+    path: str | None = None
+    size_bytes: int | None = None
+
+
 class Comment(BaseModel):
     """What somebody has to say of a session; empty where nobody has."""
 

@@ -13,10 +13,11 @@ from edge.recordings.archive import zip_pieces
 from edge.recordings.asset_response import AssetResponse
 from edge.recordings.comments import read_comment
 from edge.recordings.disguise import DISGUISED, disguise
+from edge.recordings.upload import stored
 from edge.refusals import Refusal
 from edge.routes.dependencies import NEEDS_REDIS, refusals
 from edge.routes.session_dependencies import Readable, Reading, at_shelf
-from edge.routes.session_models import Comment, Timeline
+from edge.routes.session_models import Comment, Timeline, Upload
 from shared_schemas.errors import ErrorCode
 from shared_schemas.recording import META_FILE, RECORDING_FILE, Meta
 
@@ -69,6 +70,13 @@ async def asset(session: Readable, asset_path: str) -> Response:
     return AssetResponse(
         await at_shelf(session.shelf.open, session.recording, asset_path), asset_path
     )
+
+
+@router.get("/{session_id}/upload-recording")
+async def uploaded(session: Readable) -> Upload:
+    """The recording that a client made itself: where it lies among the assets, if there is one."""
+    found = await at_shelf(stored, session.shelf, session.recording)
+    return Upload() if found is None else Upload(path=found.path, size_bytes=found.size)
 
 
 @router.get("/{session_id}/comment")

@@ -91,7 +91,7 @@ class DuplexView(SessionView):
     def replay(self, units: Sequence[PastUnit]) -> None:
         """Rebuild the context of a conversation that another worker began. Called after `prepare`."""
 
-    def played(self, played_ms: float) -> None:  # noqa: B027 - nothing is a fair answer
+    def played(self, played_ms: float) -> None:
         """The client has played so much of the current answer's sound (the last one's if none is on).
 
         What is broken off before it was heard is to be forgotten, by engines that can: those whose

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,36 +10,39 @@ import numpy as np
 import pytest
 import soundfile
 from call_page import CallPage
+from call_stack import talkative_stack
+from front_door import front_door
 from playwright.async_api import expect
-from redis_server import RedisServer
+from redis_server import free_port
 from spoken import ITALY, silence, spoken
 from stack import Stack
 from visitor import Visitor, barriers
+from wire import open_wire
 
 from shared_schemas.audio import INPUT_RATE
 
 pytestmark = pytest.mark.timeout(120)
 
-TALKATIVE = '{"speak_ratio": 1.0, "speak_ms": 60, "prepare_ms": 10}'
-"""It listens as long as it has to, and speaks without end."""
-
 BARGE_IN_S = 0.25
+
+RINGING = """
+window.rung = [];
+const start = OscillatorNode.prototype.start;
+OscillatorNode.prototype.start = function (...when) {
+  rung.push(Math.round(this.frequency.value));
+  return start.apply(this, when);
+};"""
+"""`rung`: the frequencies of all chimes, Hz."""
+
+E5, G5 = 659, 784
+"""The note of a better place; the highest of one's turn."""
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """One place, for all tests of this module."""
-    folder = tmp_path_factory.mktemp("calls")
-    with RedisServer(folder / "redis", aof=True) as redis:
-        running = Stack(folder, redis)
-        try:
-            running.edge()
-            running.recorder()
-            running.worker(slots=1, engine_options=TALKATIVE)
-            yield running
-        finally:
-            running.close()
-    assert running.tracebacks() == []
+    with talkative_stack(tmp_path_factory.mktemp("calls"), slots=1) as running:
+        yield running
 
 
 async def test_the_model_falls_silent_when_the_user_speaks(
@@ -59,22 +63,34 @@ async def test_the_model_falls_silent_when_the_user_speaks(
     assert heard.silent_after_s(begun) <= BARGE_IN_S
 
 
-async def test_the_second_caller_waits_in_line(visitor: Visitor) -> None:
+async def test_the_second_caller_waits_in_line(stack: Stack, visitor: Visitor) -> None:
     one, two = [CallPage(await visitor.open("/audio_duplex")) for _ in range(2)]
+    await two.page.add_init_script(RINGING)
     await one.start("/audio_duplex")
     await one.is_in("active")
-    await two.start("/audio_duplex")
-    await two.is_in("queued")
-    line = two.page.get_by_role("region", name="You are in line")
+    async with open_wire(stack.ws_url, "adx_before") as before:
+        await before.expect("queued")
+        await two.start("/audio_duplex")
+        await two.is_in("queued")
+        line = two.page.get_by_role("region", name="You are in line")
+        await expect(line).to_contain_text("Place 2 of 2")
+        assert await two.page.evaluate("rung") == []
     await expect(line).to_contain_text("You are next")
     await expect(line).to_contain_text("Place 1 of 1")
+    await two.page.wait_for_function(f"() => rung.includes({E5})")
+    left = re.search(r"about [\d:]+", await line.inner_text())
+    assert left is not None
+    await expect(line).to_contain_text(re.compile(r"about [\d:]+"))
+    await expect(line).not_to_contain_text(left[0])  # it counts down
     assert await barriers(two.page) == []
     await two.press("Leave the line")
     await two.is_in("idle")
     await two.press("Start the call")
     await two.is_in("queued")
+    assert G5 not in await two.page.evaluate("rung")
     await one.end()
     await two.is_in("active")
+    await two.page.wait_for_function(f"() => rung.includes({G5})")
     await two.end()
 
 
@@ -99,24 +115,35 @@ async def test_a_pause_rests_and_the_keyboard_does_it_all(visitor: Visitor) -> N
     assert await call.units() == before
     await page.locator("body").press("p")
     await call.reaches(before + 2)
+    await expect(page.locator(".stage .title")).to_have_text("Speaking")
+    await page.locator("body").press("l")
+    await call.show("Transcript")
+    await expect(page.get_by_text("interrupted")).to_be_visible()
     await page.locator("body").press("Shift+X")
     await call.is_in("ended")
     await expect(page.get_by_text("The server keeps nothing")).to_be_visible()
 
 
-async def test_a_call_goes_on_after_its_edge_was_killed(stack: Stack, visitor: Visitor) -> None:
-    page = await visitor.open("/audio_duplex")
-    call = CallPage(page)
-    await call.start("/audio_duplex")
-    await call.reaches(3)
-    edge = next(s for s in reversed(stack.services) if s.name == "edge")
-    edge.kill()
-    await expect(page.get_by_text("Connection lost. Reconnecting…")).to_be_visible()
-    assert await barriers(page) == []
-    stack.edge()
-    await expect(page.get_by_text("Back in the conversation")).to_be_visible(timeout=15_000)
-    await call.reaches(await call.units() + 3)
-    await call.end()
+@pytest.mark.parametrize("path", ["/audio_duplex", "/omni"])
+async def test_a_call_goes_on_after_its_edge_was_killed(
+    stack: Stack, visitor: Visitor, path: str
+) -> None:
+    port = free_port()
+    edge = stack.edge(port=port)
+    async with front_door(port) as door:
+        visitor.url = door.url
+        page = await visitor.open(path)
+        call = CallPage(page)
+        await call.start(path)
+        await call.reaches(3)
+        door.edge_port = None
+        edge.kill()
+        await expect(page.get_by_text("Connection lost. Reconnecting…")).to_be_visible()
+        assert await barriers(page) == []
+        door.edge_port = stack.edge_port
+        await expect(page.get_by_text("Back in the conversation")).to_be_visible(timeout=15_000)
+        await call.reaches(await call.units() + 3)
+        await call.end()
     visitor.complaints = [text for text in visitor.complaints if "WebSocket" not in text]
 
 

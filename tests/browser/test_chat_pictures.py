@@ -37,6 +37,7 @@ async def test_a_picture_is_seen_once_no_speech_is_asked_for(
     await page.get_by_role("button", name="Send").click()
     trouble = page.get_by_role("alert")
     await expect(trouble).to_contain_text("this engine has no vocoder", timeout=30_000)
+    await expect(trouble).to_be_in_viewport()
     assert await barriers(page) == []
     await trouble.get_by_role("button", name="Ask again without speech").click()
     answer = page.locator("an-answer")

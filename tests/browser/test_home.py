@@ -10,6 +10,12 @@ from visitor import Visitor, barriers
 
 pytestmark = pytest.mark.timeout(120)
 
+FORBID = """() => {
+  const devices = navigator.mediaDevices;
+  devices.getUserMedia = async () => { throw new DOMException("forbidden", "NotAllowedError"); };
+  window.allow = () => { delete devices.getUserMedia; };
+}"""
+
 
 async def test_home_leads_to_every_page_that_is_on(stack: Stack, visitor: Visitor) -> None:
     stack.edge()
@@ -32,6 +38,7 @@ async def test_a_page_that_is_off_says_so_and_leaves_the_menu(
     assert httpx.put(switch, json={"enabled": False}).status_code == 200
     page = await visitor.open("/omni")
     await expect(page.get_by_role("heading")).to_have_text("This page is switched off")
+    assert await barriers(page) == []
     await expect(page.get_by_role("link", name="Video call")).to_have_count(0)
     visitor.complaints = [text for text in visitor.complaints if "403" not in text]
 
@@ -50,11 +57,17 @@ async def test_language_and_appearance_are_remembered(stack: Stack, visitor: Vis
 
 
 async def test_the_microphone_check_hears_a_voice(stack: Stack, visitor: Visitor) -> None:
+    """Once the browser lets it."""
     stack.edge()
     page = await visitor.open("/")
+    await page.evaluate(FORBID)
     await page.get_by_role("button", name="Check your microphone").click()
     await page.get_by_role("button", name="Allow the microphone").click()
     dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("The browser blocks the microphone.")
+    assert await barriers(page) == []
+    await page.evaluate("allow()")
+    await dialog.get_by_role("button", name="Try again").click()
     await expect(dialog).to_contain_text("You are heard well.")
     await dialog.get_by_role("button", name="Test the echo").click()
     await expect(dialog).to_contain_text("the model will not hear itself", timeout=15_000)

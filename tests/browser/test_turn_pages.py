@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import io
+import base64
+import json
 import re
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import soundfile
-import soxr
-from PIL import Image
-from playwright.async_api import Dialog, Locator, Page, WebSocket, expect
+from playwright.async_api import Locator, expect
 from redis_server import RedisServer
-from speech import share_voiced, transcribe
+from speech import share_voiced, transcribe, words
 from spoken import GERMANY, ITALY, silence, spoken
-from stack import Stack
-from turn_page import without_instructions
+from stack import Stack, until
+from turn_page import agree, at_24_khz, bring, calm, sound_of, watch_frames, wav_of
 from visitor import Visitor, barriers
 
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
+from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
+from shared_schemas.binary_frames import split_frame
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.speech]
 
@@ -43,41 +42,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     assert running.tracebacks() == []
 
 
-async def _calm(page: Page) -> None:
-    """The engine's own instructions, and answers that are alike every time, as far as it can."""
-    await without_instructions(page)
-    await page.locator("summary", has_text="Answers").click()
-    slider = page.get_by_role("slider", name="Temperature")
-    await slider.press("Home")
-    await expect(slider).to_have_value("0")
-
-
-async def _sound(player: Locator, rate: int) -> Samples:
-    """What a player would play, at 24 kHz."""
-    samples: list[float] = await player.evaluate("(player) => [...player.samples]")
-    sound: Samples = soxr.resample(np.array(samples, dtype=np.float32), rate, OUTPUT_RATE)
-    return sound
-
-
-def _wav(sound: Samples) -> bytes:
-    file = io.BytesIO()
-    soundfile.write(file, sound, INPUT_RATE, format="WAV", subtype="PCM_16")
-    return file.getvalue()
-
-
-def _picture() -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", (64, 48), (200, 60, 30)).save(file, "PNG")
-    return file.getvalue()
-
-
 # Half-duplex
 
 
 async def test_two_spoken_turns_can_be_read_and_heard_again(stack: Stack, visitor: Visitor) -> None:
     parts = [silence(3.0), spoken(ITALY), silence(9.0), spoken(GERMANY), silence(9.0)]
     page = await visitor.open("/half_duplex", says=np.concatenate(parts), again=True)
-    await _calm(page)
+    await calm(page)
     assert await barriers(page) == []
     await page.get_by_role("button", name="Start talking").click()
     state = page.get_by_role("region", name="Conversation").get_by_role("status")
@@ -106,8 +77,8 @@ async def _says_what_it_writes(turn: Locator) -> None:
     text = await turn.locator(".words").inner_text()
     assert text
     [user, model] = await turn.locator("an-sound-player").all()
-    assert share_voiced(text, await _sound(model, OUTPUT_RATE)) >= 0.7
-    assert "capital" in transcribe(await _sound(user, INPUT_RATE)).lower()
+    assert share_voiced(text, await sound_of(model, OUTPUT_RATE)) >= 0.7
+    assert "capital" in transcribe(await sound_of(user, INPUT_RATE)).lower()
     spoke = re.search(r"You spoke ([\d.]+) sec", await turn.inner_text())
     assert spoke is not None
     assert 1.0 < float(spoke[1]) < 2.5
@@ -130,15 +101,19 @@ async def test_an_answer_is_cut_short_and_a_silent_conversation_counts_down(
     assert await barriers(page) == []
 
 
-async def test_an_uploaded_voice_is_used_and_deleted(visitor: Visitor) -> None:
-    page = await visitor.open("/half_duplex")
+async def test_voices_are_uploaded_recorded_heard_used_and_deleted(visitor: Visitor) -> None:
+    """One for the model, another one for the speech."""
+    page = await visitor.open(
+        "/half_duplex", says=np.concatenate([silence(0.5), spoken(GERMANY)]), again=True
+    )
+    sent = watch_frames(page)
     await page.locator("summary", has_text="Instructions").click()
     await page.locator("summary", has_text="Voice").click()
     sound = page.locator("an-part-list .sound")
     await expect(sound).to_contain_text("english.wav")
     await page.get_by_role("button", name="Add a voice").click()
     dialog = page.get_by_role("dialog")
-    voice = {"name": "Ada.wav", "mimeType": "audio/wav", "buffer": _wav(spoken(ITALY))}
+    voice = {"name": "Ada.wav", "mimeType": "audio/wav", "buffer": wav_of(spoken(ITALY))}
     await dialog.locator("input[type=file]").set_input_files(voice)
     await expect(dialog.get_by_label("Name")).to_have_value("Ada")
     await dialog.get_by_role("button", name="Save").click()
@@ -149,17 +124,39 @@ async def test_an_uploaded_voice_is_used_and_deleted(visitor: Visitor) -> None:
     await expect(page.locator("an-part-list .sound")).to_contain_text("Ada")
     await page.locator("summary", has_text="Voice").click()
     await page.get_by_role("button", name="Add a voice").click()
-    _agree(page)
+    await dialog.get_by_role("button", name="Record").click()
+    await expect(dialog.get_by_role("timer")).to_have_text(re.compile("0:0[3-9]"))
+    await dialog.get_by_role("button", name="Stop recording").click()
+    await dialog.get_by_label("Name").fill("Bea")
+    await dialog.get_by_role("button", name="Save").click()
+    await expect(model.locator("option:checked")).to_have_text("Bea")
+    await model.select_option("Ada")
+    await page.get_by_label("Voice of the speech").select_option("Bea")
+    await page.get_by_role("button", name="Listen to Bea").click()
+    await expect(page.get_by_role("button", name="Stop listening")).to_be_visible()
+    await page.get_by_role("button", name="Start talking").click()
+    await expect(page.get_by_role("button", name="End", exact=True)).to_be_visible()
+    await _both_voices_are_sent(sent)
+    await page.get_by_role("button", name="End", exact=True).click()
+    await page.get_by_role("button", name="Add a voice").click()
+    agree(page)
     await page.get_by_role("button", name="Delete Ada").click()
     await expect(page.locator("an-part-list .sound")).to_contain_text("english.wav")
     await expect(model.locator("option", has_text="Ada")).to_have_count(0)
 
 
-def _agree(page: Page) -> None:
-    async def accept(dialog: Dialog) -> None:
-        await dialog.accept()
-
-    page.on("dialog", accept)
+async def _both_voices_are_sent(sent: list[bytes]) -> None:
+    """The model's in the instructions, the speech's beside them."""
+    await until(lambda: any(b'"prepare"' in frame for frame in sent))
+    frame = next(frame for frame in sent if b'"prepare"' in frame)
+    header, _ = split_frame(frame)
+    prepare = json.loads(header)
+    [place] = [part["data"] for part in prepare["system_content"] if part["type"] == "audio"]
+    start = frame.index(header) + len(header) + place["at"]
+    of_model = np.frombuffer(frame[start : start + place["bytes"]], np.int16) / np.float32(0x8000)
+    speech = np.frombuffer(base64.b64decode(prepare["ref_audio_base64"]), np.float32)
+    assert "italy" in transcribe(at_24_khz(of_model)).lower()
+    assert {"capital", "germany"} & set(words(transcribe(at_24_khz(speech))))
 
 
 # Chat
@@ -171,7 +168,7 @@ async def test_a_file_that_cannot_be_used_is_named_and_another_taken(visitor: Vi
     await chooser.set_input_files(
         [
             {"name": "broken.png", "mimeType": "image/png", "buffer": b"no picture"},
-            {"name": "italy.wav", "mimeType": "audio/wav", "buffer": _wav(spoken(ITALY))},
+            {"name": "italy.wav", "mimeType": "audio/wav", "buffer": wav_of(spoken(ITALY))},
         ]
     )
     await expect(page.get_by_role("status").filter(has_text="broken.png")).to_be_visible()
@@ -184,7 +181,7 @@ async def test_a_file_that_cannot_be_used_is_named_and_another_taken(visitor: Vi
 async def test_a_question_in_writing_is_answered_in_words_and_speech(visitor: Visitor) -> None:
     page = await visitor.open("/turnbased")
     assert await barriers(page) == []
-    await _calm(page)
+    await calm(page)
     area = page.get_by_label("Your message")
     await area.press_sequentially("What is the capital")
     await area.press("Shift+Enter")
@@ -195,7 +192,7 @@ async def test_a_question_in_writing_is_answered_in_words_and_speech(visitor: Vi
     await expect(page.locator("an-question p")).to_have_text("What is the capital\nof Italy?")
     await expect(answer.locator("an-sound-player")).to_be_visible(timeout=ANSWER_MS)
     text = await answer.locator(".said").inner_text()
-    sound = await _sound(answer.locator("an-sound-player"), OUTPUT_RATE)
+    sound = await sound_of(answer.locator("an-sound-player"), OUTPUT_RATE)
     assert share_voiced(text, sound) >= 0.7
     await answer.get_by_role("button", name="Play: the spoken answer").click()
     await expect(answer.get_by_role("button", name="Pause: the spoken answer")).to_be_visible()
@@ -216,23 +213,24 @@ async def test_a_recorded_question_is_heard_and_a_picture_is_refused_by_name(
 ) -> None:
     question = np.concatenate([silence(0.3), spoken(ITALY), silence(10.0)])
     page = await visitor.open("/turnbased", says=question, phone=True)
-    sent = _watch_frames(page)
+    sent = watch_frames(page)
     await page.get_by_role("button", name="Settings").click()
-    await _calm(page)
+    await calm(page)
     await page.get_by_role("button", name="Close").click()
     await page.get_by_role("button", name="Record a question").click()
     assert await barriers(page) == []
     await expect(page.get_by_role("timer")).to_have_text("0:03", timeout=10_000)
     await page.get_by_role("button", name="Keep the recording").click()
-    recorded = await _sound(page.locator("an-composer an-sound-player"), INPUT_RATE)
+    recorded = await sound_of(page.locator("an-composer an-sound-player"), INPUT_RATE)
     assert "capital" in transcribe(recorded).lower()
-    await _bring(page, "paste", "pasted.png")
-    await _bring(page, "drop", "dropped.png")
+    await bring(page, "paste", "pasted.png")
+    await bring(page, "drop", "dropped.png")
     await expect(page.locator("an-composer img")).to_have_count(2)
     assert await barriers(page) == []
     await page.get_by_role("button", name="Send").click()
     trouble = page.get_by_role("alert").filter(has_text="This model does not see pictures")
     await expect(trouble).to_contain_text("the local engine does not see images", timeout=ANSWER_MS)
+    await expect(trouble).to_be_in_viewport()
     assert sum(frame.count(PNG) for frame in sent) == 2
     assert await barriers(page) == []
     await trouble.get_by_role("button", name="Ask again without pictures").click()
@@ -241,35 +239,6 @@ async def test_a_recorded_question_is_heard_and_a_picture_is_refused_by_name(
     await expect(page.locator("an-question .out")).to_have_count(2)
     too_wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert too_wide <= 0
-
-
-def _watch_frames(page: Page) -> list[bytes]:
-    """What is sent on any socket from now on, as bytes."""
-    sent: list[bytes] = []
-
-    def keep(payload: str | bytes) -> None:
-        sent.append(payload.encode() if isinstance(payload, str) else payload)
-
-    def watch(socket: WebSocket) -> None:
-        socket.on("framesent", keep)
-
-    page.on("websocket", watch)
-    return sent
-
-
-async def _bring(page: Page, way: str, name: str) -> None:
-    """A picture from the clipboard, or from another window."""
-    await page.get_by_label("Your message").evaluate(
-        """(area, [way, name, bytes]) => {
-            const files = new DataTransfer();
-            files.items.add(new File([Uint8Array.from(bytes)], name, { type: "image/png" }));
-            const how = { bubbles: true, cancelable: true };
-            area.dispatchEvent(way === "paste"
-                ? new ClipboardEvent("paste", { ...how, clipboardData: files })
-                : new DragEvent("drop", { ...how, dataTransfer: files }));
-        }""",
-        [way, name, list(_picture())],
-    )
 
 
 async def test_an_answer_is_stopped_asked_for_again_and_taken_back(visitor: Visitor) -> None:
@@ -291,6 +260,6 @@ async def test_an_answer_is_stopped_asked_for_again_and_taken_back(visitor: Visi
     await page.get_by_role("button", name="Undo").click()
     await expect(answers).to_have_count(1)
     assert await barriers(page) == []
-    _agree(page)
+    agree(page)
     await page.get_by_role("button", name="New conversation").click()
     await expect(page.get_by_role("heading", name="What would you like to know?")).to_be_visible()

@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
+import numpy as np
 import orjson
 import pytest
+import soundfile
 from playwright.async_api import Page, expect
 from recorded_talk import record_in_order
 from recordings import recorded
@@ -67,6 +69,25 @@ def change_meta(stack: Stack, recording: str, **values: object) -> None:
     """As a recorder at work, or one with troubles, would have left it."""
     path = stack.data_dir / "sessions" / recording / "meta.json"
     path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | values))
+
+
+def add_own(stack: Stack, recording: str) -> None:
+    """Beside the server's recording, what the browser made of the conversation: user left, model right."""
+    sides = np.stack([tone(3.0, 300, 24_000, level=0.2), tone(3.0, 700, 24_000)], axis=1)
+    file = stack.data_dir / "sessions" / recording / "frontend_replay.wav"
+    soundfile.write(file, sides, 24_000, subtype="PCM_16")
+
+
+async def plays_own(page: Page) -> None:
+    """The browser's recording is heard in place of the other, and rests when that goes on."""
+    own = page.get_by_role("region", name="The browser's recording")
+    await own.get_by_role("button", name="Play the browser's recording").click()
+    await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
+    player = own.locator("video")
+    await expect(player).to_have_class("heard")
+    assert await player.evaluate("(it) => it.duration") == pytest.approx(3.0, abs=0.01)
+    await page.get_by_role("button", name="Play", exact=True).click()
+    await expect(player).to_have_js_property("paused", True)
 
 
 async def place(page: Page) -> float:
@@ -141,6 +162,7 @@ async def test_a_comment_and_a_link_for_someone_without_a_key(
     stack: Stack, visitor: Visitor
 ) -> None:
     recording = kept(stack, talk(SessionKind.OMNI_DUPLEX))
+    add_own(stack, recording)
     stack.edge(api_keys=KEY)
     page = await visitor.open(f"/s/{recording}")
     await page.get_by_role("textbox", name="Key").fill(KEY)
@@ -148,6 +170,7 @@ async def test_a_comment_and_a_link_for_someone_without_a_key(
     await expect(page.get_by_role("heading", level=1)).to_have_text("Video call")
     await page.get_by_role("button", name="Play", exact=True).click()
     await until(plays_past(page, 0.1))
+    await plays_own(page)
     await page.get_by_label("Comment").fill("It was right about Rome.")
     await page.get_by_role("button", name="Save").click()
     await expect(page.get_by_text("Comment saved")).to_be_visible()
@@ -166,8 +189,13 @@ async def test_a_comment_and_a_link_for_someone_without_a_key(
     await guest.get_by_role("button", name="Play", exact=True).click()
     await until(plays_past(guest, 0.3))
     assert await guest.locator(".thumb").first.evaluate("(it) => it.naturalWidth") == 64
+    await plays_own(guest)
+    assert await barriers(guest) == []
     async with guest.expect_download() as saving:
-        await guest.get_by_role("button", name="Download").click()
+        await guest.get_by_role("button", name="Download the browser's recording").click()
+    assert (await saving.value).suggested_filename == "frontend_replay.wav"
+    async with guest.expect_download() as saving:
+        await guest.get_by_role("button", name="Download", exact=True).click()
     assert Path(await (await saving.value).path()).read_bytes()[:2] == b"PK"
 
     await dialog.get_by_role("button", name="Withdraw the link").click()

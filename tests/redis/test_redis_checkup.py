@@ -140,6 +140,9 @@ async def test_without_a_redis_it_names_the_one_that_up_would_start(tmp_path: Pa
     )
     status, shown = await doctor("--engine", "simulated", cwd=tmp_path)
     assert status == 0, shown
-    assert f"`antiphon up` starts its own: {find_redis_server().path}" in shown or "redis version" in shown
+    assert (
+        f"`antiphon up` starts its own: {find_redis_server().path}" in shown
+        or "redis version" in shown
+    )
     status, _ = await doctor("--engine", "simulated", cwd=tmp_path, ANTIPHON_REDIS_URL=away)
     assert status == 1

@@ -24,7 +24,7 @@ from shared_schemas.recording import META_FILE, RECORDING_FILE, TIMELINE_FILE, U
 
 KEY, TOKEN = "client-key-0123456789", "admin-token-0123456789"
 AUDIO = "user_audio/000.wav"
-READS = ("", "/recording", f"/assets/{AUDIO}", "/download", "/comment")
+READS = ("", "/recording", f"/assets/{AUDIO}", "/download", "/comment", "/upload-recording")
 
 
 @pytest.fixture

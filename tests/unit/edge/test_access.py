@@ -241,6 +241,10 @@ def test_every_route_and_every_socket_stands_behind_the_guard() -> None:
     shared = {path for path, each in guards.items() if [READER] in each}
     assert shared == {recording} | {
         f"{recording}/{rest}"
-        for rest in ("recording", "assets/{asset_path:path}", "comment", "download")
+        for rest in (
+            *("recording", "assets/{asset_path:path}", "download"),
+            *("comment", "upload-recording"),
+        )
     }
-    assert guards[f"{recording}/comment"] == [[CLIENT], [READER]]  # written by id, read by link too
+    for both in ("comment", "upload-recording"):  # written by id, read by link too
+        assert guards[f"{recording}/{both}"] == [[CLIENT], [READER]]

@@ -142,6 +142,18 @@ export function assetPath(name: string, file: string): string {
   return `${path(name)}/assets/${file.split("/").map(encodeURIComponent).join("/")}`;
 }
 
+/** What the user's browser has recorded and uploaded: an asset. */
+export interface Upload {
+  readonly path: string;
+  readonly size_bytes: number;
+}
+
+/** Null where nothing was uploaded. */
+export async function uploadOf(name: string): Promise<Upload | null> {
+  const found = await call<Upload | { path: null }>(`${path(name)}/upload-recording`);
+  return found.path === null ? null : found;
+}
+
 /** The address of everything in one ZIP; a key may be needed. */
 export function archivePath(name: string): string {
   return `${path(name)}/download`;

@@ -1,6 +1,6 @@
 /** Short sounds for someone who waits and looks elsewhere; synthesised, nothing is loaded. */
 
-export type Chime = "closer" | "ready" | "ended";
+export type Chime = "closer" | "ready";
 
 interface Note {
   hz: number;
@@ -14,10 +14,6 @@ const NOTES: Record<Chime, readonly Note[]> = {
     { hz: 523.25, atS: 0, lastsS: 0.3 },
     { hz: 659.26, atS: 0.12, lastsS: 0.3 },
     { hz: 783.99, atS: 0.24, lastsS: 0.6 },
-  ],
-  ended: [
-    { hz: 659.26, atS: 0, lastsS: 0.3 },
-    { hz: 440, atS: 0.15, lastsS: 0.5 },
   ],
 };
 

@@ -7,7 +7,7 @@ import { meter } from "../ui/controls.ts";
 import { Element } from "../ui/element.ts";
 import { type IconName, icon } from "../ui/icon.ts";
 import { chosenDevices } from "./chosen-devices.ts";
-import { deviceProblem } from "./device-problem.ts";
+import { type Device, deviceProblem } from "./device-problem.ts";
 import { type Echo, testEcho } from "./echo-test.ts";
 import "./device-choice.ts";
 import "./preflight.css";
@@ -17,6 +17,12 @@ const HOT_DB = -1;
 const HEARD_LUFS = -45;
 
 type Step = "waiting" | "good" | "bad";
+
+/** `text` says what to do. */
+interface Problem {
+  readonly device: Device;
+  readonly text: string;
+}
 
 /**
  * Before the first call: may this page listen, which devices, how loud, does the room echo.
@@ -31,7 +37,7 @@ export class Preflight extends Element {
   /** Ask for the camera too. */
   @property({ type: Boolean }) camera = false;
 
-  @state() private problem = "";
+  @state() private problem: Problem | null = null;
   @state() private busy = false;
   @state() private peak = SILENCE.peak;
   @state() private heard = false;
@@ -46,7 +52,8 @@ export class Preflight extends Element {
     const open = this.#desk !== null;
     return html`<div class="stack loose">
       <ol role="list" class="steps">
-        ${this.#secureStep()} ${this.#permissionStep()}
+        ${this.#secureStep()} ${this.camera ? this.#permissionStep("camera") : nothing}
+        ${this.#permissionStep("microphone")}
       </ol>
       ${open ? this.#checks() : this.#allowButton()}
     </div>`;
@@ -58,11 +65,12 @@ export class Preflight extends Element {
     return step(secure ? "good" : "bad", preflight.secure, secure ? "" : preflight.secureBad);
   }
 
-  #permissionStep(): TemplateResult {
+  #permissionStep(device: Device): TemplateResult {
     const { preflight } = common();
-    if (this.#desk) return step("good", preflight.permission);
-    if (this.problem !== "") return step("bad", preflight.permission, this.problem);
-    return step("waiting", preflight.permission, preflight.permissionAsk);
+    const title = device === "camera" ? preflight.camera : preflight.permission;
+    if (this.#desk) return step("good", title);
+    if (this.problem?.device === device) return step("bad", title, this.problem.text);
+    return step("waiting", title, device === "microphone" ? preflight.permissionAsk : "");
   }
 
   #allowButton(): TemplateResult {
@@ -74,7 +82,7 @@ export class Preflight extends Element {
         ?disabled=${this.busy || !window.isSecureContext}
         @click=${() => this.#open()}
       >
-        ${icon("mic")} ${this.problem === "" ? label : retry}
+        ${icon("mic")} ${this.problem ? retry : label}
       </button>
     </div>`;
   }
@@ -132,15 +140,16 @@ export class Preflight extends Element {
 
   async #open(): Promise<void> {
     this.busy = true;
-    this.problem = "";
+    this.problem = null;
+    let device: Device = this.camera ? "camera" : "microphone";
     try {
       await this.#close();
       if (this.camera) await askForCamera();
+      device = "microphone";
       this.#attach(await AudioDesk.open(chosenDevices()));
       this.tell("ready", null);
     } catch (error) {
-      this.problem =
-        error instanceof CameraProblem ? error.message : deviceProblem(error, "microphone");
+      this.problem = { device, text: deviceProblem(error, device) };
     } finally {
       this.busy = false;
     }
@@ -173,17 +182,10 @@ export class Preflight extends Element {
   }
 }
 
-/** The text says what to do. */
-class CameraProblem extends Error {}
-
-/** Only the permission is wanted here. */
+/** Only the permission is wanted here. Rejects with the browser's DOMException. */
 async function askForCamera(): Promise<void> {
-  try {
-    const stream = await navigator.mediaDevices.getUserMedia({ video: true });
-    for (const track of stream.getTracks()) track.stop();
-  } catch (error) {
-    throw new CameraProblem(deviceProblem(error, "camera"));
-  }
+  const stream = await navigator.mediaDevices.getUserMedia({ video: true });
+  for (const track of stream.getTracks()) track.stop();
 }
 
 const STEP_ICONS: Record<Step, IconName> = { waiting: "clock", good: "check", bad: "alert" };

@@ -6,14 +6,15 @@ import type { QueuePlace } from "../session/conversation-state.ts";
 import { devices } from "../settings/devices.ts";
 import { Watch } from "../state/store.ts";
 import { toggle } from "../ui/controls.ts";
-import { type Changed, Element } from "../ui/element.ts";
+import { Element } from "../ui/element.ts";
 import { icon } from "../ui/icon.ts";
 import { allowChimes, chime } from "./chimes.ts";
 import "./queue-panel.css";
 
 /**
  * Where one stands in the queue, and how long it still takes. Shows nothing without a place.
- * Its chimes need one gesture before: call `allowChimes` in the click that starts a session.
+ * The chimes that it can switch are `chimeInQueue`'s; they need one gesture before: call `allowChimes`
+ * in the click that starts a session.
  *
  * @fires leave - the reader does not want to wait
  */
@@ -32,13 +33,6 @@ export class QueuePanel extends Element {
   override disconnectedCallback(): void {
     clearInterval(this.#timer);
     super.disconnectedCallback();
-  }
-
-  protected override willUpdate(changed: Changed<this>): void {
-    const before = changed.get("place") as QueuePlace | null | undefined;
-    if (!changed.has("place") || !before || !this.#devices.value.chimes) return;
-    if (this.place === null) chime("ready");
-    else if (this.place.position < before.position) chime("closer");
   }
 
   protected override render(): TemplateResult | typeof nothing {

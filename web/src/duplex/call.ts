@@ -4,6 +4,7 @@ import type { MediaFile } from "../audio/media-file.ts";
 import { openMicrophone } from "../audio/microphone.ts";
 import { chosenDevices } from "../components/chosen-devices.ts";
 import { applyMixer } from "../components/mixer-settings.ts";
+import { chimeInQueue } from "../components/queue-chimes.ts";
 import { voiceFields } from "../components/voice-shelf.ts";
 import type { Phase, Problem } from "../session/conversation-state.ts";
 import { DuplexSession } from "../session/duplex-session.ts";
@@ -182,6 +183,7 @@ export class Call extends TypedEvents<CallEvents> {
   #changed(talk: DuplexState): void {
     const before = this.state.value.talk;
     this.#patch({ talk });
+    chimeInQueue(before, talk);
     if (before.link.state === "reconnecting" && talk.link.state === "open") {
       this.emit("resumed", undefined);
     }

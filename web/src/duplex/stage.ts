@@ -11,13 +11,12 @@ import { announcement, standing } from "./standing.ts";
 import type { CallView } from "./view.ts";
 import { words } from "./words.ts";
 import "./stage.css";
+import "./landscape.css";
 
 /** The call itself: who speaks, how it stands, what can be done about it. */
 export function stage(view: CallView): TemplateResult {
   const { talk } = view.state;
-  const seeing = showsPicture(view);
-  return html`<section class="stage ${talk.phase} ${seeing ? "seeing" : ""}">
-    ${seeing ? picture(view) : nothing}
+  return html`<section class="stage ${talk.phase} ${showsPicture(view) ? "seeing" : ""}">
     <div class="top">${head(view)} ${panelButton(view)}</div>
     ${notices(view)}
     <div class="middle">${middle(view)}</div>
@@ -74,7 +73,8 @@ function middle(view: CallView): TemplateResult {
   const { talk } = view.state;
   if (talk.phase === "ended") return farewell(view);
   const { mode, title, hint } = standing(talk);
-  const orb = html`<an-call-orb .call=${view.call} .mode=${mode}></an-call-orb>`;
+  const orb = html`${showsPicture(view) ? picture(view) : nothing}
+    <an-call-orb .call=${view.call} .mode=${mode}></an-call-orb>`;
   if (talk.phase === "queued") {
     return html`${orb}<an-queue-panel .place=${talk.place} @leave=${view.verbs.hangUp}></an-queue-panel>`;
   }

@@ -27,6 +27,11 @@ export function number(value: number, digits = 0): string {
   return new Intl.NumberFormat(tag(), { maximumFractionDigits: digits }).format(value);
 }
 
+/** `48 kB`, `3.2 MB`. */
+export function bytes(count: number): string {
+  return count < 1e6 ? `${number(count / 1e3)} kB` : `${number(count / 1e6, 1)} MB`;
+}
+
 /** Date and time, short. */
 export function moment(when: string | number | Date): string {
   const style = { dateStyle: "medium", timeStyle: "short" } as const;

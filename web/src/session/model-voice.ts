@@ -34,7 +34,7 @@ export class ModelVoice {
   unit(result: Result): void {
     const { player } = this.#desk;
     const verdict = this.#gate.unit(result);
-    this.#transcript.say("user", result.user_text);
+    this.#transcript.add("user", result.user_text); // an utterance comes when it has ended
     if (verdict === "play") {
       this.#transcript.say("model", result.text);
       player.push(result.audio_data);

@@ -15,6 +15,19 @@ it("joins what one side says until its line ends", () => {
   ]);
 });
 
+it("keeps apart what is said before and after the other side", () => {
+  const transcript = new Transcript();
+  transcript.add("user", "What is the capital of Italy?");
+  transcript.add("user", "");
+  transcript.say("model", "Rome.");
+  transcript.add("user", "And of Germany?");
+  expect(transcript.lines).toMatchObject([
+    { role: "user", text: "What is the capital of Italy?", done: true },
+    { role: "model", text: "Rome.", done: false },
+    { role: "user", text: "And of Germany?", done: true },
+  ]);
+});
+
 it("marks what was interrupted, and forgets no line for silence", () => {
   const transcript = new Transcript();
   transcript.say("model", "Once upon");

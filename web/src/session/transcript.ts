@@ -27,6 +27,12 @@ export class Transcript {
     else this.#begin(role, text);
   }
 
+  /** A line that is known as a whole. */
+  add(role: Line["role"], text: string): void {
+    this.say(role, text);
+    this.end(role);
+  }
+
   /** What the role says next is another line. */
   end(role: Line["role"], { cut = false } = {}): void {
     const open = this.#open(role);

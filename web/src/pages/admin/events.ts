@@ -7,7 +7,10 @@ import { select } from "../../ui/controls.ts";
 import { Element, freshId } from "../../ui/element.ts";
 import { emptyNote, KINDS, kindName, named, sessionName, stateBadge } from "./labels.ts";
 import type { EventRow } from "./live-state.ts";
+import { stateWords } from "./state-words.ts";
 import { words } from "./words.ts";
+import "./events.css";
+import "./filters.css";
 
 const STATES = ["queued", "assigned", "preparing", "active", "paused", "recovering", "ended"];
 const SHOWN = 100;
@@ -56,7 +59,7 @@ export class AdminEvents extends Element {
       value: this.wanted,
       options: [
         { value: "", label: say.anyState },
-        ...STATES.map((value) => ({ value, label: named(say.states, value) })),
+        ...STATES.map((value) => ({ value, label: named(stateWords().states, value) })),
       ],
       onChange: (wanted) => {
         this.wanted = wanted;
@@ -87,13 +90,13 @@ export class AdminEvents extends Element {
 
 function line(event: EventRow): TemplateResult {
   const say = words();
-  const why = event.ask ? named(say.asks, event.ask) : event.reason;
+  const why = event.ask ? named(stateWords().asks, event.ask) : event.reason;
   return html`<li>
     <time class="tiny soft number" datetime=${new Date(event.at).toISOString()}>${time(event.at)}</time>
-    ${stateBadge(say.states, event.state)}
+    ${stateBadge(stateWords().states, event.state)}
     <span class="grow">${sessionName(event.session, event.kind)}</span>
     <span class="small soft about">
-      ${why === null ? nothing : named(say.reasons, why)}
+      ${why === null ? nothing : named(stateWords().reasons, why)}
       ${why === null && event.worker ? html`<span class="id">${event.worker}</span>` : nothing}
     </span>
     ${

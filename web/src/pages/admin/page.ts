@@ -12,6 +12,8 @@ import { summary } from "./summary.ts";
 import { words } from "./words.ts";
 import { workers } from "./workers.ts";
 import "./page.css";
+import "./settings.css";
+import "./tables.css";
 import "./estimates.ts";
 import "./events.ts";
 import "./question.ts";

@@ -7,6 +7,7 @@ import { toast } from "../../ui/toasts.ts";
 import { emptyNote, sessionName, stateBadge } from "./labels.ts";
 import type { Rows, WaitingRow } from "./live-state.ts";
 import { ask } from "./question.ts";
+import { stateWords } from "./state-words.ts";
 import { words } from "./words.ts";
 
 /** Who waits, in order. `now`: ms by the clock of Redis. */
@@ -50,7 +51,7 @@ function line(ticket: string, row: WaitingRow, now: number): TemplateResult {
   return html`<tr>
     <td data-label=${say.place}><span class="place number">${row.position}</span></td>
     <td class="head">${sessionName(row.session, row.kind)}</td>
-    <td data-label=${say.state}>${stateBadge(say.states, row.state)}</td>
+    <td data-label=${say.state}>${stateBadge(stateWords().states, row.state)}</td>
     <td data-label=${say.waited}>${clock((now - row.queued_at) / 1000)}</td>
     <td data-label=${say.expected}>${clock(row.eta_s)}</td>
     <td class="end">

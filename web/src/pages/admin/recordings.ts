@@ -9,21 +9,24 @@ import {
   recordings,
   type SessionKind,
 } from "../../api/admin.ts";
-import { clock, moment, number } from "../../i18n/format.ts";
+import { bytes, clock, moment } from "../../i18n/format.ts";
 import { saveRecording } from "../../session/upload-recording.ts";
 import { tellProblem } from "../../shell/problem.ts";
 import { select } from "../../ui/controls.ts";
 import { Element, freshId } from "../../ui/element.ts";
 import { icon } from "../../ui/icon.ts";
 import { emptyNote, KINDS, kindName, named, sessionName, stateBadge } from "./labels.ts";
-import { words } from "./words.ts";
+import { recordingsWords } from "./recordings-words.ts";
+import { stateWords } from "./state-words.ts";
+import { words as pageWords } from "./words.ts";
+import "./filters.css";
 
 const STATES: readonly RecordingState[] = ["recording", "complete", "interrupted"];
 const PAGE = 25;
 const TYPING_MS = 300;
-const KB = 1e3;
-const MB = 1e6;
 const DAY_MS = 86_400_000;
+
+const words = () => ({ ...pageWords(), ...recordingsWords() });
 
 /** Every recording, the newest in front, with filters. */
 @customElement("an-admin-recordings")
@@ -79,7 +82,7 @@ export class AdminRecordings extends Element {
       value: this.filter.state,
       options: [
         { value: "", label: say.anyState },
-        ...STATES.map((value) => ({ value, label: named(say.recordingStates, value) })),
+        ...STATES.map((value) => ({ value, label: named(stateWords().recordingStates, value) })),
       ],
       onChange: (state) => this.#narrow({ state }),
     })}
@@ -140,9 +143,9 @@ export class AdminRecordings extends Element {
     return html`<tr>
       <td class="head">${sessionName(row.session_id, row.app_type)}</td>
       <td data-label=${say.begun}>${moment(row.created_at)}</td>
-      <td data-label=${say.state}>${stateBadge(say.recordingStates, row.state)}</td>
+      <td data-label=${say.state}>${stateBadge(stateWords().recordingStates, row.state)}</td>
       <td data-label=${say.length}>${lengthOf(row)}</td>
-      <td data-label=${say.size} class="end">${sizeOf(row.size_bytes)}</td>
+      <td data-label=${say.size} class="end">${bytes(row.size_bytes)}</td>
       <td class="end">
         <span class="row tight still actions">
           <button
@@ -213,10 +216,6 @@ export class AdminRecordings extends Element {
       this.loading = new Set([...this.loading].filter((id) => id !== row.id));
     }
   }
-}
-
-function sizeOf(bytes: number): string {
-  return bytes < MB ? `${number(bytes / KB)} kB` : `${number(bytes / MB, 1)} MB`;
 }
 
 function lengthOf(row: RecordingInfo): string {

@@ -4,6 +4,7 @@ import { clock } from "../../i18n/format.ts";
 import { emptyNote, sessionName, stateBadge } from "./labels.ts";
 import type { SessionRow, System } from "./live-state.ts";
 import { sparkline } from "./sparkline.ts";
+import { stateWords } from "./state-words.ts";
 import { words } from "./words.ts";
 
 /** Who talks now, those who began first in front. `now`: ms by the clock of Redis. */
@@ -48,7 +49,7 @@ function line(id: string, row: SessionRow, waits: readonly number[], now: number
   const say = words();
   return html`<tr>
     <td class="head">${sessionName(id, row.kind)}</td>
-    <td data-label=${say.state}>${stateBadge(say.states, row.state)}</td>
+    <td data-label=${say.state}>${stateBadge(stateWords().states, row.state)}</td>
     <td data-label=${say.latency}>${sparkline(waits)}</td>
     <td data-label=${say.since}>${clock((now - row.assigned_at) / 1000)}</td>
     <td data-label=${say.worker}><span class="id truncate" title=${row.worker}>${row.worker}</span></td>

@@ -8,7 +8,9 @@ import { toast } from "../../ui/toasts.ts";
 import { emptyNote, kindIcon, kindName, stateBadge } from "./labels.ts";
 import type { Rows, WorkerRow } from "./live-state.ts";
 import { ask } from "./question.ts";
+import { stateWords } from "./state-words.ts";
 import { words } from "./words.ts";
+import "./workers.css";
 
 const GB = 1e9;
 const PIPS_AT_MOST = 24;
@@ -38,7 +40,7 @@ function card(id: string, row: WorkerRow): TemplateResult {
   const say = words();
   return html`<div class="row apart still">
       <h3 class="id truncate" title=${id}>${id}</h3>
-      ${stateBadge(say.workerStates, row.state)}
+      ${stateBadge(stateWords().workerStates, row.state)}
     </div>
     <p class="small soft truncate">${row.engine} · ${row.model}</p>
     ${slots(row)} ${row.detail ? html`<p class="small detail">${row.detail}</p>` : nothing}

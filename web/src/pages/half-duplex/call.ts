@@ -5,6 +5,7 @@ import { allowChimes } from "../../components/chimes.ts";
 import { chosenDevices } from "../../components/chosen-devices.ts";
 import { problemWords } from "../../components/ending-words.ts";
 import { hushSounds, nowPlaying } from "../../components/playback.ts";
+import { chimeInQueue } from "../../components/queue-chimes.ts";
 import { HalfDuplexSession } from "../../session/half-duplex-session.ts";
 import type { HalfDuplexState, Turn } from "../../session/half-duplex-state.ts";
 import type { Instructions } from "../../session/instructions.ts";
@@ -104,10 +105,13 @@ export class Call implements ReactiveController {
   #begin(session: HalfDuplexSession): void {
     this.#unsubscribe();
     this.#session = session;
-    let { floor } = session.state.value;
+    let before = session.state.value;
     this.#unsubscribe = session.state.subscribe((state) => {
-      if (state.floor === "hearing" && floor !== "hearing") this.heardSince = performance.now();
-      floor = state.floor;
+      if (state.floor === "hearing" && before.floor !== "hearing") {
+        this.heardSince = performance.now();
+      }
+      chimeInQueue(before, state);
+      before = state;
       this.#host.requestUpdate();
     });
     session.on("levels", this.#onLevels);

@@ -6,10 +6,10 @@ import { icon } from "../../ui/icon.ts";
 /** What the edge sends instead of a page that is switched off. */
 mount({
   title: () => common().errors.pageOff,
-  content: () => html`<div class="empty">
+  content: () => html`<div class="card empty">
     ${icon("pause")}
     <h1>${common().errors.pageOff}</h1>
     <p>${common().errors.pageOffRemedy}</p>
-    <a class="button" href="/">${icon("home")} ${common().nav.home}</a>
+    <a class="button" href="/">${common().nav.home}</a>
   </div>`,
 });

@@ -1,12 +1,13 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { OUTPUT_RATE } from "../../audio/pcm.ts";
+import { chimeInQueue } from "../../components/queue-chimes.ts";
 import { common } from "../../i18n/common.ts";
 import { duration, number } from "../../i18n/format.ts";
 import type { Answer } from "../../session/chat-request.ts";
 import type { Link } from "../../session/conversation-state.ts";
 import { textArea } from "../../ui/controls.ts";
-import { Element } from "../../ui/element.ts";
+import { type Changed, Element } from "../../ui/element.ts";
 import { icon } from "../../ui/icon.ts";
 import { prose } from "../../ui/prose.ts";
 import "../../components/queue-panel.ts";
@@ -38,6 +39,11 @@ export class AnswerElement extends Element {
   @property({ type: Boolean }) busy = false;
 
   @state() private draft: string | null = null;
+
+  protected override willUpdate(changed: Changed<this>): void {
+    const before = changed.get("answer") as Answer | undefined;
+    if (before?.id === this.answer.id) chimeInQueue(before.exchange, this.answer.exchange);
+  }
 
   protected override render(): TemplateResult {
     const { exchange } = this.answer;

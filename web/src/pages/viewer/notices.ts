@@ -5,6 +5,7 @@ import { common } from "../../i18n/common.ts";
 import { clock } from "../../i18n/format.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
 import { isShareToken } from "./assets.ts";
+import { noticeWords } from "./notice-words.ts";
 import { words } from "./words.ts";
 
 interface Notice {
@@ -29,7 +30,7 @@ export function notices(meta: Meta, isBroken: boolean): TemplateResult {
 }
 
 function* lost(meta: Meta): Generator<Notice> {
-  const say = words();
+  const say = noticeWords();
   const { missing = [], degraded = [] } = meta;
   if (meta.state === "interrupted") {
     const why = [...new Set(missing.map((gap) => gap.why ?? "").filter((text) => text !== ""))];
@@ -43,7 +44,7 @@ function* lost(meta: Meta): Generator<Notice> {
 }
 
 function* replay({ replay: state, app_type }: Meta, isBroken: boolean): Generator<Notice> {
-  const say = words();
+  const say = noticeWords();
   if (state === "merging") {
     yield { tone: "", sign: "clock", title: say.merging, why: say.mergingWhy };
   } else if (state === "failed") {
@@ -56,10 +57,10 @@ function* replay({ replay: state, app_type }: Meta, isBroken: boolean): Generato
 
 /** The session goes on. */
 export function stillLive(meta: Meta): TemplateResult {
-  const say = words();
+  const say = noticeWords();
   const seconds = (Date.now() - Date.parse(meta.created_at)) / 1000;
   return html`<div class="card empty">
-    <span class="badge danger dot live">${say.kinds[meta.app_type]}</span>
+    <span class="badge danger dot live">${words().kinds[meta.app_type]}</span>
     <h1>${say.live}</h1>
     <p>${say.liveWhy}</p>
     <p class="number">${say.liveSince(clock(seconds))}</p>
@@ -75,7 +76,7 @@ export function closed(name: string, error: unknown, again: () => void): Templat
     <p>${why}</p>
     <div class="row">
       ${mayHelp ? html`<button class="button primary" @click=${again}>${common().retry}</button>` : nothing}
-      ${isShareToken(name) ? nothing : html`<a class="button" href="/">${words().home}</a>`}
+      ${isShareToken(name) ? nothing : html`<a class="button" href="/">${noticeWords().home}</a>`}
     </div>
   </div>`;
 }
@@ -89,7 +90,7 @@ interface Reason {
 }
 
 function reasonOf(name: string, error: unknown): Reason {
-  const say = words();
+  const say = noticeWords();
   const status = error instanceof ApiError ? error.status : null;
   if (status === 404 || status === 400) {
     return isShareToken(name)

@@ -17,6 +17,7 @@ import { onKey } from "./keys.ts";
 import { notices } from "./notices.ts";
 import type { Opened } from "./opened.ts";
 import { Replay, type ReplayState } from "./replay.ts";
+import "./own-recording.ts";
 import "./said.ts";
 import { saveArchive } from "./save-archive.ts";
 import { turnBeside } from "./score.ts";
@@ -152,7 +153,8 @@ export class RecordingView extends Element {
   }
 
   #foot(meta: Meta, isShared: boolean, comment: string): TemplateResult {
-    return html`<an-comment-box name=${this.name} comment=${comment} ?fixed=${isShared}></an-comment-box>
+    return html`<an-own-recording name=${this.name} .assets=${this.#assets} .replay=${this.#replay}></an-own-recording>
+      <an-comment-box name=${this.name} comment=${comment} ?fixed=${isShared}></an-comment-box>
       ${about(meta, this.opened.score)}`;
   }
 

@@ -50,6 +50,10 @@ export class Replay {
     else media.pause();
   }
 
+  pause(): void {
+    this.#media?.pause();
+  }
+
   seek(toMs: number): void {
     const atMs = Math.min(Math.max(0, toMs), this.#lengthMs);
     this.at.set(atMs);

@@ -4,16 +4,21 @@ import type { Assets } from "./assets.ts";
 
 /** Let the browser save everything in one ZIP; fetched first where a key is needed. Rejects with ApiError. */
 export async function saveArchive(name: string, assets: Assets): Promise<void> {
-  if (assets.areOpen) return save(archivePath(name), name);
+  if (assets.areOpen) return save(archivePath(name), `${name}.zip`);
   const archive = await (await request(archivePath(name))).blob();
   const url = URL.createObjectURL(archive);
-  save(url, name);
+  save(url, `${name}.zip`);
   setTimeout(() => URL.revokeObjectURL(url), 60_000); // the browser reads it after the click
+}
+
+/** The same with one of its files. */
+export async function saveFile(file: string, assets: Assets): Promise<void> {
+  save(await assets.url(file), file);
 }
 
 function save(href: string, name: string): void {
   const link = document.createElement("a");
   link.href = href;
-  link.download = `${name}.zip`;
+  link.download = name;
   link.click();
 }

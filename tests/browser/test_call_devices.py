@@ -1,0 +1,209 @@
+"""What a call hears and shows: cameras, files, sound cards that will not do as they are told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from call_page import CallPage
+from call_stack import talkative_stack
+from camera_film import left_and_right, two_colours
+from PIL import Image
+from playwright.async_api import Page, expect
+from spoken import ITALY, silence, spoken
+from stack import Stack, until
+from video_files import video
+from visitor import Visitor
+
+from shared_schemas.audio import INPUT_RATE, Samples
+
+pytestmark = pytest.mark.timeout(120)
+
+RED, BLUE = (200, 20, 20), (20, 20, 200)
+
+ASKED = """
+const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+window.facing = [];
+navigator.mediaDevices.getUserMedia = (wanted) => {
+  if (wanted.video) facing.push(wanted.video.facingMode?.ideal ?? null);
+  return ask(wanted);
+};"""
+"""`facing`: which cameras the page has asked for."""
+
+STUBBORN = """
+localStorage.setItem("antiphon.settings.devices",
+  JSON.stringify({ version: 1, values: { noiseSuppression: false } }));
+window.refused = 0;
+window.AudioContext = class extends AudioContext {
+  constructor(options) {
+    if (options?.sampleRate === 16000) {
+      refused += 1;
+      throw new DOMException("not at 16 kHz", "NotSupportedError");
+    }
+    super(options);
+  }
+};
+const play = HTMLMediaElement.prototype.play;
+HTMLMediaElement.prototype.play = function () {
+  if (this.srcObject?.getAudioTracks().length) window.loudspeaker = this;
+  return play.call(this);
+};"""
+"""No context at 16 kHz; `loudspeaker`: what plays a stream."""
+
+LISTEN = """async () => {
+  const context = new AudioContext({ sampleRate: 24000 });
+  const ear = new AnalyserNode(context, { fftSize: 4096 });
+  context.createMediaStreamSource(loudspeaker.srcObject).connect(ear);
+  const wave = new Float32Array(ear.fftSize), tones = new Float32Array(ear.frequencyBinCount);
+  for (let tries = 0; tries < 400; tries += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    ear.getFloatTimeDomainData(wave);
+    if (!wave.every((sample) => Math.abs(sample) > 0)) continue;
+    ear.getFloatFrequencyData(tones);
+    return tones.indexOf(Math.max(...tones)) * context.sampleRate / ear.fftSize;
+  }
+  return null;
+}"""
+"""The strongest frequency of what comes out of the loudspeaker, Hz."""
+
+MODEL_HZ = 220.0
+"""What the simulated engine's voice is."""
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """One for all tests of this module."""
+    with talkative_stack(tmp_path_factory.mktemp("devices"), slots=2) as running:
+        yield running
+
+
+async def recorded(stack: Stack, call: CallPage) -> tuple[Path, list[dict[str, Any]]]:
+    """The server's recording of a call that has ended: its folder and its chunks."""
+    folder = stack.data_dir / "sessions" / await call.recording_id()
+    await until(lambda: json.loads((folder / "meta.json").read_text())["state"] == "complete")
+    chunks: list[dict[str, Any]] = json.loads((folder / "recording.json").read_text())["chunks"]
+    return folder, chunks
+
+
+def user_sound(folder: Path) -> Samples:
+    """What the server heard, 16 kHz."""
+    parts = []
+    for file in sorted((folder / "user_audio").glob("*.wav")):
+        samples, rate = soundfile.read(file, dtype="float32")
+        assert rate == INPUT_RATE
+        parts.append(samples)
+    return np.concatenate(parts)
+
+
+async def seen(page: Page, folder: Path) -> tuple[Any, Any]:
+    """The colours on both sides of the picture of oneself."""
+    shot = folder / "picture.png"
+    await page.locator(".picture video").screenshot(path=shot)
+    return left_and_right(Image.open(shot))
+
+
+def is_red(colour: tuple[int, int, int]) -> bool:
+    return colour[0] > 120 > colour[2]
+
+
+async def test_the_camera_is_mirrored_turned_and_hidden(
+    stack: Stack, visitor: Visitor, tmp_path: Path
+) -> None:
+    film = two_colours(tmp_path / "camera.y4m", left=RED, right=BLUE)
+    page = await visitor.open("/omni", shows=film)
+    await page.add_init_script(ASKED)
+    call = CallPage(page)
+    await call.keep("/omni", checked=True)
+    await page.locator("summary", has_text="Camera").click()
+    await page.get_by_role("slider", name="Detail").press("ArrowRight")
+    await call.press("Show my picture")
+    await expect(page.locator(".picture.mirrored video")).to_be_visible()
+    await page.wait_for_function("() => document.querySelector('.picture video').videoWidth > 0")
+    left, right = await seen(page, tmp_path)
+    assert is_red(right), "a mirror"
+    assert not is_red(left)
+    await page.get_by_role("switch", name="Mirror my picture").click()
+    await expect(page.locator(".picture.mirrored")).to_have_count(0)
+    left, _ = await seen(page, tmp_path)
+    assert is_red(left)
+
+    await call.press("Start the call")
+    await call.reaches(2)
+    await call.press("Flip")
+    await page.wait_for_function("() => facing.at(-1) === 'environment'")
+    await expect(page.locator(".picture video")).to_be_visible()
+    await _fits_on_its_side(page)
+    await call.press("Hide")
+    await expect(page.locator(".picture")).to_have_count(0)
+    await call.reaches(await call.units() + 3)
+    await call.end()
+    folder, chunks = await recorded(stack, call)
+    assert json.loads((folder / "meta.json").read_text())["config"]["max_slice_nums"] == 2
+    assert "user_frame" in chunks[0]
+    assert "user_frame" not in chunks[-1]
+
+
+async def _fits_on_its_side(page: Page) -> None:
+    """A phone in landscape: all of the call can be seen at once."""
+    before = page.viewport_size
+    await page.set_viewport_size({"width": 844, "height": 390})
+    for part in (".picture video", ".stage .title", ".dial.end"):
+        await expect(page.locator(part)).to_be_in_viewport(ratio=1)
+    for side, seen in (("Width", "innerWidth"), ("Height", "innerHeight")):
+        over = await page.evaluate(f"document.documentElement.scroll{side} - {seen}")
+        assert over <= 0, side
+    assert before is not None
+    await page.set_viewport_size(before)
+
+
+async def test_a_film_is_shown_and_heard_in_place_of_camera_and_microphone(
+    stack: Stack, visitor: Visitor, tmp_path: Path
+) -> None:
+    speech = spoken(ITALY)
+    film = tmp_path / "film.webm"
+    film.write_bytes(video(seconds=2.5, size=(320, 240), sound=speech, kind="webm"))
+    page = await visitor.open("/omni", says=silence(60.0))
+    call = CallPage(page)
+    await page.get_by_role("radio", name="A file").check(force=True)
+    await page.locator("#call-file").set_input_files(film)
+    await call.press("Play the file to it")
+    await expect(page.locator(".picture video")).to_be_visible()
+    await expect(page.get_by_text("The file has been played")).to_be_visible(timeout=15_000)
+    await call.end()
+    folder, chunks = await recorded(stack, call)
+    light = [
+        np.asarray(Image.open(folder / chunk["user_frame"]).convert("L")).mean()
+        for chunk in chunks[:2]
+    ]
+    assert light[1] - light[0] > 50, "it grows lighter"
+    heard = user_sound(folder)
+    assert np.sqrt(np.mean(np.square(heard[: len(speech)]))) > 0.01
+
+
+async def test_a_stubborn_sound_card_is_resampled_and_played_past_the_canceller(
+    stack: Stack, visitor: Visitor
+) -> None:
+    """No 16 kHz, and a canceller that hears what comes over a peer connection only."""
+    seconds = np.arange(INPUT_RATE * 60) / INPUT_RATE
+    beeps = 0.3 * np.sin(2 * np.pi * 500 * seconds) * (seconds % 1 < 0.5)
+    page = await visitor.open("/audio_duplex", says=beeps.astype(np.float32))
+    await page.add_init_script(STUBBORN)
+    call = CallPage(page)
+    await call.start("/audio_duplex", forceListen=1, bargeIn=False)
+    await call.is_in("active")
+    assert await page.evaluate("refused") > 0
+    await call.show("Sound")
+    await expect(page.get_by_text("your browser's echo canceller can hear")).to_be_visible()
+    assert await page.evaluate(LISTEN) == pytest.approx(MODEL_HZ, abs=8)
+    await call.reaches(4)
+    await call.end()
+    folder, chunks = await recorded(stack, call)
+    assert {chunk["user_audio_duration_ms"] for chunk in chunks} == {1000}
+    heard = user_sound(folder)
+    spectrum = np.abs(np.fft.rfft(heard * np.hanning(len(heard))))
+    assert np.argmax(spectrum) * INPUT_RATE / len(heard) == pytest.approx(500, abs=5)

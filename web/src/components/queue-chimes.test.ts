@@ -1,0 +1,19 @@
+// @vitest-environment happy-dom
+import { expect, it } from "vitest";
+import type { Phase } from "../session/conversation-state.ts";
+import { queueChime } from "./queue-chimes.ts";
+
+const at = (position: number) => ({
+  phase: "queued" as const,
+  place: { position, length: 3, etaS: 30, at: 0 },
+});
+const out = (phase: Phase) => ({ phase, place: null });
+
+it("rings for a better place and for one's turn, not for leaving", () => {
+  expect(queueChime(at(3), at(2))).toBe("closer");
+  expect(queueChime(at(1), out("preparing"))).toBe("ready");
+  expect(queueChime(at(1), out("ended"))).toBeNull();
+  expect(queueChime(at(2), at(2))).toBeNull();
+  expect(queueChime(out("connecting"), at(2))).toBeNull();
+  expect(queueChime(out("connecting"), out("preparing"))).toBeNull();
+});
