@@ -27,6 +27,9 @@ repetition penalty would also forbid the words of the question, and did worse.
 
 _SILENT = -1
 
+_NO_CHARACTER = "\ufffd"
+"""What the server makes of bytes that are no UTF-8, which a small model says now and then."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
@@ -82,7 +85,7 @@ class Generation:
             self.context_tokens = int(usage["total_tokens"])
         for choice in chunk.get("choices", ()):
             self.complete = self.complete or choice.get("finish_reason") == "stop"
-            return choice["delta"].get("content") or ""
+            return (choice["delta"].get("content") or "").replace(_NO_CHARACTER, "")
         return ""
 
 

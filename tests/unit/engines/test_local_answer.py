@@ -61,3 +61,7 @@ def test_what_a_slot_has_read_before_does_not_change_the_answer(
         llm.prefill(question, 0, afresh=True)
         answers.add("".join(llm.stream(question, 0, GREEDY, 60)))
     assert len(answers) == 1
+
+
+def test_bytes_that_are_no_character_are_not_said() -> None:
+    assert list(generated("Rome", "\ufffd", " is\ufffd old.")) == ["Rome", " is old."]
