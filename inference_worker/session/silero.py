@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 
+from inference_worker.session.onnx import onnxruntime
 from shared_schemas.audio import INPUT_RATE, Samples
 
 STEP_SAMPLES = 512

@@ -29,6 +29,7 @@ ONLY_UNDER: dict[str, tuple[str, ...]] = {
     "starlette": ("edge/",),
     "uvicorn": ("edge/", "broker/status_port"),
     "opentelemetry": ("broker/tracing",),
+    "onnxruntime": ("inference_worker/session/onnx",),
     "torch": (MINICPMO,),
     "torchaudio": (MINICPMO,),
     "transformers": (MINICPMO,),

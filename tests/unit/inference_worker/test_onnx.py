@@ -1,0 +1,23 @@
+"""The speech detector's library tells nobody that it is used."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_DETECT = "from inference_worker.session.silero import SileroStream; SileroStream()"
+
+
+def test_onnx_runtime_leaves_no_device_id_behind(tmp_path: Path) -> None:
+    """What it would send, and the number it knows this machine by, lie in the user's cache."""
+    told_nothing = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("CI", "ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME")
+    }
+    subprocess.run(
+        [sys.executable, "-c", _DETECT], env={**told_nothing, "HOME": str(tmp_path)}, check=True
+    )
+    assert not list(tmp_path.rglob("*"))
