@@ -12,6 +12,9 @@ PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITABLE)' 2>
 # Most tests wait for real time to pass; those of one file share what it has started.
 SIDE_BY_SIDE := --numprocesses=logical --maxprocesses=4 --dist=loadfile
 
+# Not beside other tests: Chromium drops what it loads when a network interface comes or goes.
+IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0
+
 .PHONY: help demo up web test containers check lint format types bench clean
 
 help:  ## List the targets
@@ -26,13 +29,14 @@ up: .run-time .pages  ## Run the whole pipeline until Ctrl-C
 web: .run-time  ## Build the browser's pages, when something in web/ changed
 	@$(BIN)/python -m ops.pages build
 
-test: check .programs  ## The whole suite: lint, types, tests
+test: check .programs  ## The whole suite: lint, types, tests (under CI=true the containers, too)
 	@$(BIN)/python -m ops.pages test
 	@$(BIN)/python -m ops.pages build
 	$(BIN)/pytest $(SIDE_BY_SIDE)
+	$(if $(filter true,$(CI)),$(IN_CONTAINERS))
 
 containers: .test-time  ## Build the compose stack, run it and test it (minutes; Docker, or root on Debian)
-	$(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0
+	$(IN_CONTAINERS)
 
 check: lint types  ## Lint and types only
 
