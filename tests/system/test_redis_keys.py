@@ -21,6 +21,7 @@ from broker.client import Broker, open_broker
 from broker.contract import CONTRACT
 from broker.keys import Keys
 from shared_schemas.lifecycle import WorkerAsk
+from shared_schemas.registry import SessionRow
 from shared_schemas.voices import Voice, new_voice_id
 
 DOC = (Path(__file__).parents[2] / "docs" / "REDIS_KEYS.md").read_text()
@@ -78,7 +79,6 @@ async def living(stack: Stack) -> AsyncIterator[System]:
     stack.worker(slots=1)
     async with (
         open_wire(stack.ws_url, "adx_1", "?resume=1") as talking,
-        open_wire(stack.ws_url, "adx_2"),
         open_broker(stack.settings) as broker,
     ):
         await talking.begin()
@@ -87,18 +87,24 @@ async def living(stack: Stack) -> AsyncIterator[System]:
         row = await broker.sessions.get("adx_1")
         assert row is not None
         await until(lambda: _recorded(broker, row.ticket))
-        await until(lambda: _waits(broker))
-        await broker.registry.worker_beat("leaving", 0, report(is_open=False))
-        voice = Voice(id=new_voice_id(), name="Anna", duration_ms=1, created_at=1)
-        await broker.voices.add(voice, bytes(32), at_most=9)
-        share = await broker.shares.make(row.recording)
-        await broker.eta.configure({}, 0.3)
-        await broker.apps.switch("realtime", enabled=False)
-        names = {"SID": "adx_1", "WAITING": "adx_2", "TICKET": str(row.ticket)}
-        names |= {"WORKER": row.worker, "DRAINED": "leaving", "VOICE": voice.id}
-        yield System(stack, broker, names | {"TOKEN": share.token, "RECORDING": row.recording})
+        async with open_wire(stack.ws_url, "adx_2"):
+            await until(lambda: _waits(broker))
+            yield System(stack, broker, await _furnish(broker, row))
         await talking.send(type="stop")
         await talking.until("stopped")
+
+
+async def _furnish(broker: Broker, row: SessionRow) -> dict[str, str]:
+    """Bring about every other key; returns the names of what there is."""
+    await broker.registry.worker_beat("leaving", 0, report(is_open=False))
+    voice = Voice(id=new_voice_id(), name="Anna", duration_ms=1, created_at=1)
+    await broker.voices.add(voice, bytes(32), at_most=9)
+    share = await broker.shares.make(row.recording)
+    await broker.eta.configure({}, 0.3)
+    await broker.apps.switch("realtime", enabled=False)
+    names = {"SID": "adx_1", "WAITING": "adx_2", "TICKET": str(row.ticket)}
+    names |= {"WORKER": row.worker, "DRAINED": "leaving", "VOICE": voice.id}
+    return names | {"TOKEN": share.token, "RECORDING": row.recording}
 
 
 async def _recorded(broker: Broker, ticket: int) -> bool:
