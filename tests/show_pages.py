@@ -10,6 +10,7 @@ import io
 import re
 import sys
 import tempfile
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import numpy as np
@@ -87,10 +88,11 @@ async def _admin(stack: Stack, visitor: Visitor, folder: Path) -> None:
     async with (
         open_wire(stack.ws_url, "adx_hears") as one,
         open_wire(stack.ws_url, "omni_sees") as other,
-        open_wire(stack.ws_url, "adx_waits") as waits,
+        AsyncExitStack() as later,
     ):
         await one.begin()
         await other.begin()
+        waits = await later.enter_async_context(open_wire(stack.ws_url, "adx_waits"))
         await waits.expect("queued")
         page = await visitor.open("/admin")
         for _ in range(6):

@@ -111,19 +111,17 @@ async def test_the_admin_page_can_be_used_by_everyone(stack: Stack, visitor: Vis
     stack.edge()
     stack.recorder(recorder_settle_s=0.1)
     stack.worker(slots=1)
-    async with (
-        open_wire(stack.ws_url, "adx_talks") as talks,
-        open_wire(stack.ws_url, "adx_waits") as waits,
-    ):
+    async with open_wire(stack.ws_url, "adx_talks") as talks:
         await talks.begin()
-        await waits.expect("queued")
-        page = await visitor.open("/admin", phone=True, locale="zh-CN")
-        await expect(page.locator(".pips")).to_be_visible()
-        for number in range(PARTS):
-            await _has_no_barriers(page, number)
-        await page.set_viewport_size({"width": 1280, "height": 860})
-        await page.emulate_media(color_scheme="dark")
-        await _has_no_barriers(page, 0)
+        async with open_wire(stack.ws_url, "adx_waits") as waits:
+            await waits.expect("queued")
+            page = await visitor.open("/admin", phone=True, locale="zh-CN")
+            await expect(page.locator(".pips")).to_be_visible()
+            for number in range(PARTS):
+                await _has_no_barriers(page, number)
+            await page.set_viewport_size({"width": 1280, "height": 860})
+            await page.emulate_media(color_scheme="dark")
+            await _has_no_barriers(page, 0)
         await talks.send(type="stop")
         await talks.until("stopped")
 
