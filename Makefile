@@ -9,7 +9,8 @@ CANDIDATES := python3 python3.12 python3.11
 SUITABLE := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITABLE)' 2>/dev/null && echo $(p))))
 
-# Most tests wait for real time to pass; those of one file share what it has started.
+# Most tests wait for real time to pass; those of one file share what it has started. They speak, listen
+# and wait beside each other on few cores: what fails is run once more, alone, and that is its verdict.
 SIDE_BY_SIDE := --numprocesses=logical --maxprocesses=4 --dist=loadfile
 
 # Not beside other tests: Chromium drops what it loads when a network interface comes or goes.
@@ -32,7 +33,7 @@ web: .run-time  ## Build the browser's pages, when something in web/ changed
 test: check .programs  ## The whole suite: lint, types, tests (under CI=true the containers, too)
 	@$(BIN)/python -m ops.pages test
 	@$(BIN)/python -m ops.pages build
-	$(BIN)/pytest $(SIDE_BY_SIDE)
+	$(BIN)/pytest $(SIDE_BY_SIDE) || { test $$? -eq 1 && $(BIN)/pytest --last-failed; }
 	$(if $(filter true,$(CI)),$(IN_CONTAINERS))
 
 containers: .test-time  ## Build the compose stack, run it and test it (minutes; Docker, or root on Debian)
