@@ -62,7 +62,9 @@ _IMAGES = {
 def private_engine(folder: Path) -> Iterator[dict[str, str]]:
     """The environment in which `docker` and `docker compose` speak to it."""
     folder.mkdir(parents=True, exist_ok=True)
-    os.environ["PATH"] += ":/usr/sbin:/sbin"  # where Debian keeps daemons; not every path leads there
+    os.environ["PATH"] += (
+        ":/usr/sbin:/sbin"  # where Debian keeps daemons; not every path leads there
+    )
     _install()
     config = folder / "config"
     _install_compose(folder, config / "cli-plugins")
