@@ -34,7 +34,7 @@ test: check .programs  ## The whole suite: lint, types, tests (under CI=true the
 	@$(BIN)/python -m ops.pages test
 	@$(BIN)/python -m ops.pages build
 	$(BIN)/pytest $(SIDE_BY_SIDE) || { test $$? -eq 1 && $(BIN)/pytest --last-failed; }
-	$(if $(filter true,$(CI)),$(IN_CONTAINERS))
+	$(if $(filter true,$(CI)),$(IN_CONTAINERS) || $(IN_CONTAINERS) --last-failed)
 
 containers: .test-time  ## Build the compose stack, run it and test it (minutes; Docker, or root on Debian)
 	$(IN_CONTAINERS)
