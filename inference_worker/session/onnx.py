@@ -1,7 +1,6 @@
 """ONNX Runtime, kept from telling its maker which models are loaded on which machine.
 
-Since version 1.29 its builds for Linux do so, unless this variable is there when the library loads;
-where no way leads out, the attempt holds up the end of the process for five seconds.
+Since version 1.29 its builds for Linux do so, unless this variable is there when the library loads.
 """
 
 from __future__ import annotations
