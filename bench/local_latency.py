@@ -2,10 +2,9 @@
 
     python bench/local_latency.py --questions 40
 
-Synthesised questions begin at random places in the one-second grid. A chunk is handed over when
-its second has ended, so the latency is (end of the chunk - end of the utterance) + what prefill
-and generate of that unit took. Nothing sleeps in between: the engine gets less time for work in
-the background than in a real conversation, never more.
+Synthesised questions begin at random places in the one-second grid. As in a real conversation a
+chunk is handed over when its second has ended, and what the engine does in the background has the
+rest of the second. The latency counts from the utterance's last audible sample to the result.
 """
 
 from __future__ import annotations
@@ -62,14 +61,14 @@ def synthesise(text: str, voice: str) -> Samples:
 
 
 def run_unit(view: DuplexView, audio: Samples, measured: Measured) -> tuple[UnitResult, float]:
-    """One unit; returns its result and its milliseconds without finalize."""
+    """One unit; returns its result and when it was there, a value of time.perf_counter()."""
     begun = time.perf_counter()
     view.prefill(audio)
     result = view.generate()
-    took = (time.perf_counter() - begun) * 1000
+    done = time.perf_counter()
     view.finalize()
-    measured.units.append(took)
-    return result, took
+    measured.units.append((done - begun) * 1000)
+    return result, done
 
 
 def ask(view: DuplexView, question: Samples, lead: int, chunk: int, measured: Measured) -> str:
@@ -78,12 +77,15 @@ def ask(view: DuplexView, question: Samples, lead: int, chunk: int, measured: Me
     audio = np.zeros((MAX_UNITS + len(question) // chunk + 2) * chunk, dtype=np.float32)
     audio[lead:end] = question
     said: list[str] = []
+    begun = time.perf_counter()
     for position in range(0, len(audio), chunk):
-        result, took = run_unit(view, audio[position : position + chunk], measured)
+        captured = begun + (position + chunk) / INPUT_RATE
+        time.sleep(max(0.0, captured - time.perf_counter()))
+        result, done = run_unit(view, audio[position : position + chunk], measured)
         if result.is_listen:
             continue
         if not said:
-            measured.latency.append((position + chunk - end) / INPUT_RATE * 1000 + took)
+            measured.latency.append((done - begun - end / INPUT_RATE) * 1000)
         measured.underruns += not result.end_of_turn and not len(result.audio)
         said.append(result.text)
         if result.end_of_turn:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 
 from inference_worker.engines.local.costs import Costs
-from inference_worker.engines.local.dialogue import Dialogue, Message
+from inference_worker.engines.local.dialogue import Dialogue, Message, turn_tokens
 from inference_worker.engines.local.llm import Sampling
 from inference_worker.engines.local.models import Models
 from inference_worker.engines.local.options import LocalOptions
@@ -25,7 +25,8 @@ class Conversation:
     """One session's dialogue and, at most, one reply to it.
 
     A reply that the user has heard some of can be interrupted; one not begun can be withdrawn,
-    and its question stays open. All methods but `stop` belong to the session's thread.
+    and its question stays open. A reply to words that the user has only probably ended is made,
+    but not said before they have. All methods but `stop` belong to the session's thread.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Conversation:
         self._options = options
         self._config = config
         self._reply: Reply | None = None
+        self._expected = ""
         self._reading_ahead: Future[None] | None = None
         self._turn_ended = False
         self._stopped = threading.Event()
@@ -55,15 +57,26 @@ class Conversation:
         """True while a reply is under way that the user has heard some of."""
         return self._reply is not None and self._reply.begun
 
+    def expect(self, text: str) -> None:
+        """The user has probably said `text`: begin the reply that `hear` of the same will keep."""
+        if text != self._expected:
+            self.withdraw()
+            self._begin(expected=text)
+            self._expected = text
+
     def hear(self, text: str) -> None:
-        """The user said `text`: a reply not begun is withdrawn, to answer all of it."""
-        self.withdraw()
+        """The user said `text`: a reply to anything else is withdrawn, to answer all of it."""
+        if text != self._expected:
+            self.withdraw()
+        self._expected = ""
         self.dialogue.hear(text)
 
     def answer(self) -> None:
         """Begin a reply if the user waits for one."""
+        if self._expected:
+            self.withdraw()
         if self._reply is None and self.dialogue.unanswered:
-            self._begin(rest=None)
+            self._begin()
 
     def resume(self, rest: Rest) -> None:
         """Go on with the reply that another worker left unfinished."""
@@ -71,6 +84,7 @@ class Conversation:
 
     def withdraw(self) -> None:
         """Drop a reply that is not begun; its question stays open."""
+        self._expected = ""
         if self._reply is not None and not self._reply.begun:
             self._reply.cancel()
             self._reply = None
@@ -89,7 +103,7 @@ class Conversation:
         if making the reply failed.
         """
         reply = self._reply
-        if reply is None:
+        if reply is None or self._expected:
             return None
         reply.queue.wait(samples, tokens, deadline)
         self.raise_failure()
@@ -126,7 +140,7 @@ class Conversation:
 
     def raise_failure(self) -> None:
         """Raise, once, what went wrong in the background since the last call."""
-        error = self._reply.failure if self._reply is not None else None
+        error = self._reply.failure if self._reply is not None and not self._expected else None
         if error is not None:
             self._reply = None
             self.dialogue.end_turn()
@@ -157,12 +171,12 @@ class Conversation:
             raise ContextFull(f"the system prompt has {tokens} tokens; {room} is the most that fit")
         return tokens
 
-    def _begin(self, rest: Rest | None) -> None:
-        self.dialogue.trim(self._room)
+    def _begin(self, rest: Rest | None = None, expected: str = "") -> None:
+        self.dialogue.trim(self._room - (turn_tokens(expected) if expected else 0.0))
         prefix = "".join(f" {word.text}" for word in rest.words) if rest else ""
         generate = functools.partial(
             self._models.llm.stream,
-            self.dialogue.messages(prefix),
+            self.dialogue.messages(prefix, expected),
             self._slot,
             Sampling.of(self._config),
             self._options.reply_tokens,

@@ -42,7 +42,7 @@ class _Turn:
 
     @property
     def tokens(self) -> float:
-        return _TOKENS_PER_TURN + len(self.text) / _CHARACTERS_PER_TOKEN
+        return turn_tokens(self.text)
 
 
 class Dialogue:
@@ -107,18 +107,23 @@ class Dialogue:
         """Leave the user's last words without an answer."""
         self._excused = True
 
-    def messages(self, reply_so_far: str = "") -> list[Message]:
-        """Chat messages, oldest first; `reply_so_far` follows what was spoken of an open turn."""
+    def messages(self, reply_so_far: str = "", expected: str = "") -> list[Message]:
+        """Chat messages, oldest first; `reply_so_far` follows what was spoken of an open turn.
+
+        Or as they will be once the user has said `expected`.
+        """
         messages = [{"role": "system", "content": self._system}]
         for place, turn in enumerate(self._turns, start=1):
-            followed = turn.broken_off or place < len(self._turns)
+            followed = turn.broken_off or place < len(self._turns) or bool(expected)
             if text := turn.heard if followed else turn.text:
                 _append(messages, turn.role, text)
         if self._turn_open and reply_so_far:
             messages[-1]["content"] += reply_so_far
+        if expected:
+            _append(messages, "user", expected)
         return messages
 
-    def trim(self, budget_tokens: int) -> bool:
+    def trim(self, budget_tokens: float) -> bool:
         """Forget the oldest turns if the rest may exceed `budget_tokens`; True if any went.
 
         Half of the budget is freed at once, because every cut makes the model read the rest again.
@@ -132,8 +137,12 @@ class Dialogue:
         return True
 
     def _tokens(self) -> float:
-        system = _TOKENS_PER_TURN + len(self._system) / _CHARACTERS_PER_TOKEN
-        return system + sum(turn.tokens for turn in self._turns)
+        return turn_tokens(self._system) + sum(turn.tokens for turn in self._turns)
+
+
+def turn_tokens(text: str) -> float:
+    """The tokens that a turn of `text` may take."""
+    return _TOKENS_PER_TURN + len(text) / _CHARACTERS_PER_TOKEN
 
 
 def _append(messages: list[Message], role: str, text: str) -> None:

@@ -70,6 +70,7 @@ class Ear:
         self._fed_samples = 0
         self._pieces: list[str] = []
         self._piece_start: int | None = None
+        self._guess: tuple[Endpoint, str] | None = None
 
     def feed(self, audio: Samples) -> Heard:
         """Hear `audio` (16 kHz, any length), which follows all audio fed before."""
@@ -88,12 +89,30 @@ class Ear:
         self._forget()
         return Heard(" ".join(texts), until, voiced_ms, self._endpoints.voiced_ms)
 
+    def likely_utterance(self) -> str:
+        """What the user will have said if they go on saying nothing; "" while they talk.
+
+        The recogniser's work for it is not done again when the utterance has really ended.
+        """
+        endpoint = self._endpoints.likely
+        if endpoint is None:
+            return ""
+        if self._guess is None or self._guess[0] != endpoint:
+            self._guess = (endpoint, self._read(endpoint))
+        return self._guess[1]
+
     def _utterance(self, endpoint: Endpoint) -> str:
         """The text of the utterance that ended; "" for a noise or words nobody can make out."""
-        pieces, start = self._pieces, self._piece_start
+        guess, self._guess = self._guess, None
+        if guess is not None and guess[0] == endpoint:
+            text = guess[1]
+        else:
+            text = self._read(endpoint) if endpoint.is_utterance else ""
         self._pieces, self._piece_start = [], None
-        if not endpoint.is_utterance:
-            return ""
+        return text
+
+    def _read(self, endpoint: Endpoint) -> str:
+        pieces, start = list(self._pieces), self._piece_start
         if start is None:
             start = endpoint.start - _PRE_ROLL
         if start < endpoint.stop:

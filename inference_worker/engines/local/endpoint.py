@@ -15,6 +15,9 @@ MIN_SPEECH_MS = 224.0
 MIN_SPEECH_FLOOR_MS = 96.0
 END_SILENCE_FLOOR_MS = 192.0
 
+_LIKELY_SILENCE_MS = 128.0
+"""Longer than the closure before any consonant."""
+
 BARGE_IN_MS = 224.0
 """Voiced time after which the user is talking, not coughing; no setting makes it longer."""
 
@@ -68,6 +71,14 @@ class EndpointDetector:
         """Frames since the last voiced one, while speech is going on."""
         return self.frame - self._stop if self.start is not None else 0
 
+    @property
+    def likely(self) -> Endpoint | None:
+        """The utterance that will have ended if the silence goes on, once there is some."""
+        if self.pause_frames * FRAME_MS < _LIKELY_SILENCE_MS:
+            return None
+        endpoint = self._endpoint()
+        return endpoint if endpoint is not None and endpoint.is_utterance else None
+
     def feed(self, probability: float) -> Endpoint | None:
         """Take one frame; returns the endpoint that it completes, if any."""
         index = self.frame
@@ -85,9 +96,14 @@ class EndpointDetector:
         self._stop = index + 1
 
     def _ended(self) -> Endpoint | None:
-        if self.start is None or self.pause_frames * FRAME_MS < self._rules.end_silence_ms:
+        if self.pause_frames * FRAME_MS < self._rules.end_silence_ms:
             return None
-        long_enough = self._voiced * FRAME_MS >= self._rules.min_speech_ms
-        endpoint = Endpoint(self.start, self._stop, is_utterance=long_enough)
+        endpoint = self._endpoint()
         self.start = None
         return endpoint
+
+    def _endpoint(self) -> Endpoint | None:
+        if self.start is None:
+            return None
+        long_enough = self.voiced_ms >= self._rules.min_speech_ms
+        return Endpoint(self.start, self._stop, is_utterance=long_enough)

@@ -100,11 +100,14 @@ class LocalDuplexView(DuplexView):
         frames: Sequence[bytes] = (),  # noqa: ARG002  # the engine does not see
         max_slice_nums: int = 1,  # noqa: ARG002
     ) -> PrefillReport:
-        """Hear one unit; if an utterance ends in it, its reply is begun in the background."""
+        """Hear one unit; if an utterance ends in it, its reply is begun in the background.
+
+        It is begun too where an utterance has probably ended; then it waits to be asked for.
+        """
         talk, ear = self._conversation(), self._hearing()
         unit = _Unit(time.perf_counter(), len(audio) / INPUT_RATE)
         heard = ear.feed(audio)
-        self._react(talk, heard, unit)
+        self._react(talk, ear, heard, unit)
         self._heard_ms += unit.seconds * 1000.0
         unit.prefill_ms = milliseconds_since(unit.begun)
         self._unit = unit
@@ -175,7 +178,7 @@ class LocalDuplexView(DuplexView):
         """Tokens the model had in its context when it last finished reading or writing."""
         return self._talk.context_tokens if self._talk is not None else 0
 
-    def _react(self, talk: Conversation, heard: Heard, unit: _Unit) -> None:
+    def _react(self, talk: Conversation, ear: Ear, heard: Heard, unit: _Unit) -> None:
         if talk.speaking:
             if heard.voiced_ms < BARGE_IN_MS:
                 return
@@ -184,7 +187,9 @@ class LocalDuplexView(DuplexView):
         if heard.text:
             unit.memo = recovery.memo_of_hearing(heard)
             talk.hear(heard.text)
-        if heard.talking_ms >= BARGE_IN_MS:
+        if expected := ear.likely_utterance():
+            talk.expect(expected)
+        elif heard.talking_ms >= BARGE_IN_MS:
             talk.withdraw()
         else:
             talk.answer()

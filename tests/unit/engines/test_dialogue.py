@@ -31,6 +31,27 @@ def test_words_after_unanswered_words_continue_the_turn() -> None:
     assert turns(dialogue) == [("user", "What is the capital?")]
 
 
+def test_expected_words_are_seen_as_if_said_and_leave_no_trace() -> None:
+    dialogue = Dialogue("")
+    dialogue.hear("What is")
+    (_, expected) = dialogue.messages(expected="the capital?")
+    assert turns(dialogue) == [("user", "What is")]
+    dialogue.hear("the capital?")
+    assert dialogue.messages()[1:] == [expected]
+
+
+def test_expected_words_follow_only_what_was_played_of_the_answer() -> None:
+    dialogue = Dialogue("")
+    dialogue.hear("Tell me.")
+    dialogue.speak([Piece(0.0, "Once"), Piece(900.0, " upon")], 1800.0)
+    dialogue.end_turn()
+    dialogue.played(500.0)
+    expected = dialogue.messages(expected="Stop.")
+    dialogue.hear("Stop.")
+    assert dialogue.messages() == expected
+    assert turns(dialogue)[1] == ("assistant", "Once")
+
+
 def test_excused_words_want_no_answer_until_more_are_heard() -> None:
     dialogue = Dialogue("")
     dialogue.hear("Mm.")

@@ -55,6 +55,28 @@ def test_voiced_time_counts_this_speech_only() -> None:
     assert detector.voiced_ms == 32.0
 
 
+def test_a_likely_end_is_told_before_the_end_and_is_the_same() -> None:
+    detector = EndpointDetector(RULES)
+    feed(detector, 0.9, 20)
+    assert detector.likely is None
+    feed(detector, 0.0, 3)
+    assert detector.likely is None
+    feed(detector, 0.0, 1)
+    likely = detector.likely
+    assert likely == Endpoint(0, 20, is_utterance=True)
+    assert feed(detector, 0.0, END_FRAMES - 4) == [likely]
+    assert detector.likely is None
+
+
+def test_no_end_is_likely_of_a_noise_or_while_somebody_talks() -> None:
+    detector = EndpointDetector(RULES)
+    feed(detector, 0.9, MIN_FRAMES - 1)
+    feed(detector, 0.0, 6)
+    assert detector.likely is None
+    feed(detector, 0.9, 10)
+    assert detector.likely is None
+
+
 def test_listen_prob_scale_makes_it_eager_or_reluctant() -> None:
     eager, reluctant = EndpointRules.scaled(480, 0.5), EndpointRules.scaled(480, 2.0)
     assert eager.end_silence_ms == 240.0

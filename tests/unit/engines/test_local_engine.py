@@ -251,6 +251,63 @@ def test_words_after_a_pause_extend_the_question(view: LocalDuplexView) -> None:
     assert len(turns(view)) == 1
 
 
+def ending_in_its_unit(text: str, pause_s: float) -> list[Samples]:
+    """`text` in units, `pause_s` before the end of the last of which it ends."""
+    speech = spoken(text)
+    lead = -(len(speech) + round(pause_s * INPUT_RATE)) % INPUT_RATE
+    return units_of(np.concatenate([silence(lead / INPUT_RATE), speech, silence(pause_s)]))
+
+
+def reply_of(view: LocalDuplexView) -> object:
+    assert view._talk is not None
+    return view._talk._reply
+
+
+def test_a_reply_is_made_while_it_is_not_yet_certain_that_the_user_has_ended(
+    view: LocalDuplexView,
+) -> None:
+    asked = run_units(view, ending_in_its_unit(ITALY, 0.25))
+    made = reply_of(view)
+    assert made is not None
+    assert all(result.is_listen for result in asked)
+    assert turns(view) == []
+    answer = run_unit(view, silence(1.0))
+    assert "Italy" in heard_user([answer])
+    assert not answer.is_listen
+    assert reply_of(view) in (made, None)
+    assert "Rome" in text_of([answer] if answer.end_of_turn else [answer, *listen(view)])
+
+
+def test_a_reply_to_half_a_question_is_not_said(view: LocalDuplexView) -> None:
+    first = run_units(view, ending_in_its_unit("I have a question.", 0.25))
+    half = reply_of(view)
+    rest = units_of(np.concatenate([spoken(ITALY, lead_s=0.0), silence(1.0)]))
+    results = [*first, *run_units(view, rest), *listen(view)]
+    assert half is not None
+    assert "question" in heard_user(results)
+    assert "Italy" in heard_user(results)
+    assert turns(view) == [("user", heard_user(results)), ("assistant", text_of(results))]
+    assert len([result for result in results if "user" in result.memo]) == 1
+
+
+def test_nothing_is_said_before_the_silence_that_ends_an_utterance(view: LocalDuplexView) -> None:
+    run_units(view, ending_in_its_unit(ITALY, 0.1))
+    pauses = [run_unit(view, silence(0.1)) for _ in range(3)]
+    assert reply_of(view) is not None
+    assert all(result.is_listen for result in pauses)
+
+
+def test_what_was_not_played_is_not_known_to_a_reply_that_was_expected(
+    view: LocalDuplexView,
+) -> None:
+    converse(view, ITALY)
+    view.played(0.0)
+    run_units(view, ending_in_its_unit(GERMANY, 0.25))
+    results = list(listen(view))
+    assert "Germany" in heard_user(results)
+    assert [role for role, _ in turns(view)] == ["user", "assistant"]
+
+
 def test_two_sessions_talk_at_once(view: LocalDuplexView, other_view: LocalDuplexView) -> None:
     other_view.prepare("You are a helpful assistant.", STEADY)
     with ThreadPoolExecutor(2) as pool:

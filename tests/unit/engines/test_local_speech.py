@@ -90,6 +90,33 @@ def test_hearing_goes_on_while_the_user_does(recogniser: Recogniser) -> None:
     assert "Italy" in ear.feed(silence(1.0)).text
 
 
+def test_a_likely_utterance_is_recognised_once(
+    recogniser: Recogniser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    transcribe = recogniser.transcribe
+    monkeypatch.setattr(
+        recogniser, "transcribe", lambda audio: calls.append(len(audio)) or transcribe(audio)
+    )
+    ear = Ear(recogniser, RULES)
+    assert ear.feed(np.concatenate([spoken(ITALY), silence(0.25)])).text == ""
+    likely = ear.likely_utterance()
+    assert "Italy" in likely
+    assert ear.likely_utterance() == likely
+    assert ear.feed(silence(0.5)).text == likely
+    assert ear.likely_utterance() == ""
+    assert len(calls) == 1
+
+
+def test_an_utterance_that_went_on_is_recognised_whole(recogniser: Recogniser) -> None:
+    ear = Ear(recogniser, RULES)
+    ear.feed(np.concatenate([spoken("I have a question."), silence(0.25)]))
+    assert "question" in ear.likely_utterance()
+    whole = ear.feed(np.concatenate([spoken(ITALY, lead_s=0.0), silence(0.6)])).text
+    assert "question" in whole
+    assert "Italy" in whole
+
+
 def test_a_long_speech_is_transcribed_piece_by_piece_and_whole(recogniser: Recogniser) -> None:
     ear = Ear(recogniser, RULES)
     sentences = ["The capital of France is Paris."] * 6
