@@ -9,9 +9,9 @@ CANDIDATES := python3 python3.12 python3.11
 SUITABLE := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITABLE)' 2>/dev/null && echo $(p))))
 
-# Most tests wait for real time to pass; those of one file share what it has started. They speak, listen
+# Most tests wait for real time to pass: three files at a time keep two cores busy. They speak, listen
 # and wait beside each other on few cores: what fails is run once more, alone, and that is its verdict.
-SIDE_BY_SIDE := --numprocesses=logical --maxprocesses=4 --dist=loadfile
+SIDE_BY_SIDE := --numprocesses=3 --dist=loadfile
 
 # Not beside other tests: Chromium drops what it loads when a network interface comes or goes.
 IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0
@@ -55,7 +55,7 @@ types: .test-time  ## mypy and tsc, strict
 	$(BIN)/mypy
 	@$(BIN)/python -m ops.pages types
 
-bench: .test-time  ## How soon the local engine answers, measured without sockets (a minute)
+bench: .test-time  ## How soon the local engine answers, in real time without sockets (seven minutes)
 	$(BIN)/python bench/local_latency.py --quiet
 
 clean:  ## Remove the virtual environment, caches and what the demo left

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
+import soxr
 import uvloop
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
@@ -36,13 +36,22 @@ from broker.client import Broker, open_broker
 from broker.embedded import find_redis_server
 from broker.registry import WorkerReport
 from broker.settings import BrokerSettings
+from ops.bench import QUESTION
 from ops.bench_run import connecting
 from ops.load.material import Material
 from ops.load.plan import Form, Kind, LoadPlan
 from ops.load.report import report_of
 from ops.load.run import run_load
 from ops.load.usage import Usage, with_generator
-from shared_schemas.audio import PcmFormat, float_bytes, to_pcm16
+from ops.wav import load_speech
+from shared_schemas.audio import (
+    INPUT_RATE,
+    OUTPUT_RATE,
+    PcmFormat,
+    Samples,
+    float_bytes,
+    to_pcm16,
+)
 from shared_schemas.binary_frames import BINARY_PROTOCOL, to_frame, to_text
 from shared_schemas.media import Raw
 from shared_schemas.registry import Claim
@@ -61,6 +70,12 @@ from shared_schemas.unit_result import UnitResult
 ROOT = Path(__file__).parents[1]
 PEER = "bench-peer"
 KINDS = frozenset({SessionKind.AUDIO_DUPLEX})
+
+
+def recording(rate: int) -> Samples:
+    """The bundled question at `rate` Hz: real speech, since compression costs what it finds in it."""
+    speech: Samples = soxr.resample(load_speech(QUESTION), INPUT_RATE, rate)
+    return speech
 
 
 # --- the worker's part ---------------------------------------------------------------------------
@@ -106,7 +121,7 @@ async def _beat(broker: Broker, slots: int, held: dict[str, int]) -> None:
 SPEECH = UnitResult(
     is_listen=False,
     text="one second of speech",
-    audio=np.random.default_rng(1).uniform(-0.5, 0.5, 24_000).astype(np.float32),
+    audio=recording(OUTPUT_RATE)[:OUTPUT_RATE],
     n_tokens=12,
 )
 
@@ -148,7 +163,7 @@ def _answer(n: int, heard_ms: int, received_at: float, read_at: float) -> Result
 
 async def weigh(url: str, form: Form) -> dict[str, int]:
     """Bytes of one chunk's message and of its result's, on a connection of their own."""
-    sound = np.random.default_rng(2).uniform(-0.5, 0.5, 16_000).astype(np.float32)
+    sound = recording(INPUT_RATE)[:INPUT_RATE]
     query, subprotocols = "", None
     chunk: str | bytes = to_text({"type": "audio_chunk", "audio": Raw(float_bytes(sound))})
     if form is not Form.TEXT:
@@ -173,8 +188,7 @@ async def weigh(url: str, form: Form) -> dict[str, int]:
 
 async def measure(url: str, plan: LoadPlan, pids: dict[str, int]) -> dict[str, Any]:
     """The load, with the CPU time of the edge and of Redis."""
-    noise = np.random.default_rng(2).uniform(-0.5, 0.5, 16_000).astype(np.float32)
-    material = Material.of([noise], plan.speak_ratio)
+    material = Material.of([recording(INPUT_RATE)], plan.speak_ratio)
     everyone = with_generator(pids)
     how = connecting(plan.form)
     outcome = await run_load(url, how, plan, material, lambda: Usage.of(everyone))
@@ -183,10 +197,10 @@ async def measure(url: str, plan: LoadPlan, pids: dict[str, int]) -> dict[str, A
 
 
 @contextmanager
-def process(*command: str, **environment: str) -> Iterator[int]:
-    """A child process, by its id; ended at the end."""
+def process(*command: str, folder: Path = ROOT, **environment: str) -> Iterator[int]:
+    """A child process in `folder`, by its id; ended at the end."""
     child = subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.DEVNULL
+        command, cwd=folder, env={**os.environ, **environment}, stdout=subprocess.DEVNULL
     )
     try:
         yield child.pid
@@ -219,22 +233,19 @@ def wait_for(url: str) -> None:
             return
 
 
-def main() -> None:
-    """Start everything, measure, print JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sessions", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=15.0)
-    parser.add_argument("--form", choices=list(Form), type=Form, default=Form.TEXT)
-    parser.add_argument("--peer", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.peer:
-        uvloop.run(play_worker(BrokerSettings(redis_url=options.peer), options.sessions))
-        return
+def load_of(sessions: int, seconds: float, form: Form = Form.TEXT) -> LoadPlan:
+    """Everybody speaks all the time and is answered with speech."""
+    return LoadPlan(
+        kinds=(Kind.AUDIO,), sessions=sessions, seconds=seconds, speak_ratio=1.0, form=form
+    )
 
+
+def run_edge(plan: LoadPlan) -> dict[str, Any]:
+    """Start everything, measure, stop everything."""
     redis_port, port = free_port(), free_port()
     redis_url = f"redis://127.0.0.1:{redis_port}/0"
     server = (str(find_redis_server().path), "--port", str(redis_port), "--save", "")
-    peer = (sys.executable, __file__, "--peer", redis_url, "--sessions", str(options.sessions))
+    peer = (sys.executable, __file__, "--peer", redis_url, "--sessions", str(plan.sessions))
     with ExitStack() as stack:
         redis_pid = stack.enter_context(process(*server, "--appendonly", "no"))
         time.sleep(0.5)
@@ -248,16 +259,23 @@ def main() -> None:
         )
         stack.enter_context(process(*peer, PYTHONPATH=str(ROOT)))
         wait_for(f"http://127.0.0.1:{port}/health")
-        plan = LoadPlan(
-            kinds=(Kind.AUDIO,),
-            sessions=options.sessions,
-            seconds=options.seconds,
-            speak_ratio=1.0,
-            form=options.form,
-        )
         pids = {"edge": edge_pid, "redis": redis_pid}
-        report = uvloop.run(measure(f"ws://127.0.0.1:{port}", plan, pids))
-    print(json.dumps(report, indent=2))
+        return uvloop.run(measure(f"ws://127.0.0.1:{port}", plan, pids))
+
+
+def main() -> None:
+    """Measure, print JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sessions", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--form", choices=list(Form), type=Form, default=Form.TEXT)
+    parser.add_argument("--peer", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.peer:
+        uvloop.run(play_worker(BrokerSettings(redis_url=options.peer), options.sessions))
+        return
+    plan = load_of(options.sessions, options.seconds, options.form)
+    print(json.dumps(run_edge(plan), indent=2))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlencode
 
@@ -55,6 +57,16 @@ def test_no_image_of_the_default_stack_holds_torch(stack: Compose) -> None:
 
 def test_redis_lets_nobody_in_without_the_password(stack: Compose) -> None:
     assert "NOAUTH" in stack("exec", "-T", "redis", "redis-cli", "ping")
+
+
+def test_http_leads_to_https_wherever_that_is(stack: Compose) -> None:
+    port = int(stack.environment["ANTIPHON_HTTP_PORT"])
+    with closing(HTTPConnection("localhost", port, timeout=10)) as http:
+        http.request("GET", "/omni?lang=en")
+        answer = http.getresponse()
+    assert answer.status == 308
+    there = stack.url.replace("wss", "https")
+    assert answer.headers["Location"] == f"{there}/omni?lang=en"
 
 
 def test_metrics_are_for_inside_only(stack: Compose) -> None:

@@ -1,0 +1,158 @@
+"""Our edge against the gateway of the public upstream demo, under the same load, in turns.
+
+    python bench/gateway_ratio.py --gateway ../MiniCPM-o-Demo --sessions 100 --rounds 3
+
+`--gateway` is a checkout of github.com/OpenBMB/MiniCPM-o-Demo with a config.json. Its gateway.py runs as
+it is, by `--python`: an interpreter with what its requirements.txt names for the web service. Behind it
+stands one process that plays all of its workers, each on an address of its own in 127.0.0.0/8, and
+answers every chunk at once with a second of speech. As shipped the gateway compresses what it sends to
+its workers; with `--plain` they refuse that: its best case. The clients never compress. What counts is
+the CPU of the gateway or the edge itself, for each session and second, without Redis, workers, clients.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+import uvloop
+from edge_load import ROOT, SPEECH, free_port, load_of, measure, process, run_edge, wait_for
+
+from ops.load.plan import LoadPlan
+from shared_schemas.audio import float_bytes
+from shared_schemas.server_messages import Prepared, Result, Stopped
+from shared_schemas.wire import encode
+
+SPOKEN = Result(
+    is_listen=False,
+    text=SPEECH.text,
+    audio_data=float_bytes(SPEECH.audio),
+    end_of_turn=False,
+    current_time=0,
+    cost_llm_ms=0.0,
+    cost_tts_prep_ms=0.0,
+    cost_tts_ms=0.0,
+    cost_token2wav_ms=0.0,
+    cost_all_ms=0.0,
+    n_tokens=SPEECH.n_tokens,
+    n_tts_tokens=25,
+    server_send_ts=0.0,
+    wall_clock_ms=0.0,
+    kv_cache_length=0,
+    vision_slices=0,
+    vision_tokens=0,
+)
+BEFORE_TIME, AFTER_TIME = encode(SPOKEN).split('"current_time":0,')
+PREPARED = encode(Prepared(prompt_length=1, recording_session_id=None))
+STOPPED = encode(Stopped(session_id="bench"))
+
+
+def address(number: int) -> str:
+    """The worker's own: the gateway gives each of its workers one session."""
+    return f"127.{1 + number // 250}.0.{1 + number % 250}"
+
+
+async def play_workers(scope: Any, receive: Any, send: Any) -> None:
+    """An ASGI application: /health says idle, any WebSocket gets the answers of a worker."""
+    if scope["type"] == "http":
+        body = b'{"worker_status": "idle", "model_loaded": true}'
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+        return
+    if scope["type"] != "websocket":
+        return
+    await receive()
+    await send({"type": "websocket.accept"})
+    heard_ms = 0
+    while (event := await receive())["type"] == "websocket.receive":
+        if '"audio_chunk"' in event["text"][:40]:
+            heard_ms += 1000
+            text = f'{BEFORE_TIME}"current_time":{heard_ms},{AFTER_TIME}'
+        else:
+            text = PREPARED if '"prepare"' in event["text"][:40] else STOPPED
+        await send({"type": "websocket.send", "text": text})
+
+
+def serve_workers(port: int, *, compress: bool) -> None:
+    """Until killed, on every address of this machine's loopback network."""
+    config = uvicorn.Config(
+        play_workers,
+        host="0.0.0.0",  # all of 127.0.0.0/8
+        port=port,
+        log_level="warning",
+        ws="websockets-sansio",
+        ws_per_message_deflate=compress,
+        lifespan="off",
+    )
+    uvloop.run(uvicorn.Server(config).serve())
+
+
+def run_gateway(plan: LoadPlan, folder: Path, python: str, *, compress: bool) -> dict[str, Any]:
+    """Start the gateway and its workers, measure, stop them."""
+    port, workers_port = free_port(), free_port()
+    workers = ",".join(f"{address(number)}:{workers_port}" for number in range(plan.sessions))
+    peer = [sys.executable, __file__, "--gateway", str(folder), "--serve", str(workers_port)]
+    gateway = ["gateway.py", "--http", "--host", "127.0.0.1", "--port", str(port)]
+    with ExitStack() as stack:
+        peer += [] if compress else ["--plain"]
+        stack.enter_context(process(*peer, PYTHONPATH=str(ROOT)))
+        wait_for(f"http://{address(0)}:{workers_port}/health")
+        pid = stack.enter_context(
+            process(
+                *(python, *gateway, "--workers", workers),
+                *("--max-queue-size", str(plan.sessions + 1)),
+                folder=folder,
+            )
+        )
+        wait_for(f"http://127.0.0.1:{port}/health")
+        return uvloop.run(measure(f"ws://127.0.0.1:{port}", plan, {"gateway": pid}))
+
+
+def figures(report: dict[str, Any], name: str) -> dict[str, Any]:
+    """What is compared: CPU milliseconds for each session and second, latency, what got lost."""
+    audio = report["kinds"]["audio"]
+    return {
+        "cpu_ms": report["cpu_ms_per_session_s"][name],
+        "p50_ms": audio["latency_ms"]["p50"],
+        "p99_ms": audio["latency_ms"]["p99"],
+        **{key: audio[key] for key in ("due", "lost", "late")},
+    }
+
+
+def main() -> None:
+    """Measure in turns; print every round, the medians and their ratio as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gateway", type=Path, required=True, help="the folder of gateway.py")
+    parser.add_argument("--python", default=sys.executable, help="what runs gateway.py")
+    parser.add_argument("--sessions", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--plain", action="store_true", help="no compression on the workers' side")
+    parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve_workers(options.serve, compress=not options.plain)
+        return
+    plan, rounds = load_of(options.sessions, options.seconds), []
+    for _ in range(options.rounds):
+        theirs = run_gateway(plan, options.gateway, options.python, compress=not options.plain)
+        ours = run_edge(plan)
+        rounds.append({"gateway": figures(theirs, "gateway"), "edge": figures(ours, "edge")})
+        print(json.dumps(rounds[-1]), file=sys.stderr)
+    medians = {
+        name: statistics.median(round_[name]["cpu_ms"] for round_ in rounds)
+        for name in ("gateway", "edge")
+    }
+    ratio = round(medians["edge"] / medians["gateway"], 3)
+    print(json.dumps({"rounds": rounds, "cpu_ms": medians, "ratio": ratio}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
