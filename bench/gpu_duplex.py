@@ -2,16 +2,18 @@
 
     python bench/gpu_duplex.py                     # on a GPU: real sizes, 1 to 32 sessions
     python bench/gpu_duplex.py --sessions 1,4 --frames
+    python bench/gpu_duplex.py --sessions 16,32 --paced
 
-No checkpoint is needed. Every session hears a second of noise per unit; a LISTEN unit is forced to
-listen, a SPEAK unit is made to write its full 18 words and speak 25 codes. The vocoder is not part
-of it. Prints Markdown.
+No checkpoint is needed. Every session's context is half full and hears a second of noise per unit; a
+LISTEN unit is forced to listen, a SPEAK unit is made to write its full 18 words and speak 25 codes.
+All sessions begin their units together, or `--paced` each at its own moment of every second. The
+vocoder is not part of it. Prints Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
+import gc
 import threading
 import time
 from collections import defaultdict
@@ -21,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from random_model import TINY, WordySampler, config_of, noise_picture, random_network
+from random_model import TINY, WORD, WordySampler, config_of, noise_picture, random_network
 from roofline import Card, roofline
 
 from inference_worker.engines.minicpmo.duplex import DuplexSession
@@ -32,6 +34,7 @@ from inference_worker.engines.minicpmo.images import cut, decode_picture
 from inference_worker.engines.minicpmo.runner import Runner
 from inference_worker.engines.minicpmo.speaking import Speaker
 from inference_worker.engines.minicpmo.speech_sampler import SpeechSettings
+from inference_worker.engines.minicpmo.steps import Steps
 from inference_worker.engines.minicpmo.tokenizer import Tokenizer
 
 GIB = 2**30
@@ -61,7 +64,11 @@ class Bench:
             invariant=False,
             cuda_graphs=self.device.type == "cuda" and not self.args.eager,
         )
+        if self.args.cudnn:
+            torch.backends.cuda.enable_cudnn_sdp(True)
+        runner.enter_thread()
         runner.capture_graphs()
+        runner.warm_up()
         return runner, [self.session(slot) for slot in range(count)]
 
     def session(self, slot: int) -> DuplexSession:
@@ -77,18 +84,20 @@ class Bench:
         )
 
     def measure(self, count: int) -> dict[str, Any]:
-        """Unit times of `count` sessions in step: milliseconds, all sessions, all units."""
+        """Unit times of `count` sessions: milliseconds, all sessions, all units."""
+        gc.collect()  # the last crowd's caches
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats()
+        began = time.perf_counter()
         runner, sessions = self.crowd(count)
-        engine = Engine(runner)
+        loaded = time.perf_counter() - began
+        engine, units = Engine(runner), self.args.units
         try:
             with ThreadPoolExecutor(count) as threads:
-                list(threads.map(lambda s: engine.run(s.prepare("system", "end", [])), sessions))
+                list(threads.map(lambda s: engine.run(self.prepare(s)), sessions))
                 self.round(engine, threads, sessions, units=2)
-                listen = self.round(engine, threads, sessions, listen=True, units=self.args.units)
-                speak = self.round(engine, threads, sessions, units=self.args.units)
+                listen = self.round(engine, threads, sessions, listen=True, units=units)
+                speak = self.round(engine, threads, sessions, units=units)
                 ran = (runner.graphs.replayed, runner.graphs.eager)
                 self.profile(runner, lambda: self.round(engine, threads, sessions, units=2))
         finally:
@@ -98,8 +107,22 @@ class Bench:
             "listen": listen,
             "speak": speak,
             "graphs": ran[0] / max(1, sum(ran)),
-            "vram": torch.cuda.max_memory_allocated() if self.device.type == "cuda" else 0,
+            "loaded": loaded,
+            "vram": self.taken(),
         }
+
+    def prepare(self, session: DuplexSession) -> Steps[None]:
+        """A system prompt, and words up to half of the context."""
+        yield from session.prepare("system", "end", [])
+        words = (WORD,) * (self.args.context // 2 - session.length)
+        yield from session.feed([words], want_logits=False)
+
+    def taken(self) -> int:
+        """Bytes of the GPU that are not free, graphs and all."""
+        if self.device.type != "cuda":
+            return 0
+        free, total = torch.cuda.mem_get_info()
+        return int(total - free)
 
     def round(
         self,
@@ -110,15 +133,31 @@ class Bench:
         listen: bool = False,
         units: int,
     ) -> list[float]:
-        """Run `units` units of every session, all beginning together."""
+        """Run `units` units of every session, all beginning together or paced."""
         together = threading.Barrier(len(sessions))
         noise = np.random.default_rng(0).normal(0, 0.05, 16000).astype(np.float32)
+        start = time.perf_counter()
 
         def one(session: DuplexSession) -> list[float]:
-            times = []
-            for _ in range(units):
+            try:
+                return all_units(session)
+            except BaseException:
+                together.abort()  # or the others would wait for ever
+                raise
+
+        def wait_for(session: DuplexSession, unit: int) -> float:
+            """Until the unit's moment; when that is, or was."""
+            if not self.args.paced:
                 together.wait()
-                began = time.perf_counter()
+                return time.perf_counter()
+            due = start + unit + session.slot / len(sessions)
+            time.sleep(max(0.0, due - time.perf_counter()))
+            return due
+
+        def all_units(session: DuplexSession) -> list[float]:
+            times = []
+            for unit in range(units):
+                began = wait_for(session, unit)
                 mel = session.ears.listen(noise)
                 pictures = [
                     cut(decode_picture(f), self.config.slice_config, 1) for f in self.frames
@@ -135,6 +174,7 @@ class Bench:
         """Time every batch of `work` by the kind of its steps."""
         self.stages.clear()
         run = runner.run
+        paced, self.args.paced = self.args.paced, False
 
         def timed(steps: Any) -> Any:
             self.settle()
@@ -143,24 +183,19 @@ class Bench:
             self.settle()
             kind = type(steps[0]).__name__
             size = getattr(steps[0], "size", 1)
-            label = f"{kind} of {size}" if kind in ("Feed", "Utter") and size == 1 else kind
+            label = f"{kind} of {size}" if kind in ("Feed", "Utter") else kind
             self.stages[label].append((time.perf_counter() - began) * 1000)
             return answers
 
         runner.run = timed  # type: ignore[method-assign]
         work()
-        runner.run = run  # type: ignore[method-assign]
+        del runner.run  # the method shows again
+        self.args.paced = paced
 
     def settle(self) -> None:
         """Wait for the GPU."""
         if self.device.type == "cuda":
             torch.cuda.synchronize()
-
-
-def percentile(times: list[float], share: float) -> float:
-    """The value below which `share` of `times` lie."""
-    ranked = sorted(times)
-    return ranked[min(len(ranked) - 1, int(share * len(ranked)))]
 
 
 def main() -> None:
@@ -174,6 +209,8 @@ def main() -> None:
     parser.add_argument("--frames", action="store_true", help="a picture in every unit")
     parser.add_argument("--sizes", choices=["real", "tiny"], help="instead of by device")
     parser.add_argument("--eager", action="store_true", help="without CUDA graphs")
+    parser.add_argument("--paced", action="store_true", help="each at its own moment of a second")
+    parser.add_argument("--cudnn", action="store_true", help="with cuDNN's attention")
     parser.add_argument(
         "--tbps", type=float, default=4.8, help="memory bandwidth, TB/s (H200: 4.8)"
     )
@@ -186,27 +223,28 @@ def main() -> None:
     if not on_gpu:
         print("No GPU here: these numbers say that the bench runs, and nothing about the model.\n")
     default = "1,2,4,8,16,32" if on_gpu else "1,4"
-    print("| sessions | LISTEN p50 | p99 | SPEAK p50 | p99, ms | from graphs | VRAM, GiB |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "| sessions | LISTEN p50 | p99 | SPEAK p50 | p99, ms | graphs | VRAM, GiB | ready in, s |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     count = 1
     for count in map(int, (args.sessions or default).split(",")):
         got = bench.measure(count)
         listen, speak = got["listen"], got["speak"]
         print(
-            f"| {count} | {statistics.median(listen):.1f} | {percentile(listen, 0.99):.1f} "
-            f"| {statistics.median(speak):.1f} | {percentile(speak, 0.99):.1f} "
-            f"| {got['graphs']:.0%} | {got['vram'] / GIB:.1f} |"
+            f"| {count} | {np.median(listen):.1f} | {np.percentile(listen, 99):.1f} "
+            f"| {np.median(speak):.1f} | {np.percentile(speak, 99):.1f} "
+            f"| {got['graphs']:.0%} | {got['vram'] / GIB:.1f} | {got['loaded']:.0f} |",
+            flush=True,
         )
     print(f"\nStages of two SPEAK units with {count} sessions, each batch waited for:\n")
     print("| stage | batches | ms each | ms in all |\n|---|---|---|---|")
     for name, times in sorted(bench.stages.items(), key=lambda item: -sum(item[1])):
-        print(f"| {name} | {len(times)} | {statistics.median(times):.2f} | {sum(times):.0f} |")
+        print(f"| {name} | {len(times)} | {np.median(times):.2f} | {sum(times):.0f} |")
     if on_gpu:
-        print(f"\nA SPEAK unit of {count} sessions at {args.context // 2} tokens against {card}:\n")
+        print(f"\nA unit of {count} sessions at {args.context // 2} tokens against {card}:\n")
         ceilings = Card(args.tbps, args.tflops)
-        print(
-            "\n".join(roofline(bench.network, ceilings, sessions=count, context=args.context // 2))
-        )
+        print("\n".join(roofline(bench.network, ceilings, sessions=count, text=args.context // 2)))
 
 
 if __name__ == "__main__":

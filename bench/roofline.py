@@ -1,4 +1,4 @@
-"""What a SPEAK unit must take at least: its bytes and FLOPs over the card's ceilings."""
+"""What a unit must take at least: its bytes and FLOPs over the card's ceilings."""
 
 from __future__ import annotations
 
@@ -17,28 +17,58 @@ class Card:
     tflops: float
 
 
-def roofline(network: MiniCPMO, card: Card, *, sessions: int, context: int) -> list[str]:
-    """A table of each stage's bound in milliseconds, for a batch of `sessions` at `context` tokens."""
-    width, config = network.dtype.itemsize, network.config
-    llm = _size(network.llm) - _size(network.llm.model.embed_tokens)
-    tts = _size(network.tts.model.layers)
-    per_token = config.num_hidden_layers * config.num_key_value_heads * config.head_dim
-    kv = 2 * width * per_token * context * sessions
-    rows = [
-        ("audio encoder", _size(network.apm), 1, 50, 0),
-        ("prefill", llm, 1, 11, kv),
-        ("decode", llm, 19, 19, 19 * kv),
-        ("speech", tts, 26, 44, 0),
+@dataclass(frozen=True)
+class Stage:
+    """`passes` over `parameters` for `tokens` of each session, which read `cache` values a session."""
+
+    name: str
+    parameters: int
+    passes: int
+    tokens: int
+    cache: int
+    speaks: bool = False
+
+    def moved(self, width: int, sessions: int) -> float:
+        """Bytes read, for values of `width` bytes."""
+        return float(self.passes * width * (self.parameters + self.cache * sessions))
+
+    def work(self, sessions: int) -> float:
+        """FLOPs of the matrix products with weights."""
+        return 2.0 * self.parameters * self.tokens * sessions
+
+
+def stages(network: MiniCPMO, *, text: int, sound: int, speech: int) -> list[Stage]:
+    """Of a unit with 19 tokens and 25 codes, at so many tokens, audio steps and speech positions."""
+    config = network.config
+    audio, tts = config.audio_config, config.tts_config
+    body, head = _size(network.llm.model.layers), _size(network.llm.lm_head)
+    held = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * text
+    heard = 2 * audio.encoder_layers * audio.d_model * sound
+    spoken = 2 * tts.num_hidden_layers * tts.hidden_size * speech
+    encoder = _size(network.apm) + _size(network.audio_projection_layer)
+    speaker = _size(network.tts.model.layers) + network.tts.head_weight.numel()
+    return [
+        Stage("audio encoder", encoder, 1, 50, heard),
+        Stage("prefill", body + head, 1, 11, held),
+        Stage("decode", body + head, 19, 19, held, speaks=True),
+        Stage("speech", speaker, 26, 44, spoken, speaks=True),
+        Stage("close", body, 1, 2, held),
     ]
+
+
+def roofline(
+    network: MiniCPMO, card: Card, *, sessions: int, text: int, sound: int = 750, speech: int = 512
+) -> list[str]:
+    """A table of each stage's bound in milliseconds for `sessions` in step, without the vocoder."""
+    width, bounds = network.dtype.itemsize, {True: 0.0, False: 0.0}
     lines = ["| stage | GB | TFLOP | bound, ms |", "|---|---|---|---|"]
-    total = 0.0
-    for name, parameters, passes, tokens, cache in rows:
-        moved = (parameters * width * passes + cache) / 1e12
-        work = 2 * parameters * tokens * sessions / 1e12
+    for stage in stages(network, text=text, sound=sound, speech=speech):
+        moved, work = stage.moved(width, sessions) / 1e12, stage.work(sessions) / 1e12
         bound = max(moved / card.tbps, work / card.tflops) * 1000
-        total += bound
-        lines.append(f"| {name} | {moved * 1000:.2f} | {work:.3f} | {bound:.2f} |")
-    return [*lines, f"| all | | | {total:.2f} |"]
+        bounds[stage.speaks] += bound
+        lines.append(f"| {stage.name} | {moved * 1000:.2f} | {work:.3f} | {bound:.2f} |")
+    listen, speak = bounds[False], bounds[True]
+    return [*lines, f"| LISTEN | | | {listen:.2f} |", f"| SPEAK | | | {listen + speak:.2f} |"]
 
 
 def _size(module: torch.nn.Module) -> int:

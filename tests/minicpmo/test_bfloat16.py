@@ -1,26 +1,35 @@
-"""The types a GPU runs with, on the CPU: every part takes and gives bfloat16 without complaint."""
+"""The types a GPU runs with, on the CPU: every part takes bfloat16, and says nearly the same with it."""
 
+from collections.abc import Callable
 from copy import deepcopy
 
 import pytest
 import torch
 from minicpmo import golden_set
+from minicpmo.parts import PARTS, Answer, largest_error, runner_of
 from minicpmo.recorder import Recorder, new_session
 
 from inference_worker.engines.minicpmo.config import SliceConfig
 from inference_worker.engines.minicpmo.images import cut
+from inference_worker.engines.minicpmo.load import restore_buffers
 from inference_worker.engines.minicpmo.mel import clip_mels
 from inference_worker.engines.minicpmo.model.network import MiniCPMO
 from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.sampler import Sampler
 from inference_worker.engines.minicpmo.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")
 def runner(network: MiniCPMO, tokenizer: Tokenizer) -> Runner:
     halved = deepcopy(network).to(torch.bfloat16)
-    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
-    return Runner(halved, sampler, slots=2, context=512, speech_context=256, invariant=False)
+    restore_buffers(halved, torch.device("cpu"))  # as after loading: frequencies stay float32
+    return runner_of(halved, tokenizer)
+
+
+@pytest.mark.parametrize("does", PARTS)
+def test_each_part_says_nearly_the_same(
+    network: MiniCPMO, tokenizer: Tokenizer, runner: Runner, does: Callable[[Runner], Answer]
+) -> None:
+    assert 0 < largest_error(does(runner_of(network, tokenizer)), does(runner)) < 0.03
 
 
 def test_a_session_in_bfloat16(network: MiniCPMO, tokenizer: Tokenizer, runner: Runner) -> None:

@@ -1,12 +1,13 @@
 """The unit loop against the reference's sessions, token by token."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from minicpmo import golden_set
+from minicpmo.cpu_graphs import use_cpu_graphs
 from minicpmo.golden_set import CLOSE, LOGITS
 from minicpmo.recorder import Recorder, new_session, settings_of
 from torch.testing import assert_close
@@ -24,12 +25,26 @@ SESSIONS = ["d_duplex_audio", "d_duplex_forcecount", "d_duplex_omni", "d_duplex_
 WINDOWS = ["g_window_basic", "g_window_context"]
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["fixed shapes", "fitting shapes"])
-def runner(network: MiniCPMO, tokenizer: Tokenizer, request: pytest.FixtureRequest) -> Runner:
+@pytest.fixture(scope="module", params=["fixed shapes", "fitting shapes", "graphs"])
+def runner(
+    network: MiniCPMO, tokenizer: Tokenizer, request: pytest.FixtureRequest
+) -> Iterator[Runner]:
     sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
-    return Runner(
-        network, sampler, slots=3, context=512, speech_context=256, invariant=request.param
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        use_cpu_graphs(patch)
+        runner = Runner(
+            network,
+            sampler,
+            slots=3,
+            context=512,
+            speech_context=256,
+            invariant=request.param == "fixed shapes",
+            cuda_graphs=request.param == "graphs",
+        )
+        runner.capture_graphs()
+    yield runner
+    assert runner.graphs.eager == 0
+    assert (runner.graphs.replayed > 0) == runner.graphs.enabled
 
 
 Check = Callable[..., None]

@@ -1,13 +1,20 @@
 """What only a GPU can tell; skipped without one."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from minicpmo import golden_set
 from minicpmo.golden_set import CHECKPOINT
+from minicpmo.parts import PARTS, Answer, largest_error, runner_of
 
 from inference_worker.engines.minicpmo.config import EngineOptions
+from inference_worker.engines.minicpmo.load import load_network
+from inference_worker.engines.minicpmo.model.network import MiniCPMO
 from inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+from inference_worker.engines.minicpmo.runner import Runner
 from inference_worker.engines.minicpmo.steps import Feed
+from inference_worker.engines.minicpmo.tokenizer import Tokenizer
 from shared_schemas.config import DuplexConfig
 
 pytestmark = [
@@ -54,8 +61,23 @@ def test_feeding_waits_for_nothing() -> None:
     runner = engine._parts.engine._runner
     torch.cuda.set_sync_debug_mode("error")
     try:
-        for tokens in (1, 5):
+        for tokens in (1, 2, 5, 11):
             runner.run([Feed(slot, 3, ((7,) * tokens,)) for slot in range(2)])
     finally:
         torch.cuda.set_sync_debug_mode("default")
     engine.close()
+
+
+@pytest.mark.parametrize("cuda_graphs", [False, True])
+@pytest.mark.parametrize("does", PARTS)
+def test_each_part_says_nearly_what_the_cpu_says(
+    network: MiniCPMO,
+    tokenizer: Tokenizer,
+    does: Callable[[Runner], Answer],
+    *,
+    cuda_graphs: bool,
+) -> None:
+    """As test_bfloat16.py on the CPU: the kernels are others, the bound is the same."""
+    on_gpu = load_network(CHECKPOINT, EngineOptions(device="cuda"), lambda _line: None)
+    exact = does(runner_of(network, tokenizer))
+    assert largest_error(exact, does(runner_of(on_gpu, tokenizer, cuda_graphs=cuda_graphs))) < 0.03

@@ -30,7 +30,7 @@ def test_dropping_a_span_turns_the_keys_behind_it(network: MiniCPMO) -> None:
         cache.keys[layer][slot, :20] = want[f"drop.before.key{layer}"].transpose(0, 1)
         cache.values[layer][slot, :20] = want[f"drop.before.value{layer}"].transpose(0, 1)
     keep, gone, total = facts["preserve"], facts["length"], facts["total"]
-    inv_freq = network.llm.model.rotary_emb.inv_freq
+    inv_freq = network.llm.model.inv_freq
     cache.shift(slot, keep + gone, keep, total - keep - gone, inv_freq)
     left = facts["new_len"]
     for layer in range(2):
@@ -48,7 +48,7 @@ def test_shifting_there_and_back_changes_nothing(
     for tensor in (*cache.keys, *cache.values):
         tensor.normal_(generator=torch.Generator().manual_seed(1))
     before = cache.keys[0][0, source : source + 8].clone()
-    inv_freq = network.llm.model.rotary_emb.inv_freq
+    inv_freq = network.llm.model.inv_freq
     cache.shift(0, source, target, 8, inv_freq)
     cache.shift(0, target, source, 8, inv_freq)
     assert_close(cache.keys[0][0, source : source + 8], before)

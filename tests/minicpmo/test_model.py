@@ -1,21 +1,26 @@
 """Each part of the network against the reference's activations."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from minicpmo import golden_set
-from minicpmo.golden_set import CLOSE, LOGITS
+from minicpmo.golden_set import CHECKPOINT, CLOSE, LOGITS
+from minicpmo.parts import PARTS, Answer, largest_error, runner_of
 from torch import Tensor
 from torch.testing import assert_close
 
-from inference_worker.engines.minicpmo.config import SliceConfig
+from inference_worker.engines.minicpmo.config import EngineOptions, SliceConfig
 from inference_worker.engines.minicpmo.images import choose_grid, cut
 from inference_worker.engines.minicpmo.kv_cache import CacheWindow, SlottedCache
+from inference_worker.engines.minicpmo.load import load_network
 from inference_worker.engines.minicpmo.mel import MelStream, clip_mels
 from inference_worker.engines.minicpmo.model.attention import causal_mask
 from inference_worker.engines.minicpmo.model.audio import trim
 from inference_worker.engines.minicpmo.model.network import MiniCPMO
+from inference_worker.engines.minicpmo.runner import Runner
+from inference_worker.engines.minicpmo.tokenizer import Tokenizer
 from shared_schemas.audio import Samples
 
 
@@ -209,3 +214,13 @@ def test_speech_condition(network: MiniCPMO, chunk: int) -> None:
     ids = want[f"chunk{chunk}.llm_token_ids"]
     states = want.get(f"chunk{chunk}.llm_hidden", torch.zeros(0, network.config.hidden_size))
     assert_close(network.tts.condition(ids, states), want[f"chunk{chunk}.condition"], **CLOSE)
+
+
+@pytest.mark.parametrize("does", PARTS)
+def test_the_librarys_own_attention_says_the_same(
+    network: MiniCPMO, tokenizer: Tokenizer, does: Callable[[Runner], Answer]
+) -> None:
+    options = EngineOptions(device="cpu", attn_implementation="sdpa")
+    other = load_network(CHECKPOINT, options, lambda _line: None)
+    ours, theirs = (does(runner_of(each, tokenizer)) for each in (network, other))
+    assert largest_error(ours, theirs) < 1e-5

@@ -1,8 +1,12 @@
 """Which steps share a batch, and that a failing job ends alone."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
+from inference_worker.engines.minicpmo.engine import DEVICE_LOST
 from inference_worker.engines.minicpmo.scheduler import Job, Scheduler
 from inference_worker.engines.minicpmo.steps import Clear, Feed, Hear, HearClips, Steps, bucket
 
@@ -62,3 +66,28 @@ def test_a_job_ends_with_what_its_generator_returns_or_raises() -> None:
     assert good.future.result() == 5
     with pytest.raises(ValueError, match="no"):
         bad.future.result()
+
+
+LOSES_ITS_DEVICE = """
+from inference_worker.engines.minicpmo.engine import Engine
+from inference_worker.engines.minicpmo.held_slot import _clear
+
+class Lost:
+    slots = 1
+    def enter_thread(self): pass
+    def run(self, steps): raise RuntimeError("CUDA error: an illegal memory access was encountered")
+    def device_lost(self): return True
+
+Engine(Lost()).run(_clear(0))
+print("an answer")
+"""
+
+
+def test_a_lost_device_ends_the_process_and_answers_nobody() -> None:
+    """Its sessions are rebuilt elsewhere once the leases run out; an answer would end them here."""
+    ended = subprocess.run(
+        [sys.executable, "-c", LOSES_ITS_DEVICE], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == DEVICE_LOST
+    assert "device_lost" in ended.stdout
+    assert "an answer" not in ended.stdout

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -17,6 +19,9 @@ from inference_worker.engines.types import EngineError
 T = TypeVar("T")
 
 log = structlog.get_logger()
+
+DEVICE_LOST = 70
+"""The process's exit code: no later call could reach the device either."""
 
 
 class Abandoned(EngineError):
@@ -96,6 +101,8 @@ class Engine:
             # The boundary of a batch: those in it fail, the engine and the others go on.
             kind = type(steps[0]).__name__
             log.exception("batch_failed", step=kind, sessions=len(batch))
+            if self._runner.device_lost():
+                _leave()
             failure = error if isinstance(error, EngineError) else EngineError(f"{kind}: {error}")
             return [failure] * len(batch)
 
@@ -115,3 +122,11 @@ class Engine:
                 job.future.set_exception(EngineError("the engine is closed"))
         for job in self._scheduler.take_all():
             job.advance(EngineError("the engine is closed"))
+
+
+def _leave() -> None:
+    """End the process at once: its leases run out, and other workers rebuild its sessions."""
+    log.critical("device_lost", consequence="this process ends, its sessions go to other workers")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(DEVICE_LOST)

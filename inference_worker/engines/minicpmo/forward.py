@@ -1,18 +1,20 @@
-"""A transformer body with its slotted cache: batches of new tokens in, last hidden states out."""
+"""A transformer body with its slotted cache: batches of new tokens in, hidden states out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor
 
 from inference_worker.engines.minicpmo.graphs import Forward, GraphPool
 from inference_worker.engines.minicpmo.kv_cache import CacheWindow, SlottedCache
-from inference_worker.engines.minicpmo.model.attention import causal_mask
+from inference_worker.engines.minicpmo.model.attention import additive
+from inference_worker.engines.minicpmo.model.audio import AudioEncoder
 from inference_worker.engines.minicpmo.model.decoder import Decoder
-from inference_worker.engines.minicpmo.placing import carried
+from inference_worker.engines.minicpmo.placing import placed as on_device
 from inference_worker.engines.minicpmo.steps import SHARED_TOKENS, bucket
 
 SMALLEST_LENGTH = 256
@@ -42,69 +44,82 @@ class Shape:
     length: int
 
 
-def covering(cache: SlottedCache, slot: int, end: int, *, invariant: bool) -> tuple[int, int]:
-    """Rows and length that reach `slot` and `end`; all there is when shapes must not vary."""
-    if invariant:
-        return cache.slots, cache.positions
-    rows = min(cache.slots, bucket(slot + 1))
-    return rows, min(cache.positions, max(SMALLEST_LENGTH, bucket(end)))
-
-
 class SlottedBody:
-    """One decoder over one cache. One-token steps go through CUDA graphs where they are captured."""
+    """One body over one cache. Steps of `graphed` tokens go through CUDA graphs where they are on.
+
+    `mask` says which entries are seen from positions (rows, new): (rows, 1, new or 1, length).
+    """
 
     def __init__(
-        self, body: Decoder, cache: SlottedCache, graphs: GraphPool, *, invariant: bool
+        self,
+        body: Decoder | AudioEncoder,
+        cache: SlottedCache,
+        graphs: GraphPool,
+        *,
+        mask: Callable[[Tensor, int], Tensor],
+        graphed: Sequence[int],
+        invariant: bool,
     ) -> None:
         self._body = body
-        self._cache = cache
+        self.cache = cache
         self._graphs = graphs
+        self._graphed = graphed
+        self._mask = mask
         self._invariant = invariant
-        weight = body.embed_tokens.weight
-        self._device, self._dtype, self._width = weight.device, weight.dtype, weight.shape[1]
+        table = body.table
+        self._device, self._dtype, self._width = table.device, table.dtype, table.shape[1]
 
     def forward(self, placed: Sequence[Placed]) -> Tensor:
         """Append to each slot; final hidden states of the last new token of each, (placed, width)."""
-        shape = self._shape(placed)
-        last = torch.tensor([[p.slot - shape.first, len(p.embeds) - 1] for p in placed])
-        hidden, (rows, columns) = self._append(placed, shape, last.T)
+        hidden, (rows, columns) = self._append(placed, self._shape(placed))
         final: Tensor = hidden[rows, columns]
         return final
 
     def states(self, placed: Placed) -> Tensor:
         """Append to one slot; final hidden states of all new tokens, (n, width)."""
         shape = self._shape([placed])
-        hidden, _ = self._append([placed], shape, torch.zeros(2, 1, dtype=torch.long))
+        hidden, _ = self._append([placed], shape)
         return hidden[placed.slot - shape.first, : len(placed.embeds)]
 
-    def _append(
-        self, placed: Sequence[Placed], shape: Shape, wanted: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Hidden states of all rows, (rows, new, width); and `wanted`, which travels along."""
-        positions = torch.zeros(shape.rows, shape.new, dtype=torch.long)
-        writes = torch.full_like(positions, self._cache.positions)
-        for p in placed:
-            row, count = p.slot - shape.first, len(p.embeds)
-            positions[row, :count] = writes[row, :count] = torch.arange(p.start, p.end)
-        real = (writes < self._cache.positions).nonzero().T
-        positions, writes, real, wanted = self._carried(positions, writes, real, wanted)
-        by_row = sorted(placed, key=lambda p: p.slot)
-        embeds = torch.zeros(
-            shape.rows, shape.new, self._width, dtype=self._dtype, device=self._device
-        )
-        embeds[real[0], real[1]] = torch.cat([p.embeds for p in by_row])
-        return self._through(shape, (embeds, positions, writes)), wanted
+    def rows(self, placed: Sequence[Placed]) -> Tensor:
+        """Append pieces of one length; hidden states of all rows from the first, (rows, n, width)."""
+        rows, length = self._covering(placed)
+        hidden, _ = self._append(placed, Shape(0, rows, len(placed[0].embeds), length))
+        return hidden
 
-    def _carried(self, *tables: Tensor) -> list[Tensor]:
-        """All of them on the device, in one copy."""
-        packed = carried(torch.cat([table.flatten() for table in tables]), self._device)
-        parts = torch.split(packed, [table.numel() for table in tables])
-        return [part.view(table.shape) for part, table in zip(parts, tables, strict=True)]
+    def _append(self, placed: Sequence[Placed], shape: Shape) -> tuple[Tensor, Tensor]:
+        """Hidden states of all rows, (rows, new, width); and where each last token is, (2, placed)."""
+        positions, writes, real, last = self._tables(placed, shape)
+        embeds = self._silence(shape)
+        embeds[real[0], real[1]] = torch.cat([p.embeds for p in placed])
+        return self._through(shape, (embeds, positions, writes)), last
+
+    def _tables(self, placed: Sequence[Placed], shape: Shape) -> list[Tensor]:
+        """Positions and writes (rows, new); row and column of every token, and of the last ones.
+
+        Made of plain numbers and sent in one copy: made of tensors they cost the host three times as much.
+        """
+        positions = [[0] * shape.new for _ in range(shape.rows)]
+        writes = [[self.cache.positions] * shape.new for _ in range(shape.rows)]
+        for p in placed:
+            span, row = range(p.start, p.end), p.slot - shape.first
+            positions[row][: len(span)] = writes[row][: len(span)] = span
+        own = [(p.slot - shape.first, len(p.embeds)) for p in placed]
+        rows = [row for row, count in own for _ in range(count)]
+        columns = [column for _, count in own for column in range(count)]
+        last = [row for row, _ in own], [count - 1 for _, count in own]
+        packed = on_device(
+            [*chain(*positions, *writes), *rows, *columns, *chain(*last)], self._device
+        )
+        sizes = [(shape.rows, shape.new)] * 2 + [(2, len(rows)), (2, len(own))]
+        parts = torch.split(packed, [height * width for height, width in sizes])
+        return [part.view(size) for part, size in zip(parts, sizes, strict=True)]
 
     def capture(self) -> int:
-        """Record the one-token step at every shape that can occur; how many there are."""
-        shapes = self._shapes(1)
-        for shape in shapes:
+        """Record the graphed steps at every shape that can occur; how many there are."""
+        shapes = [shape for new in self._graphed for shape in self._shapes(new)]
+        # The largest first: what it took for its values, all others fit into.
+        for shape in sorted(shapes, key=lambda s: s.rows * s.new * s.length, reverse=True):
             inputs = self._nothing(shape)
             self._graphs.capture((self._body, shape), inputs, self._forward_of(shape))
         return len(shapes)
@@ -119,39 +134,49 @@ class SlottedBody:
 
     def _nothing(self, shape: Shape) -> tuple[Tensor, Tensor, Tensor]:
         """Input that leaves no trace in the cache."""
-        embeds = torch.zeros(
+        positions = torch.zeros(shape.rows, shape.new, dtype=torch.long, device=self._device)
+        writes = torch.full_like(positions, self.cache.positions)
+        return self._silence(shape), positions, writes
+
+    def _silence(self, shape: Shape) -> Tensor:
+        return torch.zeros(
             shape.rows, shape.new, self._width, dtype=self._dtype, device=self._device
         )
-        positions = torch.zeros(shape.rows, shape.new, dtype=torch.long, device=self._device)
-        return embeds, positions, torch.full_like(positions, self._cache.positions)
 
     def _through(self, shape: Shape, inputs: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         forward = self._forward_of(shape)
-        if shape.new == 1 and self._graphs.enabled:
+        if shape.new in self._graphed and self._graphs.enabled:
             return self._graphs.run((self._body, shape), inputs, forward)
         return forward(*inputs)
 
     def _forward_of(self, shape: Shape) -> Forward:
         def forward(embeds: Tensor, positions: Tensor, writes: Tensor) -> Tensor:
-            window = CacheWindow(self._cache, shape.first, writes, shape.length)
-            mask = causal_mask(positions, shape.length)
+            window = CacheWindow(self.cache, shape.first, writes, shape.length)
+            mask = additive(self._mask(positions, shape.length), self._dtype)
             hidden: Tensor = self._body(embeds, positions, mask, window)
             return hidden
 
         return forward
 
     def _shape(self, placed: Sequence[Placed]) -> Shape:
-        rows, length = self._covering(max(p.slot for p in placed), max(p.end for p in placed))
+        rows, length = self._covering(placed)
         longest = max(len(p.embeds) for p in placed)
         if len(placed) == 1 and longest > SHARED_TOKENS:
             return Shape(placed[0].slot, 1, longest, length)
         return Shape(0, rows, bucket(longest), length)
 
     def _shapes(self, new: int) -> list[Shape]:
-        slots = {min(self._cache.slots, 1 << n) - 1 for n in range(9)}
-        ends = {min(self._cache.positions, SMALLEST_LENGTH << n) for n in range(16)}
-        found = {self._covering(slot, end) for slot in slots for end in ends}
+        slots = {min(self.cache.slots, 1 << n) - 1 for n in range(9)}
+        ends = {min(self.cache.positions, SMALLEST_LENGTH << n) for n in range(16)}
+        found = {self._reaching(slot, end) for slot in slots for end in ends}
         return [Shape(0, rows, new, length) for rows, length in sorted(found)]
 
-    def _covering(self, slot: int, end: int) -> tuple[int, int]:
-        return covering(self._cache, slot, end, invariant=self._invariant)
+    def _covering(self, placed: Sequence[Placed]) -> tuple[int, int]:
+        return self._reaching(max(p.slot for p in placed), max(p.end for p in placed))
+
+    def _reaching(self, slot: int, end: int) -> tuple[int, int]:
+        """Rows and length up to `slot` and `end`; all there is when shapes must not vary."""
+        slots, positions = self.cache.slots, self.cache.positions
+        if self._invariant:
+            return slots, positions
+        return min(slots, bucket(slot + 1)), min(positions, max(SMALLEST_LENGTH, bucket(end)))

@@ -1,4 +1,4 @@
-"""CUDA graphs of the one-token steps: launched as one, where the GPU would wait for Python."""
+"""CUDA graphs of the steps that every unit takes: launched as one, where the GPU would wait for Python."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ class _Captured:
 class GraphPool:
     """One graph per shape; `replayed` and `eager` count how steps ran."""
 
-    def __init__(self, *, enabled: bool) -> None:
+    def __init__(self, device: torch.device, *, enabled: bool) -> None:
         self.enabled = enabled
         self.replayed = 0
         self.eager = 0
         self._captured: dict[Hashable, _Captured] = {}
         self._memory = torch.cuda.graph_pool_handle() if enabled else None
+        # One for all: cuBLAS keeps a workspace for each stream that it ever ran on.
+        self._stream = torch.cuda.Stream(device) if enabled else None  # type: ignore[no-untyped-call]
 
     def run(self, key: Hashable, inputs: tuple[Tensor, Tensor, Tensor], forward: Forward) -> Tensor:
         """The captured forward of this shape, or the plain one where none was captured."""
@@ -51,13 +53,14 @@ class GraphPool:
         self, key: Hashable, inputs: tuple[Tensor, Tensor, Tensor], forward: Forward
     ) -> None:
         """Record `forward` at the shape of `inputs`, whose writes must all be discarded ones."""
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream = self._stream
+        assert stream is not None
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(WARM_UP_RUNS):
                 forward(*inputs)
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._memory):
+        with torch.cuda.graph(graph, pool=self._memory, stream=stream):
             output = forward(*inputs)
         self._captured[key] = _Captured(graph, inputs, output)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+
+from inference_worker.engines.minicpmo.model.rotary import turn, turn_by
 
 
 class SlottedCache:
@@ -40,16 +42,15 @@ class SlottedCache:
 
     def shift(self, slot: int, source: int, target: int, count: int, inv_freq: Tensor) -> None:
         """Move `count` entries to new positions and turn their keys to match; ranges may overlap."""
-        angles = (target - source) * inv_freq.float().repeat(2)
+        by = turn_by((target - source) * inv_freq.float(), torch.float32)
         for keys, values in zip(self.keys, self.values, strict=True):
             moved = keys[slot, source : source + count].float()
-            turned = moved * angles.cos() + _rotate_half(moved) * angles.sin()
-            keys[slot, target : target + count] = turned.to(keys.dtype)
+            keys[slot, target : target + count] = turn(moved, *by).to(keys.dtype)
             kept = values[slot, source : source + count].clone()
             values[slot, target : target + count] = kept
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CacheWindow:
     """The rows and positions one forward touches; what the attention layers see as their cache.
 
@@ -61,6 +62,10 @@ class CacheWindow:
     first: int
     writes: Tensor
     length: int
+    _rows: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rows = torch.arange(len(self.writes), device=self.writes.device)[:, None]
 
     def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
         """Store (rows, heads, new, dim) and return all of it, (rows, heads, length, dim)."""
@@ -71,11 +76,5 @@ class CacheWindow:
 
     def _put(self, store: Tensor, new: Tensor) -> Tensor:
         rows = store[self.first : self.first + new.shape[0]]
-        index = torch.arange(new.shape[0], device=new.device)[:, None]
-        rows[index, self.writes] = new.transpose(1, 2)
+        rows[self._rows, self.writes] = new.transpose(1, 2)
         return rows[:, : self.length].transpose(1, 2)
-
-
-def _rotate_half(keys: Tensor) -> Tensor:
-    half = keys.shape[-1] // 2
-    return torch.cat([-keys[..., half:], keys[..., :half]], dim=-1)

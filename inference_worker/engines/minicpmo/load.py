@@ -118,5 +118,5 @@ def restore_buffers(network: MiniCPMO, device: torch.device) -> None:
     """Compute what no checkpoint stores: the speech head's weight and the rotary frequencies."""
     network.tts.fuse_head()
     for body in (network.llm.model, network.tts.model):
-        with torch.device(device):
-            body.rotary_emb = type(body.rotary_emb)(body.rotary_emb.config)  # type: ignore[arg-type]
+        body.restore_frequencies()
+        body.inv_freq = body.inv_freq.to(device)

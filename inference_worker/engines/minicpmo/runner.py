@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.forward import Placed, SlottedBody
+from inference_worker.engines.minicpmo.bodies import bodies_of
+from inference_worker.engines.minicpmo.forward import Placed
+from inference_worker.engines.minicpmo.gpu_process import settle_process
 from inference_worker.engines.minicpmo.graphs import GraphPool
-from inference_worker.engines.minicpmo.kv_cache import SlottedCache
 from inference_worker.engines.minicpmo.listener import Listener
 from inference_worker.engines.minicpmo.model.network import MiniCPMO
 from inference_worker.engines.minicpmo.placing import placed as on_device
@@ -57,34 +58,21 @@ class Runner:
         self._sampler = sampler
         self._plain_sampler = PlainSampler(sampler.ids)
         self._invariant = invariant
-        self.graphs = GraphPool(enabled=cuda_graphs)
-        text, audio, speech = (
-            network.config,
-            network.config.audio_config,
-            network.config.tts_config,
+        if self._device.type == "cuda":
+            settle_process()
+        self.graphs = GraphPool(network.device, enabled=cuda_graphs)
+        self._text, self._speech, self._audio = bodies_of(
+            network,
+            self.graphs,
+            slots=slots,
+            context=context,
+            speech_context=speech_context,
+            invariant=invariant,
         )
-        self.text_cache = self._cache(
-            text.num_hidden_layers, context, text.num_key_value_heads, text.head_dim
-        )
-        self.audio_cache = self._cache(
-            audio.encoder_layers,
-            audio.max_source_positions,
-            audio.encoder_attention_heads,
-            audio.d_model // audio.encoder_attention_heads,
-        )
-        self.speech_cache = self._cache(
-            speech.num_hidden_layers,
-            speech_context,
-            speech.num_key_value_heads,
-            speech.hidden_size // speech.num_attention_heads,
-        )
-        self._listener = Listener(network, self.audio_cache, invariant=invariant)
-        self._text = SlottedBody(
-            network.llm.model, self.text_cache, self.graphs, invariant=invariant
-        )
-        self._speech = SlottedBody(
-            network.tts.model, self.speech_cache, self.graphs, invariant=invariant
-        )
+        self.text_cache = self._text.cache
+        self.speech_cache = self._speech.cache
+        self.audio_cache = self._audio.cache
+        self._listener = Listener(network, self._audio)
         self._run_by_type: dict[type[Step], Callable[[Sequence[Any]], Sequence[Any]]] = {
             Feed: self._feed,
             Reread: self._each(self._reread),
@@ -104,6 +92,16 @@ class Runner:
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
 
+    def device_lost(self) -> bool:
+        """Whether the device answers no more: after some errors every later call fails as well."""
+        if self._device.type != "cuda":
+            return False
+        try:
+            torch.cuda.synchronize(self._device)
+        except RuntimeError:
+            return True
+        return False
+
     @torch.inference_mode()
     def run(self, steps: Sequence[Step]) -> Sequence[Any]:
         """Answers to steps of one group, in order; a row that went wrong is answered by its error."""
@@ -111,14 +109,16 @@ class Runner:
 
     @torch.inference_mode()
     def capture_graphs(self) -> int:
-        """Record the one-token steps as CUDA graphs, where enabled; how many there are."""
-        return self._text.capture() + self._speech.capture() if self.graphs.enabled else 0
+        """Record the steps of every unit as CUDA graphs, where enabled; how many there are."""
+        bodies = (self._text, self._speech, self._audio) if self.graphs.enabled else ()
+        return sum(body.capture() for body in bodies)
 
     @torch.inference_mode()
     def warm_up(self) -> int:
         """Run the steps of a few tokens once at each of their shapes; how many there are."""
         return self._text.warm_up() + self._speech.warm_up()
 
+    @torch.inference_mode()
     def speech_logits(self, utterings: Sequence[Utter]) -> Tensor:
         """Raw scores over the next code, (utterings, codes)."""
         tts = self.network.tts
@@ -203,17 +203,6 @@ class Runner:
     def _clear(self, step: Clear) -> None:
         for cache in (self.text_cache, self.audio_cache, self.speech_cache):
             cache.clear(step.slot)
-
-    def _cache(self, layers: int, positions: int, heads: int, head_dim: int) -> SlottedCache:
-        return SlottedCache(
-            layers=layers,
-            slots=self.slots,
-            positions=positions,
-            heads=heads,
-            head_dim=head_dim,
-            device=self._device,
-            dtype=self.network.dtype,
-        )
 
     @staticmethod
     def _each(run_one: Callable[[Any], Any]) -> Callable[[Sequence[Any]], list[Any]]:

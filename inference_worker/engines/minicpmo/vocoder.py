@@ -187,6 +187,8 @@ def open_token2wav(folder: Path, steps: int, device: torch.device) -> Token2WavV
     try:
         with torch.cuda.device(device):
             inner = package.Token2wav(str(folder), n_timesteps=steps)
+            # Loaded on this thread's stream, used on another, which does not wait for it.
+            torch.cuda.synchronize()
     except Exception as error:
         raise EngineLoadError(f"no vocoder in {folder}: {error}") from error
     return Token2WavVocoder(inner, device)

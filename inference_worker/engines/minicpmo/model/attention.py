@@ -28,7 +28,7 @@ def grouped_sdpa(
     scaling: float | None = None,
     **_ignored: object,
 ) -> tuple[Tensor, None]:
-    """Attend with (rows, heads, new, dim) queries; the mask is boolean, (rows, 1, new, all).
+    """Attend with (rows, heads, new, dim) queries; the mask is additive, (rows, 1, new or 1, all).
 
     Folding instead of repeating keys keeps the cache unread by anything but the kernel.
     """
@@ -36,7 +36,7 @@ def grouped_sdpa(
     group = heads // key.shape[1]
     if group > 1:
         query = query.reshape(rows, heads // group, group * new, dim)
-        if attention_mask is not None:
+        if attention_mask is not None and attention_mask.shape[2] > 1:
             attention_mask = attention_mask.repeat(1, 1, group, 1)
     mixed = scaled_dot_product_attention(query, key, value, attention_mask, scale=scaling)
     return mixed.reshape(rows, heads, new, dim).transpose(1, 2).contiguous(), None
@@ -46,6 +46,16 @@ def causal_mask(positions: Tensor, length: int) -> Tensor:
     """True where a token at `positions` (rows, new) sees a cache entry: (rows, 1, new, length)."""
     entries = torch.arange(length, device=positions.device)
     return (entries <= positions.unsqueeze(-1)).unsqueeze(1)
+
+
+def chunk_mask(positions: Tensor, length: int) -> Tensor:
+    """True up to the end of the chunk that is at `positions` (rows, new): (rows, 1, 1, length)."""
+    return causal_mask(positions[:, -1:], length)
+
+
+def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """A boolean mask as what is added to scores; left boolean, every layer would turn it into that anew."""
+    return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, float("-inf"))
 
 
 AttentionInterface.register(GROUPED_SDPA, grouped_sdpa)

@@ -9,7 +9,8 @@ from transformers import WhisperConfig
 from transformers.models.whisper.modeling_whisper import WhisperEncoderLayer
 
 from inference_worker.engines.minicpmo.config import AudioConfig, ModelConfig
-from inference_worker.engines.minicpmo.model.attention import LayerCache
+from inference_worker.engines.minicpmo.model.attention import LayerCache, additive
+from inference_worker.engines.minicpmo.placing import placed
 
 
 class AudioEncoder(nn.Module):
@@ -33,6 +34,11 @@ class AudioEncoder(nn.Module):
             _cached_layer(inner, index) for index in range(config.encoder_layers)
         )
         self.layer_norm = nn.LayerNorm(config.d_model)
+
+    @property
+    def table(self) -> Tensor:
+        """Embeddings of positions, as wide as what `forward` takes."""
+        return self.embed_positions.weight
 
     def convolve(self, mel: Tensor) -> Tensor:
         """(rows, 80, frames) to (rows, ceil(frames / 2), width)."""
@@ -97,11 +103,11 @@ def encode_clips(
     steps = encoder.convolve(batch)
     count = steps.shape[1]
     index = torch.arange(count, device=steps.device)
-    frames = torch.tensor([mel.shape[1] for mel in mels], device=steps.device)
+    frames = placed([mel.shape[1] for mel in mels], steps.device)
     mask = (index < frames.unsqueeze(1))[:, None, None, :]
     causal = block_mask(count, block, steps.device)
-    mask = mask.expand(-1, 1, count, -1) if causal is None else mask & causal
-    encoded = encoder(steps, index.expand(len(mels), -1), mask, None)
+    seen = additive(mask if causal is None else mask & causal, steps.dtype)
+    encoded = encoder(steps, index.expand(len(mels), -1), seen, None)
     pooled = projector(encoded)
     return [row[: clip_embeddings(mel.shape[1])] for row, mel in zip(pooled, mels, strict=True)]
 

@@ -16,6 +16,7 @@ from inference_worker.engines.minicpmo.model.decoder import LanguageModel
 from inference_worker.engines.minicpmo.model.resampler import Resampler
 from inference_worker.engines.minicpmo.model.speech import SpeechModel
 from inference_worker.engines.minicpmo.model.vision import Grid, VisionEncoder
+from inference_worker.engines.minicpmo.placing import carried
 
 STEPS_PER_SECOND = 50
 
@@ -45,7 +46,7 @@ class MiniCPMO(nn.Module):
 
     def see(self, pixels: list[Tensor], grids: list[Grid]) -> Tensor:
         """Embeddings of picture parts, (parts, 64, language width)."""
-        placed = [part.to(self.device, self.dtype) for part in pixels]
+        placed = [carried(part.to(self.dtype), self.device) for part in pixels]
         features, real = self.vpm(placed, grids)
         seen: Tensor = self.resampler(features, real, grids)
         return seen
@@ -53,5 +54,5 @@ class MiniCPMO(nn.Module):
     def hear_clips(self, mels: list[Tensor], *, full_attention: bool = False) -> list[Tensor]:
         """Embeddings of whole clips, ten per second, each (n, language width)."""
         block = -1 if full_attention else int(self.config.audio_chunk_length * STEPS_PER_SECOND)
-        placed = [mel.to(self.device, self.dtype) for mel in mels]
+        placed = [carried(mel.to(self.dtype), self.device) for mel in mels]
         return encode_clips(self.apm, self.audio_projection_layer, placed, block)

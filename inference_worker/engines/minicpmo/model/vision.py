@@ -9,6 +9,8 @@ from transformers import SiglipVisionConfig
 from transformers.models.siglip.modeling_siglip import SiglipEncoder
 
 from inference_worker.engines.minicpmo.config import VisionConfig
+from inference_worker.engines.minicpmo.model.attention import additive
+from inference_worker.engines.minicpmo.placing import carried
 
 Grid = tuple[int, int]
 """Rows and columns of patches."""
@@ -28,7 +30,7 @@ class _Embeddings(nn.Module):
     def forward(self, pixels: Tensor, grid: Grid) -> Tensor:
         """(3, 14, 14 * patches) to (patches, width)."""
         patches = self.patch_embedding(pixels.unsqueeze(0))[0].flatten(1).T
-        positions = grid_positions(grid, self.side).to(pixels.device)
+        positions = carried(grid_positions(grid, self.side), pixels.device)
         embedded: Tensor = patches + self.position_embedding(positions)
         return embedded
 
@@ -57,7 +59,7 @@ class VisionEncoder(nn.Module):
             [torch.ones(len(row), dtype=torch.bool, device=row.device) for row in rows], True
         )
         hidden = pad_sequence(rows, batch_first=True)
-        mask = real[:, None, None, :].expand(-1, 1, hidden.shape[1], -1)
+        mask = additive(real[:, None, None, :], hidden.dtype)
         hidden = self.encoder(inputs_embeds=hidden, attention_mask=mask).last_hidden_state
         return self.post_layernorm(hidden), real
 

@@ -1,0 +1,85 @@
+"""CUDA graphs on a CPU: what a capture saw is run again on the very same tensors, without any Python.
+
+As a real one, a replay knows nothing but the memory it was recorded with: a number that was taken from
+the host, or a tensor that was put in another's place since, is still what it was at capture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+DROPPING = {torch.ops.aten.scaled_dot_product_attention, torch.ops.aten.dropout}
+"""What draws only while training."""
+
+
+class CpuGraph(TorchDispatchMode):
+    """Stands where torch.cuda.CUDAGraph does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ops: list[tuple[Any, Any, Any, list[Tensor]]] = []
+
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        may_draw = torch.Tag.nondeterministic_seeded in func.tags
+        assert not may_draw or func.overloadpacket in DROPPING, f"{func} draws"
+        assert torch.Tag.data_dependent_output not in func.tags, f"{func} is read by the host"
+        assert torch.Tag.dynamic_output_shape not in func.tags, f"{func} has any shape"
+        out = func(*args, **given)
+        self._ops.append((func, args, given, _fresh(out, (args, given))))
+        return out
+
+    def replay(self) -> None:
+        """Run all of it again where it ran."""
+        for func, args, given, kept in self._ops:
+            again = _fresh(func(*args, **given), (args, given))
+            for old, new in zip(kept, again, strict=True):
+                old.copy_(new)
+
+
+class NoStream:
+    """A CPU has one order of work."""
+
+    def __init__(self, _device: object = None) -> None:
+        pass
+
+    def wait_stream(self, _other: object) -> None:
+        """Nothing to wait for."""
+
+
+@contextmanager
+def recording(graph: CpuGraph, *, pool: object, stream: object) -> Iterator[None]:
+    """Stands where torch.cuda.graph does."""
+    assert pool is not None
+    assert stream is not None
+    with graph:
+        yield
+
+
+def use_cpu_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let GraphPool record on the CPU."""
+    stand_ins = {
+        "CUDAGraph": CpuGraph,
+        "Stream": NoStream,
+        "current_stream": NoStream,
+        "graph": recording,
+        "graph_pool_handle": object,
+        "stream": lambda _stream: nullcontext(),
+    }
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+
+
+def _fresh(out: Any, given: Any) -> list[Tensor]:
+    """Tensors of `out` with memory of their own."""
+    old = {t.untyped_storage()._cdata for t in tree_leaves(given) if isinstance(t, Tensor)}
+    made = [t for t in tree_leaves(out) if isinstance(t, Tensor)]
+    return [t for t in made if t.untyped_storage()._cdata not in old]
