@@ -53,6 +53,7 @@ format: .test-time  ## Let ruff and biome put things in order
 
 types: .test-time  ## mypy and tsc, strict
 	$(BIN)/mypy
+	$(BIN)/mypy bench
 	@$(BIN)/python -m ops.pages types
 
 bench: .test-time  ## How soon the local engine answers, in real time without sockets (seven minutes)

@@ -14,26 +14,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import signal
-import socket
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import httpx
 import soxr
 import uvloop
+from processes import ROOT, private_redis, process, wait_for
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from broker.client import Broker, open_broker
-from broker.embedded import find_redis_server
+from broker.embedded import free_port
 from broker.registry import WorkerReport
 from broker.settings import BrokerSettings
 from ops.bench import QUESTION
@@ -67,7 +60,6 @@ from shared_schemas.stream_entries import (
 )
 from shared_schemas.unit_result import UnitResult
 
-ROOT = Path(__file__).parents[1]
 PEER = "bench-peer"
 KINDS = frozenset({SessionKind.AUDIO_DUPLEX})
 
@@ -196,43 +188,6 @@ async def measure(url: str, plan: LoadPlan, pids: dict[str, int]) -> dict[str, A
     return report_of(outcome, {"engine": PEER, **weight})
 
 
-@contextmanager
-def process(*command: str, folder: Path = ROOT, **environment: str) -> Iterator[int]:
-    """A child process in `folder`, by its id; ended at the end."""
-    child = subprocess.Popen(
-        command, cwd=folder, env={**os.environ, **environment}, stdout=subprocess.DEVNULL
-    )
-    try:
-        yield child.pid
-    finally:
-        child.send_signal(signal.SIGTERM)
-        try:
-            child.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            child.kill()
-
-
-def free_port() -> int:
-    """A port nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_for(url: str) -> None:
-    """Return when it answers 200."""
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            httpx.get(url).raise_for_status()
-        except httpx.HTTPError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-        else:
-            return
-
-
 def load_of(sessions: int, seconds: float, form: Form = Form.TEXT) -> LoadPlan:
     """Everybody speaks all the time and is answered with speech."""
     return LoadPlan(
@@ -242,13 +197,9 @@ def load_of(sessions: int, seconds: float, form: Form = Form.TEXT) -> LoadPlan:
 
 def run_edge(plan: LoadPlan) -> dict[str, Any]:
     """Start everything, measure, stop everything."""
-    redis_port, port = free_port(), free_port()
-    redis_url = f"redis://127.0.0.1:{redis_port}/0"
-    server = (str(find_redis_server().path), "--port", str(redis_port), "--save", "")
-    peer = (sys.executable, __file__, "--peer", redis_url, "--sessions", str(plan.sessions))
+    port = free_port()
     with ExitStack() as stack:
-        redis_pid = stack.enter_context(process(*server, "--appendonly", "no"))
-        time.sleep(0.5)
+        redis_url, redis_pid = stack.enter_context(private_redis())
         edge_pid = stack.enter_context(
             process(
                 *(sys.executable, "-m", "edge"),
@@ -257,6 +208,7 @@ def run_edge(plan: LoadPlan) -> dict[str, Any]:
                 ANTIPHON_DRAIN_S="0",
             )
         )
+        peer = (sys.executable, __file__, "--peer", redis_url, "--sessions", str(plan.sessions))
         stack.enter_context(process(*peer, PYTHONPATH=str(ROOT)))
         wait_for(f"http://127.0.0.1:{port}/health")
         pids = {"edge": edge_pid, "redis": redis_pid}

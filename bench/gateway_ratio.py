@@ -22,8 +22,10 @@ from typing import Any
 
 import uvicorn
 import uvloop
-from edge_load import ROOT, SPEECH, free_port, load_of, measure, process, run_edge, wait_for
+from edge_load import SPEECH, load_of, measure, run_edge
+from processes import ROOT, process, wait_for
 
+from broker.embedded import free_port
 from ops.load.plan import LoadPlan
 from shared_schemas.audio import float_bytes
 from shared_schemas.server_messages import Prepared, Result, Stopped

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from inference_worker.engines.types import (
     Delta,

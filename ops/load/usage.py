@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 GENERATOR = "generator"
 _MODULES = {

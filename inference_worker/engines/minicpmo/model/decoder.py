@@ -42,7 +42,7 @@ class Decoder(nn.Module):
     def forward(
         self, embeds: Tensor, positions: Tensor, mask: Tensor, cache: LayerCache | None
     ) -> Tensor:
-        """`embeds` (rows, new, width), `positions` (rows, new), `mask` as causal_mask makes it."""
+        """`embeds` (rows, new, width), `positions` (rows, new), `mask` additive (rows, 1, new, all)."""
         angles = positions[..., None, None].float() * self.inv_freq
         rotary = turn_by(angles, embeds.dtype)
         hidden = embeds

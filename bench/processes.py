@@ -1,0 +1,66 @@
+"""What a bench starts beside itself: processes of its own, a private Redis."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import psutil
+
+from broker.embedded import find_redis_server, free_port
+
+ROOT = Path(__file__).parents[1]
+_STOP_S = 15.0
+_START_S = 20.0
+
+
+@contextmanager
+def process(*command: str, folder: Path = ROOT, **environment: str) -> Iterator[int]:
+    """A child process in `folder`, by its id; ended at the end."""
+    child = subprocess.Popen(
+        command, cwd=folder, env={**os.environ, **environment}, stdout=subprocess.DEVNULL
+    )
+    try:
+        yield child.pid
+    finally:
+        child.send_signal(signal.SIGTERM)
+        try:
+            child.wait(timeout=_STOP_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+
+
+@contextmanager
+def private_redis() -> Iterator[tuple[str, int]]:
+    """URL and process id of a Redis without persistence."""
+    port = free_port()
+    server = (str(find_redis_server().path), "--port", str(port), "--save", "")
+    with process(*server, "--appendonly", "no") as pid:
+        time.sleep(0.5)
+        yield f"redis://127.0.0.1:{port}/0", pid
+
+
+def wait_for(url: str) -> None:
+    """Return when it answers 200. Raises httpx.HTTPError when it does not in time."""
+    deadline = time.monotonic() + _START_S
+    while True:
+        try:
+            httpx.get(url).raise_for_status()
+        except httpx.HTTPError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return
+
+
+def spent(process: psutil.Process) -> float:
+    """Seconds of processor time."""
+    times = process.cpu_times()
+    return float(times.user + times.system)

@@ -1,0 +1,177 @@
+"""One session of 3600 units as fast as a recorder takes them, with its memory on the way.
+
+    python bench/recorder_hour.py
+    python bench/recorder_hour.py --frames
+
+The memory is told for every ten minutes, while the session is finished, and while its replay is merged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import json
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import uvloop
+from PIL import Image
+from processes import private_redis, spent
+from recorder_peer import (
+    SILENT,
+    SPEECH,
+    Recorder,
+    Session,
+    announce_worker,
+    meta_of,
+    until_recorded,
+)
+
+from broker.client import Broker, open_broker
+from broker.settings import BrokerSettings
+from shared_schemas.recording import TIMELINE_FILE, Meta
+from shared_schemas.states import SessionKind
+
+UNITS = 3600
+PART = UNITS // 6
+AHEAD = 48
+"""Entries that the feeder may be ahead of the recorder."""
+
+
+class Peak:
+    """The most memory a process had since it was last asked (MiB)."""
+
+    def __init__(self, process: psutil.Process) -> None:
+        self._process = process
+        self._most = 0.0
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        while self._process.is_running():
+            try:
+                self._most = max(self._most, self._process.memory_info().rss / 2**20)
+            except psutil.NoSuchProcess:
+                return
+            time.sleep(0.02)
+
+    def taken(self) -> float:
+        """And begin anew."""
+        most, self._most = self._most, 0.0
+        return round(most, 1)
+
+
+class Stopwatch:
+    """Wall and processor time of the recorder since it was last asked."""
+
+    def __init__(self, process: psutil.Process) -> None:
+        self._process = process
+        self._at, self._used = time.monotonic(), spent(process)
+
+    def lap(self) -> tuple[float, float]:
+        """Both in seconds; and begin anew."""
+        at, used = time.monotonic(), spent(self._process)
+        passed = at - self._at, used - self._used
+        self._at, self._used = at, used
+        return passed
+
+
+def frame(number: int) -> bytes:
+    """A camera's picture: 640 by 480, with some noise in it."""
+    rough = np.random.default_rng(number).integers(0, 255, (48, 64, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(rough).resize((640, 480)).save(file, "JPEG", quality=80)
+    return file.getvalue()
+
+
+async def feed(session: Session, recorder: Recorder, units: range, *, frames: bool) -> None:
+    """As fast as the recorder takes them."""
+    pictures = [(frame(number),) if frames else () for number in range(20)]
+    for unit in units:
+        while 2 * unit - recorder.counters()["entries"] > AHEAD:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        await session.unit(SPEECH if unit % 4 >= 2 else SILENT, pictures[unit % len(pictures)])
+
+
+async def merge_an_hour(broker: Broker, recorder: Recorder, data: Path) -> None:
+    """Returns when that has begun."""
+    session = Session(broker, 1_000_000, SessionKind.OMNI_DUPLEX)
+    await session.begin()
+    await feed(session, recorder, range(UNITS), frames=True)
+    await session.end()
+    await until_recorded(data, [session], merged=False)
+
+
+async def record_an_hour(
+    broker: Broker, recorder: Recorder, data: Path, *, frames: bool
+) -> dict[str, Any]:
+    """From the first unit to the merged replay."""
+    await announce_worker(broker)
+    session = Session(broker, 0, SessionKind.OMNI_DUPLEX if frames else SessionKind.AUDIO_DUPLEX)
+    await session.begin()
+    folder = data / "sessions" / session.recording
+    peak, memory, watch = Peak(recorder.process), {}, Stopwatch(recorder.process)
+    for done in range(0, UNITS, PART):
+        await feed(session, recorder, range(done, done + PART), frames=frames)
+        memory[f"after_{(done + PART) // 60}_min"] = peak.taken()
+    fed_s, feeding = watch.lap()
+    journal = (folder / TIMELINE_FILE).stat().st_size
+    await session.end()
+    await until_recorded(data, [session], merged=False)
+    memory["while_finishing"] = peak.taken()
+    watch.lap()
+    await until_recorded(data, [session], merged=True)
+    memory["while_merging"] = peak.taken()
+    merge_s, merging = watch.lap()
+    meta = meta_of(data, session)
+    assert meta is not None
+    return {
+        "units": UNITS,
+        "frames": frames,
+        "fed_in_s": round(fed_s, 1),
+        "recorder_cpu_ms_per_session_s": round(feeding * 1e3 / UNITS, 3),
+        "peak_rss_mib": memory,
+        "journal_kib": round(journal / 1024),
+        "merge_s": round(merge_s, 1),
+        "merge_cpu_s": round(merging, 1),
+        **_outcome(folder, meta),
+    }
+
+
+def _outcome(folder: Path, meta: Meta) -> dict[str, Any]:
+    names = ("recording.json", meta.merged_replay, meta.merged_replay_video)
+    sizes = {name: (folder / name).stat().st_size for name in names if name}
+    return {
+        "state": meta.state,
+        "replay": meta.replay,
+        "chunks": meta.chunks,
+        "files_mib": {name: round(size / 2**20, 1) for name, size in sizes.items()},
+    }
+
+
+async def measure(url: str, data: Path, *, frames: bool) -> dict[str, Any]:
+    """With a recorder of its own."""
+    recorder = Recorder(url, data)
+    async with open_broker(BrokerSettings(redis_url=url)) as broker:
+        report = await record_an_hour(broker, recorder, data, frames=frames)
+    recorder.stop()
+    return report
+
+
+def main() -> None:
+    """Start everything, measure, print JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--frames", action="store_true", help="a picture a second")
+    told = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, private_redis() as (url, _):
+        report = uvloop.run(measure(url, Path(folder) / "data", frames=told.frames))
+    print(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""A recorder in a process of its own, and the conversations that edges and workers would write for it."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from processes import ROOT
+
+from broker.client import Broker
+from broker.logs import configure_logging
+from broker.registry import WorkerReport
+from broker.retry import persist
+from recorder_service.counters import RecorderCounters
+from recorder_service.service import run
+from recorder_service.settings import RecorderSettings
+from shared_schemas.audio import float_bytes
+from shared_schemas.config import DuplexConfig
+from shared_schemas.ids import new_recording_id
+from shared_schemas.recording import META_FILE, Meta, RecordingState, parse_meta
+from shared_schemas.states import EndReason, SessionKind, WorkerState
+from shared_schemas.stream_entries import ChunkIn, PreparedOut, PrepareIn, ResultOut
+from shared_schemas.unit_result import UnitResult
+
+_DICE = np.random.default_rng(1)
+_HEARD = float_bytes(_DICE.uniform(-0.5, 0.5, 16_000).astype(np.float32))
+SPEECH = UnitResult(
+    is_listen=False,
+    text="one second of speech",
+    audio=_DICE.uniform(-0.5, 0.5, 24_000).astype(np.float32),
+    n_tokens=12,
+)
+SILENT = UnitResult(is_listen=True)
+
+
+class Recorder:
+    """Runs this file as a process, which answers with its counters."""
+
+    def __init__(self, redis_url: str, data_dir: Path) -> None:
+        told = {"ANTIPHON_REDIS_URL": redis_url, "ANTIPHON_DATA_DIR": str(data_dir)}
+        self._child = subprocess.Popen(
+            [sys.executable, __file__],
+            cwd=ROOT,
+            env={**os.environ, **told, "ANTIPHON_RECORDER_ADOPT_S": "5", "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        atexit.register(self._child.kill)  # whatever happens here
+        self.process = psutil.Process(self._child.pid)
+
+    def counters(self) -> dict[str, Any]:
+        """What it has counted."""
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._child.stdin.write("\n")
+        self._child.stdin.flush()
+        counted: dict[str, Any] = json.loads(self._child.stdout.readline())
+        return counted
+
+    def stop(self) -> None:
+        """In order."""
+        self._child.send_signal(signal.SIGTERM)
+        self._child.wait(timeout=30)
+
+
+class Session:
+    """One conversation, written as its edge and its worker would."""
+
+    def __init__(self, broker: Broker, number: int, kind: SessionKind) -> None:
+        self._broker = broker
+        self._sid = f"bench_{number}"
+        self._kind = kind
+        self.recording = new_recording_id()
+        self._ticket = 0
+        self.units = 0
+
+    async def begin(self) -> None:
+        """Queued, claimed, prepared."""
+        broker, kind = self._broker, self._kind
+        ticket = await broker.queue.join(
+            self._sid, kind, edge="bench", recording=self.recording, summary={}
+        )
+        claim = await broker.leases.claim("bench")
+        assert claim is not None
+        self._ticket = ticket.number
+        self._into = await broker.streams.input_writer(self._sid, ticket.number)
+        self._out = await broker.streams.output_writer(self._sid, ticket.number, claim.epoch)
+        await self._into.append(PrepareIn(system_prompt="Be brief.", config=DuplexConfig()))
+        await self._out.append(PreparedOut(input_n=1, prompt_length=12))
+
+    async def unit(self, result: UnitResult, frames: tuple[bytes, ...] = ()) -> None:
+        """A chunk and what the model makes of it."""
+        chunk = ChunkIn(audio=_HEARD, frames=frames)
+        position = await persist(lambda: self._into.append(chunk), "append")
+        times = {"received_at": 0.0, "read_at": 0.0, "prefill_ms": 30.0, "wall_clock_ms": 80.0}
+        out = ResultOut.of(result, input_n=position.n, **times)
+        await persist(lambda: self._out.append(out), "append")
+        self.units += 1
+
+    async def talk(self, start: float, stop: float, speak: float) -> None:
+        """A unit a second."""
+        loop = asyncio.get_running_loop()
+        dice, due = np.random.default_rng(self._ticket), start
+        while due < stop:
+            await asyncio.sleep(due - loop.time())
+            await self.unit(SPEECH if dice.random() < speak else SILENT)
+            due += 1.0
+
+    async def end(self) -> None:
+        """Stopped."""
+        await self._broker.sessions.end(self._sid, EndReason.STOPPED, ticket=self._ticket)
+
+
+async def announce_worker(broker: Broker) -> None:
+    """Someone to claim for."""
+    report = WorkerReport(
+        engine="bench",
+        model="none",
+        kinds=frozenset(SessionKind),
+        slots=100_000,
+        state=WorkerState.IDLE,
+        device="cpu",
+        address="",
+        open=True,
+    )
+    await broker.registry.worker_beat("bench", 0, report)
+
+
+def meta_of(data_dir: Path, session: Session) -> Meta | None:
+    """How far its recording has come."""
+    path = data_dir / "sessions" / session.recording / META_FILE
+    return parse_meta(path.read_bytes()) if path.exists() else None
+
+
+async def until_recorded(data_dir: Path, sessions: list[Session], *, merged: bool) -> None:
+    """All of them whole on disk."""
+
+    def done(session: Session) -> bool:
+        meta = meta_of(data_dir, session)
+        if meta is None or meta.state is RecordingState.RECORDING:
+            return False
+        return not (merged and meta.is_busy)
+
+    while not all(done(session) for session in sessions):  # noqa: ASYNC110 - the disk tells nobody
+        await asyncio.sleep(0.2)
+
+
+def be_recorder() -> None:
+    """Record until SIGTERM; print the counters for every line on stdin."""
+    configure_logging("recorder")
+    counters = RecorderCounters()
+
+    def answer() -> None:
+        for _ in sys.stdin:
+            print(json.dumps(dataclasses.asdict(counters)), flush=True)
+
+    threading.Thread(target=answer, daemon=True).start()
+    asyncio.run(run(RecorderSettings(), counters=counters))
+
+
+if __name__ == "__main__":
+    be_recorder()
