@@ -11,11 +11,11 @@ import pytest
 import soundfile
 from call_page import CallPage
 from call_stack import talkative_stack
-from front_door import front_door
 from playwright.async_api import expect
 from redis_server import free_port
 from spoken import ITALY, silence, spoken
 from stack import Stack
+from tcp_proxy import tcp_proxy
 from visitor import Visitor, barriers
 from wire import open_wire
 
@@ -130,17 +130,17 @@ async def test_a_call_goes_on_after_its_edge_was_killed(
 ) -> None:
     port = free_port()
     edge = stack.edge(port=port)
-    async with front_door(port) as door:
-        visitor.url = door.url
+    async with tcp_proxy(port) as door:
+        visitor.url = f"http://{door.address}"
         page = await visitor.open(path)
         call = CallPage(page)
         await call.start(path)
         await call.reaches(3)
-        door.edge_port = None
+        door.target = None
         edge.kill()
         await expect(page.get_by_text("Connection lost. Reconnecting…")).to_be_visible()
         assert await barriers(page) == []
-        door.edge_port = stack.edge_port
+        door.target = stack.edge_port
         await expect(page.get_by_text("Back in the conversation")).to_be_visible(timeout=15_000)
         await call.reaches(await call.units() + 3)
         await call.end()

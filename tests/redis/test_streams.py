@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from control_plane import now_ms
-from lossy_proxy import LossyProxy, lossy_proxy
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
+from tcp_proxy import TcpProxy, tcp_proxy
 
 from broker.client import Broker, open_broker
 from broker.errors import BrokerUnavailable, StaleFence
@@ -43,15 +43,16 @@ async def history(broker: Broker, ticket: int = TICKET, sid: str = SID) -> list[
 
 
 @pytest.fixture
-async def proxy(settings: BrokerSettings) -> AsyncIterator[LossyProxy]:
-    async with lossy_proxy(urlsplit(settings.redis_url).port or 0) as opened:
+async def proxy(settings: BrokerSettings) -> AsyncIterator[TcpProxy]:
+    async with tcp_proxy(urlsplit(settings.redis_url).port or 0) as opened:
         yield opened
 
 
 @pytest.fixture
-async def unlucky(settings: BrokerSettings, proxy: LossyProxy) -> AsyncIterator[Broker]:
+async def unlucky(settings: BrokerSettings, proxy: TcpProxy) -> AsyncIterator[Broker]:
     """A broker that may lose an answer; `broker` looks at the same keys undisturbed."""
-    async with open_broker(settings.model_copy(update={"redis_url": proxy.url})) as opened:
+    way = {"redis_url": f"redis://{proxy.address}/0"}
+    async with open_broker(settings.model_copy(update=way)) as opened:
         yield opened
 
 
@@ -218,7 +219,7 @@ async def test_a_stream_is_trimmed_to_about_its_limit(settings: BrokerSettings, 
     assert found == list(range(350 - len(found), 350))
 
 
-async def lose_answer_to(writer: StreamWriter, proxy: LossyProxy, entry: Entry) -> None:
+async def lose_answer_to(writer: StreamWriter, proxy: TcpProxy, entry: Entry) -> None:
     proxy.lose_next_answer()
     with pytest.raises(BrokerUnavailable):
         await writer.append(entry)
@@ -227,7 +228,7 @@ async def lose_answer_to(writer: StreamWriter, proxy: LossyProxy, entry: Entry) 
 
 @pytest.mark.parametrize("first", [0, 3], ids=["first entry", "later entry"])
 async def test_an_append_repeated_after_a_lost_answer_is_not_doubled(
-    broker: Broker, unlucky: Broker, proxy: LossyProxy, first: int
+    broker: Broker, unlucky: Broker, proxy: TcpProxy, first: int
 ) -> None:
     writer = await unlucky.streams.input_writer(SID, TICKET)
     for number in range(first):
@@ -240,7 +241,7 @@ async def test_an_append_repeated_after_a_lost_answer_is_not_doubled(
 
 
 async def test_an_entry_that_was_given_up_does_not_swallow_the_next(
-    broker: Broker, unlucky: Broker, proxy: LossyProxy
+    broker: Broker, unlucky: Broker, proxy: TcpProxy
 ) -> None:
     writer = await unlucky.streams.input_writer(SID, TICKET)
     await writer.append(chunk(0))
@@ -253,7 +254,7 @@ async def test_an_entry_that_was_given_up_does_not_swallow_the_next(
 
 
 async def test_another_writers_entry_is_not_taken_for_a_lost_append(
-    broker: Broker, unlucky: Broker, proxy: LossyProxy
+    broker: Broker, unlucky: Broker, proxy: TcpProxy
 ) -> None:
     writer = await unlucky.streams.input_writer(SID, TICKET)
     await writer.append(chunk(0))
