@@ -68,8 +68,15 @@ USER antiphon
 CMD ["worker", "--engine", "local"]
 
 FROM packages AS worker-gpu
+# A package that Token2wav imports keeps what it compiles, and asks where.
+ENV NUMBA_CACHE_DIR=/tmp/numba
+# Token2wav reads voices with FFmpeg's libraries.
+RUN apt-get -qq update \
+    && apt-get -qq install --yes --no-install-recommends ffmpeg >/dev/null \
+    && rm -rf /var/lib/apt/lists/*
 RUN --mount=type=bind,from=needs,source=/needs,target=/needs \
-    pip install --quiet --requirement /needs/minicpmo.txt
+    pip install --quiet --requirement /needs/minicpmo.txt --requirement /needs/token2wav.txt \
+    && pip install --quiet --no-deps --no-binary minicpmo-utils minicpmo-utils
 RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
     pip install --quiet --no-deps /wheels/*.whl
 USER antiphon

@@ -78,7 +78,7 @@ def _voice(folder: Path, options: EngineOptions) -> Finding:
         text = f"no GPU, or no {place or folder / 'assets' / 'token2wav'}: sound is refused"
         return warning("voice", text, "fetch assets/token2wav too, or set the option vocoder")
     if importlib.util.find_spec("stepaudio2") is None:
-        remedy = "pip install --no-deps minicpmo-utils, then what it imports; or vocoder=none"
+        remedy = "pip install --no-deps minicpmo-utils, and the extra token2wav; or vocoder=none"
         return failure("voice", "Token2wav's package is not installed", remedy)
     return ok("voice", str(place))
 

@@ -181,8 +181,8 @@ def open_token2wav(folder: Path, steps: int, device: torch.device) -> Token2WavV
         package = importlib.import_module("stepaudio2")
     except (ImportError, OSError) as error:
         raise EngineLoadError(
-            "the vocoder needs the package minicpmo-utils (pip install --no-deps minicpmo-utils, "
-            f"then what it imports; or serve text only with vocoder=none): {error}"
+            "the vocoder needs the package minicpmo-utils (pip install --no-deps minicpmo-utils, and "
+            f"the extra token2wav; or serve text only with vocoder=none): {error}"
         ) from error
     try:
         with torch.cuda.device(device):
