@@ -131,7 +131,7 @@ async def _serve(broker: Broker, claim: Claim, held: dict[str, int]) -> None:
                 case ChunkIn(at=at):
                     read_at = broker.clock.now_ms()
                     heard_ms += 1000
-                    await writer.append(_answer(position.n, heard_ms, at, read_at))
+                    await writer.append(answer(position.n, heard_ms, at, read_at))
                 case StopIn():
                     await writer.append(StoppedOut())
                     break
@@ -139,7 +139,8 @@ async def _serve(broker: Broker, claim: Claim, held: dict[str, int]) -> None:
     await broker.sessions.end(claim.sid, EndReason.STOPPED, ticket=claim.ticket)
 
 
-def _answer(n: int, heard_ms: int, received_at: float, read_at: float) -> ResultOut:
+def answer(n: int, heard_ms: int, received_at: float, read_at: float) -> ResultOut:
+    """A second of speech for chunk `n`."""
     return ResultOut.of(
         replace(SPEECH, current_time=heard_ms),
         input_n=n,

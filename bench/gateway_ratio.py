@@ -22,34 +22,16 @@ from typing import Any
 
 import uvicorn
 import uvloop
-from edge_load import SPEECH, load_of, measure, run_edge
+from edge_load import answer, load_of, measure, run_edge
 from processes import ROOT, process, wait_for
 
 from broker.embedded import free_port
+from edge.protocols.duplex_messages import result_message
 from ops.load.plan import LoadPlan
-from shared_schemas.audio import float_bytes
-from shared_schemas.server_messages import Prepared, Result, Stopped
+from shared_schemas.server_messages import Prepared, Stopped
 from shared_schemas.wire import encode
 
-SPOKEN = Result(
-    is_listen=False,
-    text=SPEECH.text,
-    audio_data=float_bytes(SPEECH.audio),
-    end_of_turn=False,
-    current_time=0,
-    cost_llm_ms=0.0,
-    cost_tts_prep_ms=0.0,
-    cost_tts_ms=0.0,
-    cost_token2wav_ms=0.0,
-    cost_all_ms=0.0,
-    n_tokens=SPEECH.n_tokens,
-    n_tts_tokens=25,
-    server_send_ts=0.0,
-    wall_clock_ms=0.0,
-    kv_cache_length=0,
-    vision_slices=0,
-    vision_tokens=0,
-)
+SPOKEN = result_message(answer(1, 0, 0.0, 0.0), 0.0, timing=False)
 BEFORE_TIME, AFTER_TIME = encode(SPOKEN).split('"current_time":0,')
 PREPARED = encode(Prepared(prompt_length=1, recording_session_id=None))
 STOPPED = encode(Stopped(session_id="bench"))

@@ -62,9 +62,8 @@ _IMAGES = {
 def private_engine(folder: Path) -> Iterator[dict[str, str]]:
     """The environment in which `docker` and `docker compose` speak to it."""
     folder.mkdir(parents=True, exist_ok=True)
-    os.environ["PATH"] += (
-        ":/usr/sbin:/sbin"  # where Debian keeps daemons; not every path leads there
-    )
+    # Where Debian keeps daemons; not every path leads there.
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
     _install()
     config = folder / "config"
     _install_compose(folder, config / "cli-plugins")

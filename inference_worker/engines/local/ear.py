@@ -70,7 +70,7 @@ class Ear:
         self._fed_samples = 0
         self._pieces: list[str] = []
         self._piece_start: int | None = None
-        self._guess: tuple[Endpoint, str] | None = None
+        self._last_read: tuple[Endpoint, str] | None = None
 
     def feed(self, audio: Samples) -> Heard:
         """Hear `audio` (16 kHz, any length), which follows all audio fed before."""
@@ -95,23 +95,20 @@ class Ear:
         The recogniser's work for it is not done again when the utterance has really ended.
         """
         endpoint = self._endpoints.likely
-        if endpoint is None:
-            return ""
-        if self._guess is None or self._guess[0] != endpoint:
-            self._guess = (endpoint, self._read(endpoint))
-        return self._guess[1]
+        return self._read(endpoint) if endpoint is not None else ""
 
     def _utterance(self, endpoint: Endpoint) -> str:
         """The text of the utterance that ended; "" for a noise or words nobody can make out."""
-        guess, self._guess = self._guess, None
-        if guess is not None and guess[0] == endpoint:
-            text = guess[1]
-        else:
-            text = self._read(endpoint) if endpoint.is_utterance else ""
+        text = self._read(endpoint) if endpoint.is_utterance else ""
         self._pieces, self._piece_start = [], None
         return text
 
     def _read(self, endpoint: Endpoint) -> str:
+        if self._last_read is None or self._last_read[0] != endpoint:
+            self._last_read = (endpoint, self._recognise(endpoint))
+        return self._last_read[1]
+
+    def _recognise(self, endpoint: Endpoint) -> str:
         pieces, start = list(self._pieces), self._piece_start
         if start is None:
             start = endpoint.start - _PRE_ROLL
@@ -125,11 +122,18 @@ class Ear:
         start = self._piece_start
         if start is None:
             start = self._endpoints.start - _PRE_ROLL
-        now = self._endpoints.frame
-        paused = self._endpoints.pause_frames >= _SEGMENT_PAUSE and now - start >= _SEGMENT_MIN
-        if paused or now - start >= _SEGMENT_MAX:
-            self._pieces.append(self._transcribe(start, now - self._endpoints.pause_frames // 2))
-            self._piece_start = now
+        now, pause, likely = (
+            self._endpoints.frame,
+            self._endpoints.pause_frames,
+            self._endpoints.likely,
+        )
+        if likely and pause >= _SEGMENT_PAUSE and now - start >= _SEGMENT_MIN:
+            self._pieces = [self._read(likely)]
+        elif now - start >= _SEGMENT_MAX:
+            self._pieces.append(self._transcribe(start, now - pause // 2))
+        else:
+            return
+        self._piece_start = now
 
     def _transcribe(self, start: int, stop: int) -> str:
         return self._recogniser.transcribe(self._tape.cut(start, stop))

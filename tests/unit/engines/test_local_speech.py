@@ -90,14 +90,18 @@ def test_hearing_goes_on_while_the_user_does(recogniser: Recogniser) -> None:
     assert "Italy" in ear.feed(silence(1.0)).text
 
 
-def test_a_likely_utterance_is_recognised_once(
-    recogniser: Recogniser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[int] = []
+@pytest.fixture
+def calls(recogniser: Recogniser, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The length of each piece of audio that the recogniser is given."""
+    lengths: list[int] = []
     transcribe = recogniser.transcribe
     monkeypatch.setattr(
-        recogniser, "transcribe", lambda audio: calls.append(len(audio)) or transcribe(audio)
+        recogniser, "transcribe", lambda audio: lengths.append(len(audio)) or transcribe(audio)
     )
+    return lengths
+
+
+def test_a_likely_utterance_is_recognised_once(recogniser: Recogniser, calls: list[int]) -> None:
     ear = Ear(recogniser, RULES)
     assert ear.feed(np.concatenate([spoken(ITALY), silence(0.25)])).text == ""
     likely = ear.likely_utterance()
@@ -106,6 +110,22 @@ def test_a_likely_utterance_is_recognised_once(
     assert ear.feed(silence(0.5)).text == likely
     assert ear.likely_utterance() == ""
     assert len(calls) == 1
+
+
+def test_the_last_piece_of_a_long_speech_is_recognised_once(
+    recogniser: Recogniser, calls: list[int]
+) -> None:
+    ear = Ear(recogniser, RULES)
+    ear.feed(np.concatenate([spoken(ITALY, lead_s=0.1) for _ in range(4)]))
+    likely = ""
+    while not likely:
+        ear.feed(silence(0.032))
+        likely = ear.likely_utterance()
+    before = len(calls)
+    assert before
+    assert likely.lower().count("capital") >= 3
+    assert ear.feed(silence(0.6)).text == likely
+    assert len(calls) == before
 
 
 def test_an_utterance_that_went_on_is_recognised_whole(recogniser: Recogniser) -> None:
