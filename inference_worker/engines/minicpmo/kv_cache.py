@@ -11,7 +11,7 @@ from inference_worker.engines.minicpmo.model.rotary import turn, turn_by
 
 
 class SlottedCache:
-    """Per layer (slots, positions + 1, heads, dim); the extra position swallows padding writes."""
+    """Per layer (slots, positions + 1, 2, heads, dim); the extra position swallows padding writes."""
 
     def __init__(
         self,
@@ -26,19 +26,20 @@ class SlottedCache:
     ) -> None:
         self.slots = slots
         self.positions = positions
-        shape = (slots, positions + 1, heads, head_dim)
-        self.keys = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(layers)]
-        self.values = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(layers)]
+        shape = (slots, positions + 1, 2, heads, head_dim)
+        self.entries = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(layers)]
+        self.keys = [entries[:, :, 0] for entries in self.entries]
+        self.values = [entries[:, :, 1] for entries in self.entries]
 
     @property
     def bytes(self) -> int:
         """Memory held, in bytes."""
-        return sum(t.numel() * t.element_size() for t in (*self.keys, *self.values))
+        return sum(t.numel() * t.element_size() for t in self.entries)
 
     def clear(self, slot: int) -> None:
         """Zero a slot: nothing of a session, not even a NaN, outlives it."""
-        for tensor in (*self.keys, *self.values):
-            tensor[slot].zero_()
+        for entries in self.entries:
+            entries[slot].zero_()
 
     def shift(self, slot: int, source: int, target: int, count: int, inv_freq: Tensor) -> None:
         """Move `count` entries to new positions and turn their keys to match; ranges may overlap."""
@@ -67,14 +68,22 @@ class CacheWindow:
     def __post_init__(self) -> None:
         self._rows = torch.arange(len(self.writes), device=self.writes.device)[:, None]
 
-    def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-        """Store (rows, heads, new, dim) and return all of it, (rows, heads, length, dim)."""
-        return (
-            self._put(self.cache.keys[layer], keys),
-            self._put(self.cache.values[layer], values),
-        )
+    def entries(self, layer: int) -> Tensor:
+        """All of a layer, (slots, positions + 1, 2, heads, dim): keys and values."""
+        return self.cache.entries[layer]
 
-    def _put(self, store: Tensor, new: Tensor) -> Tensor:
-        rows = store[self.first : self.first + new.shape[0]]
-        rows[self._rows, self.writes] = new.transpose(1, 2)
-        return rows[:, : self.length].transpose(1, 2)
+    def store(self, entries: Tensor, layer: int) -> None:
+        """Put (rows, new, 2, heads, dim) where `writes` says."""
+        rows = self.cache.entries[layer][self.first : self.first + len(entries)]
+        rows[self._rows, self.writes] = entries
+
+    def read(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of the rows, each (rows, heads, length, dim)."""
+        rows = self.cache.entries[layer][self.first : self.first + len(self.writes), : self.length]
+        keys, values = rows.transpose(1, 3).unbind(2)
+        return keys, values
+
+    def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+        """As the library's layers know a cache: store (rows, heads, new, dim), return all of it."""
+        self.store(torch.stack([keys, values], dim=2).transpose(1, 3), layer)
+        return self.read(layer)

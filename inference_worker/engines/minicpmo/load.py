@@ -38,6 +38,9 @@ def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> 
         report(f"weights {count}/{len(set(shards.values()))} to {device}")
         _stream(network, path, device, dtype)
     restore_buffers(network, device)
+    if device.type == "cuda":
+        # What was joined leaves holes the size of a projection, which nothing later fits.
+        torch.cuda.empty_cache()
     return network.eval().requires_grad_(False)
 
 
@@ -115,8 +118,9 @@ def place(network: nn.Module, name: str, tensor: Tensor) -> None:
 
 
 def restore_buffers(network: MiniCPMO, device: torch.device) -> None:
-    """Compute what no checkpoint stores: the speech head's weight and the rotary frequencies."""
+    """Compute what no checkpoint stores: joint projections, the speech head's weight, rotary frequencies."""
     network.tts.fuse_head()
     for body in (network.llm.model, network.tts.model):
+        body.join()
         body.restore_frequencies()
         body.inv_freq = body.inv_freq.to(device)

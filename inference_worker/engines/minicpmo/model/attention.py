@@ -13,7 +13,7 @@ GROUPED_SDPA = "grouped_sdpa"
 
 
 class LayerCache(Protocol):
-    """Where a layer puts new keys and values, and gets all of them back."""
+    """As the library's layers know a cache."""
 
     def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
         """Store (rows, heads, new, dim); return (rows, heads, all, dim)."""

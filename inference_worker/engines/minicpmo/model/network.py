@@ -13,6 +13,7 @@ from inference_worker.engines.minicpmo.model.audio import (
     encode_clips,
 )
 from inference_worker.engines.minicpmo.model.decoder import LanguageModel
+from inference_worker.engines.minicpmo.model.plain import PlainKernels
 from inference_worker.engines.minicpmo.model.resampler import Resampler
 from inference_worker.engines.minicpmo.model.speech import SpeechModel
 from inference_worker.engines.minicpmo.model.vision import Grid, VisionEncoder
@@ -27,12 +28,13 @@ class MiniCPMO(nn.Module):
     def __init__(self, config: ModelConfig, attention: str = GROUPED_SDPA) -> None:
         super().__init__()
         self.config = config
-        self.llm = LanguageModel(config, attention)
+        kernels = PlainKernels(attention)
+        self.llm = LanguageModel(config, kernels)
         self.vpm = VisionEncoder(config.vision_config, attention)
         self.resampler = Resampler(config)
         self.apm = AudioEncoder(config.audio_config, attention)
         self.audio_projection_layer = AudioProjector(config)
-        self.tts = SpeechModel(config.tts_config, attention)
+        self.tts = SpeechModel(config.tts_config, kernels)
 
     @property
     def device(self) -> torch.device:

@@ -8,7 +8,8 @@ from torch.nn.functional import linear, normalize
 from torch.nn.utils.parametrizations import weight_norm
 
 from inference_worker.engines.minicpmo.config import SpeechConfig
-from inference_worker.engines.minicpmo.model.decoder import SpeechLlama
+from inference_worker.engines.minicpmo.model.decoder import speech_llama
+from inference_worker.engines.minicpmo.model.layer import Kernels
 
 
 class _Projector(nn.Module):
@@ -27,7 +28,7 @@ class SpeechModel(nn.Module):
 
     head_weight: Tensor
 
-    def __init__(self, config: SpeechConfig, attention: str) -> None:
+    def __init__(self, config: SpeechConfig, kernels: Kernels) -> None:
         super().__init__()
         self.audio_bos = config.audio_bos_token_id
         # Unused, but part of the checkpoint.
@@ -35,7 +36,7 @@ class SpeechModel(nn.Module):
         self.projector_semantic = _Projector(config)
         self.emb_text = nn.Embedding(config.num_text_tokens, config.hidden_size)
         self.emb_code = nn.ModuleList([nn.Embedding(config.num_audio_tokens, config.hidden_size)])
-        self.model = SpeechLlama(config, attention)
+        self.model = speech_llama(config, kernels)
         self.head_code = nn.ModuleList(
             [weight_norm(nn.Linear(config.hidden_size, config.num_audio_tokens, bias=False))]
         )

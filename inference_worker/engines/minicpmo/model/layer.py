@@ -1,0 +1,147 @@
+"""A layer of either decoder: projections that share an input are one product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+
+class CacheRows(Protocol):
+    """The cache of all slots as one forward sees it: some rows, up to a length."""
+
+    first: int
+    length: int
+    writes: Tensor
+
+    def entries(self, layer: int) -> Tensor:
+        """All of a layer, (slots, positions + 1, 2, heads, dim): keys and values."""
+
+    def store(self, entries: Tensor, layer: int) -> None:
+        """Put (rows, new, 2, heads, dim) where `writes` says."""
+
+    def read(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of the rows, each (rows, heads, length, dim)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What all layers of one forward share.
+
+    `positions` (rows, new); `cosines` and `sines` (rows, new, 1, head_dim) turn heads by them; `mask` is
+    additive, (rows, 1, new, length).
+    """
+
+    positions: Tensor
+    cosines: Tensor
+    sines: Tensor
+    mask: Tensor
+    cache: CacheRows
+
+
+class Kernels(Protocol):
+    """What a layer does between its matrix products."""
+
+    def add_norm(self, hidden: Tensor, update: Tensor, norm: nn.RMSNorm) -> tuple[Tensor, Tensor]:
+        """The sum, and the sum normed: (rows, new, width) each."""
+
+    def take_in(self, joint: Tensor, attention: SelfAttention, shared: Pass) -> Tensor:
+        """Norm and turn projected heads, put keys and values in the cache; queries (rows, new, heads, dim)."""
+
+    def attend(self, queries: Tensor, attention: SelfAttention, shared: Pass) -> Tensor:
+        """Mix the values that each query sees: (rows, new, heads * dim)."""
+
+    def gate(self, joint: Tensor) -> Tensor:
+        """SiLU of the first half times the second: (rows, new, 2 * n) to (rows, new, n)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSizes:
+    """Of one decoder. `head_norms`: queries and keys are normed head by head, as in Qwen3."""
+
+    width: int
+    fed: int
+    query_heads: int
+    key_heads: int
+    head_dim: int
+    eps: float
+    head_norms: bool
+
+
+class SelfAttention(nn.Module):
+    """`self_attn.*`: grouped queries over a slotted cache."""
+
+    joint: Tensor
+
+    def __init__(self, sizes: LayerSizes, index: int, kernels: Kernels) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.index = index
+        # Under the name by which the library's attention functions ask for it.
+        self.num_key_value_groups = sizes.query_heads // sizes.key_heads
+        self._kernels = kernels
+        queries, keys = sizes.query_heads * sizes.head_dim, sizes.key_heads * sizes.head_dim
+        self.q_proj = nn.Linear(sizes.width, queries, bias=False)
+        self.k_proj = nn.Linear(sizes.width, keys, bias=False)
+        self.v_proj = nn.Linear(sizes.width, keys, bias=False)
+        self.o_proj = nn.Linear(queries, sizes.width, bias=False)
+        if sizes.head_norms:
+            self.q_norm = nn.RMSNorm(sizes.head_dim, sizes.eps)
+            self.k_norm = nn.RMSNorm(sizes.head_dim, sizes.eps)
+        self.register_buffer("joint", None, persistent=False)
+
+    def join(self) -> None:
+        """Make the three projections of the input one; call when the weights are in place."""
+        self.joint = joined([self.q_proj, self.k_proj, self.v_proj])
+
+    def forward(self, normed: Tensor, shared: Pass) -> Tensor:
+        """(rows, new, width) to the same."""
+        queries = self._kernels.take_in(linear(normed, self.joint), self, shared)
+        mixed: Tensor = self.o_proj(self._kernels.attend(queries, self, shared))
+        return mixed
+
+
+class FeedForward(nn.Module):
+    """`mlp.*`: gated by SiLU."""
+
+    joint: Tensor
+
+    def __init__(self, sizes: LayerSizes, kernels: Kernels) -> None:
+        super().__init__()
+        self._kernels = kernels
+        self.gate_proj = nn.Linear(sizes.width, sizes.fed, bias=False)
+        self.up_proj = nn.Linear(sizes.width, sizes.fed, bias=False)
+        self.down_proj = nn.Linear(sizes.fed, sizes.width, bias=False)
+        self.register_buffer("joint", None, persistent=False)
+
+    def join(self) -> None:
+        """Make both projections of the input one; call when the weights are in place."""
+        self.joint = joined([self.gate_proj, self.up_proj])
+
+    def forward(self, normed: Tensor) -> Tensor:
+        """(rows, new, width) to the same."""
+        fed: Tensor = self.down_proj(self._kernels.gate(linear(normed, self.joint)))
+        return fed
+
+
+class DecoderLayer(nn.Module):
+    """`layers.*`, named as in the checkpoint; the decoder runs its parts."""
+
+    def __init__(self, sizes: LayerSizes, index: int, kernels: Kernels) -> None:
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(sizes.width, sizes.eps)
+        self.self_attn = SelfAttention(sizes, index, kernels)
+        self.post_attention_layernorm = nn.RMSNorm(sizes.width, sizes.eps)
+        self.mlp = FeedForward(sizes, kernels)
+
+
+def joined(parts: Sequence[nn.Linear]) -> Tensor:
+    """Weights over one input as one; each part's own becomes a view of it, under its own name."""
+    joint = torch.cat([part.weight for part in parts])
+    for part, rows in zip(parts, torch.split(joint, [p.out_features for p in parts]), strict=True):
+        part.weight = nn.Parameter(rows, requires_grad=False)
+    return joint
