@@ -68,11 +68,13 @@ USER antiphon
 CMD ["worker", "--engine", "local"]
 
 FROM packages AS worker-gpu
-# A package that Token2wav imports keeps what it compiles, and asks where.
-ENV NUMBA_CACHE_DIR=/tmp/numba
-# Token2wav reads voices with FFmpeg's libraries.
+# A package that Token2wav imports keeps what it compiles, and asks where; so does Triton.
+ENV NUMBA_CACHE_DIR=/tmp/numba TRITON_CACHE_DIR=/tmp/triton
+# Token2wav reads voices with FFmpeg's libraries; Triton compiles its driver, in C, where it runs.
 RUN apt-get -qq update \
-    && apt-get -qq install --yes --no-install-recommends ffmpeg >/dev/null \
+    && headers=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))') \
+    && apt-get -qq install --yes --no-install-recommends ffmpeg gcc libc6-dev \
+        $(test -e "$headers/Python.h" || echo python3-dev) >/dev/null \
     && rm -rf /var/lib/apt/lists/*
 RUN --mount=type=bind,from=needs,source=/needs,target=/needs \
     pip install --quiet --requirement /needs/minicpmo.txt --requirement /needs/token2wav.txt \

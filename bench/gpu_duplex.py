@@ -19,13 +19,14 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from random_model import TINY, WORD, WordySampler, config_of, noise_picture, random_network
 from roofline import Card, roofline
 
+from inference_worker.engines.minicpmo.config import KernelChoice
 from inference_worker.engines.minicpmo.duplex import DuplexSession
 from inference_worker.engines.minicpmo.duplex_settings import DuplexSettings
 from inference_worker.engines.minicpmo.engine import Engine
@@ -49,7 +50,7 @@ class Bench:
         self.sizes = args.sizes or ("real" if self.device.type == "cuda" else "tiny")
         self.config = config_of(self.sizes)
         self.tokenizer = Tokenizer(TINY)
-        self.network = random_network(self.config, self.device)
+        self.network = random_network(self.config, self.device, args.kernels)
         self.frames = [noise_picture()] if args.frames else []
         self.stages: dict[str, list[float]] = defaultdict(list)
 
@@ -210,6 +211,12 @@ def main() -> None:
     parser.add_argument("--sizes", choices=["real", "tiny"], help="instead of by device")
     parser.add_argument("--eager", action="store_true", help="without CUDA graphs")
     parser.add_argument("--paced", action="store_true", help="each at its own moment of a second")
+    parser.add_argument(
+        "--kernels",
+        default="auto",
+        choices=get_args(KernelChoice),
+        help="between a decoder layer's products, on a GPU (auto: triton where it compiles)",
+    )
     parser.add_argument("--cudnn", action="store_true", help="with cuDNN's attention")
     parser.add_argument(
         "--tbps", type=float, default=4.8, help="memory bandwidth, TB/s (H200: 4.8)"

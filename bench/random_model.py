@@ -12,10 +12,11 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.config import ModelConfig
+from inference_worker.engines.minicpmo.config import KernelChoice, ModelConfig
 from inference_worker.engines.minicpmo.load import build_on_meta, restore_buffers
 from inference_worker.engines.minicpmo.model.network import MiniCPMO
 from inference_worker.engines.minicpmo.sampler import Chosen, Row, Sampler
+from inference_worker.engines.minicpmo.toolchain import wants_triton
 from inference_worker.engines.types import EngineError
 
 TINY = Path(__file__).parents[1] / "tests" / "minicpmo" / "golden" / "ckpt"
@@ -71,10 +72,12 @@ class WordySampler(Sampler):
         return [Chosen(WORD, recorded=True) for _ in super().choose(logits, rows)]
 
 
-def random_network(config: ModelConfig, device: torch.device) -> MiniCPMO:
+def random_network(config: ModelConfig, device: torch.device, kernels: KernelChoice) -> MiniCPMO:
     """The network with small random weights, as a checkpoint would have loaded it."""
     dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
-    network = build_on_meta(config).to(dtype).to_empty(device=device)
+    network = (
+        build_on_meta(config, fused=wants_triton(kernels, device)).to(dtype).to_empty(device=device)
+    )
     generator = torch.Generator(device).manual_seed(0)
     for name, parameter in network.named_parameters():
         if name.endswith(("norm.weight", "layer_norm.weight", "layernorm.weight")):

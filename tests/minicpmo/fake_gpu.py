@@ -192,9 +192,9 @@ def fake_gpu() -> Iterator[FakeGpu]:
         yield gpu
 
 
-def network_on(config: ModelConfig) -> MiniCPMO:
+def network_on(config: ModelConfig, *, fused: bool) -> MiniCPMO:
     """The network as `load` places it, bfloat16 on the fake GPU; call within `fake_gpu`."""
-    network = build_on_meta(config)
+    network = build_on_meta(config, fused=fused)
     for name, parameter in list(network.named_parameters()):
         place(network, name, torch.zeros(parameter.shape, dtype=torch.bfloat16, device=GPU))
     restore_buffers(network, GPU)

@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
 import torch
 from minicpmo import golden_set
-from minicpmo.fake_gpu import GPU, FakeGpu, fake_gpu, network_on
+from minicpmo.fake_gpu import GPU
+from minicpmo.fake_serving import CONTEXT, SLOTS, SPEECH, Card, kinds_of_step, serving
 from torch._subclasses.fake_tensor import DataDependentOutputException
 
 from inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
 from inference_worker.engines.minicpmo.memory import GIB, needed_bytes
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.sampler import Row, Sampler, SamplingSettings
-from inference_worker.engines.minicpmo.speech_sampler import CodeRow, SpeechSettings
-from inference_worker.engines.minicpmo.steps import (
-    Choose,
-    ChooseWord,
-    Clear,
-    Condition,
-    Feed,
-    Hear,
-    HearClips,
-    Reread,
-    See,
-    Shift,
-    Step,
-    Utter,
-)
 from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-
-SLOTS, CONTEXT, SPEECH = 16, 8192, 4096
-CODE = CodeRow(SpeechSettings(), (3, 3, 4), may_end=False, draw=0.4)
-PATCHES = 1024
-
-Card = tuple[FakeGpu, Runner]
 
 
 @pytest.fixture(scope="module")
@@ -44,55 +22,17 @@ def config() -> ModelConfig:
     return ModelConfig.model_validate(golden_set.facts("real_param_shapes")["config"])
 
 
-@pytest.fixture(scope="module")
-def card(config: ModelConfig, tokenizer: Tokenizer) -> Iterator[Card]:
-    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
-    assert torch.backends.cuda.cudnn_sdp_enabled()
-    with fake_gpu() as gpu:
-        runner = Runner(
-            network_on(config),
-            sampler,
-            slots=SLOTS,
-            context=CONTEXT,
-            speech_context=SPEECH,
-            invariant=False,
-        )
-        yield gpu, runner
-    torch.backends.cuda.enable_cudnn_sdp(True)
-
-
-def states(count: int) -> torch.Tensor:
-    return torch.zeros(count, 4096, dtype=torch.bfloat16, device=GPU)
-
-
-def logits() -> torch.Tensor:
-    return torch.zeros(151748, device=GPU)
-
-
-def pictures(parts: int) -> See:
-    return See([torch.zeros(3, 14, 14 * PATCHES)] * parts, [(32, 32)] * parts)
-
-
-def kinds_of_step() -> dict[str, Sequence[Step]]:
-    """Every kind of step, as full as it comes; call within `fake_gpu`."""
-    rows = [Row(SamplingSettings(listen_top_k=2), [5, 5, 9], (0.3, 0.6)) for _ in range(SLOTS)]
-    every, condition = range(SLOTS), torch.zeros(19, 768, dtype=torch.bfloat16, device=GPU)
-    return {
-        "decode": [Feed(slot, CONTEXT - 1, ((7,),)) for slot in every],
-        "unit": [Feed(slot, 4000, ((7,), states(10))) for slot in every],
-        "prompt": [Feed(3, CONTEXT - 1024, ((7,) * 1024,))],
-        "reread": [Reread(3, 4000, ((7,) * 512,))],
-        "choose": [Choose(logits(), row) for row in rows],
-        "write": [ChooseWord(logits(), row) for row in rows],
-        "hear": [Hear(slot, 1400, torch.zeros(80, 104), 2, 2) for slot in every],
-        "clips": [HearClips([torch.zeros(80, 3000)] * 4)],
-        "see": [pictures(16)],
-        "condition": [Condition([5] * 18, list(states(18)))],
-        "speak": [Utter(slot, 0, condition, CODE) for slot in every],
-        "utter": [Utter(slot, SPEECH - 1, 7, CODE) for slot in every],
-        "shift": [Shift(3, 500, 100, 3500)],
-        "clear": [Clear(3)],
-    }
+@pytest.fixture(scope="module", params=["torch", "triton"])
+def card(
+    request: pytest.FixtureRequest,
+    config: ModelConfig,
+    tokenizer: Tokenizer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Card]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
+        with serving(config, tokenizer, fused=request.param == "triton") as card:
+            yield card
 
 
 def test_attention_makes_no_plans(card: Card) -> None:
@@ -103,7 +43,7 @@ def test_attention_makes_no_plans(card: Card) -> None:
 
 
 def test_every_step_stays_on_the_gpu_in_bfloat16(card: Card) -> None:
-    gpu, runner = card
+    gpu, runner = card.gpu, card.runner
     for name, steps in kinds_of_step().items():
         gpu.clear()
         answers = runner.run(steps)
@@ -116,7 +56,7 @@ def test_every_step_stays_on_the_gpu_in_bfloat16(card: Card) -> None:
 
 def test_what_is_admitted_fits(card: Card, config: ModelConfig) -> None:
     """Weights, caches and the largest step's values; what else the check allows for is room for graphs."""
-    gpu, runner = card
+    gpu, runner = card.gpu, card.runner
     options = EngineOptions(slots=SLOTS, context_tokens=CONTEXT, speech_tokens=SPEECH)
     admitted = needed_bytes(config, options, 2, voices=False)
     resting, most = gpu.held, 0
@@ -132,33 +72,22 @@ def test_what_is_admitted_fits(card: Card, config: ModelConfig) -> None:
 
 
 def test_a_token_is_few_launches(card: Card) -> None:
-    """Each is some microseconds, in a graph or not: 36, 20 and 24 layers of about 20."""
-    gpu, runner = card
-    counted = {}
-    for name in ("decode", "utter", "choose", "hear"):
-        steps = kinds_of_step()[name]
-        gpu.clear()
-        runner.run(steps[:1])
-        counted[name] = gpu.launched
-    assert counted["decode"] <= 36 * 23 + 30
-    assert counted["utter"] <= 20 * 20 + 60
-    assert counted["choose"] <= 70
-    assert counted["hear"] <= 24 * 18 + 30
+    """Each is some microseconds, in a graph or not: 36, 20 and 24 layers of so many."""
+    text, speech = (10, 10) if card.fused else (20, 17)
+    assert card.launched("decode", 1) <= 36 * text + 30
+    assert card.launched("utter", 1) <= 20 * speech + 60
+    assert card.launched("choose", 1) <= 70
+    assert card.launched("hear", 1) <= 24 * 18 + 30
 
 
 def test_company_costs_no_launches(card: Card) -> None:
-    gpu, runner = card
     for name in ("decode", "unit", "choose", "utter"):
-        steps, counts = kinds_of_step()[name], []
-        for many in (1, 4, SLOTS):
-            gpu.clear()
-            runner.run(steps[:many])
-            counts.append(gpu.launched)
+        counts = [card.launched(name, many) for many in (1, 4, SLOTS)]
         assert all(after - before <= 2 * SLOTS for before, after in pairwise(counts)), name
 
 
 def test_the_fake_sees_what_it_is_for(card: Card) -> None:
-    gpu, _ = card
+    gpu = card.gpu
     gpu.clear()
     here, there = torch.zeros(3), torch.zeros(3, device=GPU)
     with pytest.raises(RuntimeError, match="device"):

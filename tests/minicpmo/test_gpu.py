@@ -8,7 +8,7 @@ from minicpmo import golden_set
 from minicpmo.golden_set import CHECKPOINT
 from minicpmo.parts import PARTS, Answer, largest_error, runner_of
 
-from inference_worker.engines.minicpmo.config import EngineOptions
+from inference_worker.engines.minicpmo.config import EngineOptions, KernelChoice
 from inference_worker.engines.minicpmo.load import load_network
 from inference_worker.engines.minicpmo.model.network import MiniCPMO
 from inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
@@ -24,9 +24,17 @@ pytestmark = [
 GREEDY = DuplexConfig(generate_audio=False, temperature=0.0, force_listen_count=0)
 
 
-def conversation(*, cuda_graphs: bool) -> list[tuple[bool, str, int]]:
+KERNELS: list[KernelChoice] = ["torch", "triton"]
+
+
+def conversation(kernels: KernelChoice, *, cuda_graphs: bool) -> list[tuple[bool, str, int]]:
     options = EngineOptions(
-        slots=2, context_tokens=512, speech_tokens=256, device="cuda", cuda_graphs=cuda_graphs
+        slots=2,
+        context_tokens=512,
+        speech_tokens=256,
+        device="cuda",
+        cuda_graphs=cuda_graphs,
+        kernels=kernels,
     )
     engine = MiniCPMOProcessor(CHECKPOINT, options)
     engine.load(lambda _line: None)
@@ -48,8 +56,9 @@ def conversation(*, cuda_graphs: bool) -> list[tuple[bool, str, int]]:
     return said
 
 
-def test_graphs_change_nothing() -> None:
-    assert conversation(cuda_graphs=True) == conversation(cuda_graphs=False)
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_graphs_change_nothing(kernels: KernelChoice) -> None:
+    assert conversation(kernels, cuda_graphs=True) == conversation(kernels, cuda_graphs=False)
 
 
 def test_feeding_waits_for_nothing() -> None:
@@ -68,16 +77,19 @@ def test_feeding_waits_for_nothing() -> None:
     engine.close()
 
 
+@pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("cuda_graphs", [False, True])
 @pytest.mark.parametrize("does", PARTS)
 def test_each_part_says_nearly_what_the_cpu_says(
     network: MiniCPMO,
     tokenizer: Tokenizer,
     does: Callable[[Runner], Answer],
+    kernels: KernelChoice,
     *,
     cuda_graphs: bool,
 ) -> None:
     """As test_bfloat16.py on the CPU: the kernels are others, the bound is the same."""
-    on_gpu = load_network(CHECKPOINT, EngineOptions(device="cuda"), lambda _line: None)
+    options = EngineOptions(device="cuda", kernels=kernels)
+    on_gpu = load_network(CHECKPOINT, options, lambda _line: None)
     exact = does(runner_of(network, tokenizer))
     assert largest_error(exact, does(runner_of(on_gpu, tokenizer, cuda_graphs=cuda_graphs))) < 0.03

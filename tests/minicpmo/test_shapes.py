@@ -35,7 +35,7 @@ def test_no_session_meets_a_new_shape(runner: Runner, tokens: int) -> None:
 
 def test_warming_up_leaves_no_trace(runner: Runner) -> None:
     lengths, rows = 3, {1: 1, 6: 4, 8: 4}[runner.slots]
-    assert runner.warm_up() == 5 * rows * (lengths + 2)
+    assert runner.warm_up() == 6 * rows * (lengths + 2)
     for cache in (runner.text_cache, runner.speech_cache):
         for tensor in (*cache.keys, *cache.values):
             assert not tensor[:, : cache.positions].any()

@@ -19,6 +19,7 @@ from inference_worker.engines.minicpmo.load import (
 )
 from inference_worker.engines.minicpmo.memory import GIB, check_lengths, check_memory, free_bytes
 from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from inference_worker.engines.minicpmo.toolchain import missing
 from inference_worker.engines.minicpmo.vocoder import find_token2wav
 from shared_schemas.findings import Finding, failure, ok, warning
 
@@ -31,6 +32,7 @@ def examine(folder: Path, options: EngineOptions) -> Iterator[Finding]:
     """Every check; those behind a failed one may fail for the same reason."""
     yield ok("torch", f"{torch.__version__}, CUDA {torch.version.cuda or 'not built in'}")
     yield _gpu(options)
+    yield _kernels(options)
     yield attempt("model folder", lambda: _names(folder, options), _FETCH)
     yield attempt("model files", lambda: _files(folder), _FETCH)
     yield attempt("tokenizer", lambda: f"{len(Tokenizer(folder))} tokens", _FETCH)
@@ -52,6 +54,19 @@ def _device(options: EngineOptions) -> str:
     free, total = free_bytes(device) / GIB, torch.cuda.get_device_properties(device).total_memory
     name = torch.cuda.get_device_name(device)
     return f"{device}, {name}, {free:.0f} of {total / GIB:.0f} GiB free"
+
+
+def _kernels(options: EngineOptions) -> Finding:
+    """A GPU that cannot be had is another finding; this one is about a CPU then."""
+    wanted = options.kernels == "triton" or (
+        options.kernels == "auto" and options.device != "cpu" and torch.cuda.is_available()
+    )
+    if not wanted:
+        return ok("kernels", "torch's own")
+    lacks = missing(torch.device("cuda" if options.device == "auto" else options.device))
+    if not lacks:
+        return ok("kernels", "Triton")
+    return warning("kernels", "torch's own: steps take twice as many launches", f"install {lacks}")
 
 
 def _names(folder: Path, options: EngineOptions) -> str:

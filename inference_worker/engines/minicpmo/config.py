@@ -12,6 +12,9 @@ from inference_worker.engines.types import EngineLoadError
 Fidelity = Literal["upstream", "fixed"]
 """Reproduce the reference's oddities, or the corrected behaviour where it is plainly a bug."""
 
+KernelChoice = Literal["auto", "triton", "torch"]
+"""What runs between a decoder layer's products; "auto" is Triton on a GPU where it compiles."""
+
 
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())
@@ -108,6 +111,7 @@ class EngineOptions(BaseModel):
     there and a GPU too, "none" serves text only. `vocoder_steps`: of its solver for each chunk, 5 as
     the public demo takes them. `fixed_shapes` makes every batch cover all slots and the whole
     context, so that company changes no bit of a session's numbers; left open, it is so on a CPU.
+    `kernels`: what runs between a decoder's products; "auto" is Triton on a GPU where it compiles.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -126,6 +130,7 @@ class EngineOptions(BaseModel):
     vocoder: Path | Literal["auto", "none"] = "auto"
     vocoder_steps: int = Field(default=5, ge=1, le=16)
     cuda_graphs: bool = True
+    kernels: KernelChoice = "auto"
     fixed_shapes: bool | None = None
     seed: int = 0
 

@@ -126,7 +126,7 @@ class SlottedBody:
 
     def warm_up(self) -> int:
         """Run once every shape of a few tokens that can occur, so that its kernels are there."""
-        sizes = [1 << n for n in range(1, SHARED_TOKENS.bit_length())]
+        sizes = [1 << n for n in range(SHARED_TOKENS.bit_length())]
         shapes = [shape for new in sizes for shape in self._shapes(new)]
         for shape in shapes:
             self._forward_of(shape)(*self._nothing(shape))

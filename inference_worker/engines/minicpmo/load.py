@@ -13,15 +13,18 @@ from torch import Tensor, nn
 
 from inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig, read_config
 from inference_worker.engines.minicpmo.model.network import MiniCPMO
+from inference_worker.engines.minicpmo.toolchain import wants_triton
 from inference_worker.engines.types import EngineLoadError, LoadProgress
 
 SHOWN = 8
 
 
-def build_on_meta(config: ModelConfig, attention: str = "grouped_sdpa") -> MiniCPMO:
+def build_on_meta(
+    config: ModelConfig, attention: str = "grouped_sdpa", *, fused: bool = False
+) -> MiniCPMO:
     """The network without storage: names and shapes only."""
     with torch.device("meta"):
-        return MiniCPMO(config, attention)
+        return MiniCPMO(config, attention, fused=fused)
 
 
 def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> MiniCPMO:
@@ -30,7 +33,8 @@ def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> 
     Raises EngineLoadError for a wrong folder, missing or unexpected names, or wrong shapes.
     """
     device = pick_device(options.device)
-    network = build_on_meta(read_config(folder), options.attn_implementation)
+    fused = wants_triton(options.kernels, device)
+    network = build_on_meta(read_config(folder), options.attn_implementation, fused=fused)
     shards = find_shards(folder)
     check_names(expected=network.state_dict().keys(), found=shards)
     dtype = torch.float32 if device.type == "cpu" else torch.bfloat16

@@ -18,8 +18,9 @@ from inference_worker.engines.minicpmo.load import load_network, pick_device
 from inference_worker.engines.minicpmo.memory import check_lengths, check_memory
 from inference_worker.engines.minicpmo.runner import Runner
 from inference_worker.engines.minicpmo.sampler import Sampler
+from inference_worker.engines.minicpmo.token2wav.opening import open_token2wav
 from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.minicpmo.vocoder import Vocoder, find_token2wav, open_token2wav
+from inference_worker.engines.minicpmo.vocoder import Vocoder, find_token2wav
 from inference_worker.engines.processor import (
     ChatView,
     DuplexView,
@@ -86,6 +87,7 @@ class MiniCPMOProcessor(UnifiedProcessor):
         if runner.graphs.enabled:
             report("CUDA graphs")
             runner.capture_graphs()
+        if device.type == "cuda":
             report("short steps")
             runner.warm_up()
         self._device = str(device)

@@ -13,6 +13,7 @@ from inference_worker.engines.minicpmo.model.audio import (
     encode_clips,
 )
 from inference_worker.engines.minicpmo.model.decoder import LanguageModel
+from inference_worker.engines.minicpmo.model.layer import Kernels
 from inference_worker.engines.minicpmo.model.plain import PlainKernels
 from inference_worker.engines.minicpmo.model.resampler import Resampler
 from inference_worker.engines.minicpmo.model.speech import SpeechModel
@@ -23,12 +24,14 @@ STEPS_PER_SECOND = 50
 
 
 class MiniCPMO(nn.Module):
-    """Everything in the checkpoint; the vocoder is separate."""
+    """Everything in the checkpoint; the vocoder is separate. `fused` decoders run Triton programs."""
 
-    def __init__(self, config: ModelConfig, attention: str = GROUPED_SDPA) -> None:
+    def __init__(
+        self, config: ModelConfig, attention: str = GROUPED_SDPA, *, fused: bool = False
+    ) -> None:
         super().__init__()
         self.config = config
-        kernels = PlainKernels(attention)
+        kernels = _kernels(attention, fused=fused)
         self.llm = LanguageModel(config, kernels)
         self.vpm = VisionEncoder(config.vision_config, attention)
         self.resampler = Resampler(config)
@@ -58,3 +61,13 @@ class MiniCPMO(nn.Module):
         block = -1 if full_attention else int(self.config.audio_chunk_length * STEPS_PER_SECOND)
         placed = [carried(mel.to(self.dtype), self.device) for mel in mels]
         return encode_clips(self.apm, self.audio_projection_layer, placed, block)
+
+
+def _kernels(attention: str, *, fused: bool) -> Kernels:
+    plain = PlainKernels(attention)
+    if not fused:
+        return plain
+    # Only here: no CPU build of torch brings Triton.
+    from inference_worker.engines.minicpmo.model.fused import FusedKernels
+
+    return FusedKernels(prompts=plain)

@@ -1,0 +1,197 @@
+"""What a layer does between its products, as Triton programs: one launch where torch takes several.
+
+Numbers are read and written in the tensors' type and computed in float32. Nothing here is specialised on
+a value that changes while serving, so each program is compiled once for each network and type.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_norm(hidden, update, weight, total, normed, eps, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """One program a token: `total` = `hidden` + `update`, `normed` = RMSNorm of it (Zhang & Sennrich, 2019)."""
+    token = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, BLOCK)
+    inside = at < WIDTH
+    before = tl.load(hidden + token * WIDTH + at, mask=inside, other=0.0).to(tl.float32)
+    change = tl.load(update + token * WIDTH + at, mask=inside, other=0.0).to(tl.float32)
+    stored = (before + change).to(total.dtype.element_ty)
+    tl.store(total + token * WIDTH + at, stored, mask=inside)
+    wide = stored.to(tl.float32)
+    scale = tl.rsqrt(tl.sum(wide * wide) / WIDTH + eps)
+    gain = tl.load(weight + at, mask=inside, other=0.0).to(tl.float32)
+    tl.store(normed + token * WIDTH + at, wide * scale * gain, mask=inside)
+
+
+@triton.jit(do_not_specialize=["first", "new"], do_not_specialize_on_alignment=["writes"])
+def take_in(
+    joint,
+    query_norm,
+    key_norm,
+    cosines,
+    sines,
+    writes,
+    queries,
+    entries,
+    first,
+    new,
+    slot_stride,
+    eps,
+    QUERY_HEADS: tl.constexpr,
+    KEY_HEADS: tl.constexpr,
+    DIM: tl.constexpr,
+    HALF: tl.constexpr,
+    NORMED: tl.constexpr,
+):
+    """One program a token and head of `joint` (tokens, queries + keys + values, DIM).
+
+    Queries go to `queries`, keys and values to where `writes` says in the slot's `entries`; queries and
+    keys are normed where NORMED, and turned (Su et al., 2021; rotary.py).
+    """
+    token = tl.program_id(0).to(tl.int64)
+    head = tl.program_id(1)
+    at = tl.arange(0, HALF)
+    inside = at < DIM // 2
+    source = joint + (token * (QUERY_HEADS + 2 * KEY_HEADS) + head) * DIM
+    low = tl.load(source + at, mask=inside, other=0.0).to(tl.float32)
+    high = tl.load(source + DIM // 2 + at, mask=inside, other=0.0).to(tl.float32)
+    if head < QUERY_HEADS + KEY_HEADS:
+        if NORMED:
+            gains = key_norm
+            if head < QUERY_HEADS:
+                gains = query_norm
+            scale = tl.rsqrt((tl.sum(low * low) + tl.sum(high * high)) / DIM + eps)
+            low *= scale * tl.load(gains + at, mask=inside).to(tl.float32)
+            high *= scale * tl.load(gains + DIM // 2 + at, mask=inside).to(tl.float32)
+        angle = token * DIM + DIM // 2 + at
+        cosine = tl.load(cosines + angle, mask=inside).to(tl.float32)
+        sine = tl.load(sines + angle, mask=inside).to(tl.float32)
+        turned = low * cosine - high * sine
+        high = high * cosine + low * sine
+        low = turned
+    if head < QUERY_HEADS:
+        target = queries + (token * QUERY_HEADS + head) * DIM
+    else:
+        position = tl.load(writes + token) * (2 * KEY_HEADS * DIM)
+        target = entries + (first + token // new) * slot_stride + position
+        target += (head - QUERY_HEADS) * DIM
+    tl.store(target + at, low, mask=inside)
+    tl.store(target + DIM // 2 + at, high, mask=inside)
+
+
+@triton.jit(
+    do_not_specialize=["first", "new", "length"], do_not_specialize_on_alignment=["positions"]
+)
+def attend_part(
+    queries,
+    entries,
+    positions,
+    parts,
+    weights,
+    first,
+    new,
+    length,
+    slot_stride,
+    scale,
+    GROUP: tl.constexpr,
+    KEY_HEADS: tl.constexpr,
+    DIM: tl.constexpr,
+    WIDE: tl.constexpr,
+    QUERIES: tl.constexpr,
+    SPLIT: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """One program a row, key head and stretch of SPLIT entries: attention with split keys (Flash-Decoding).
+
+    All queries of the head's group go together, at most QUERIES. Each stretch leaves its mix in `parts`
+    (rows * KEY_HEADS, splits, QUERIES, WIDE) and the logarithm of its weight in `weights`.
+    """
+    pair, split = tl.program_id(0), tl.program_id(1)
+    row, key_head = pair // KEY_HEADS, pair % KEY_HEADS
+    query = tl.arange(0, QUERIES)
+    dim = tl.arange(0, WIDE)
+    held = dim < DIM
+    asked = query < new * GROUP
+    token = row * new + query // GROUP
+    head = token * (KEY_HEADS * GROUP) + key_head * GROUP + query % GROUP
+    full = asked[:, None] & held[None, :]
+    wanted = tl.load(queries + head[:, None] * DIM + dim[None, :], mask=full, other=0.0)
+    reach = tl.load(positions + token, mask=asked, other=-1).to(tl.int32)
+    end = tl.minimum(tl.minimum((split + 1) * SPLIT, length), tl.max(reach) + 1)
+    slot = entries + (first + row).to(tl.int64) * slot_stride + key_head * DIM
+    mix = tl.zeros([QUERIES, WIDE], dtype=tl.float32)
+    most = tl.full([QUERIES], float("-inf"), dtype=tl.float32)
+    sums = tl.zeros([QUERIES], dtype=tl.float32)
+    for start in range(split * SPLIT, end, BLOCK):
+        entry = start + tl.arange(0, BLOCK)
+        there = entry < end
+        place = slot + entry.to(tl.int64)[:, None] * (2 * KEY_HEADS * DIM) + dim[None, :]
+        kept = there[:, None] & held[None, :]
+        keys = tl.load(place, mask=kept, other=0.0)
+        values = tl.load(place + KEY_HEADS * DIM, mask=kept, other=0.0)
+        scores = tl.dot(wanted, tl.trans(keys), input_precision="ieee") * scale
+        seen = there[None, :] & (entry[None, :] <= reach[:, None])
+        scores = tl.where(seen, scores, float("-inf"))
+        higher = tl.maximum(most, tl.max(scores, axis=1))
+        # A query that sees nothing of this stretch: any finite number keeps it from being a NaN.
+        pivot = tl.where(higher == float("-inf"), 0.0, higher)
+        shares = tl.exp(scores - pivot[:, None])
+        fade = tl.exp(most - pivot)
+        sums = sums * fade + tl.sum(shares, axis=1)
+        mixed = tl.dot(shares.to(values.dtype), values, input_precision="ieee")
+        mix = mix * fade[:, None] + mixed
+        most = higher
+    place = (pair * tl.num_programs(1) + split) * QUERIES + query
+    filled = sums > 0
+    total = tl.where(filled, sums, 1.0)
+    tl.store(parts + place[:, None] * WIDE + dim[None, :], mix / total[:, None])
+    tl.store(weights + place, tl.where(filled, most + tl.log(total), float("-inf")))
+
+
+@triton.jit(do_not_specialize=["new", "splits"])
+def attend_whole(
+    parts,
+    weights,
+    mixed,
+    new,
+    splits,
+    GROUP: tl.constexpr,
+    KEY_HEADS: tl.constexpr,
+    DIM: tl.constexpr,
+    WIDE: tl.constexpr,
+    QUERIES: tl.constexpr,
+):
+    """One program a row, key head and query: the stretches' mixes by weight, to (tokens, heads, DIM)."""
+    pair, query = tl.program_id(0), tl.program_id(1)
+    row, key_head = pair // KEY_HEADS, pair % KEY_HEADS
+    dim = tl.arange(0, WIDE)
+    held = dim < DIM
+    mix = tl.zeros([WIDE], dtype=tl.float32)
+    most = -float("inf")
+    total = 0.0
+    for split in range(splits):
+        place = (pair * splits + split) * QUERIES + query
+        weight = tl.load(weights + place)
+        higher = tl.maximum(most, weight)
+        # The first entry is seen by all, so the first stretch has made `higher` finite.
+        fade, share = tl.exp(most - higher), tl.exp(weight - higher)
+        mix = mix * fade + share * tl.load(parts + place * WIDE + dim)
+        total = total * fade + share
+        most = higher
+    token = row * new + query // GROUP
+    head = token * (KEY_HEADS * GROUP) + key_head * GROUP + query % GROUP
+    tl.store(mixed + head * DIM + dim, mix / total, mask=held)
+
+
+@triton.jit
+def gate(joint, fed, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """One program a token and block: SiLU of the first half of (tokens, 2 * WIDTH) times the second."""
+    token = tl.program_id(0).to(tl.int64)
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < WIDTH
+    gates = tl.load(joint + token * 2 * WIDTH + at, mask=inside, other=0.0).to(tl.float32)
+    values = tl.load(joint + token * 2 * WIDTH + WIDTH + at, mask=inside, other=0.0).to(tl.float32)
+    tl.store(fed + token * WIDTH + at, gates / (1.0 + tl.exp(-gates)) * values, mask=inside)

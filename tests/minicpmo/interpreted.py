@@ -1,0 +1,135 @@
+"""Triton programs run by Triton's own interpreter, on the CPU: in a process of its own, which began with it.
+
+The functions here run there; each compares the fused kernels with torch's own and returns the largest error.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+
+import torch
+from minicpmo.golden_set import CHECKPOINT
+from minicpmo.parts import largest_error, reads, runner_of, speaks
+from torch import Tensor, nn
+
+from inference_worker.engines.minicpmo.config import EngineOptions
+from inference_worker.engines.minicpmo.kv_cache import CacheWindow, SlottedCache
+from inference_worker.engines.minicpmo.load import build_on_meta, load_network, restore_buffers
+from inference_worker.engines.minicpmo.model.attention import additive, causal_mask
+from inference_worker.engines.minicpmo.model.layer import (
+    Kernels,
+    LayerSizes,
+    Pass,
+    SelfAttention,
+)
+from inference_worker.engines.minicpmo.model.network import MiniCPMO
+from inference_worker.engines.minicpmo.model.plain import PlainKernels
+from inference_worker.engines.minicpmo.model.rotary import frequencies, turn_by
+from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+
+SLOTS, POSITIONS = 4, 600
+
+
+@contextmanager
+def interpreter() -> Iterator[ProcessPoolExecutor]:
+    """Where functions of this module can run."""
+    os.environ["TRITON_INTERPRET"] = "1"
+    try:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            pool.submit(torch.set_num_threads, 1).result()
+            yield pool
+    finally:
+        del os.environ["TRITON_INTERPRET"]
+
+
+def fused_kernels() -> Kernels:
+    """As a GPU would run them."""
+    from inference_worker.engines.minicpmo.model.fused import FusedKernels
+
+    return FusedKernels(prompts=PlainKernels("grouped_sdpa"))
+
+
+@torch.inference_mode()
+def of_attention(query_heads: int, key_heads: int, head_dim: int, dtype: torch.dtype) -> float:
+    """Normed, turned, stored and attended: rows of any length, idle ones, prompts, several stretches."""
+    torch.manual_seed(3)
+    sizes = LayerSizes(
+        width=8,
+        fed=8,
+        query_heads=query_heads,
+        key_heads=key_heads,
+        head_dim=head_dim,
+        eps=1e-6,
+        head_norms=query_heads != key_heads,
+    )
+    errors = []
+    for new, first, length in ((1, 0, 40), (1, 1, 590), (5, 1, 256), (16, 0, 300), (17, 1, 40)):
+        ends = torch.tensor([length, length // 2 + new, 0])
+        own = torch.arange(new) + (ends - new)[:, None]
+        positions = own.clamp(min=0)
+        writes = torch.where(own < 0, POSITIONS, own)
+        joint = torch.randn(3, new, (query_heads + 2 * key_heads) * head_dim).to(dtype)
+        seed = torch.randn(SLOTS, POSITIONS + 1, 2, key_heads, head_dim).to(dtype)
+        gains = torch.rand(2, head_dim)
+        answers = []
+        for kernels in (PlainKernels("grouped_sdpa"), fused_kernels()):
+            attention = SelfAttention(sizes, 0, kernels)
+            if sizes.head_norms:
+                attention.q_norm.weight, attention.k_norm.weight = map(
+                    nn.Parameter, gains.to(dtype)
+                )
+            cache = SlottedCache(
+                layers=1,
+                slots=SLOTS,
+                positions=POSITIONS,
+                heads=key_heads,
+                head_dim=head_dim,
+                device=joint.device,
+                dtype=dtype,
+            )
+            cache.entries[0].copy_(seed)
+            window = CacheWindow(cache, first, writes, length)
+            rotary = turn_by(positions[..., None, None] * frequencies(1e4, head_dim), dtype)
+            mask = additive(causal_mask(positions, length), dtype)
+            shared = Pass(positions, *rotary, mask, window)
+            queries = kernels.take_in(joint, attention, shared)
+            mixed = kernels.attend(queries, attention, shared)
+            # Where padding is discarded, all of it goes to one entry: which comes last is open.
+            answers.append([queries, mixed, cache.entries[0][:, :POSITIONS]])
+        errors.append(largest_error([a.float() for a in answers[0]], answers[1]))
+    return max(errors)
+
+
+@torch.inference_mode()
+def of_the_rest(width: int, dtype: torch.dtype) -> float:
+    """A residual sum and its norm, and the gate."""
+    torch.manual_seed(4)
+    hidden, update = torch.randn(2, 3, 5, width).to(dtype)
+    norm = nn.RMSNorm(width, 1e-6).to(dtype)
+    norm.weight = nn.Parameter(torch.rand(width).to(dtype))
+    answers: list[list[Tensor]] = [
+        [*kernels.add_norm(hidden, update, norm), kernels.gate(torch.cat([hidden, update], -1))]
+        for kernels in (PlainKernels("grouped_sdpa"), fused_kernels())
+    ]
+    return largest_error([a.float() for a in answers[0]], answers[1])
+
+
+def networks() -> list[MiniCPMO]:
+    """The tiny checkpoint with torch's own kernels, and with the fused ones."""
+    plain = load_network(CHECKPOINT, EngineOptions(device="cpu"), lambda _line: None)
+    fused = build_on_meta(plain.config, fused=True)
+    fused.load_state_dict(plain.state_dict(), assign=True)
+    restore_buffers(fused, torch.device("cpu"))
+    return [plain, fused.eval().requires_grad_(False)]
+
+
+@torch.inference_mode()
+def of_the_decoders() -> float:
+    """What the language model and the speech model of the tiny checkpoint answer."""
+    tokenizer = Tokenizer(CHECKPOINT)
+    plain, fused = (runner_of(network, tokenizer) for network in networks())
+    return max(largest_error(does(plain), does(fused)) for does in (reads, speaks))

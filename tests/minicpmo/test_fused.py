@@ -1,0 +1,43 @@
+"""What a GPU runs between a layer's products, by Triton's interpreter, against torch's own operations."""
+
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+import torch
+from minicpmo import interpreted
+
+EXACT, HALF = (torch.float32, 1e-6), (torch.float16, 0.001)
+"""The interpreter knows no products of bfloat16."""
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> Iterator[ProcessPoolExecutor]:
+    with interpreted.interpreter() as pool:
+        yield pool
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [EXACT, HALF])
+@pytest.mark.parametrize(("queries", "keys", "dim"), [(8, 2, 32), (4, 4, 6)])
+def test_attention(
+    interpreter: ProcessPoolExecutor,
+    queries: int,
+    keys: int,
+    dim: int,
+    dtype: torch.dtype,
+    bound: float,
+) -> None:
+    asked = interpreter.submit(interpreted.of_attention, queries, keys, dim, dtype)
+    assert asked.result() < bound
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [EXACT, HALF])
+@pytest.mark.parametrize("width", [24, 1100])
+def test_norm_and_gate(
+    interpreter: ProcessPoolExecutor, width: int, dtype: torch.dtype, bound: float
+) -> None:
+    assert interpreter.submit(interpreted.of_the_rest, width, dtype).result() < bound
+
+
+def test_both_decoders(interpreter: ProcessPoolExecutor) -> None:
+    assert interpreter.submit(interpreted.of_the_decoders).result() < 2e-6

@@ -1,0 +1,35 @@
+"""Which kernels a worker takes, and what it says where they cannot be had."""
+
+import pytest
+import torch
+from minicpmo.golden_set import CHECKPOINT
+from structlog.testing import capture_logs
+
+from inference_worker.engines.minicpmo.config import EngineOptions
+from inference_worker.engines.minicpmo.load import load_network
+from inference_worker.engines.minicpmo.toolchain import wants_triton
+from inference_worker.engines.types import EngineLoadError
+
+GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
+
+
+def test_a_cpu_takes_torchs_own() -> None:
+    assert not wants_triton("auto", CPU)
+    assert not wants_triton("torch", GPU)
+
+
+def test_what_was_asked_for_and_cannot_be_is_refused() -> None:
+    options = EngineOptions(device="cpu", kernels="triton")
+    with pytest.raises(EngineLoadError, match=r"a GPU, not cpu; kernels=torch does without"):
+        load_network(CHECKPOINT, options, lambda _line: None)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_driver_it_goes_on_and_says_so() -> None:
+    """As on a GPU whose machine has no compiler: Triton's driver raises, with the reason."""
+    with capture_logs() as logged:
+        assert not wants_triton("auto", GPU)
+    [line] = logged
+    assert "python3-dev" in line["lacks"]
+    with pytest.raises(EngineLoadError, match="kernels=triton needs a C compiler"):
+        wants_triton("triton", GPU)
