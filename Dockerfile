@@ -68,8 +68,10 @@ USER antiphon
 CMD ["worker", "--engine", "local"]
 
 FROM packages AS worker-gpu
-# A package that Token2wav imports keeps what it compiles, and asks where; so does Triton.
-ENV NUMBA_CACHE_DIR=/tmp/numba TRITON_CACHE_DIR=/tmp/triton
+# A package that Token2wav imports keeps what it compiles, and asks where. Triton does too, and what it
+# compiles must be allowed to run, which Docker's /tmp is not.
+ENV NUMBA_CACHE_DIR=/tmp/numba TRITON_CACHE_DIR=/var/cache/antiphon
+RUN install --directory --owner antiphon --group antiphon /var/cache/antiphon
 # Token2wav reads voices with FFmpeg's libraries; Triton compiles its driver, in C, where it runs.
 RUN apt-get -qq update \
     && headers=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))') \

@@ -105,6 +105,29 @@ def of_attention(query_heads: int, key_heads: int, head_dim: int, dtype: torch.d
 
 
 @torch.inference_mode()
+def rows_with_a_nan(*, in_keys: bool) -> list[bool]:
+    """Which of three rows come out finite when the second has one NaN in its second stretch."""
+    sizes = LayerSizes(8, 8, query_heads=4, key_heads=2, head_dim=16, eps=1e-6, head_norms=False)
+    attention = SelfAttention(sizes, 0, fused_kernels())
+    cache = SlottedCache(
+        layers=1,
+        slots=3,
+        positions=POSITIONS,
+        heads=2,
+        head_dim=16,
+        device=torch.device("cpu"),
+        dtype=torch.float32,
+    )
+    (cache.keys if in_keys else cache.values)[0][1, 300, :, 5] = float("nan")
+    positions = torch.full((3, 1), 500)
+    window = CacheWindow(cache, 0, positions, 512)
+    nothing = torch.zeros(0)
+    shared = Pass(positions, nothing, nothing, nothing, window)
+    mixed = fused_kernels().attend(torch.randn(3, 1, 4, 16), attention, shared)
+    return [bool(row.isfinite().all()) for row in mixed]
+
+
+@torch.inference_mode()
 def of_the_rest(width: int, dtype: torch.dtype) -> float:
     """A residual sum and its norm, and the gate."""
     torch.manual_seed(4)

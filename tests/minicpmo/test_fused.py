@@ -41,3 +41,12 @@ def test_norm_and_gate(
 
 def test_both_decoders(interpreter: ProcessPoolExecutor) -> None:
     assert interpreter.submit(interpreted.of_the_decoders).result() < 2e-6
+
+
+@pytest.mark.parametrize("in_keys", [True, False])
+def test_a_nan_stays_one_and_stays_in_its_row(
+    interpreter: ProcessPoolExecutor, *, in_keys: bool
+) -> None:
+    """A session that is not finite is ended for it: none may go unseen."""
+    finite = interpreter.submit(interpreted.rows_with_a_nan, in_keys=in_keys).result()
+    assert finite == [True, False, True]

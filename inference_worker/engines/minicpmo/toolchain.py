@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from subprocess import CalledProcessError
 
 import structlog
@@ -33,11 +34,14 @@ def missing(device: torch.device) -> str:
     """What Triton lacks for `device`, with the remedy; empty where it can compile and launch."""
     if device.type != "cuda":
         return f"a GPU, not {device}"
+    if importlib.util.find_spec("triton") is None:
+        return "the package triton, which torch's CUDA builds bring"
     try:
         # Its driver module is C that it compiles on the spot, which is where most machines fail it.
         _ = importlib.import_module("triton").runtime.driver.active.utils
-    except ImportError:
-        return "the package triton, which torch's CUDA builds bring"
-    except (RuntimeError, AssertionError, OSError, CalledProcessError) as error:
-        return f"a C compiler and Python's headers (Debian: gcc, libc6-dev, python3-dev): {error}"
+    except (ImportError, RuntimeError, AssertionError, OSError, CalledProcessError) as error:
+        return (
+            "a C compiler, Python's headers (Debian: gcc, libc6-dev, python3-dev) and a folder "
+            f"TRITON_CACHE_DIR from which programs may run: {error}"
+        )
     return ""

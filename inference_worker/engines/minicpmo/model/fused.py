@@ -114,7 +114,14 @@ class FusedKernels:
             num_stages=2,
         )
         programs.attend_whole[(rows * key_heads, new * group)](
-            parts, weights, mixed, new, splits, **shape, num_warps=1
+            parts,
+            weights,
+            mixed,
+            new,
+            splits,
+            **shape,
+            SPLITS=triton.next_power_of_2(splits),
+            num_warps=4,
         )
         return mixed
 

@@ -107,7 +107,8 @@ def attend_part(
     """One program a row, key head and stretch of SPLIT entries: attention with split keys (Flash-Decoding).
 
     All queries of the head's group go together, at most QUERIES. Each stretch leaves its mix in `parts`
-    (rows * KEY_HEADS, splits, QUERIES, WIDE) and the logarithm of its weight in `weights`.
+    (rows * KEY_HEADS, splits, QUERIES, WIDE) and the logarithm of its weight in `weights`; no mix where
+    it sees nothing.
     """
     pair, split = tl.program_id(0), tl.program_id(1)
     row, key_head = pair // KEY_HEADS, pair % KEY_HEADS
@@ -145,10 +146,13 @@ def attend_part(
         mix = mix * fade[:, None] + mixed
         most = higher
     place = (pair * tl.num_programs(1) + split) * QUERIES + query
-    filled = sums > 0
+    # Nothing seen is nothing told; a NaN is not nothing, it ends its session.
+    filled = sums != 0
     total = tl.where(filled, sums, 1.0)
-    tl.store(parts + place[:, None] * WIDE + dim[None, :], mix / total[:, None])
-    tl.store(weights + place, tl.where(filled, most + tl.log(total), float("-inf")))
+    whole = filled[:, None] & held[None, :]
+    tl.store(parts + place[:, None] * WIDE + dim[None, :], mix / total[:, None], mask=whole)
+    weight = tl.where(filled, most + tl.log(total), float("-inf"))
+    tl.store(weights + place, weight, mask=asked)
 
 
 @triton.jit(do_not_specialize=["new", "splits"])
@@ -163,27 +167,24 @@ def attend_whole(
     DIM: tl.constexpr,
     WIDE: tl.constexpr,
     QUERIES: tl.constexpr,
+    SPLITS: tl.constexpr,
 ):
     """One program a row, key head and query: the stretches' mixes by weight, to (tokens, heads, DIM)."""
     pair, query = tl.program_id(0), tl.program_id(1)
     row, key_head = pair // KEY_HEADS, pair % KEY_HEADS
     dim = tl.arange(0, WIDE)
     held = dim < DIM
-    mix = tl.zeros([WIDE], dtype=tl.float32)
-    most = -float("inf")
-    total = 0.0
-    for split in range(splits):
-        place = (pair * splits + split) * QUERIES + query
-        weight = tl.load(weights + place)
-        higher = tl.maximum(most, weight)
-        # The first entry is seen by all, so the first stretch has made `higher` finite.
-        fade, share = tl.exp(most - higher), tl.exp(weight - higher)
-        mix = mix * fade + share * tl.load(parts + place * WIDE + dim)
-        total = total * fade + share
-        most = higher
+    split = tl.arange(0, SPLITS)
+    place = (pair * splits + split) * QUERIES + query
+    weight = tl.load(weights + place, mask=split < splits, other=float("-inf"))
+    # The first entry is seen by all, so one of the weights is finite.
+    share = tl.exp(weight - tl.max(weight))
+    made = (share != 0)[:, None] & held[None, :]
+    part = tl.load(parts + place[:, None] * WIDE + dim[None, :], mask=made, other=0.0)
+    mix = tl.sum(share[:, None] * part, axis=0) / tl.sum(share)
     token = row * new + query // GROUP
     head = token * (KEY_HEADS * GROUP) + key_head * GROUP + query % GROUP
-    tl.store(mixed + head * DIM + dim, mix / total, mask=held)
+    tl.store(mixed + head * DIM + dim, mix, mask=held)
 
 
 @triton.jit
