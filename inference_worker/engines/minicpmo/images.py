@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import math
+import struct
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
 
 from inference_worker.engines.minicpmo.config import SliceConfig
@@ -16,6 +17,9 @@ from inference_worker.engines.types import EngineError
 
 Size = tuple[int, int]
 """Width and height."""
+
+_UNREADABLE = (OSError, SyntaxError, ValueError, RuntimeError, struct.error)
+"""What Pillow raises on a file it cannot make sense of: the door has seen its size only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ def decode_picture(data: bytes) -> Image.Image:
     """Open an encoded picture as RGB. Raises EngineError when it is none."""
     try:
         return Image.open(io.BytesIO(data)).convert("RGB")
-    except (UnidentifiedImageError, OSError) as error:
+    except (*_UNREADABLE, Image.DecompressionBombError) as error:
         raise EngineError(f"a frame is not a readable picture: {error}") from error
 
 

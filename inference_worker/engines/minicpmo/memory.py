@@ -13,11 +13,17 @@ GIB = 2**30
 HEADROOM = 1.15
 """Activations and the allocator's slack, as a factor."""
 
-TOKEN2WAV_BYTES = 3 * GIB
-"""The vocoder's weights and the buffers that all its streams share."""
+TOKEN2WAV_BYTES = 2 * GIB
+"""The vocoder's weights, and the noise that all its streams share."""
 
-VOICE_FRAMES = 2 * 750 + 100
-"""Kept for the longest voice (15 s, 50 frames each): where a turn begins, and where it stands."""
+VOICE_FRAMES = 750
+"""Of the longest voice: 15 s, 50 frames each."""
+
+TURN_FRAMES = VOICE_FRAMES + 100
+"""What the vocoder keeps of a turn: as many frames as of its voice, and two seconds."""
+
+CHUNK_FRAMES = 2 * 28
+"""The most that one batch adds to a turn."""
 
 
 def slot_bytes(config: ModelConfig, options: EngineOptions, width: int) -> int:
@@ -36,17 +42,42 @@ def slot_bytes(config: ModelConfig, options: EngineOptions, width: int) -> int:
 
 
 def voice_bytes(options: EngineOptions) -> int:
-    """Bytes that one cloned voice may take: 16 layers' keys and values at each of the solver's steps."""
-    layers, guided, heads, width, value = 16, 2, 8, 128, 4
-    return options.vocoder_steps * layers * guided * heads * width * value * VOICE_FRAMES
+    """Bytes that one cloned voice may take: where a turn begins, and where it stands."""
+    return (VOICE_FRAMES + TURN_FRAMES) * sum(_frame_bytes(options))
+
+
+def chunk_bytes(options: EngineOptions) -> int:
+    """Bytes that a voice's part of a batch may take: what it has kept, filled up to the longest and with
+    the new frames, for one of the solver's steps; and the new frames of all of them.
+    """
+    solver, encoder = _frame_bytes(options)
+    grown = TURN_FRAMES + CHUNK_FRAMES
+    return grown * (solver // options.vocoder_steps + encoder) + CHUNK_FRAMES * solver
+
+
+def _frame_bytes(options: EngineOptions) -> tuple[int, int]:
+    """Keys and values of a frame in the vocoder's solver, at each of its steps, and in its encoder."""
+    entry, blocks, guided = 2 * 8 * 64 * 4, 16, 2
+    layers_at_50, layers_at_25 = 4, 6
+    solver = options.vocoder_steps * blocks * guided * entry
+    return solver, (layers_at_50 + layers_at_25 // 2) * entry
 
 
 def needed_bytes(config: ModelConfig, options: EngineOptions, width: int, *, voices: bool) -> int:
     """Bytes for weights, all slots and headroom; with `voices` for the vocoder's too."""
     weights = sum(p.numel() for p in build_on_meta(config).parameters()) * width
     slots = options.slots * slot_bytes(config, options, width)
-    speech = TOKEN2WAV_BYTES + options.slots * voice_bytes(options) if voices else 0
+    speech = speech_bytes(options) if voices else 0
     return int(HEADROOM * (weights + slots + speech))
+
+
+def speech_bytes(options: EngineOptions) -> int:
+    """Bytes for the vocoder, all slots' voices and the largest batch.
+
+    A voice more is counted: one that is cloned is there twice, and so is a turn that moves on.
+    """
+    slots = options.slots
+    return TOKEN2WAV_BYTES + (slots + 1) * voice_bytes(options) + slots * chunk_bytes(options)
 
 
 def free_bytes(device: torch.device) -> int:
@@ -74,7 +105,8 @@ def check_memory(
     needed, free = needed_bytes(config, options, width, voices=voices), free_bytes(device)
     if needed > free:
         per_slot = slot_bytes(config, options, width)
-        voice = f", its voice up to {voice_bytes(options) / GIB:.2f} GiB" if voices else ""
+        spoken = voice_bytes(options) + chunk_bytes(options)
+        voice = f", its voice up to {spoken / GIB:.2f} GiB" if voices else ""
         raise EngineLoadError(
             f"{options.slots} slots need {needed / GIB:.1f} GiB on {device}, "
             f"{free / GIB:.1f} GiB are free; a slot of {options.context_tokens} tokens takes "

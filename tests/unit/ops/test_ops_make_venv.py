@@ -61,6 +61,26 @@ def test_a_failure_leaves_no_stamp_and_tells_the_remedy(
     assert list((tmp_path / "venv").iterdir()) == []
 
 
+def test_the_vocoder_that_tests_run_stands_beside_the_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[list[str]] = []
+    monkeypatch.setattr(make_venv, "_run", commands.append)
+    monkeypatch.setattr(make_venv, "_require_openmp", lambda: None)
+    for extras in ("local", "local,test"):
+        make_venv._install(tmp_path, extras)
+    asked = [command for command in commands if "minicpmo-utils" in command]
+    assert [command[command.index("--target") + 1] for command in asked] == [
+        str(tmp_path / "share" / "token2wav")
+    ]
+    assert "--no-deps" in asked[0]
+    assert "minicpmo-utils" in {_plain(line.partition("==")[0]) for line in _pins()}
+
+
+def _pins() -> list[str]:
+    return CONSTRAINTS.read_text().split()
+
+
 def _plain(name: str) -> str:
     return name.lower().replace("_", "-")
 

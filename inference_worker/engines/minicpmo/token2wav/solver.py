@@ -1,0 +1,176 @@
+"""The flow's solver for several streams: Euler steps over the package's DiT blocks.
+
+A block is run as the package runs it, but what depends on the time alone is worked out once, and each
+stream has keys and values of its own. New ones stand before the old, as in the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import layer_norm, scaled_dot_product_attention
+
+from inference_worker.engines.minicpmo.model.attention import additive
+from inference_worker.engines.minicpmo.placing import placed
+
+ALIGNED = 8
+"""Attention copies a mask whose rows are no multiple of this."""
+
+
+class SolverMemory(NamedTuple):
+    """What the solver keeps of one stream.
+
+    `attention` is keys and values (steps, blocks, 2, heads, entries, 2 x dim), `convs` the last inputs
+    of the blocks' convolutions (steps, blocks, 2, channels, 2): 2 is with conditions and without.
+    """
+
+    attention: Tensor
+    convs: Tensor
+
+
+class _Modulation(NamedTuple):
+    """A norm's weight and bias at some time, and the gate of what follows it (none at the end)."""
+
+    weight: Tensor
+    bias: Tensor
+    gate: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    length: Tensor
+    blocks: list[tuple[_Modulation, _Modulation, _Modulation]]
+    final: _Modulation
+
+
+class Solver:
+    """Solves with `decoder` in `steps` steps."""
+
+    def __init__(self, decoder: Any, steps: int) -> None:
+        self._dit = decoder.estimator
+        self._guidance = 1.0 + float(decoder.inference_cfg_rate)
+        self._noise = decoder.rand_noise[0].transpose(0, 1).contiguous()
+        self._steps = [self._step(*times) for times in _times(steps, self._noise)]
+
+    def nothing(self) -> SolverMemory:
+        """The memory of a stream that has not begun."""
+        block = self._dit.blocks[0]
+        attn, conv = block.attn, block.conv
+        shape = (len(self._steps), len(self._dit.blocks), 2)
+        return SolverMemory(
+            self._noise.new_zeros(*shape, attn.num_heads, 0, 2 * attn.head_dim),
+            self._noise.new_zeros(
+                *shape, conv.in_channels + conv.out_channels, conv.kernel_size - 1
+            ),
+        )
+
+    def solve(
+        self, conditions: Tensor, memories: Sequence[SolverMemory]
+    ) -> tuple[Tensor, SolverMemory]:
+        """Mel (streams, frames, mels) from conditions (streams, frames, 3 x mels).
+
+        The memory has one dimension more, the streams, before that of 2; in it are the new entries
+        alone.
+        """
+        frames = conditions.shape[1]
+        starts = [memory.attention.shape[-2] for memory in memories]
+        x = torch.stack([self._noise[start : start + frames] for start in starts])
+        room, mask = _room(memories, frames)
+        both = torch.stack([conditions, torch.zeros_like(conditions)], 1)
+        before = torch.stack([memory.convs for memory in memories], 2)
+        new = room.new_empty(len(self._steps), *room.shape[:-2], frames, room.shape[-1])
+        convs = []
+        for number, step in enumerate(self._steps):
+            for row, (memory, start) in enumerate(zip(memories, starts, strict=True)):
+                room[:, row, ..., frames : frames + start, :] = memory.attention[number]
+            given = torch.cat([x.unsqueeze(1).expand(-1, 2, -1, -1), both], -1)
+            flow, conv = self._flow(
+                step, given.flatten(0, 1), room.flatten(1, 2), before[number].flatten(1, 2), mask
+            )
+            x = x.addcmul(flow[1::2].lerp(flow[::2], self._guidance), step.length)
+            new[number] = room[..., :frames, :]
+            convs.append(conv)
+        return x, SolverMemory(new, torch.stack(convs).view_as(before))
+
+    def _flow(
+        self, step: _Step, x: Tensor, room: Tensor, convs: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Velocity (rows, frames, mels) and the convolutions' new memory (blocks, rows, channels, 2)."""
+        x, seen = self._dit.in_proj(x), []
+        for block, (attend, convolve, feed), entries, conv in zip(
+            self._dit.blocks, step.blocks, room, convs, strict=True
+        ):
+            mixed = _attention(block.attn, _normed(block.norm1, x, attend), entries, mask)
+            x = torch.addcmul(x, attend.gate, mixed)
+            mixed, conv = block.conv.forward_chunk(_normed(block.norm3, x, convolve), conv)
+            x = torch.addcmul(x, convolve.gate, mixed)
+            x = torch.addcmul(x, feed.gate, block.mlp(_normed(block.norm2, x, feed)))
+            seen.append(conv)
+        last = self._dit.final_layer
+        return last.linear(_normed(last.norm_final, x, step.final)), torch.stack(seen)
+
+    def _step(self, time: Tensor, length: Tensor) -> _Step:
+        embedded = self._dit.t_embedder(time.unsqueeze(0))[0]
+        blocks = []
+        for block in self._dit.blocks:
+            shift, scale, gate = block.adaLN_modulation(embedded).unflatten(0, (3, 3, -1)).unbind(1)
+            attend, feed, convolve = (
+                _Modulation(1 + weight, bias, through)
+                for weight, bias, through in zip(scale, shift, gate, strict=True)
+            )
+            blocks.append((attend, convolve, feed))
+        bias, scale = self._dit.final_layer.adaLN_modulation(embedded).chunk(2)
+        return _Step(length, blocks, _Modulation(1 + scale, bias, torch.ones_like(bias)))
+
+
+def _times(steps: int, like: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """The times at which a step begins, and its length; summed as the package sums them, since the
+    blocks are told a thousand times as much.
+    """
+    ends = torch.linspace(0, 1, steps + 1, device=like.device, dtype=like.dtype)
+    ends = 1 - torch.cos(ends * 0.5 * torch.pi)
+    times, time = [], ends[0]
+    for end in ends[1:]:
+        times.append((time, end - time))
+        time = time + (end - time)
+    return times
+
+
+def _room(memories: Sequence[SolverMemory], frames: int) -> tuple[Tensor, Tensor | None]:
+    """Where the keys and values of one step stand: (blocks, streams, 2, heads, new and old, 2 x dim).
+
+    Streams with fewer old ones than others are filled up on the right; the additive mask (rows, 1, 1,
+    new and old) hides that.
+    """
+    own = [frames + memory.attention.shape[-2] for memory in memories]
+    first = memories[0].attention
+    if len(set(own)) == 1:
+        shape = (first.shape[1], len(own), *first.shape[2:4], own[0], first.shape[-1])
+        return first.new_empty(shape), None
+    length = -(-max(own) // ALIGNED) * ALIGNED
+    room = first.new_zeros(
+        first.shape[1], len(own), *first.shape[2:4], length, first.shape[-1]
+    )  # hidden entries must be finite
+    rows = placed([own_length for own_length in own for _ in range(2)], first.device)
+    visible = torch.arange(length, device=first.device) < rows[:, None]
+    return room, additive(visible[:, None, None], first.dtype)
+
+
+def _normed(norm: Any, x: Tensor, at: _Modulation) -> Tensor:
+    return layer_norm(x, norm.normalized_shape, at.weight, at.bias, norm.eps)
+
+
+def _attention(attn: Any, x: Tensor, entries: Tensor, mask: Tensor | None) -> Tensor:
+    """Attend from (rows, frames, channels) to `entries`, where the new keys and values are written."""
+    frames, heads = x.shape[1], (attn.num_heads, attn.head_dim)
+    keys, values = entries.chunk(2, -1)
+    keys[..., :frames, :] = attn.k_norm(attn.to_k(x).unflatten(-1, heads)).transpose(1, 2)
+    values[..., :frames, :] = attn.to_v(x).unflatten(-1, heads).transpose(1, 2)
+    queries = attn.q_norm(attn.to_q(x).unflatten(-1, heads)).transpose(1, 2)
+    mixed = scaled_dot_product_attention(queries, keys, values, mask)
+    out: Tensor = attn.proj(mixed.transpose(1, 2).flatten(2))
+    return out

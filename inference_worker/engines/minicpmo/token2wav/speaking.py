@@ -1,0 +1,107 @@
+"""The vocoder of a worker: voices from references, and sound for the sessions that ask together."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+import torch
+
+from inference_worker.engines.minicpmo.token2wav.agreement import check_agreement
+from inference_worker.engines.minicpmo.token2wav.causal import Causal
+from inference_worker.engines.minicpmo.token2wav.fading import Fading
+from inference_worker.engines.minicpmo.token2wav.flow import Flow
+from inference_worker.engines.minicpmo.token2wav.meeting import Meeting
+from inference_worker.engines.minicpmo.token2wav.streams import Chunk, Heard, Stream, Streams
+from inference_worker.engines.minicpmo.vocoder import (
+    CHUNK,
+    SILENT_PREFIX,
+    VoiceState,
+    next_pieces,
+    whole_second,
+)
+from inference_worker.engines.types import EngineError, EngineLoadError
+from shared_schemas.audio import INPUT_RATE, Samples
+
+LONGEST_REFERENCE = 15 * INPUT_RATE
+"""Samples of a voice that are cloned; memory is counted for these."""
+
+
+class Token2WavVocoder:
+    """Serves the sessions' threads: those that ask while a batch runs are the next batch.
+
+    On a GPU it computes on a stream of its own, so that the engine's thread does not wait for it.
+    """
+
+    def __init__(self, inner: Any, device: torch.device) -> None:
+        self._inner = inner
+        self._cloning = threading.Lock()
+        on_gpu = device.type == "cuda"
+        self._stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
+        with self._computing():
+            sounding = Causal(inner) if hasattr(inner, "bounded_vocoder") else Fading(inner)
+            self._flow = Flow(inner.flow, inner.n_timesteps, sounding.kept_codes)
+        self._streams = Streams(self._flow, sounding)
+        self._meeting = Meeting[Chunk, Samples](self._serve)
+
+    def clone(self, reference: Samples) -> VoiceState:
+        """A voice from float32 mono 16 kHz reference audio, of which 15 s are listened to."""
+        with self._cloning, self._computing(), tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "voice.wav")
+            soundfile.write(path, reference[:LONGEST_REFERENCE], INPUT_RATE)
+            voice = VoiceState(self._streams.begin(self._inner._prepare_prompt(path)))  # noqa: SLF001
+        self.reset(voice)
+        return voice
+
+    def speak(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
+        """Sound for the next codes of a turn; `last` flushes what is held back and ends it."""
+        unknown = [code for code in codes if not 0 <= code < self._flow.codes]
+        if unknown:
+            raise EngineError(f"the vocoder knows codes below {self._flow.codes}, not {unknown[0]}")
+        voice.waiting += codes
+        pieces = next_pieces(voice.waiting, self._flow.lookahead, last=last)
+        sound = [self._meeting.ask(Chunk(voice.stream, piece, ends)) for piece, ends in pieces]
+        if last:
+            self.reset(voice)
+        return whole_second(sound, last=last)
+
+    def reset(self, voice: VoiceState) -> None:
+        """Begin a new turn."""
+        base: Stream = voice.base
+        voice.stream = base.copy()
+        voice.waiting = list(SILENT_PREFIX)
+
+    def check(self) -> None:
+        """Compare with the package's own loop, while its buffers are there. Raises EngineLoadError."""
+        with self._computing():
+            check_agreement(self._inner.flow, self._flow, self._inner.n_timesteps)
+
+    def warm_up(self) -> None:
+        """Clone two noises and speak with both at once: what the package lacks is told now."""
+        noise = np.random.default_rng(0).normal(0, 0.01, 2 * INPUT_RATE).astype(np.float32)
+        codes = list(SILENT_PREFIX) * CHUNK
+        try:
+            voices = [self.clone(noise), self.clone(noise[:INPUT_RATE])]
+            for chunk in (codes[: CHUNK + self._flow.lookahead], codes[:CHUNK]):
+                ends = len(chunk) == CHUNK
+                for heard in self._serve([Chunk(v.stream, chunk, ends) for v in voices]):
+                    if isinstance(heard, Exception):
+                        raise heard  # noqa: TRY301
+            self.speak(voices[0], codes, last=True)
+        except Exception as error:
+            raise EngineLoadError(f"the vocoder cannot speak: {error}") from error
+
+    def _serve(self, chunks: list[Chunk]) -> list[Heard]:
+        with self._computing():
+            return self._streams.serve(chunks)
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        with torch.cuda.stream(self._stream), torch.inference_mode():
+            yield

@@ -1,0 +1,123 @@
+"""Many streams of Token2wav: whose chunks share a batch, and what becomes of one that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import structlog
+import torch
+from torch import Tensor
+
+from inference_worker.engines.minicpmo.token2wav.flow import Flow, Flowed, FlowMemory
+from inference_worker.engines.minicpmo.token2wav.sounding import Sounding
+from inference_worker.engines.types import EngineError
+from shared_schemas.audio import Samples
+
+log = structlog.get_logger()
+
+Heard = Samples | Exception
+Of = TypeVar("Of")
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """Where a session's turn stands. It moves on once a chunk's sound is there."""
+
+    flow: FlowMemory
+    sound: Any
+
+    def copy(self) -> Stream:
+        """One that moves on by itself: memories are replaced, never changed."""
+        return Stream(self.flow, self.sound)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """The next codes of a stream, with lookahead unless they end the turn."""
+
+    stream: Stream
+    codes: list[int]
+    ends: bool
+
+
+class Streams:
+    """Serves chunks: the flow of those that are equally long in one batch, and then the sound of those
+    whose streams have come equally far.
+    """
+
+    def __init__(self, flow: Flow, sounding: Sounding) -> None:
+        self._flow = flow
+        self._sounding = sounding
+
+    def begin(self, prompt: Sequence[Tensor]) -> Stream:
+        """A voice as the package prepares it: codes, their number, the speaker, mel, its length."""
+        codes, _, speaker, mel, _ = prompt
+        codes = self._sounding.prompted(codes, self._flow.lookahead)
+        return Stream(self._flow.begin(codes, speaker, mel), self._sounding.nothing())
+
+    def serve(self, chunks: Sequence[Chunk]) -> list[Heard]:
+        """The sound of each chunk at 24 kHz, or why there is none; what fails moves no stream."""
+        heard: dict[Chunk, Heard] = {}
+        for group in _alike(chunks, lambda chunk: (len(chunk.codes), chunk.ends)):
+            heard |= zip(group, self._together(group), strict=True)
+        return [heard[chunk] for chunk in chunks]
+
+    def _together(self, chunks: list[Chunk]) -> list[Heard]:
+        """The sound of chunks of one length; where it fails for all, each is tried alone."""
+        try:
+            flowed = self._flow.advance(
+                [chunk.codes for chunk in chunks],
+                [chunk.stream.flow for chunk in chunks],
+                ends=chunks[0].ends,
+            )
+            sounds = self._sound(flowed.mel, chunks)
+        except Exception as error:  # noqa: BLE001  # whatever it was, it is one stream's answer
+            if len(chunks) == 1:
+                return [error]
+            log.warning("vocoder_batch_failed", streams=len(chunks), error=str(error))
+            return [self._together([chunk])[0] for chunk in chunks]
+        return [
+            self._moved_on(chunk.stream, flowed, row, *sound)
+            for row, (chunk, sound) in enumerate(zip(chunks, sounds, strict=True))
+        ]
+
+    def _sound(self, mel: Tensor, chunks: Sequence[Chunk]) -> list[tuple[Samples, Any]]:
+        """Each chunk's samples, and its stream's memory after them."""
+        groups = _alike(
+            range(len(chunks)), lambda row: self._sounding.kind(chunks[row].stream.sound)
+        )
+        sounded = [
+            self._sounding.sound(
+                torch.stack([mel[row] for row in group]),
+                [chunks[row].stream.sound for row in group],
+                ends=chunks[0].ends,
+            )
+            for group in groups
+        ]
+        heard: dict[int, tuple[Samples, Any]] = {}
+        for group, (samples, memories) in zip(groups, sounded, strict=True):
+            # The one wait for the device.
+            heard |= zip(group, zip(samples.cpu().numpy(), memories, strict=True), strict=True)
+        return [heard[row] for row in range(len(chunks))]
+
+    def _moved_on(
+        self, stream: Stream, flowed: Flowed, row: int, samples: Samples, sound: Any
+    ) -> Heard:
+        if not np.isfinite(samples).all():
+            return EngineError("the vocoder's sound is not finite: try another reference voice")
+        try:
+            stream.flow = self._flow.kept(stream.flow, flowed, row)
+        except Exception as error:  # noqa: BLE001  # the others' streams move on
+            return error
+        stream.sound = sound
+        return np.clip(samples, -1.0, 1.0)
+
+
+def _alike(items: Iterable[Of], kind: Callable[[Of], Hashable]) -> list[list[Of]]:
+    groups: dict[Hashable, list[Of]] = {}
+    for item in items:
+        groups.setdefault(kind(item), []).append(item)
+    return list(groups.values())

@@ -1,0 +1,187 @@
+"""Token2wav of the package `minicpmo-utils` on the CPU: its own networks and loop, random small weights.
+
+`ops/make_venv.py` puts the package beside the environment, not into it: its other top-level names are
+not wanted here. What it imports for the weights of a voice is not installed and stays a bare name, so
+a prompt (codes, speaker, mel) is drawn from the reference's samples instead.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import soundfile
+import torch
+import torch._dynamo  # before the bare names: it looks for libraries
+from torch import Tensor
+
+PACKAGE = Path(sys.prefix) / "share" / "token2wav" / "stepaudio2"
+CODES = 6561
+MELS = 80
+BARE = (
+    "hyperpyyaml",
+    "librosa.filters",
+    "onnxruntime",
+    "s3tokenizer",
+    "scipy.io.wavfile",
+    "scipy.signal",
+    "torchaudio.compliance.kaldi",
+)
+"""Imported by the package, and used by nothing that runs here but a window of 16 samples."""
+
+EARLIER, LATER = "1.0.6", "1.0.7"
+
+
+def package(name: str) -> Any:
+    """A module of the package."""
+    return _modules()[f"stepaudio2.{name}"]
+
+
+@cache
+def _modules() -> dict[str, ModuleType]:
+    """The package without what its __init__ would import; to others it stays as unknown as it is."""
+    if not PACKAGE.is_dir():
+        raise FileNotFoundError(f"{PACKAGE} is missing: `make test` installs it")
+    bare = _bare_modules()
+    known = {name: sys.modules.get(name) for name in bare}
+    sys.modules.update(bare)
+    sys.modules["stepaudio2"] = root = ModuleType("stepaudio2")
+    root.__path__ = [str(PACKAGE)]
+    try:
+        importlib.import_module("stepaudio2.token2wav")
+    finally:
+        for name in bare:
+            del sys.modules[name]
+        sys.modules.update({name: module for name, module in known.items() if module})
+        names = [name for name in sys.modules if name.partition(".")[0] == "stepaudio2"]
+        found = {name: sys.modules.pop(name) for name in names}
+    return found
+
+
+class _Bare(ModuleType):
+    """Has every name that is imported from it; the window is the one that is called."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _hann if name == "get_window" else None
+
+
+def _bare_modules() -> dict[str, _Bare]:
+    made: dict[str, _Bare] = {}
+    for whole in BARE:
+        parts = whole.split(".")
+        for n in range(1, len(parts) + 1):
+            name = ".".join(parts[:n])
+            module = made.setdefault(name, _Bare(name))
+            if n > 1:
+                setattr(made[".".join(parts[: n - 1])], parts[n - 1], module)
+    return made
+
+
+def _hann(_name: str, length: int, *, fftbins: bool) -> np.ndarray[Any, Any]:
+    return np.hanning(length + 1)[:-1] if fftbins else np.hanning(length)
+
+
+def token2wav(
+    release: str, *, steps: int = 2, blocks: int = 1, layers: int | None = 1, channels: int = 32
+) -> Any:
+    """The package's object as its constructor leaves it, of the given sizes."""
+    torch.manual_seed(0)
+    inner = package("token2wav").Token2wav.__new__(package("token2wav").Token2wav)
+    inner.float16, inner.n_timesteps = False, steps
+    inner.flow = _flow(steps, blocks, layers)
+    inner.cache = inner.stream_cache = inner._stream_prompt = None
+    inner.device, inner.hop_samples = torch.device("cpu"), 480
+    inner._prepare_prompt = _prompt
+    inner.hift_cache_dict = {}
+    (_causal if release == LATER else _original)(inner, channels)
+    predictor = inner.hift.f0_predictor.classifier
+    with torch.no_grad():  # as drawn, nothing would have a pitch
+        predictor.weight.mul_(300)
+        predictor.bias.fill_(20)
+    return inner
+
+
+def _flow(steps: int, blocks: int, layers: int | None) -> Any:
+    encoder = package("cosyvoice2.transformer.upsample_encoder_v2").UpsampleConformerEncoderV2(
+        input_size=512,
+        output_size=512,
+        num_blocks=layers or 6,
+        num_up_blocks=layers or 4,
+        attention_heads=8,
+    )
+    dit = package("cosyvoice2.flow.decoder_dit").DiT(
+        in_channels=4 * MELS,
+        out_channels=MELS,
+        depth=blocks,
+        num_heads=8,
+        head_dim=64,
+        hidden_size=512,
+    )
+    for parameter in dit.parameters():
+        torch.nn.init.normal_(parameter, 0, 0.04 if parameter.ndim > 1 else 0.02)
+    matching = package("cosyvoice2.flow.flow_matching").CausalConditionalCFM(dit, 0.7)
+    for module, sizes in ((matching, (steps, blocks)), (dit, (blocks,))):
+        module.att_cache_buffer = torch.zeros(*sizes, 2, 8, 1000, 128)  # 16 of each, else
+        module.cnn_cache_buffer = torch.zeros(*sizes, 2, 1024, 2)
+    flow = package("cosyvoice2.flow.flow").CausalMaskedDiffWithXvec(
+        512, MELS, 192, "mel", CODES, encoder, matching
+    )
+    return flow.eval()
+
+
+def _original(inner: Any, channels: int) -> None:
+    """As releases up to 1.0.6 make sound; their network is in 1.0.7 too."""
+    hift = package("flashcosyvoice.modules.hifigan").HiFTGenerator(base_channels=channels)
+    inner.hift = hift.eval()
+    inner.mel_cache_len, inner.source_cache_len = 8, 8 * 480
+    inner.speech_window = torch.from_numpy(np.hamming(2 * inner.source_cache_len))
+
+
+def _causal(inner: Any, channels: int) -> None:
+    inner.hift = (
+        package("causal_vocoder.generator")
+        .CausalHiFTGenerator(
+            base_channels=channels,
+            sampling_rate=24000,
+            upsample_rates=[8, 5, 3],
+            upsample_kernel_sizes=[16, 11, 7],
+            source_resblock_kernel_sizes=[7, 7, 11],
+            source_resblock_dilation_sizes=[[1, 3, 5]] * 3,
+            f0_predictor=package("causal_vocoder.f0_predictor").CausalConvRNNF0Predictor(
+                cond_channels=4 * channels
+            ),
+        )
+        .eval()
+    )
+    inner.bounded_vocoder = package("causal_vocoder.bounded_vocoder").BoundedVocoder(inner.hift)
+    inner.vocoder_delay_frames = 8
+    inner.source_cache_len = inner.vocoder_delay_frames * inner.hop_samples
+
+
+def _prompt(path: str) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """What a voice's two ONNX networks would say, by chance but the same for the same reference."""
+    wave, rate = soundfile.read(path)
+    count = len(wave) * 25 // rate
+    draw = torch.Generator().manual_seed(int(abs(wave[:2000]).sum() * 1000))
+    codes = torch.randint(0, CODES, (1, count), generator=draw, dtype=torch.int32)
+    speaker = torch.randn(1, 192, generator=draw)
+    mel = torch.randn(1, 2 * count, MELS, generator=draw)
+    return codes, torch.tensor([count]), speaker, mel, torch.tensor([2 * count])
+
+
+@contextmanager
+def still_noise() -> Iterator[None]:
+    """Within it the vocoder of earlier releases draws zeros where it would draw noise."""
+    still = {"rand": lambda *shape, **_: torch.zeros(*shape), "randn_like": torch.zeros_like}
+    with patch.multiple(torch, **still):
+        yield

@@ -1,0 +1,81 @@
+"""Threads that meet: one serves, those that come meanwhile are served together next."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from inference_worker.engines.minicpmo.token2wav.meeting import Meeting
+
+ASKERS = 5
+
+
+class Kitchen:
+    """Serves tenfold what was asked; the first batch waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.began, self.go = threading.Event(), threading.Event()
+
+    def serve(self, asked: list[int]) -> Sequence[int | BaseException]:
+        self.batches.append(asked)
+        self.began.set()
+        assert self.go.wait(30)
+        if 13 in asked:
+            raise ValueError("no oven")
+        return [10 * n if n >= 0 else LookupError(str(n)) for n in asked]
+
+
+def asked_at_once(kitchen: Kitchen, questions: list[int]) -> dict[int, int | str]:
+    """The first asks alone; the others come while it is served."""
+    meeting = Meeting[int, int](kitchen.serve)
+    answers: dict[int, int | str] = {}
+
+    def ask(n: int) -> None:
+        try:
+            answers[n] = meeting.ask(n)
+        except (LookupError, ValueError) as error:
+            answers[n] = str(error)
+
+    threads = [threading.Thread(target=ask, args=(n,)) for n in questions]
+    threads[0].start()
+    assert kitchen.began.wait(30)
+    for thread in threads[1:]:
+        thread.start()
+    while len(meeting._waiting) < len(questions) - 1:
+        threading.Event().wait(0.001)
+    kitchen.go.set()
+    for thread in threads:
+        thread.join(30)
+    assert meeting.ask(7) == 70
+    return answers
+
+
+def test_those_who_wait_are_served_together() -> None:
+    kitchen = Kitchen()
+    answers = asked_at_once(kitchen, list(range(ASKERS)))
+    assert answers == {n: 10 * n for n in range(ASKERS)}
+    assert [sorted(batch) for batch in kitchen.batches] == [[0], [1, 2, 3, 4], [7]]
+
+
+def test_each_gets_its_own_failure() -> None:
+    kitchen = Kitchen()
+    assert asked_at_once(kitchen, [1, -2, 3]) == {1: 10, -2: "-2", 3: 30}
+
+
+def test_a_batch_that_fails_is_told_to_all_of_it_and_the_next_is_served() -> None:
+    kitchen = Kitchen()
+    answers = asked_at_once(kitchen, [1, 13, 3])
+    assert answers == {1: 10, 13: "no oven", 3: "no oven"}
+
+
+def test_a_lone_question_waits_for_nobody() -> None:
+    kitchen = Kitchen()
+    kitchen.go.set()
+    meeting = Meeting[int, int](kitchen.serve)
+    assert [meeting.ask(n) for n in (1, 2)] == [10, 20]
+    with pytest.raises(LookupError, match="-1"):
+        meeting.ask(-1)
+    assert kitchen.batches == [[1], [2], [-1]]
