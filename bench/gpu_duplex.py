@@ -6,8 +6,8 @@
 
 No checkpoint is needed. Every session's context is half full and hears a second of noise per unit; a
 LISTEN unit is forced to listen, a SPEAK unit is made to write its full 18 words and speak 25 codes.
-All sessions begin their units together, or `--paced` each at its own moment of every second. The
-vocoder is not part of it. Prints Markdown.
+All sessions begin their units together, or `--paced` each at its own moment of every second. Units
+include Token2wav, with voices of 5 s, where its package is there. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, get_args
 import numpy as np
 import torch
 from random_model import TINY, WORD, WordySampler, config_of, noise_picture, random_network
+from random_voice import random_vocoder, random_voice
 from roofline import Card, roofline
 
 from inference_worker.engines.minicpmo.config import KernelChoice
@@ -37,8 +38,10 @@ from inference_worker.engines.minicpmo.speaking import Speaker
 from inference_worker.engines.minicpmo.speech_sampler import SpeechSettings
 from inference_worker.engines.minicpmo.steps import Steps
 from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from inference_worker.engines.minicpmo.vocoder import VoiceState
 
 GIB = 2**30
+VOICE_S = 5
 
 
 class Bench:
@@ -52,6 +55,8 @@ class Bench:
         self.tokenizer = Tokenizer(TINY)
         self.network = random_network(self.config, self.device, args.kernels)
         self.frames = [noise_picture()] if args.frames else []
+        self.vocoder = random_vocoder(self.sizes, self.device)
+        self.voices: list[VoiceState] = []
         self.stages: dict[str, list[float]] = defaultdict(list)
 
     def crowd(self, count: int) -> tuple[Runner, list[DuplexSession]]:
@@ -93,6 +98,8 @@ class Bench:
         runner, sessions = self.crowd(count)
         loaded = time.perf_counter() - began
         engine, units = Engine(runner), self.args.units
+        if self.vocoder is not None:
+            self.voices = [random_voice(self.vocoder, VOICE_S) for _ in sessions]
         try:
             with ThreadPoolExecutor(count) as threads:
                 list(threads.map(lambda s: engine.run(self.prepare(s)), sessions))
@@ -164,12 +171,21 @@ class Bench:
                     cut(decode_picture(f), self.config.slice_config, 1) for f in self.frames
                 ]
                 engine.run(session.prefill(mel, pictures))
-                engine.run(session.generate(force_listen=listen))
+                outcome = engine.run(session.generate(force_listen=listen))
+                self.sound(session.slot, outcome.codes)
                 times.append((time.perf_counter() - began) * 1000)
                 engine.run(session.finalize())
             return times
 
         return [t for times in threads.map(one, sessions) for t in times]
+
+    def sound(self, slot: int, codes: list[int]) -> None:
+        """A unit's codes as sound."""
+        if self.vocoder is None or not codes:
+            return
+        began = time.perf_counter()
+        self.vocoder.speak(self.voices[slot], codes, last=False)
+        self.stages["Token2wav, a session's wait"].append((time.perf_counter() - began) * 1000)
 
     def profile(self, runner: Runner, work: Callable[[], object]) -> None:
         """Time every batch of `work` by the kind of its steps."""
@@ -226,7 +242,9 @@ def main() -> None:
     bench = Bench(args)
     on_gpu = bench.device.type == "cuda"
     card = torch.cuda.get_device_name() if on_gpu else "CPU"
-    print(f"{bench.sizes} sizes with random weights on {card}, torch {torch.__version__}\n")
+    voice = "with" if bench.vocoder else "without (no minicpmo-utils here)"
+    print(f"{bench.sizes} sizes with random weights on {card}, torch {torch.__version__},")
+    print(f"{voice} Token2wav\n")
     if not on_gpu:
         print("No GPU here: these numbers say that the bench runs, and nothing about the model.\n")
     default = "1,2,4,8,16,32" if on_gpu else "1,4"

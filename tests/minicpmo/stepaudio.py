@@ -8,6 +8,7 @@ a prompt (codes, speaker, mel) is drawn from the reference's samples instead.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,13 +49,12 @@ def package(name: str) -> Any:
 @cache
 def _modules() -> dict[str, ModuleType]:
     """The package without what its __init__ would import; to others it stays as unknown as it is."""
-    if not PACKAGE.is_dir():
-        raise FileNotFoundError(f"{PACKAGE} is missing: `make test` installs it")
+    package = _folder()
     bare = _bare_modules()
     known = {name: sys.modules.get(name) for name in bare}
     sys.modules.update(bare)
     sys.modules["stepaudio2"] = root = ModuleType("stepaudio2")
-    root.__path__ = [str(PACKAGE)]
+    root.__path__ = [str(package)]
     try:
         importlib.import_module("stepaudio2.token2wav")
     finally:
@@ -63,6 +63,16 @@ def _modules() -> dict[str, ModuleType]:
         sys.modules.update({name: module for name, module in known.items() if module})
         names = [name for name in sys.modules if name.partition(".")[0] == "stepaudio2"]
         found = {name: sys.modules.pop(name) for name in names}
+    return found
+
+
+def _folder() -> Path:
+    """Where the package is. Raises FileNotFoundError."""
+    installed = importlib.util.find_spec("stepaudio2")
+    places = [PACKAGE, *map(Path, (installed and installed.submodule_search_locations) or [])]
+    found = next((place for place in places if place.is_dir()), None)
+    if found is None:
+        raise FileNotFoundError(f"{PACKAGE} is missing: `make test` installs it")
     return found
 
 

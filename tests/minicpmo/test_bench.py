@@ -19,4 +19,5 @@ def test_the_bench_runs_without_a_gpu(paced: list[str]) -> None:
     assert "No GPU here" in ran.stdout
     assert "| 2 | " in ran.stdout
     assert "| Utter of 1 | " in ran.stdout
+    assert "| Token2wav, a session's wait | " in ran.stdout
     assert ("| See | " in ran.stdout) == bool(paced)

@@ -1,0 +1,56 @@
+"""Token2wav with random weights: the package's own networks, at their real sizes or small ones.
+
+Found where `make test` puts the package, or where it is installed. Its sound is noise; what it costs
+does not depend on that.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from inference_worker.engines.minicpmo.config import EngineOptions
+from inference_worker.engines.minicpmo.token2wav.opening import lighten
+from inference_worker.engines.minicpmo.token2wav.speaking import Token2WavVocoder
+from inference_worker.engines.minicpmo.vocoder import VoiceState
+from shared_schemas.audio import INPUT_RATE
+
+TESTS = Path(__file__).parents[1] / "tests"
+REAL: dict[str, Any] = {
+    "steps": EngineOptions().vocoder_steps,
+    "blocks": 16,
+    "layers": None,
+    "channels": 512,
+}
+SMALL: dict[str, Any] = {"steps": 1, "blocks": 1, "layers": 1, "channels": 32}
+
+
+def random_vocoder(sizes: str, device: torch.device) -> Token2WavVocoder | None:
+    """A vocoder of the `real` or `tiny` sizes on `device`; None where the package is not there."""
+    sys.path.insert(0, str(TESTS))
+    stepaudio = import_module("minicpmo.stepaudio")
+    try:
+        inner = stepaudio.token2wav(stepaudio.LATER, **(REAL if sizes == "real" else SMALL))
+    except FileNotFoundError:
+        return None
+    finally:
+        sys.path.remove(str(TESTS))
+    lighten(inner)
+    inner.flow.to(device)
+    inner.hift.to(device)
+    if device.type == "cuda":
+        torch.cuda.synchronize()  # the vocoder computes on a stream of its own
+    prompt = inner._prepare_prompt  # noqa: SLF001  # by chance: the weights of a voice are not here
+    inner._prepare_prompt = lambda path: [part.to(device) for part in prompt(path)]  # noqa: SLF001
+    return Token2WavVocoder(inner, device)
+
+
+def random_voice(vocoder: Token2WavVocoder, seconds: int) -> VoiceState:
+    """A voice, cloned from so many seconds of noise."""
+    noise = np.random.default_rng(seconds).normal(0, 0.05, seconds * INPUT_RATE)
+    return vocoder.clone(noise.astype(np.float32))
