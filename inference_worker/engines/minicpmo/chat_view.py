@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from inference_worker.engines.minicpmo.steps import Steps
 from inference_worker.engines.minicpmo.text_context import LONGEST_FEED
 from inference_worker.engines.processor import ChatView
 from inference_worker.engines.types import Delta, EngineError, ShareDone, untold
+from inference_worker.session.video import VideoAllowance
 from shared_schemas.audio import Samples
 from shared_schemas.config import ChatOptions
 from shared_schemas.content import Message
@@ -56,6 +58,7 @@ class MiniCPMOChatView(ChatView):
     def __init__(self, parts: Parts, held: HeldSlot) -> None:
         self._turns = AnsweringSlot(parts, held)
         self._options: ChatOptions | None = None
+        self._stopped = threading.Event()
 
     def prefill(
         self,
@@ -75,6 +78,7 @@ class MiniCPMOChatView(ChatView):
             settings=turns.parts.config.slice_config,
             max_slices=options.max_slice_nums,
             merged_sounds=True,
+            videos=VideoAllowance(unwanted=self._stopped.is_set),
         )
         history = []
         for index, said in enumerate(messages):
@@ -104,6 +108,7 @@ class MiniCPMOChatView(ChatView):
 
     def stop(self) -> None:
         """Abandon work in progress."""
+        self._stopped.set()
         self._turns.held.stop()
 
     def cleanup(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import assert_never
 
@@ -17,7 +17,7 @@ from inference_worker.engines.minicpmo.model.audio import clip_embeddings
 from inference_worker.engines.minicpmo.prompts import Clip, Part
 from inference_worker.engines.minicpmo.videos import SHORTEST_SOUND, read_video
 from inference_worker.engines.types import EngineError, UnsupportedContent
-from inference_worker.session.video import InvalidVideo
+from inference_worker.session.video import InvalidVideo, VideoAllowance
 from shared_schemas.audio import Samples
 from shared_schemas.content import AudioPart, ImagePart, Message, TextPart, VideoPart
 from shared_schemas.content import Part as Sent
@@ -33,11 +33,13 @@ class Reading:
     """How messages are read: the most cells of a picture, None for the model's own number.
 
     With `merged_sounds` all sound of a message is heard as one, as in a chat; else each clip alone.
+    `videos` is what all of them together may cost.
     """
 
     settings: SliceConfig
     max_slices: int | None = None
     merged_sounds: bool = False
+    videos: VideoAllowance = field(default_factory=VideoAllowance)
 
 
 def read_message(message: Message, reading: Reading, where: str) -> list[Part]:
@@ -81,7 +83,7 @@ def _film(data: bytes, stack_frames: int, reading: Reading) -> Iterator[Piece]:
     def frame(image: Image.Image) -> Picture:
         return cut(image, reading.settings, reading.max_slices or FRAME_SLICES)
 
-    for stretch in read_video(data, stack_frames):
+    for stretch in read_video(data, stack_frames, reading.videos):
         yield frame(stretch.picture)
         if stretch.sound is not None:
             yield stretch.sound

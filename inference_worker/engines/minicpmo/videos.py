@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from inference_worker.engines.minicpmo.images import Size, decode_picture
-from inference_worker.session.video import VideoClip, VideoLimits, split_video
+from inference_worker.session.video import VideoAllowance, VideoClip, VideoLimits, split_video
 from shared_schemas.audio import INPUT_RATE, Samples
 
 MOST_SECONDS = 64
@@ -32,10 +32,12 @@ class Stretch:
     between: Image.Image | None
 
 
-def read_video(data: bytes, stack_frames: int) -> Iterator[Stretch]:
-    """Take a video apart, `stack_frames` pictures for each second. Raises InvalidVideo."""
+def read_video(
+    data: bytes, stack_frames: int, allowance: VideoAllowance | None = None
+) -> Iterator[Stretch]:
+    """Take a video apart, `stack_frames` pictures for each second. Raises as `split_video` does."""
     limits = VideoLimits(frames=MOST_SECONDS * stack_frames)
-    return _stretches(split_video(data, stack_frames, limits), stack_frames)
+    return _stretches(split_video(data, stack_frames, limits, allowance=allowance), stack_frames)
 
 
 def sheet(pictures: list[Image.Image]) -> Image.Image:

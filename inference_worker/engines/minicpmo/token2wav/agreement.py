@@ -10,8 +10,8 @@ from torch import Tensor
 from inference_worker.engines.minicpmo.token2wav.flow import Flow
 from inference_worker.engines.types import EngineLoadError
 
-LARGEST = 1e-3
-"""Of the mel's range; on a CPU it is below 1e-6."""
+LARGEST = 0.02
+"""Of the mel's range. On a CPU it is below 1e-6; on a GPU convolutions round to TF32, a thousandth each."""
 
 
 def check_agreement(package: Any, flow: Flow, steps: int) -> None:
