@@ -74,7 +74,8 @@ class Bench:
             torch.backends.cuda.enable_cudnn_sdp(True)
         runner.enter_thread()
         runner.capture_graphs()
-        runner.warm_up()
+        if self.device.type == "cuda":
+            runner.warm_up()
         return runner, [self.session(slot) for slot in range(count)]
 
     def session(self, slot: int) -> DuplexSession:

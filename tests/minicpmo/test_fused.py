@@ -17,8 +17,10 @@ def interpreter() -> Iterator[ProcessPoolExecutor]:
         yield pool
 
 
-@pytest.mark.parametrize(("dtype", "bound"), [EXACT, HALF])
-@pytest.mark.parametrize(("queries", "keys", "dim"), [(8, 2, 32), (4, 4, 6)])
+@pytest.mark.parametrize(
+    ("queries", "keys", "dim", "dtype", "bound"),
+    [(8, 2, 32, *EXACT), (8, 2, 32, *HALF), (4, 4, 6, *EXACT)],
+)
 def test_attention(
     interpreter: ProcessPoolExecutor,
     queries: int,

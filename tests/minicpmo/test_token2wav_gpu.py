@@ -25,7 +25,7 @@ from inference_worker.engines.minicpmo.token2wav.opening import lighten
 from inference_worker.engines.minicpmo.token2wav.speaking import Token2WavVocoder
 from inference_worker.engines.minicpmo.token2wav.streams import Chunk, Stream
 
-SLOTS = 16
+SLOTS = 8
 OPTIONS = EngineOptions(slots=SLOTS)
 CODES_OF_VOICES = (375, 300)
 """Of 15 s, the longest, and of 12 s."""

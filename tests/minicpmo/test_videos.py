@@ -26,6 +26,8 @@ from inference_worker.engines.minicpmo.sampler import Sampler
 from inference_worker.engines.minicpmo.steps import Feed, HearClips
 from inference_worker.engines.minicpmo.tokenizer import Tokenizer
 from inference_worker.engines.minicpmo.videos import GAP, read_video, sheet
+from inference_worker.engines.types import UnsupportedContent
+from inference_worker.session.video import VideoAllowance
 from shared_schemas.audio import INPUT_RATE
 from shared_schemas.content import AudioPart, Message, Role, TextPart, VideoPart
 
@@ -165,3 +167,11 @@ def heard_in(tokenizer: Tokenizer, runner: Runner, sent: list[AudioPart]) -> tor
     assert len(recorder.of(HearClips)) == 1
     [(step, _)] = recorder.of(Feed)
     return torch.cat([piece for piece in step.pieces if isinstance(piece, torch.Tensor)])
+
+
+def test_videos_beyond_what_a_request_may_cost_are_refused_by_name() -> None:
+    reading = Reading(settings=SliceConfig(), videos=VideoAllowance(packets=30))
+    twice = Message(Role.USER, (VideoPart(video()), VideoPart(video())))
+    with pytest.raises(UnsupportedContent, match="send fewer pictures") as refused:
+        read_message(twice, reading, "messages.0.content")
+    assert refused.value.field == "messages.0.content.1"
