@@ -111,10 +111,14 @@ class Keys:
         """STREAM of what an edge notes for a client that may resume; lives as the other two do."""
         return f"{self.prefix}:told:{{{sid}}}"
 
+    def begun(self, sid: str) -> str:
+        """STREAM of one entry, the `prepare` that a worker accepted; lives as `outbound` does."""
+        return f"{self.prefix}:begun:{{{sid}}}"
+
     @property
     def every_stream(self) -> tuple[str, ...]:
         """Patterns that all streams match, of whatever session."""
-        return self.inbound("*"), self.outbound("*"), self.told("*")
+        return self.inbound("*"), self.outbound("*"), self.told("*"), self.begun("*")
 
     def sid_of(self, key: str) -> str:
         """The session that a stream, or a row, belongs to."""

@@ -32,8 +32,9 @@ async def persist(
         try:
             return await attempt()
         except BrokerUnavailable as error:
-            if loop.time() + delay > give_up_at:
+            left = give_up_at - loop.time()
+            if left <= 0:
                 raise
             log.warning("redis_away", waiting_to=what, error=str(error), retry_s=round(delay, 2))
-        await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+        await asyncio.sleep(min(left, delay * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
         delay = min(delay * 2, _DELAY_S[1])

@@ -39,6 +39,7 @@ class StreamWriter:
         key: str,
         last: StreamPosition,
         seconds: Histogram,
+        beside: tuple[str, ...] = (),
     ) -> None:
         self._redis = redis
         self._clock = clock
@@ -49,6 +50,7 @@ class StreamWriter:
         self._refresh_s = min(_REFRESH_S, settings.stream_ttl_s / 4)
         self._refreshed = float("-inf")
         self._seconds = seconds
+        self._lives = (key, *beside)
 
     @property
     def last(self) -> StreamPosition:
@@ -86,14 +88,18 @@ class StreamWriter:
         return None
 
     async def _add(self, position: StreamPosition, fields: list[bytes]) -> None:
-        """XADD; a stream that is missing, and any stream once a minute, is given its life time."""
+        """XADD; a stream that is missing, and any stream once a minute, is given its life time.
+
+        What lies beside it lives as long.
+        """
         tail = ("MAXLEN", "~", self._settings.stream_max_entries, position.id(), *fields)
         if time.monotonic() - self._refreshed < self._refresh_s:
             if await call(self._redis, "XADD", self._key, "NOMKSTREAM", *tail):
                 return
             log.warning("stream_gone", key=self._key, next=position.id())
         ttl_s = self._settings.stream_ttl_s
-        await call_all(self._redis, ("XADD", self._key, *tail), ("EXPIRE", self._key, ttl_s))
+        lives = (("EXPIRE", key, ttl_s) for key in self._lives)
+        await call_all(self._redis, ("XADD", self._key, *tail), *lives)
         self._refreshed = time.monotonic()
 
 
@@ -131,13 +137,31 @@ class Streams:
 
     async def output_writer(self, sid: str, ticket: int, epoch: int) -> StreamWriter:
         """The worker's writer, under the epoch of its claim."""
-        return await self._writer(self._keys.outbound(sid), ticket, epoch, "out")
+        beside = (self._keys.begun(sid),)
+        return await self._writer(self._keys.outbound(sid), ticket, epoch, "out", beside)
 
     async def told_writer(self, sid: str, ticket: int, epoch: int = 1) -> StreamWriter:
         """The edge's writer of its notes on a session that may be resumed; `epoch` as for the input."""
         return await self._writer(self._keys.told(sid), ticket, epoch, "told")
 
-    async def _writer(self, key: str, ticket: int, epoch: int, name: str) -> StreamWriter:
+    async def keep_beginning(self, sid: str, position: StreamPosition, entry: StreamEntry) -> None:
+        """Keep one input apart, where nothing that comes later pushes it out; instead of what was kept.
+
+        Safe to repeat. Raises StaleFence when a newer epoch has kept something.
+        """
+        key, at = self._keys.begun(sid), position.id()
+        add = ("XADD", key, "MAXLEN", 1, at, *pack(entry))
+        try:
+            await call_all(self._redis, add, ("EXPIRE", key, self._settings.stream_ttl_s))
+        except ResponseError as error:
+            if "equal or smaller" not in str(error):
+                raise
+            if not await call(self._redis, "XRANGE", key, at, at):
+                raise StaleFence(f"{key} has a newer writer") from error
+
+    async def _writer(
+        self, key: str, ticket: int, epoch: int, name: str, beside: tuple[str, ...] = ()
+    ) -> StreamWriter:
         """Shuts every older epoch out. Raises StaleFence when a newer writer has the stream."""
         start = StreamPosition(ticket, epoch, 0)
         majors = (_major(StreamPosition.before(ticket)), _major(start))
@@ -147,7 +171,7 @@ class Streams:
             raise StaleFence(f"{key} has a newer writer")
         start = start._replace(n=n)
         seconds = self._metrics.append.labels(name)
-        return StreamWriter(self._redis, self._clock, self._settings, key, start, seconds)
+        return StreamWriter(self._redis, self._clock, self._settings, key, start, seconds, beside)
 
     async def history(
         self, key: str, ticket: int, after: StreamPosition | None = None
@@ -174,7 +198,8 @@ class Streams:
         fence against a writer that wakes up late.
         """
         bound = StreamPosition.before(ticket + 1).id()
-        for key in (self._keys.inbound(sid), self._keys.outbound(sid), self._keys.told(sid)):
+        keys = self._keys
+        for key in (keys.inbound(sid), keys.outbound(sid), keys.told(sid), keys.begun(sid)):
             await call(self._redis, "XTRIM", key, "MINID", bound)
 
     async def forget_kept(self, sid: str, *positions: StreamPosition) -> None:

@@ -50,7 +50,10 @@ class ChatRunner:
         self._audio: list[Samples] = []
 
     async def run(self) -> EndReason:
-        """Serve the request; returns how it ended. Raises StaleFence when it is ours no more."""
+        """Serve the request; returns how it ended.
+
+        Raises StaleFence when it is ours no more, PastLost when nobody can go on with it.
+        """
         claim = self._session.claim
         self._past = await persist(self._recall, "read a chat's past")
         after = StreamPosition.before(claim.ticket)
@@ -65,7 +68,7 @@ class ChatRunner:
         return await self._refuse_silence()
 
     async def _recall(self) -> Past:
-        _, outputs = await read_streams(self._bench.broker, self._session.claim)
+        _, outputs, _ = await read_streams(self._bench.broker, self._session.claim)
         return recall(outputs)
 
     async def _refuse_silence(self) -> EndReason:

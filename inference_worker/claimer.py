@@ -9,6 +9,7 @@ import structlog
 from broker.errors import BrokerUnavailable
 from broker.lifecycle import EventWatch, follow
 from inference_worker.bench import Bench
+from inference_worker.outlast import outlast
 from inference_worker.roster import Roster
 from shared_schemas.lifecycle import SessionEvent
 from shared_schemas.states import WAITING_STATES, SessionState
@@ -54,6 +55,10 @@ class Claimer:
                 continue
 
     async def _claim_one(self) -> bool:
+        """True if there was one. A claim that Redis has made is taken up even if the drain begins meanwhile."""
+        return await outlast(asyncio.create_task(self._take_up(), name="take-up"))
+
+    async def _take_up(self) -> bool:
         claim = await self._bench.broker.leases.claim(self._bench.worker_id)
         if claim is not None:
             self._roster.start(claim)

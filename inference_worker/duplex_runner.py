@@ -52,10 +52,14 @@ class DuplexRunner:
         self._deferred = True
         self._finalizing: asyncio.Task[None] | None = None
         self._paused_until = 0.0
+        self._prepare_by = 0.0
         self._current_time = 0
 
     async def run(self) -> EndReason:
-        """Serve until the conversation ends; returns why. Raises StaleFence when it is ours no more."""
+        """Serve until the conversation ends; returns why.
+
+        Raises StaleFence when it is ours no more, PastLost when nobody can go on with it.
+        """
         past = await persist(self._recall, "read a session's past")
         await self._take_up(past)
         claim = self._session.claim
@@ -73,6 +77,7 @@ class DuplexRunner:
     async def _take_up(self, past: Past) -> None:
         """Go on where another worker stopped; the client hears nothing of it."""
         if past.prepare is None:
+            self._await_prepare()
             return
         await self._session.move(SessionState.PREPARING)
         await self._load(past.prepare)
@@ -85,7 +90,12 @@ class DuplexRunner:
             self._paused_until = past.paused_until
             await self._session.move(SessionState.PAUSED)
         self._bench.counters.recovered += 1
-        log.info("session_recovered", units=len(past.units), state=self._session.state)
+        count, state = len(past.units), self._session.state
+        log.info("session_recovered", units=count, shortened=past.shortened, state=state)
+
+    def _await_prepare(self) -> None:
+        """From now on, whatever else the client sends meanwhile."""
+        self._prepare_by = time.monotonic() + self._bench.settings.prepare_timeout_s
 
     async def _serve(self, mailbox: Mailbox) -> EndReason:
         while True:
@@ -96,21 +106,25 @@ class DuplexRunner:
             if reason is not None:
                 return reason
 
-    def _patience_s(self) -> float | None:
-        """How long the client may be silent where it stands now; None while it talks."""
+    def _patience_s(self) -> float:
+        """How long the client may be silent where it stands now."""
         if self._session.state is SessionState.ASSIGNED:
-            return self._bench.settings.prepare_timeout_s
+            return max(0.0, self._prepare_by - time.monotonic())
         if self._session.state is SessionState.PAUSED:
             return max(0.0, self._paused_until - self._bench.broker.clock.now_ms()) / 1000
-        return None
+        return self._bench.settings.silence_timeout_s
 
     async def _time_out(self) -> EndReason:
-        if self._session.state is SessionState.PAUSED:
-            await self._session.publish(TimeoutOut(reason="the pause lasted too long"))
-            return EndReason.PAUSE_TIMEOUT
-        text = f"no `prepare` within {self._bench.settings.prepare_timeout_s:g} s"
-        await self._session.publish(ErrorOut(code=ErrorCode.NOT_READY, message=text, fatal=True))
-        return EndReason.ERROR
+        settings, state = self._bench.settings, self._session.state
+        if state is SessionState.ASSIGNED:
+            text = f"no `prepare` within {settings.prepare_timeout_s:g} s"
+            entry = ErrorOut(code=ErrorCode.NOT_READY, message=text, fatal=True)
+            await self._session.publish(entry)
+            return EndReason.ERROR
+        silent = f"nothing was received for {settings.silence_timeout_s:g} s"
+        text = "the pause lasted too long" if state is SessionState.PAUSED else silent
+        await self._session.publish(TimeoutOut(reason=text))
+        return EndReason.PAUSE_TIMEOUT
 
     async def _answer(self, item: Unread) -> EndReason | None:
         match decide(self._session.state, item.entry), item.entry:
@@ -138,7 +152,9 @@ class DuplexRunner:
         except EngineError as error:
             await report(self._bench, self._session, n, error)
             await self._session.move(SessionState.ASSIGNED)
+            self._await_prepare()
             return
+        await self._session.keep_beginning(n, entry)
         await self._session.publish(PreparedOut(input_n=n, prompt_length=length))
         await self._session.move(SessionState.ACTIVE)
 

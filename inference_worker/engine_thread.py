@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import ParamSpec, TypeVar
+
+from inference_worker.outlast import outlast
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -20,17 +23,12 @@ class EngineThread:
         self._pool = ThreadPoolExecutor(max_workers=slots, thread_name_prefix="engine")
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run one engine call. It always runs to its end: a cancelled caller waits for it first."""
+        """Run one engine call. It always runs to its end: a caller waits for it, however often cancelled."""
         loop = asyncio.get_running_loop()
         known = copy_context()  # whose session it is, for what is logged on the thread
-        future = loop.run_in_executor(self._pool, lambda: known.run(function, *args, **kwargs))
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            await asyncio.wait([future])
-            if not future.cancelled():
-                future.exception()  # fetched, so that it is not reported as lost
-            raise
+        return await outlast(
+            loop.run_in_executor(self._pool, lambda: known.run(function, *args, **kwargs))
+        )
 
     async def stream(self, pieces: Callable[[], Iterator[T]]) -> AsyncGenerator[T, None]:
         """Run an iterator on one engine thread, and hand its pieces on as they come.
@@ -57,9 +55,10 @@ class EngineThread:
             await producing
         finally:
             abandoned.set()
-            await asyncio.wait([producing])
-            if not producing.cancelled():
-                producing.exception()  # fetched: whoever closed the stream does not wait for it
+            with contextlib.suppress(
+                Exception
+            ):  # whoever closes the stream early does not ask for it
+                await outlast(producing)
 
     def close(self) -> None:
         """Let running calls end and give the threads back."""

@@ -54,10 +54,14 @@ class HalfDuplexRunner:
         self._speaking = False
         self._next_index = 0
         self._heard_at = 0.0
+        self._prepare_by = 0.0
         self._question = Question()
 
     async def run(self) -> EndReason:
-        """Serve until the conversation ends; returns why. Raises StaleFence when it is ours no more."""
+        """Serve until the conversation ends; returns why.
+
+        Raises StaleFence when it is ours no more, PastLost when nobody can go on with it.
+        """
         claim = self._session.claim
         past = await persist(self._recall, "read a session's past")
         await self._take_up(past)
@@ -74,6 +78,7 @@ class HalfDuplexRunner:
     async def _take_up(self, past: Past) -> None:
         """Go on where another worker stopped."""
         if past.prepare is None:
+            self._await_prepare()
             return
         await self._session.move(SessionState.PREPARING)
         await self._load(past.prepare)
@@ -82,7 +87,16 @@ class HalfDuplexRunner:
         self._guard, self._speaking = past.guard, past.speaking
         self._next_index = past.next_index
         self._bench.counters.recovered += 1
-        log.info("session_recovered", turns=len(past.turns), in_answer=past.open_turn is not None)
+        log.info(
+            "session_recovered",
+            turns=len(past.turns),
+            shortened=past.shortened,
+            in_answer=past.open_turn is not None,
+        )
+
+    def _await_prepare(self) -> None:
+        """From now on, whatever else the client sends meanwhile."""
+        self._prepare_by = _now() + self._bench.settings.prepare_timeout_s
 
     async def _serve(self, mailbox: Mailbox) -> EndReason:
         while True:
@@ -94,7 +108,7 @@ class HalfDuplexRunner:
     def _patience_s(self) -> float:
         """How long the client may be silent where it stands now."""
         if self._session.state is SessionState.ASSIGNED:
-            return self._bench.settings.prepare_timeout_s
+            return max(0.0, self._prepare_by - _now())
         return max(0.0, self._heard_at + self._config.session.timeout_s - _now())
 
     async def _time_out(self) -> EndReason:
@@ -130,7 +144,9 @@ class HalfDuplexRunner:
             named = error.field if isinstance(error, UnsupportedContent) else None
             await report(self._bench, self._session, n, error, field=named)
             await self._session.move(SessionState.ASSIGNED)
+            self._await_prepare()
             return
+        await self._session.keep_beginning(n, entry)
         await self._session.publish(PreparedOut(input_n=n, prompt_length=length))
         await self._session.move(SessionState.ACTIVE)
         self._guard = GUARD_SAMPLES

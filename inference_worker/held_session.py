@@ -10,7 +10,7 @@ from broker.retry import persist
 from broker.streams import StreamWriter
 from shared_schemas.registry import Claim, Latency
 from shared_schemas.states import EndReason, SessionState
-from shared_schemas.stream_entries import OutEntry
+from shared_schemas.stream_entries import InEntry, OutEntry, StreamPosition
 
 
 class HeldSession:
@@ -43,6 +43,14 @@ class HeldSession:
         """Say one thing to the client's edge and the recorder."""
         await persist(lambda: self._writer.append(entry), "publish")
 
+    async def keep_beginning(self, n: int, prepare: InEntry) -> None:
+        """Keep input `n`, the `prepare` that was accepted, for as long as the session lives."""
+        position = StreamPosition(self.claim.ticket, self.claim.epoch, n)
+        await persist(
+            lambda: self._broker.streams.keep_beginning(self.claim.sid, position, prepare),
+            "keep a session's beginning",
+        )
+
     async def move(self, state: SessionState, summary: dict[str, Any] | None = None) -> None:
         """Enter the next state."""
         sid, epoch = self.claim.sid, self.claim.epoch
@@ -62,8 +70,3 @@ class HeldSession:
             "end a session",
         )
         self.state = SessionState.ENDED
-
-    async def give_back(self) -> None:
-        """Leave it to another worker, who finds it at the head of the queue."""
-        sid, epoch = self.claim.sid, self.claim.epoch
-        await self._broker.leases.give_back(sid, self._worker_id, epoch)

@@ -14,6 +14,7 @@ from inference_worker.duplex_runner import DuplexRunner
 from inference_worker.engines.processor import ChatView, DuplexView, HalfDuplexView
 from inference_worker.half_duplex_runner import HalfDuplexRunner
 from inference_worker.held_session import HeldSession
+from inference_worker.session.records import PastLost
 from shared_schemas.errors import ErrorCode
 from shared_schemas.registry import Claim, Latency
 from shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
@@ -39,6 +40,7 @@ class Roster:
         self._tasks: dict[Claim, asyncio.Task[None]] = {}
         self._held: dict[Claim, HeldSession] = {}
         self._views: dict[Claim, View] = {}
+        self._dropped: set[Claim] = set()
         self.changed = asyncio.Event()
         """Set whenever a session has ended."""
 
@@ -52,7 +54,7 @@ class Roster:
 
     def held(self) -> dict[str, Claim]:
         """By sid, for renewal; of an id that was claimed again, the newer claim."""
-        return {claim.sid: claim for claim in self._held}
+        return {claim.sid: claim for claim in self._held if claim not in self._dropped}
 
     def latency(self) -> dict[str, Latency]:
         """By sid, of those that have been answered."""
@@ -71,10 +73,11 @@ class Roster:
         self._bench.metrics.claims.labels(claim.kind).inc()
 
     def abort(self, claim: Claim) -> None:
-        """Drop a session that is no longer ours."""
-        if task := self._tasks.get(claim):
+        """Drop a session that is no longer ours; once is enough, its engine step may take a while."""
+        if claim in self._tasks and claim not in self._dropped:
             log.info("session_dropped", session=claim.sid)
-            self._cancel(claim, task)
+            self._dropped.add(claim)
+            self._cancel(claim)
 
     def ended(self, ticket: int) -> None:
         """Drop the session with this ticket, if it is here: it is over."""
@@ -83,22 +86,26 @@ class Roster:
 
     async def hand_back(self) -> None:
         """Give every session to another worker and free all slots."""
-        held = list(self._held.values())
         tasks = dict(self._tasks)
-        for claim, task in tasks.items():
-            self._cancel(claim, task)
+        for claim in tasks:
+            self._cancel(claim)
         await asyncio.gather(*tasks.values(), return_exceptions=True)
-        for session in held:
+        for claim in tasks:
             try:
-                await session.give_back()
+                await self._give_back(claim)
             except BrokerUnavailable as error:
-                log.warning("hand_back_failed", session=session.claim.sid, error=str(error))
+                log.warning("hand_back_failed", session=claim.sid, error=str(error))
 
-    def _cancel(self, claim: Claim, task: asyncio.Task[None]) -> None:
+    async def _give_back(self, claim: Claim) -> None:
+        """Refused for a session that is no longer ours."""
+        leases, worker_id = self._bench.broker.leases, self._bench.worker_id
+        await leases.give_back(claim.sid, worker_id, claim.epoch)
+
+    def _cancel(self, claim: Claim) -> None:
         """A cancelled session waits for its engine step: tell that one too."""
         if view := self._views.get(claim):
             view.stop()
-        task.cancel()
+        self._tasks[claim].cancel()
 
     async def _serve(self, claim: Claim) -> None:
         with bound_contextvars(session=claim.sid, epoch=claim.epoch):
@@ -115,6 +122,7 @@ class Roster:
                 )  # its lease runs out, and another worker takes it
             finally:
                 self._held.pop(claim, None)
+                self._dropped.discard(claim)
                 del self._tasks[claim]
                 self.changed.set()
 
@@ -125,6 +133,9 @@ class Roster:
             reason = await runner.run()
         except StaleFence:
             raise
+        except PastLost as lost:
+            log.warning("session_unrecoverable", error=str(lost))
+            reason = EndReason.WORKER_LOST  # so its client is told to begin anew
         except Exception:
             log.exception("session_failed")
             reason = EndReason.ERROR

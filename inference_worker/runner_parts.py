@@ -8,7 +8,7 @@ from broker.client import Broker
 from inference_worker.bench import Bench
 from inference_worker.engines.types import EngineError
 from inference_worker.held_session import HeldSession
-from inference_worker.session.replay import History
+from inference_worker.session.records import History, Record
 from shared_schemas.audio import PcmFormat, Samples, samples_from_bytes
 from shared_schemas.errors import ErrorCode
 from shared_schemas.registry import Claim
@@ -17,14 +17,18 @@ from shared_schemas.stream_entries import ErrorOut
 log = structlog.get_logger()
 
 
-async def read_streams(broker: Broker, claim: Claim) -> tuple[History, History]:
-    """What earlier workers were told and said; nothing of either where none has spoken yet."""
-    streams, keys = broker.streams, broker.keys
-    outputs = [x async for x in streams.history(keys.outbound(claim.sid), claim.ticket)]
+async def read_streams(broker: Broker, claim: Claim) -> tuple[History, History, Record | None]:
+    """What earlier workers were told and said, and the `prepare` that they accepted.
+
+    Nothing of all this where none has spoken yet.
+    """
+    streams, keys, sid, ticket = broker.streams, broker.keys, claim.sid, claim.ticket
+    outputs = [x async for x in streams.history(keys.outbound(sid), ticket)]
     if not outputs:
-        return (), ()
-    inputs = [x async for x in streams.history(keys.inbound(claim.sid), claim.ticket)]
-    return inputs, outputs
+        return (), (), None
+    inputs = [x async for x in streams.history(keys.inbound(sid), ticket)]
+    beginning = [x async for x in streams.history(keys.begun(sid), ticket)]
+    return inputs, outputs, beginning[-1] if beginning else None
 
 
 async def report(

@@ -31,6 +31,11 @@ class WorkerSettings(StatusSettings):
     prepare_timeout_s: float = Field(
         default=60.0, gt=0, description="how long a client may take to send `prepare`"
     )
+    silence_timeout_s: float = Field(
+        default=180.0,
+        gt=0,
+        description="how long a full-duplex client may send nothing, unless paused",
+    )
     drain_s: float = Field(
         default=30.0, ge=0, description="how long running sessions may go on after SIGTERM"
     )

@@ -13,6 +13,7 @@ from broker.client import Broker, open_broker
 from broker.errors import BrokerUnavailable
 from broker.metrics import BrokerMetrics, new_registry
 from broker.process import stop_on_signals
+from broker.retry import persist
 from broker.status_port import status_port
 from broker.tracing import open_tracing
 from inference_worker.bench import Bench
@@ -95,8 +96,6 @@ class _Worker:
                 await self._heartbeat.beat()
             raise
         self._heartbeat.state, self._heartbeat.detail = None, ""
-        await self._heartbeat.beat()
-        log.info("worker_ready", worker=self._bench.worker_id, slots=self._bench.settings.slots)
 
     def _report_progress(self, stage: str) -> None:
         """Called on the engine's thread."""
@@ -105,10 +104,9 @@ class _Worker:
 
     async def _serve(self, stop: asyncio.Event, beating: asyncio.Task[None]) -> None:
         claimer = Claimer(self._bench, self._roster)
-        watch = await self._bench.broker.watch_events()
         loops = [
-            asyncio.create_task(claimer.listen(watch), name="listen"),
-            asyncio.create_task(claimer.fill(), name="claim"),
+            asyncio.create_task(self._listen(claimer), name="listen"),
+            asyncio.create_task(self._claim(claimer), name="claim"),
         ]
         ends = [
             asyncio.create_task(stop.wait(), name="stop"),
@@ -119,9 +117,21 @@ class _Worker:
         for task in (*loops, *ends):
             task.cancel()
         await asyncio.gather(*loops, *ends, return_exceptions=True)
-        await watch.close()
         for task in done.difference(ends):
             task.result()  # a loop that ended by itself has failed
+
+    async def _listen(self, claimer: Claimer) -> None:
+        watch = await persist(self._bench.broker.watch_events, "watch events")
+        try:
+            await claimer.listen(watch)
+        finally:
+            await watch.close()
+
+    async def _claim(self, claimer: Claimer) -> None:
+        """Nothing is given to a worker that has not said that it is ready."""
+        await persist(self._heartbeat.beat, "say that the worker is ready")
+        log.info("worker_ready", worker=self._bench.worker_id, slots=self._bench.settings.slots)
+        await claimer.fill()
 
     async def _drain(self) -> None:
         """No new claims; running sessions may end by themselves, the rest goes to other workers."""

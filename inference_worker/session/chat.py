@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inference_worker.session.replay import History
+from inference_worker.session.records import History, PastLost, begins_late
 from shared_schemas.stream_entries import DeltaOut, PrefillDoneOut
 
 
@@ -17,7 +17,12 @@ class Past:
 
 
 def recall(outputs: History) -> Past:
-    """Rebuild it from what was published; an answer that is not streamed leaves nothing behind."""
+    """Rebuild it from what was published; an answer that is not streamed leaves nothing behind.
+
+    Raises PastLost where the answer is longer than its stream.
+    """
+    if begins_late(outputs):
+        raise PastLost("the beginning of the answer is no longer in Redis (stream_max_entries)")
     entries = [entry for _, entry in outputs]
     return Past(
         prefill_told=any(isinstance(entry, PrefillDoneOut) for entry in entries),

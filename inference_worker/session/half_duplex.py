@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from inference_worker.engines.types import PastTurn
-from inference_worker.session.replay import History
+from inference_worker.session.records import (
+    History,
+    PastLost,
+    Record,
+    accepted_prepare,
+    begins_late,
+)
 from inference_worker.session.vad import MAX_UTTERANCE_S
 from shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, samples_from_bytes
 from shared_schemas.states import SessionState
@@ -17,7 +23,6 @@ from shared_schemas.stream_entries import (
     GeneratingOut,
     HalfPrepareIn,
     InEntry,
-    PreparedOut,
     StopIn,
     StreamEntry,
     StreamPosition,
@@ -71,7 +76,7 @@ class Past:
     What was sent after `position` is to be heard again, from the session's start if None.
     `open_turn` was under way when the last worker fell silent; `turns` are the finished ones,
     without those that failed. `speaking` is what the client was last told; `guard` is the audio
-    still not to be listened to, in samples.
+    still not to be listened to, in samples. `shortened`: the streams have let the first turns go.
     """
 
     position: StreamPosition | None = None
@@ -81,39 +86,53 @@ class Past:
     next_index: int = 0
     speaking: bool = False
     guard: int = 0
+    shortened: bool = False
 
 
-def recall(inputs: History, outputs: History) -> Past:
-    """Rebuild the state of a session from both of its streams."""
+def recall(inputs: History, outputs: History, beginning: Record | None = None) -> Past:
+    """Rebuild the state of a session from both of its streams, and from the beginning that was kept.
+
+    Of a session longer than its streams the newest turns are left. Raises PastLost.
+    """
     said = [entry for _, entry in outputs]
-    prepared = next((entry for entry in said if isinstance(entry, PreparedOut)), None)
-    if prepared is None:
+    accepted = accepted_prepare(inputs, outputs, beginning)
+    if accepted is None:
         refused = max((getattr(entry, "input_n", 0) for entry in said), default=0)
         return Past(position=_place(inputs, refused))
+    prepared_n, prepare = accepted
+    _check_turns(said)
     begun = [entry for entry in said if isinstance(entry, GeneratingOut)]
     done = {entry.turn_index: entry for entry in said if isinstance(entry, TurnDoneOut)}
     open_turn = _open_turn(said, begun, done)
-    settled = [prepared.input_n, *(entry.input_n for entry in done.values())]
+    settled = [prepared_n, *(entry.input_n for entry in done.values())]
     answered = open_turn.input_n if open_turn else max(settled)
     start = _hear_from(inputs, answered)
     return Past(
         position=_place(inputs, start),
-        prepare=_prepare(inputs, prepared.input_n),
+        prepare=_prepare(prepare),
         turns=tuple(_past_turn(b, done[b.turn_index]) for b in begun if _counts(b, done)),
         open_turn=open_turn,
-        next_index=begun[-1].turn_index + 1 if begun else 0,
+        next_index=max([*done, *(entry.turn_index for entry in begun)], default=-1) + 1,
         speaking=_told_speaking(said),
-        guard=GUARD_SAMPLES if start == prepared.input_n else 0,
+        guard=GUARD_SAMPLES if start == prepared_n else 0,
+        shortened=begins_late(outputs),
     )
+
+
+def _check_turns(said: Sequence[StreamEntry]) -> None:
+    """An answer under way whose question is gone can neither be made nor be left."""
+    turns = [entry for entry in said if isinstance(entry, GeneratingOut | DeltaOut | TurnDoneOut)]
+    if turns and all(isinstance(entry, DeltaOut) for entry in turns):
+        raise PastLost("the question being answered is no longer in Redis (stream_max_entries)")
 
 
 def _place(inputs: History, n: int) -> StreamPosition | None:
     return next((position for position, _ in inputs if position.n == n), None)
 
 
-def _prepare(inputs: History, n: int) -> HalfPrepareIn | None:
-    entry = next((entry for position, entry in inputs if position.n == n), None)
-    return entry if isinstance(entry, HalfPrepareIn) else None
+def _prepare(entry: StreamEntry) -> HalfPrepareIn:
+    assert isinstance(entry, HalfPrepareIn)
+    return entry
 
 
 def _counts(begun: GeneratingOut, done: dict[int, TurnDoneOut]) -> bool:

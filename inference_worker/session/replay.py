@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference_worker.engines.types import PastUnit
+from inference_worker.session.records import History, Record, accepted_prepare, begins_late
 from shared_schemas.audio import INPUT_RATE
 from shared_schemas.states import SessionState
 from shared_schemas.stream_entries import (
     ChunkIn,
     PausedOut,
     PlaybackIn,
-    PreparedOut,
     PrepareIn,
     ResultOut,
     ResumedOut,
@@ -21,14 +20,13 @@ from shared_schemas.stream_entries import (
     StreamPosition,
 )
 
-History = Sequence[tuple[StreamPosition, StreamEntry]]
-
 
 @dataclass(frozen=True, slots=True)
 class Past:
     """Where the conversation stands: `position` is the last input that was answered, if any was.
 
     `played_ms`: how far the client had played the answer, where no unit has come since it said so.
+    `shortened`: the streams have let the first units go.
     """
 
     position: StreamPosition | None
@@ -38,15 +36,20 @@ class Past:
     paused_until: float | None
     current_time: int
     played_ms: float | None = None
+    shortened: bool = False
 
 
-def recall(inputs: History, outputs: History) -> Past:
-    """Rebuild the state of a session from both of its streams."""
+def recall(inputs: History, outputs: History, beginning: Record | None = None) -> Past:
+    """Rebuild the state of a session from both of its streams, and from the beginning that was kept.
+
+    Of a session longer than its streams the newest units are left. Raises PastLost.
+    """
     places = {position.n: position for position, _ in inputs}
     given = {position.n: entry for position, entry in inputs}
     said = [entry for _, entry in outputs]
     handled = places.get(max((getattr(entry, "input_n", 0) for entry in said), default=0))
-    if not any(isinstance(entry, PreparedOut) for entry in said):
+    accepted = accepted_prepare(inputs, outputs, beginning)
+    if accepted is None:
         return Past(handled, None, (), SessionState.ASSIGNED, None, 0)
     results = [entry for entry in said if isinstance(entry, ResultOut)]
     acks = _Acks(inputs)
@@ -57,13 +60,19 @@ def recall(inputs: History, outputs: History) -> Past:
     paused_until = _paused_until(said)
     return Past(
         position=handled,
-        prepare=next((e for e in given.values() if isinstance(e, PrepareIn)), None),
+        prepare=_prepare(accepted[1]),
         units=units,
         state=SessionState.ACTIVE if paused_until is None else SessionState.PAUSED,
         paused_until=paused_until,
         current_time=results[-1].current_time if results else 0,
         played_ms=acks.until(handled.n) if handled else None,
+        shortened=begins_late(outputs),
     )
+
+
+def _prepare(entry: StreamEntry) -> PrepareIn:
+    assert isinstance(entry, PrepareIn)
+    return entry
 
 
 class _Acks:

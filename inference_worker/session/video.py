@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import av
 import numpy as np
 from av.audio.frame import AudioFrame
 from av.audio.resampler import AudioResampler
 from av.container import InputContainer
+from av.packet import Packet
 from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
 from PIL import Image
 
+from inference_worker.engines.types import EngineError
 from shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 
 _JPEG_QUALITY = 85
@@ -37,6 +41,37 @@ class VideoLimits:
     side: int = 1024
 
 
+class VideoAllowance:
+    """What all videos of one request may cost to decode; a short one may hold pictures without number.
+
+    The defaults are two minutes of 60 pictures of 1920 x 1080 a second, and their sound. `unwanted` says
+    whether the client has left; asked between two packets.
+    """
+
+    def __init__(
+        self,
+        packets: int = 100_000,
+        pixels: int = 120 * 60 * 1920 * 1080,
+        unwanted: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._limits = packets, pixels
+        self._packets, self._pixels = packets, pixels
+        self._unwanted = unwanted
+
+    def spend(self, pixels: int) -> None:
+        """One packet more, with a picture of so many pixels. Raises InvalidVideo, EngineError once unwanted."""
+        if self._unwanted():
+            raise EngineError("nobody waits for this video any more")
+        self._packets -= 1
+        self._pixels -= pixels
+        if self._packets < 0 or self._pixels < 0:
+            packets, most = self._limits
+            raise InvalidVideo(
+                f"the request's videos hold more than {packets} pictures and pieces of sound, or {most:.3g} "
+                "pixels in all their pictures; send fewer pictures a second, smaller ones, or a shorter video"
+            )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class VideoClip:
     """`frames` are JPEG files, each from its second in `times`; `audio` is float32 at 16 kHz."""
@@ -52,19 +87,20 @@ def split_video(
     limits: VideoLimits | None = None,
     *,
     with_frames: bool = True,
+    allowance: VideoAllowance | None = None,
 ) -> VideoClip:
     """The first frame at or after each 1/`stack_frames` of a second, and the sound ("" if none).
 
     Where that would be more than `limits.frames`, every second one is left out, as often as
-    needed. Raises InvalidVideo.
+    needed. Raises InvalidVideo, and what `allowance` raises.
     """
-    limits = limits or VideoLimits()
+    limits, allowance = limits or VideoLimits(), allowance or VideoAllowance()
     frames, sound = _Frames(stack_frames, limits), _Sound(limits)
     try:
         with av.open(
             io.BytesIO(data), "r", format=_format(data), metadata_errors="replace"
         ) as container:
-            _read(container, frames if with_frames else None, sound)
+            _read(container, frames if with_frames else None, sound, allowance)
     except av.FFmpegError as error:
         raise InvalidVideo(f"the video cannot be read: {error.strerror}") from error
     return VideoClip(tuple(frames.jpegs), tuple(frames.times), sound.samples())
@@ -83,7 +119,9 @@ def _format(data: bytes) -> str:
     raise InvalidVideo("the video is neither MP4, WebM, Matroska, AVI nor Ogg")
 
 
-def _read(container: InputContainer, frames: _Frames | None, sound: _Sound) -> None:
+def _read(
+    container: InputContainer, frames: _Frames | None, sound: _Sound, allowance: VideoAllowance
+) -> None:
     video = container.streams.video[0] if container.streams.video else None
     audio = container.streams.audio[0] if container.streams.audio else None
     if video is None or video.codec_context is None:
@@ -94,12 +132,19 @@ def _read(container: InputContainer, frames: _Frames | None, sound: _Sound) -> N
         frames.check_size(video.width, video.height)
         video.codec_context.thread_count = 1
     for packet in container.demux(wanted) if wanted else ():
+        allowance.spend(_pixels(packet))
         for decoded in packet.decode():
             if isinstance(decoded, VideoFrame) and frames:
                 frames.take(decoded)
             elif isinstance(decoded, AudioFrame):
                 sound.take(decoded)
     sound.finish()
+
+
+def _pixels(packet: Packet[Any]) -> int:
+    """Of its picture; 0 of sound."""
+    stream = packet.stream
+    return stream.width * stream.height if isinstance(stream, VideoStream) else 0
 
 
 class _Frames:

@@ -262,3 +262,27 @@ async def test_another_writers_entry_is_not_taken_for_a_lost_append(
     await rival.append(chunk(1))
     with pytest.raises(StaleFence):
         await writer.append(chunk(1))
+
+
+async def test_a_beginning_is_kept_beside_the_streams_for_as_long_as_they_live(
+    broker: Broker, raw: Redis
+) -> None:
+    streams, key = broker.streams, broker.keys.begun(SID)
+    for position in [StreamPosition(TICKET, 1, 1), *[StreamPosition(TICKET, 1, 3)] * 2]:
+        await streams.keep_beginning(SID, position, chunk(position.n))
+    assert await raw.xlen(key) == 1
+    with pytest.raises(StaleFence):
+        await streams.keep_beginning(SID, StreamPosition(TICKET, 1, 2), chunk(2))
+    (kept,) = [item async for item in streams.history(key, TICKET)]
+    assert (kept[0].n, number_of(kept[1])) == (3, 3)
+
+    await raw.expire(key, 5)
+    writer = await streams.output_writer(SID, TICKET, 1)
+    await writer.append(StoppedOut())
+    assert await raw.ttl(key) > 5
+    await streams.discard(SID, TICKET - 1)
+    assert await raw.xlen(key) == 1
+    await streams.discard(SID, TICKET)
+    assert await raw.xlen(key) == 0
+    with pytest.raises(StaleFence):  # a worker that wakes up late
+        await streams.keep_beginning(SID, StreamPosition(TICKET - 1, 9, 9), chunk(9))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from redis.asyncio import Redis
 from scripted_engine import ScriptedTalk, piece, says_its_number
 from spoken import ITALY, silence, spoken
 from worker_harness import SID, Caller, Working, calling, working
@@ -296,6 +297,26 @@ async def test_a_successor_knows_the_turns_and_goes_on_counting(
             assert isinstance(generating, GeneratingOut)
             assert past.audio is not None
             assert float_bytes(past.audio) == generating.audio
+
+
+async def test_a_session_longer_than_its_streams_survives_its_worker(
+    broker: Broker, settings: BrokerSettings, raw: Redis
+) -> None:
+    async with calling(broker, HALF) as caller:
+        async with working(broker, settings, worker_id="w1"):
+            await prepared(caller)
+            for _ in range(2):
+                await turn(caller)
+        await broker.registry.worker_gone("w1")
+        newest_turn = len(ONE_TURN)
+        await raw.xtrim(broker.keys.inbound(SID), maxlen=1, approximate=False)
+        await raw.xtrim(broker.keys.outbound(SID), maxlen=newest_turn, approximate=False)
+        async with working(broker, settings, worker_id="w2") as second:
+            entries = await turn(caller)
+            done = entries[-1]
+            assert isinstance(done, TurnDoneOut)
+            assert done.turn_index == 2
+            assert [past.text for past in second.talk.replayed] == ["answer 2"]
 
 
 @pytest.mark.parametrize(("resumes", "rest"), [(True, [" 1"]), (False, ["well", " 1"])])

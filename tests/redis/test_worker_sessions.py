@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from redis.asyncio import Redis
 from scripted_engine import listens, speaks
 from worker_harness import SID, Caller, calling, working
 
@@ -219,6 +220,25 @@ async def test_a_pause_that_lasts_too_long_ends_the_session(
         await worker.idle()
 
 
+async def test_a_client_that_falls_silent_without_a_pause_frees_the_worker(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with (
+        working(broker, settings, silence_timeout_s=0.5) as worker,
+        calling(broker) as caller,
+    ):
+        await prepared(caller)
+        await caller.say(chunk())
+        await hear_result(caller)
+        await caller.say(PauseIn(timeout_s=0.7), ResumeIn())
+        assert [type(await caller.hear()) for _ in range(2)] == [PausedOut, ResumedOut]
+        timeout = await caller.hear()
+        assert isinstance(timeout, TimeoutOut)
+        assert timeout.reason == "nothing was received for 0.5 s"
+        assert (await caller.ended()).reason is EndReason.PAUSE_TIMEOUT
+        await worker.idle()
+
+
 async def test_a_client_that_never_prepares_frees_the_worker(
     broker: Broker, settings: BrokerSettings
 ) -> None:
@@ -274,6 +294,33 @@ async def test_a_session_ended_elsewhere_frees_its_slot(
         assert worker.view.calls[-2:] == ["stop", "cleanup"]
 
 
+async def test_a_slot_is_free_only_after_the_step_that_runs_in_it(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    """However often the worker is told that the session is gone."""
+    inside, release = threading.Event(), threading.Event()
+
+    def stuck(unit: int) -> UnitResult:
+        inside.set()
+        release.wait()
+        return listens(unit)
+
+    async with working(broker, settings, stuck) as worker, calling(broker) as caller:
+        await prepared(caller)
+        await caller.say(chunk())
+        await asyncio.to_thread(inside.wait)
+        claim = worker.roster.held()[SID]
+        await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=caller.ticket)
+        for _ in range(3):
+            worker.roster.abort(claim)
+            await asyncio.sleep(0.01)
+        held = worker.roster.held(), worker.roster.free, worker.view.calls[-1]
+        release.set()
+        assert held == ({}, 1, "stop")
+        await worker.idle()
+        assert worker.view.calls[-4:] == ["generate 1", "stop", "stop", "cleanup"]
+
+
 async def test_a_successor_goes_on_with_the_context(
     broker: Broker, settings: BrokerSettings
 ) -> None:
@@ -296,6 +343,68 @@ async def test_a_successor_goes_on_with_the_context(
             assert second.bench.counters.recovered == 1
             row = await caller.row()
             assert (row.worker, row.epoch, row.attempt) == ("w2", 2, 1)
+
+
+async def forget_all_but_the_newest(raw: Redis, *keys: str) -> None:
+    """As a stream does that is longer than `stream_max_entries`."""
+    for key in keys:
+        await raw.xtrim(key, maxlen=1, approximate=False)
+
+
+async def test_a_session_longer_than_its_streams_survives_its_worker(
+    broker: Broker, settings: BrokerSettings, raw: Redis
+) -> None:
+    async with calling(broker) as caller:
+        async with working(broker, settings, speaks, "w1"):
+            await prepared(caller)
+            await caller.say(chunk(0.1), chunk(0.2), chunk(0.3))
+            for _ in range(3):
+                await hear_result(caller)
+        await broker.registry.worker_gone("w1")
+        keys = broker.keys.inbound(SID), broker.keys.outbound(SID)
+        await forget_all_but_the_newest(raw, *keys)
+        await caller.say(chunk(0.4))
+        async with working(broker, settings, speaks, "w2") as second:
+            result = await hear_result(caller)
+            assert (result.input_n, result.current_time) == (5, 4000)
+            assert second.view.calls[:2] == ["prepare", "replay"]
+            assert [unit.text for unit in second.view.replayed] == ["unit 3"]
+            await caller.say(StopIn())
+            assert isinstance(await caller.hear(), StoppedOut)
+
+
+async def test_a_session_that_nobody_can_go_on_with_is_ended_and_its_slot_freed(
+    broker: Broker, settings: BrokerSettings, raw: Redis
+) -> None:
+    async with calling(broker) as caller:
+        async with working(broker, settings, speaks, "w1"):
+            await prepared(caller)
+            await caller.say(chunk(0.1))
+            await hear_result(caller)
+        await broker.registry.worker_gone("w1")
+        await raw.delete(broker.keys.begun(SID))
+        await forget_all_but_the_newest(raw, broker.keys.outbound(SID))
+        async with working(broker, settings, speaks, "w2") as second:
+            assert (await caller.ended()).reason is EndReason.WORKER_LOST
+            await second.idle()
+            assert second.view.calls == ["stop", "cleanup"]
+
+
+async def test_a_client_that_says_everything_but_prepare_is_not_waited_for_anew(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with working(broker, settings, prepare_timeout_s=0.5), calling(broker) as caller:
+
+        async def chatter() -> None:
+            while True:
+                await caller.say(chunk())
+                await asyncio.sleep(0.05)
+
+        talking = asyncio.create_task(chatter())
+        error = await hear_error(caller)
+        talking.cancel()
+        assert "prepare" in error.message
+        assert (await caller.ended()).reason is EndReason.ERROR
 
 
 async def test_what_was_played_reaches_the_engine_and_its_successor(

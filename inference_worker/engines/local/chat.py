@@ -20,6 +20,7 @@ from inference_worker.engines.types import (
     UnsupportedContent,
     untold,
 )
+from inference_worker.session.video import VideoAllowance
 from shared_schemas.audio import Samples
 from shared_schemas.config import ChatOptions
 from shared_schemas.content import Message
@@ -81,7 +82,8 @@ class LocalChatView(ChatView):
         models = self._live_models()
         self._options = options
         hearing = _Hearing(models.recogniser, sounds_in(messages), on_progress, self._stopped)
-        self._history = read_history(messages, hearing, omni_mode=options.omni_mode)
+        films = VideoAllowance(unwanted=self._stopped.is_set)
+        self._history = read_history(messages, hearing, omni_mode=options.omni_mode, videos=films)
         if self._stopped.is_set():
             return 0
         return models.llm.prefill(self._history, self._slot, afresh=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from inference_worker.engines.local.dialogue import STYLE_HINT
 from inference_worker.engines.local.dialogue import Message as Said
 from inference_worker.engines.types import UnsupportedContent
-from inference_worker.session.video import InvalidVideo, split_video
+from inference_worker.session.video import InvalidVideo, VideoAllowance, split_video
 from shared_schemas.audio import Samples
 from shared_schemas.content import (
     AudioPart,
@@ -24,14 +24,21 @@ Hearing = Callable[[Samples], str]
 _NO_SYSTEM = f"You are a helpful assistant. {STYLE_HINT}"
 
 
-def read_history(messages: Sequence[Message], hear: Hearing, *, omni_mode: bool) -> list[Said]:
+def read_history(
+    messages: Sequence[Message],
+    hear: Hearing,
+    *,
+    omni_mode: bool,
+    videos: VideoAllowance | None = None,
+) -> list[Said]:
     """Chat messages for the model; where the client gives no system message, one of ours is first.
 
     Where `omni_mode` asks for it, a video is represented by its sound alone; audio in a system
-    message is a voice to imitate and is left out. Raises UnsupportedContent, naming the part, for
-    every other picture.
+    message is a voice to imitate and is left out. `videos` is what all of them together may cost.
+    Raises UnsupportedContent, naming the part, for every other picture.
     """
-    said = [_said(index, message, hear, omni_mode) for index, message in enumerate(messages)]
+    films = (videos or VideoAllowance()) if omni_mode else None
+    said = [_said(index, message, hear, films) for index, message in enumerate(messages)]
     if all(message.role is not Role.SYSTEM for message in messages):
         said.insert(0, {"role": "system", "content": _NO_SYSTEM})
     return said
@@ -50,16 +57,16 @@ def _is_voice(message: Message, part: Part) -> bool:
     return message.role is Role.SYSTEM and isinstance(part, AudioPart)
 
 
-def _said(index: int, message: Message, hear: Hearing, omni_mode: bool) -> Said:
+def _said(index: int, message: Message, hear: Hearing, films: VideoAllowance | None) -> Said:
     words = [
-        _words(part, f"messages.{index}.content.{place}", hear, omni_mode)
+        _words(part, f"messages.{index}.content.{place}", hear, films)
         for place, part in enumerate(message.parts)
         if not _is_voice(message, part)
     ]
     return {"role": str(message.role), "content": "\n".join(word for word in words if word)}
 
 
-def _words(part: Part, where: str, hear: Hearing, omni_mode: bool) -> str:
+def _words(part: Part, where: str, hear: Hearing, films: VideoAllowance | None) -> str:
     match part:
         case TextPart(text):
             return text
@@ -68,15 +75,16 @@ def _words(part: Part, where: str, hear: Hearing, omni_mode: bool) -> str:
         case ImagePart():
             raise UnsupportedContent("the local engine does not see images", where)
         case VideoPart(data):
-            return hear(_sound(data, where, omni_mode))
+            return hear(_sound(data, where, films))
 
 
-def _sound(data: bytes, where: str, omni_mode: bool) -> Samples:
-    if not omni_mode:
+def _sound(data: bytes, where: str, films: VideoAllowance | None) -> Samples:
+    """`films` is None where videos are not to be heard."""
+    if films is None:
         text = "the local engine does not see videos; with omni_mode it hears their sound"
         raise UnsupportedContent(text, where)
     try:
-        audio = split_video(data, with_frames=False).audio
+        audio = split_video(data, with_frames=False, allowance=films).audio
     except InvalidVideo as error:
         raise UnsupportedContent(str(error), where) from error
     if not len(audio):

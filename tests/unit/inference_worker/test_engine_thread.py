@@ -88,3 +88,45 @@ async def test_what_is_logged_on_the_thread_is_of_the_callers_session(
         async with aclosing(engine.stream(lambda: iter([get_contextvars()]))) as stream:
             assert [piece async for piece in stream] == [get_contextvars()]
     assert await engine.call(get_contextvars) == {}
+
+
+async def test_a_call_runs_to_its_end_however_often_its_caller_is_cancelled(
+    engine: EngineThread,
+) -> None:
+    go_on = threading.Event()
+    calling = asyncio.create_task(engine.call(go_on.wait, 10))
+    for _ in range(3):
+        await asyncio.sleep(0)
+        calling.cancel()
+        await asyncio.sleep(0)
+        assert not calling.done()
+    go_on.set()
+    await asyncio.wait([calling])
+    assert calling.cancelled()
+
+
+async def test_a_stream_that_is_closed_is_waited_for_however_often_one_is_cancelled(
+    engine: EngineThread,
+) -> None:
+    go_on, first = threading.Event(), asyncio.Event()
+
+    def pieces() -> Iterator[int]:
+        yield 1
+        go_on.wait(10)
+        yield 2
+
+    async def listen() -> None:
+        async with aclosing(engine.stream(pieces)) as stream:
+            async for _ in stream:
+                first.set()
+
+    listening = asyncio.create_task(listen())
+    await first.wait()
+    for _ in range(3):
+        listening.cancel()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not listening.done()
+    go_on.set()
+    await asyncio.wait([listening])
+    assert listening.cancelled()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from inference_worker.session.half_duplex import GUARD_SAMPLES, Past, recall
-from inference_worker.session.replay import History
+from inference_worker.session.records import History, PastLost
 from shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes
 from shared_schemas.config import HalfDuplexConfig
 from shared_schemas.stream_entries import (
@@ -89,3 +90,27 @@ def test_an_answer_under_way_is_found_with_what_was_said_of_it() -> None:
     assert float_bytes(past.open_turn.utterance) == UTTERANCE
     assert (past.position, past.next_index) == (StreamPosition(7, 1, 5), 2)
     assert len(past.turns) == 1
+
+
+def test_of_a_session_longer_than_its_streams_the_newest_turns_are_left() -> None:
+    turns = [
+        entry
+        for index in range(3)
+        for entry in (generating(index, 3 + index), done(index, 3 + index))
+    ]
+    inputs, outputs = stream(PREPARE, *[TEN_SECONDS] * 6), stream(PREPARED, *turns)
+    past = recall(inputs[4:], outputs[4:], (StreamPosition(7, 1, 1), PREPARE))
+    assert past.prepare is PREPARE
+    assert [turn.text for turn in past.turns] == ["answer 2"]
+    assert (past.position, past.next_index) == (StreamPosition(7, 1, 5), 3)
+    assert (past.guard, past.shortened) == (0, True)
+    nothing_begun = recall(inputs[4:], outputs[6:], (StreamPosition(7, 1, 1), PREPARE))
+    assert (nothing_begun.turns, nothing_begun.next_index) == ((), 3)
+
+
+def test_an_answer_whose_question_is_gone_is_lost() -> None:
+    outputs = stream(
+        PREPARED, generating(0, 3), DeltaOut(text_delta="and"), DeltaOut(text_delta=" so")
+    )
+    with pytest.raises(PastLost, match="question"):
+        recall(stream(PREPARE), outputs[2:], (StreamPosition(7, 1, 1), PREPARE))

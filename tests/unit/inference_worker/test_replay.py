@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from inference_worker.session.records import PastLost
 from inference_worker.session.replay import recall
 from shared_schemas.audio import float_bytes
 from shared_schemas.config import DuplexConfig
@@ -11,6 +13,7 @@ from shared_schemas.states import SessionState
 from shared_schemas.stream_entries import (
     ChunkIn,
     Entry,
+    ErrorOut,
     OutEntry,
     PausedOut,
     PauseIn,
@@ -100,3 +103,32 @@ def test_a_prepare_that_was_never_answered_is_still_to_do() -> None:
     past = recall(placed([PREPARE]), ())
     assert past.prepare is None
     assert past.position is None
+
+
+def test_of_a_session_longer_than_its_streams_the_beginning_and_the_newest_units_are_left() -> None:
+    inputs = placed([PREPARE, *(chunk(n / 10) for n in range(2, 7))])
+    said = placed(
+        [PreparedOut(input_n=1, prompt_length=9), *(answer(n, str(n)) for n in range(2, 6))]
+    )
+    beginning = (StreamPosition(5, 1, 1), PREPARE)
+    past = recall(inputs[3:], said[3:], beginning)
+    assert past.prepare == PREPARE
+    assert [unit.text for unit in past.units] == ["4", "5"]
+    assert (past.state, past.current_time, past.shortened) == (SessionState.ACTIVE, 5000, True)
+    assert past.position == StreamPosition(5, 1, 5)
+    only_inputs_trimmed = recall(inputs[3:], said, beginning)
+    assert (only_inputs_trimmed.prepare, only_inputs_trimmed.shortened) == (PREPARE, False)
+
+
+def test_a_session_whose_beginning_is_nowhere_is_lost() -> None:
+    said = placed([PreparedOut(input_n=1, prompt_length=9), answer(2), answer(3)])
+    for outputs in (said, said[1:]):
+        with pytest.raises(PastLost, match="prepare"):
+            recall(placed([PREPARE, chunk(0.1), chunk(0.2)])[1:], outputs)
+
+
+def test_a_beginning_that_was_kept_but_not_told_is_still_to_do() -> None:
+    refused = placed([ErrorOut(input_n=1, code="x", message="no")])
+    past = recall(placed([PREPARE, PREPARE]), refused, (StreamPosition(5, 1, 2), PREPARE))
+    assert past.prepare is None
+    assert past.position == StreamPosition(5, 1, 1)

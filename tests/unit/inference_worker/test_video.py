@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from video_files import video
 
-from inference_worker.session.video import InvalidVideo, VideoLimits, split_video
+from inference_worker.engines.types import EngineError
+from inference_worker.session.video import InvalidVideo, VideoAllowance, VideoLimits, split_video
 from shared_schemas.audio import INPUT_RATE
 
 TONE = np.sin(2 * np.pi * 440 * np.arange(2 * INPUT_RATE) / INPUT_RATE).astype(np.float32) / 2
@@ -57,6 +58,27 @@ def test_large_pictures_become_smaller() -> None:
 def test_what_is_beyond_the_limits_is_refused(limits: VideoLimits, text: str) -> None:
     with pytest.raises(InvalidVideo, match=text):
         split_video(video(), limits=limits)
+
+
+@pytest.mark.parametrize(
+    ("allowance", "text"),
+    [
+        (VideoAllowance(packets=30), "more than 30 pictures.*send fewer"),
+        (VideoAllowance(pixels=30 * 64 * 48), "or 9.22e[+]04 pixels.*send fewer"),
+    ],
+)
+def test_all_videos_of_a_request_have_one_allowance(allowance: VideoAllowance, text: str) -> None:
+    """However short they are."""
+    crowded = video(seconds=0.1, rate=200)
+    assert len(split_video(crowded, allowance=allowance).frames) == 1
+    with pytest.raises(InvalidVideo, match=text):
+        split_video(crowded, allowance=allowance)
+
+
+def test_a_video_that_nobody_waits_for_is_let_go_between_two_pictures() -> None:
+    asked = iter([False, False, True])
+    with pytest.raises(EngineError, match="nobody waits"):
+        split_video(video(), allowance=VideoAllowance(unwanted=lambda: next(asked)))
 
 
 def test_long_sound_under_a_short_picture_is_refused() -> None:

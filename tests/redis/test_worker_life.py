@@ -1,0 +1,116 @@
+"""A worker from its start to its end: Redis away when its model is ready, a claim in flight when it drains."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from control_plane import join
+from redis_server import RedisServer
+from scripted_engine import ScriptedProcessor
+from structlog.testing import capture_logs
+
+from broker.client import Broker, open_broker
+from broker.leases import Leases
+from broker.settings import BrokerSettings
+from inference_worker import worker
+from inference_worker.engines.types import LoadProgress
+from inference_worker.settings import WorkerSettings
+from shared_schemas.registry import Claim
+from shared_schemas.states import SessionState
+
+
+class SlowToLoad(ScriptedProcessor):
+    """Is not ready before a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loading = threading.Event()
+        self.may_load = threading.Event()
+
+    def load(self, report: LoadProgress) -> None:
+        self.loading.set()
+        assert self.may_load.wait(30)
+
+
+@pytest.fixture
+def processor(monkeypatch: pytest.MonkeyPatch) -> SlowToLoad:
+    """The engine of the worker to come."""
+    processor = SlowToLoad()
+    monkeypatch.setattr(worker, "build_processor", lambda *_, **__: processor)
+    return processor
+
+
+@asynccontextmanager
+async def living(settings: BrokerSettings, **overrides: object) -> AsyncIterator[asyncio.Event]:
+    """A whole worker in this process; it drains when the event is set, or at the end."""
+    values = {**settings.model_dump(), "health_port": 0, "drain_s": 0, **overrides}
+    stop = asyncio.Event()
+    life = asyncio.create_task(worker.run(WorkerSettings(**values), stop))
+    try:
+        yield stop
+    finally:
+        stop.set()
+        async with asyncio.timeout(20):
+            await life
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+async def test_redis_away_when_the_model_is_ready_is_waited_for(
+    redis_server: RedisServer, processor: SlowToLoad, *, comes_back: bool
+) -> None:
+    settings = BrokerSettings(redis_url=redis_server.url)
+    with capture_logs() as logs:
+        async with living(settings):
+            await until(processor.loading.is_set)
+            redis_server.stop()
+            processor.may_load.set()
+            waiting = {"watch events", "say that the worker is ready"}
+            await until(lambda: waiting <= {entry.get("waiting_to") for entry in logs})
+            if comes_back:
+                redis_server.start()
+                await until(lambda: "worker_ready" in {entry["event"] for entry in logs})
+                async with open_broker(settings) as broker:
+                    assert [one.open for one in (await broker.queue.snapshot()).workers] == [True]
+    assert logs[-1]["event"] == "worker_stopped"
+
+
+async def test_a_claim_whose_answer_comes_while_the_worker_drains_is_handed_back(
+    broker: Broker,
+    settings: BrokerSettings,
+    processor: SlowToLoad,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    claimed, may_answer = asyncio.Event(), asyncio.Event()
+    ask = Leases.claim
+
+    async def answer_late(leases: Leases, worker_id: str) -> Claim | None:
+        claim = await ask(leases, worker_id)
+        if claim is not None:
+            claimed.set()
+            await may_answer.wait()
+        return claim
+
+    monkeypatch.setattr(Leases, "claim", answer_late)
+    processor.may_load.set()
+    with capture_logs() as logs:
+        async with living(settings) as stop:
+            await join(broker, "s")
+            async with asyncio.timeout(20):
+                await claimed.wait()
+            stop.set()
+            await asyncio.sleep(0.05)
+            may_answer.set()
+            await until(lambda: "worker_draining" in {entry["event"] for entry in logs})
+    row = await broker.sessions.get("s")
+    assert row is not None
+    assert (row.state, row.attempt) == (SessionState.RECOVERING, 1)

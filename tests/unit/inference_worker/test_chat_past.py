@@ -1,0 +1,26 @@
+"""What a chat's stream tells a worker that takes the request over."""
+
+from __future__ import annotations
+
+import pytest
+
+from inference_worker.session.chat import Past, recall
+from inference_worker.session.records import PastLost
+from shared_schemas.stream_entries import DeltaOut, PrefillDoneOut, StreamPosition
+
+SAID = [
+    (StreamPosition(5, 1, n), entry)
+    for n, entry in enumerate(
+        [PrefillDoneOut(input_tokens=3), DeltaOut(text_delta="so "), DeltaOut(text_delta="far")], 1
+    )
+]
+
+
+def test_what_was_said_is_known() -> None:
+    assert recall(()) == Past()
+    assert recall(SAID) == Past(prefill_told=True, said="so far")
+
+
+def test_an_answer_longer_than_its_stream_cannot_be_gone_on_with() -> None:
+    with pytest.raises(PastLost, match="beginning of the answer"):
+        recall(SAID[1:])
