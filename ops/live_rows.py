@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from broker.client import Broker, open_broker
@@ -15,14 +16,17 @@ Row = dict[str, Any]
 T = TypeVar("T")
 
 
-def broker_settings(redis_url: str | None) -> BrokerSettings:
-    """The flag, else what is configured, else the Redis of a running `antiphon up`, else the default."""
+def broker_settings(redis_url: str | None, data_dir: Path | None = None) -> BrokerSettings:
+    """The flag, else what is configured, else the Redis of a running `antiphon up`, else the default.
+
+    `data_dir`: where that one keeps its data; None where it is configured to.
+    """
     if redis_url is not None:
         return BrokerSettings(redis_url=redis_url)
     settings = BrokerSettings()
     if "redis_url" in settings.model_fields_set:
         return settings
-    stack = RunFile.read(RecorderSettings().data_dir)
+    stack = RunFile.read(data_dir or RecorderSettings().data_dir)
     return BrokerSettings(redis_url=stack.redis_url) if stack else settings
 
 

@@ -19,7 +19,7 @@ from ops.log_lines import prefix, render
 from ops.processes import ServiceFailed
 from ops.readiness import NotReady, wait_until_ready
 from ops.run_file import RunFile
-from ops.stack import Stack, StackPlan, private_redis
+from ops.stack import DRAIN_S, Stack, StackPlan, private_redis
 from ops.tables import plain_table, print_table
 from recorder_service.settings import RecorderSettings
 from shared_schemas.registry import WorkerRow
@@ -50,6 +50,7 @@ def plan_from(redis_url: str | None, redis_port: int, **flags: Any) -> StackPlan
         cleanup_health_port=0 if any_port else cleanup.cleanup_health_port,
         redis_url=redis_url or configured,
         redis_port=redis_port,
+        drain_s=worker.drain_s if "drain_s" in worker.model_fields_set else DRAIN_S,
     )
 
 

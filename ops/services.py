@@ -77,7 +77,10 @@ def recorder(data_dir: DataDir = None, redis_url: RedisUrl = None) -> None:
 
 def cleanup(
     data_dir: DataDir = None,
-    redis_url: RedisUrl = None,
+    redis_url: Annotated[
+        str | None,
+        typer.Option(help="Where Redis is; by default the configured one, or `antiphon up`'s."),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="One sweep, then end.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be deleted; implies --once.")
@@ -87,19 +90,24 @@ def cleanup(
     from cleanup_job.once import run_once
     from cleanup_job.service import run
     from cleanup_job.settings import CleanupSettings
+    from ops.live_rows import broker_settings
 
-    flags: Flags = {"data_dir": data_dir, "redis_url": redis_url, "dry_run": dry_run or None}
+    def settings(**given: Any) -> CleanupSettings:
+        url = broker_settings(redis_url, data_dir).redis_url
+        return CleanupSettings(**given, redis_url=url)
+
+    flags: Flags = {"data_dir": data_dir, "dry_run": dry_run or None}
     if once or dry_run:
-        report = serve("cleanup", run_once, CleanupSettings, flags)
+        report = serve("cleanup", run_once, settings, flags)
         typer.echo(report.model_dump_json(indent=2))
     else:
-        serve("cleanup", run, CleanupSettings, flags)
+        serve("cleanup", run, settings, flags)
 
 
 def serve(
     service: str,
     run: Callable[[Any], Coroutine[Any, Any, Any]],
-    settings: type,
+    settings: Callable[..., Any],
     flags: Flags,
     *,
     fast: bool = False,

@@ -17,12 +17,16 @@ from ops.processes import LineSink, Service, ServiceFailed, ServiceSpec
 T = TypeVar("T")
 
 _WATCH_REDIS_S = 0.5
-_WORKER_DRAIN_S = 2.0
+DRAIN_S = 2.0
+"""Unless configured. Short: on one machine there is no other worker to hand a session to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackPlan:
-    """What to start and where. `redis_url` None means a private Redis; ports 0 take free ones."""
+    """What to start and where. `redis_url` None means a private Redis; ports 0 take free ones.
+
+    `drain_s`: how long sessions may go on when it is stopped, at the edge and then at the worker.
+    """
 
     data_dir: Path
     host: str
@@ -36,6 +40,7 @@ class StackPlan:
     redis_url: str | None = None
     redis_port: int = 0
     redis_dir: Path | None = None
+    drain_s: float = DRAIN_S
     engine_options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -63,18 +68,21 @@ class StackPlan:
             "HEALTH_PORT": self.health_port,
             "RECORDER_HEALTH_PORT": self.recorder_health_port,
             "CLEANUP_HEALTH_PORT": self.cleanup_health_port,
-            "DRAIN_S": _WORKER_DRAIN_S,  # there is no other worker to hand a session to
+            "DRAIN_S": self.drain_s,
         }
         return {f"ANTIPHON_{name}": str(v) for name, v in told.items() if v is not None}
 
 
-SPECS = (
-    ServiceSpec("recorder", (sys.executable, "-m", "recorder_service"), grace_s=10.0),
-    ServiceSpec("cleanup", (sys.executable, "-m", "cleanup_job"), grace_s=5.0),
-    ServiceSpec("worker", (sys.executable, "-m", "inference_worker"), grace_s=_WORKER_DRAIN_S + 8),
-    ServiceSpec("edge", (sys.executable, "-m", "edge"), grace_s=8.0),
-)
-"""In the order of starting: whoever answers clients comes last."""
+def specs(drain_s: float) -> tuple[ServiceSpec, ...]:
+    """The services in the order of starting: whoever answers clients comes last."""
+    graces_s = {"recorder": 10.0, "cleanup": 5.0, "worker": drain_s + 8, "edge": drain_s + 6}
+    modules = {"recorder": "recorder_service", "cleanup": "cleanup_job"}
+    modules |= {"worker": "inference_worker", "edge": "edge"}
+    return tuple(
+        ServiceSpec(name, (sys.executable, "-m", modules[name]), grace_s)
+        for name, grace_s in graces_s.items()
+    )
+
 
 STOP_ORDER = ("edge", "worker", "recorder", "cleanup")
 
@@ -88,7 +96,7 @@ class Stack:
         self._sink = sink
         self.redis_url = redis.url if redis else str(plan.redis_url)
         env = plan.env(self.redis_url)
-        self.services = {spec.name: Service(spec, env, sink) for spec in SPECS}
+        self.services = {spec.name: Service(spec, env, sink) for spec in specs(plan.drain_s)}
 
     @property
     def redis_pid(self) -> int | None:

@@ -37,7 +37,7 @@ class RecorderCounters:
     """Since the recorder's start. Gauges: `sessions`, `degraded`, `merges_waiting`.
 
     `degraded` sessions are behind because the disk refuses them. `outages`: disk errors, repeats
-    included. `declined`: sessions that asked not to be recorded.
+    included. `declined`: sessions that asked not to be recorded, or for nothing.
     """
 
     sessions: int = 0

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import av
 import structlog
 
 from recorder_service.files import remove_temporaries, write_whole
 from recorder_service.metas import read_meta
-from recorder_service.replay_mix import Check, write_replay
+from recorder_service.replay_mix import Check, Halted, write_replay
 from recorder_service.score import Score, score_of
 from recorder_service.session_folder import tidy
 from recorder_service.tally import Tally
@@ -46,10 +45,24 @@ def merge(folder: Path, check: Check) -> Meta | None:
     error: str | None = None
     lead_ms: float | None = None
     if (folder / TIMELINE_FILE).exists():  # else another recorder has just finished with it
-        score = _read_score(folder, meta)
-        lead_ms = round(score.lead_ms, 1) or None
-        error = _write(folder, meta, score, check)
+        lead_ms, error = _replay(folder, meta, check)
     return _announce(folder, meta, lead_ms, error)
+
+
+def _replay(folder: Path, meta: Meta, check: Check) -> tuple[float | None, str | None]:
+    """The silence before the session, and what went wrong for good, if anything did.
+
+    What a disk does may be over the next time; what a recording holds stays as it is.
+    """
+    try:
+        score = _read_score(folder, meta)
+        _write(folder, meta, score, check)
+    except (OSError, Halted):  # FFmpeg's refusals of the disk are among them
+        raise
+    except Exception as error:
+        log.exception("replay_failed", recording=meta.recording_id)
+        return None, f"{type(error).__name__}: {error}"
+    return round(score.lead_ms, 1) or None, None
 
 
 def _read_score(folder: Path, meta: Meta) -> Score:
@@ -58,18 +71,10 @@ def _read_score(folder: Path, meta: Meta) -> Score:
     return score_of(meta.app_type, tally, placed)
 
 
-def _write(folder: Path, meta: Meta, score: Score, check: Check) -> str | None:
-    """What went wrong for good, if anything did."""
-    try:
-        write_replay(folder, REPLAY_WAV, score, check)
-        if meta.app_type is SessionKind.OMNI_DUPLEX:
-            write_video(folder, REPLAY_VIDEO, REPLAY_WAV, score, check)
-    except OSError:  # FFmpeg's refusals of the disk are among them
-        raise
-    except (ValueError, av.FFmpegError) as error:
-        log.exception("replay_failed", recording=meta.recording_id)
-        return str(error)
-    return None
+def _write(folder: Path, meta: Meta, score: Score, check: Check) -> None:
+    write_replay(folder, REPLAY_WAV, score, check)
+    if meta.app_type is SessionKind.OMNI_DUPLEX:
+        write_video(folder, REPLAY_VIDEO, REPLAY_WAV, score, check)
 
 
 def _announce(folder: Path, meta: Meta, lead_ms: float | None, error: str | None) -> Meta:

@@ -10,13 +10,10 @@ from pathlib import Path
 
 from recorder_service.counters import RecorderCounters
 from recorder_service.merge import merge
+from recorder_service.replay_mix import Halted
 from shared_schemas.recording import Meta, ReplayState
 
 _NICENESS = 10
-
-
-class Halted(Exception):
-    """The recorder stops; the merge is made anew by whoever takes the session over."""
 
 
 class MergeRoom:

@@ -36,7 +36,11 @@ class RecorderMetrics(Collector):
         for name, text, total in (
             ("entries", "Entries written to disk.", counters.entries),
             ("disk_errors", "Refusals of the disk, repeats included.", counters.outages),
-            ("declined_sessions", "Sessions that asked not to be recorded.", counters.declined),
+            (
+                "declined_sessions",
+                "Not recorded: asked not to be, or for nothing.",
+                counters.declined,
+            ),
             ("replay_seconds", "Length of the replays made.", counters.merged_seconds),
         ):
             yield CounterMetricFamily(_NAME + name, text, value=total)

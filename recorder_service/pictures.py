@@ -1,31 +1,63 @@
-"""Camera frames made fit for a video: one size, even, whatever sizes the client sent."""
+"""Camera frames made fit for a video: one size, even, whatever sizes the client sent.
+
+What a client sends may be made to cost as much as it can, or to break a decoder: no frame costs
+another one its place, nor other sessions' replays their time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import structlog
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, PngImagePlugin
 
+from recorder_service.replay_mix import Check
 from recorder_service.score import Picture
 
 log = structlog.get_logger()
 
 LONGEST_SIDE = 1280
+SHORTEST_MS = 100
+"""A frame is shown at least so long: others that come meanwhile are left out."""
+
+_COST_PER_MS = 4096 * 4096 / 1000
+"""What a replay's millisecond may cost: a pixel of a frame counts once, a byte of its file more."""
+
+_BYTE_COST = 8
 _MAX_PIXELS = 64_000_000
+_MAX_SCANS = 32
+"""A progressive JPEG has about ten; each one costs time for all of the picture."""
+
+_SCAN = b"\xff\xda"
 
 Size = tuple[int, int]
 """Width and height."""
 
+PngImagePlugin.MAX_TEXT_MEMORY = 2**20  # nobody reads it, and 60 KiB unpack to 64 MiB
 
-def canvas_size(folder: Path, pictures: Sequence[Picture]) -> Size | None:
-    """The size of the first frame that can be read, even and bounded; None where there is none."""
+
+def readable(
+    folder: Path, pictures: Iterable[Picture], check: Check
+) -> Iterator[tuple[Picture, Image.Image]]:
+    """The frames that can be read, upright; as many as the replay's time allows. Raises OSError."""
+    free_at_ms = 0.0
     for picture in pictures:
-        image = load(folder, picture)
+        if picture.at_ms < free_at_ms:
+            continue
+        check()
+        data = _content(folder / picture.file)
+        image, pixels = _decoded(data, picture.file)
+        cost = pixels + _BYTE_COST * len(data)
+        free_at_ms = picture.at_ms + max(SHORTEST_MS, cost / _COST_PER_MS)
         if image is not None:
-            return _even(*_fitted(image.size, (LONGEST_SIDE, LONGEST_SIDE), grow=False))
-    return None
+            yield picture, image
+
+
+def canvas_size(first: Image.Image) -> Size:
+    """The size of a video that begins with this frame, even and bounded."""
+    return _even(*_fitted(first.size, (LONGEST_SIDE, LONGEST_SIDE), grow=False))
 
 
 def on_canvas(image: Image.Image, size: Size) -> Image.Image:
@@ -38,19 +70,33 @@ def on_canvas(image: Image.Image, size: Size) -> Image.Image:
     return canvas
 
 
-def load(folder: Path, picture: Picture) -> Image.Image | None:
-    """One frame, upright; None when it is gone, or no picture that can be read."""
+def _content(path: Path) -> bytes:
     try:
-        with Image.open(folder / picture.file, formats=("JPEG", "PNG", "WEBP")) as image:
-            if image.width * image.height > _MAX_PIXELS:
-                return None
-            image.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))
-            return ImageOps.exif_transpose(image.convert("RGB"))
+        return path.read_bytes()
     except FileNotFoundError:
-        return None
-    except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises on broken files
-        log.info("frame_unreadable", file=picture.file, error=str(error))
-        return None
+        return b""
+
+
+def _decoded(data: bytes, name: str) -> tuple[Image.Image | None, int]:
+    """The picture, None where it cannot be read; and how many pixels that took."""
+    pixels = 0
+    try:
+        with Image.open(io.BytesIO(data), formats=("JPEG", "PNG", "WEBP")) as image:
+            _refuse_costly(image, data)
+            pixels = image.width * image.height
+            image.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))
+            return ImageOps.exif_transpose(image.convert("RGB")), pixels
+    except Exception as error:  # noqa: BLE001 - Pillow promises nothing about broken files
+        log.info("frame_unreadable", file=name, error=repr(error))
+        return None, pixels
+
+
+def _refuse_costly(image: Image.Image, data: bytes) -> None:
+    """Raises ValueError for what is beyond any camera's use, before its pixels are read."""
+    if image.width * image.height > _MAX_PIXELS:
+        raise ValueError(f"{image.width} x {image.height} pixels are too many")
+    if image.format == "JPEG" and data.count(_SCAN) > _MAX_SCANS:
+        raise ValueError(f"more than {_MAX_SCANS} scans of one picture")
 
 
 def _fitted(size: Size, into: Size, *, grow: bool) -> Size:

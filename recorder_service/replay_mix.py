@@ -23,9 +23,13 @@ from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
 
 Pcm16 = NDArray[np.int16]
 Check = Callable[[], None]
-"""Called now and then; raises when the work is to be broken off."""
+"""Called now and then; raises Halted when the work is to be broken off."""
 
 _BLOCK_S = 1
+
+
+class Halted(Exception):
+    """The recorder stops; the merge is made anew by whoever takes the session over."""
 
 
 def write_replay(folder: Path, name: str, score: Score, check: Check) -> None:

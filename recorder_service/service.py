@@ -187,10 +187,10 @@ class Recorder:
 
 
 async def _every(pause_s: float, step: Callable[[], Awaitable[None]]) -> None:
-    """Repeat a step for ever; an outage of Redis makes it wait for the next turn."""
+    """Repeat a step for ever; an outage of Redis or the disk makes it wait for the next turn."""
     while True:
         try:
             await step()
-        except BrokerUnavailable as error:
+        except (BrokerUnavailable, OSError) as error:
             log.warning("recorder_step_failed", error=str(error))
         await asyncio.sleep(pause_s)

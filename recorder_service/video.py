@@ -1,7 +1,7 @@
 """`merged_replay.mp4`: the frames at their times, the replay's sound, the words as a subtitle track.
 
 H.264 and AAC, with the index in front, so that browsers play it while it loads. A frame stays until
-the next one comes. Written in one pass over the finished WAV, seconds in memory at a time.
+the next one that can be shown. Written in one pass over the finished WAV, seconds in memory at a time.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import pairwise
+from itertools import chain
 from pathlib import Path
 
 import av
@@ -22,11 +22,12 @@ from av.packet import Packet
 from av.subtitles.stream import SubtitleStream
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
+from PIL import Image
 
 from recorder_service.audio_files import HEADER_BYTES
 from recorder_service.captions import Caption
 from recorder_service.files import replacing
-from recorder_service.pictures import Size, canvas_size, load, on_canvas
+from recorder_service.pictures import Size, canvas_size, on_canvas, readable
 from recorder_service.replay_mix import Check
 from recorder_service.score import Picture, Score
 from shared_schemas.audio import OUTPUT_RATE
@@ -47,31 +48,49 @@ Format: Layer, Start, End, Style, Text
 """
 """The encoder wants one, though the track carries plain text."""
 
+_Shown = tuple[int, Image.Image]
+"""A frame on its canvas, and from when on it is shown (ms)."""
+
 
 def write_video(folder: Path, name: str, sound: str, score: Score, check: Check) -> bool:
     """Write the MP4 below a session directory, whole or not at all; False where no frame can be seen.
 
     `sound` names the finished replay WAV. Raises OSError, also what FFmpeg could not do.
     """
-    size = canvas_size(folder, score.pictures)
-    if size is None:
+    found = _on_one_canvas(readable(folder, score.pictures, check))
+    if found is None:
         return False
+    size, shown = found
     with replacing(folder / name) as temporary:
         options = {"movflags": "+faststart"}
         with av.open(str(temporary), "w", format="mp4", options=options) as container:
-            _Video(container, folder, size, score).write(folder / sound, check)
+            _Video(container, size, score, shown).write(folder / sound, check)
     return True
 
 
+def _on_one_canvas(
+    frames: Iterator[tuple[Picture, Image.Image]],
+) -> tuple[Size, Iterator[_Shown]] | None:
+    """In the size of the first; None where there is none. Reads no more than it must."""
+    first = next(frames, None)
+    if first is None:
+        return None
+    size = canvas_size(first[1])
+    begin = (first[0].at_ms, on_canvas(first[1], size))
+    return size, chain([begin], ((p.at_ms, on_canvas(image, size)) for p, image in frames))
+
+
 class _Video:
-    def __init__(self, container: OutputContainer, folder: Path, size: Size, score: Score) -> None:
+    def __init__(
+        self, container: OutputContainer, size: Size, score: Score, shown: Iterator[_Shown]
+    ) -> None:
         self._container = container
-        self._folder = folder
-        self._size = size
         self._frames = _frame_stream(container, size)
         self._sound: AudioStream = container.add_stream("aac", rate=OUTPUT_RATE, layout="stereo")
         self._words = _caption_stream(container) if score.captions else None
-        self._pictures = deque(_lasting(score))
+        self._ends_ms = round(score.seconds * 1000)
+        self._shown = shown
+        self._next = next(shown, None)
         self._captions = deque(score.captions)
 
     def write(self, wav: Path, check: Check) -> None:
@@ -87,19 +106,18 @@ class _Video:
         self._container.mux(self._sound.encode(None))
 
     def _show(self, until_ms: int | None) -> None:
-        while self._pictures and (until_ms is None or self._pictures[0][0].at_ms < until_ms):
-            self._add_picture(*self._pictures.popleft())
+        while self._next and (until_ms is None or self._next[0] < until_ms):
+            self._add_picture(*self._next)
         while self._captions and (until_ms is None or self._captions[0].start_ms < until_ms):
             self._add_caption(self._captions.popleft())
 
-    def _add_picture(self, picture: Picture, lasts_ms: int) -> None:
-        image = load(self._folder, picture)
-        if image is None:
-            return
-        frame = VideoFrame.from_ndarray(np.asarray(on_canvas(image, self._size)), format="rgb24")
-        frame.pts, frame.time_base = picture.at_ms, _MS
+    def _add_picture(self, at_ms: int, image: Image.Image) -> None:
+        self._next = next(self._shown, None)
+        gone_ms = self._next[0] if self._next else max(at_ms + _LAST_FRAME_MS, self._ends_ms)
+        frame = VideoFrame.from_ndarray(np.asarray(image), format="rgb24")
+        frame.pts, frame.time_base = at_ms, _MS
         for packet in self._frames.encode(frame):
-            packet.duration = lasts_ms
+            packet.duration = gone_ms - at_ms
             self._container.mux(packet)
 
     def _add_caption(self, caption: Caption) -> None:
@@ -110,15 +128,6 @@ class _Video:
         packet.pts = packet.dts = caption.start_ms
         packet.duration = caption.end_ms - caption.start_ms
         self._container.mux(packet)
-
-
-def _lasting(score: Score) -> Iterator[tuple[Picture, int]]:
-    """Each frame with how long it is shown (ms); the last one until the sound ends."""
-    pictures, end_ms = score.pictures, round(score.seconds * 1000)
-    for here, following in pairwise(pictures):
-        yield here, following.at_ms - here.at_ms
-    if pictures:
-        yield pictures[-1], max(_LAST_FRAME_MS, end_ms - pictures[-1].at_ms)
 
 
 def _frame_stream(container: OutputContainer, size: Size) -> VideoStream:

@@ -26,7 +26,7 @@ from shared_schemas.config import DuplexConfig
 from shared_schemas.ids import new_recording_id
 from shared_schemas.recording import META_FILE, TIMELINE_FILE, Meta
 from shared_schemas.registry import Claim
-from shared_schemas.states import EndReason, SessionKind, WorkerState
+from shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
 from shared_schemas.stream_entries import (
     ChunkIn,
     Entry,
@@ -141,6 +141,13 @@ class LiveTalk:
         config = DuplexConfig(force_listen_count=1)
         await self.into.append(PrepareIn(system_prompt="Be brief.", config=config, ref_audio=voice))
         await self.out.append(PreparedOut(input_n=1, prompt_length=12))
+
+    async def note(self, config: DuplexConfig) -> None:
+        """As the worker does on the session's row before it prepares."""
+        assert self.claim is not None
+        move, state = self.broker.leases.move, SessionState.PREPARING
+        epoch = self.claim.epoch
+        assert await move(self.sid, "w1", epoch, state, summary=config.model_dump())
 
     async def exchange(self, seed: int, *, frames: int = 0) -> None:
         """One chunk and its result: two units listen, two speak, the second of them ends the turn."""

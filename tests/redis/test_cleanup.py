@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from pathlib import Path
 
+import pytest
 from control_plane import join
 from recorded_talk import LiveTalk
 from redis.asyncio import Redis
@@ -13,6 +17,7 @@ from broker.settings import BrokerSettings
 from cleanup_job.once import run_once
 from cleanup_job.report import RedisReport, SweepReport, SweepStatus
 from cleanup_job.settings import CleanupSettings
+from ops.run_file import RunFile
 from shared_schemas.states import SessionState
 
 
@@ -88,3 +93,24 @@ async def test_without_redis_the_disk_is_swept_all_the_same(tmp_path: Path) -> N
     assert removed(report) == {"ab" * 16}
     assert report.redis.error is not None
     assert "Redis does not answer" in report.redis.error
+
+
+async def test_the_command_finds_the_redis_of_the_stack_in_its_folder(
+    settings: BrokerSettings, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live, data = await LiveTalk.begin(broker), tmp_path / "data"
+    folder = make(data, live.recording)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ANTIPHON_REDIS_URL", raising=False)
+    rules = {"KEY_PREFIX": settings.key_prefix, "MAX_STORAGE_GB": "0", "ORPHAN_HOURS": "1e-9"}
+    for name, value in rules.items():
+        monkeypatch.setenv(f"ANTIPHON_{name}", value)
+    stack = RunFile(pid=os.getpid(), redis_url=settings.redis_url, edge_url="ws://e")
+    with stack.published(data):
+        command = ("-m", "ops.cli", "cleanup", "--once")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        out, _ = await process.communicate()
+    report = SweepReport.model_validate_json(out)
+    assert (report.redis.error, report.live, folder.exists()) == (None, 1, True)

@@ -28,6 +28,7 @@ from broker.client import Broker
 from broker.settings import BrokerSettings
 from recorder_service.settings import RecorderSettings
 from shared_schemas.audio import to_pcm16
+from shared_schemas.config import DuplexConfig
 from shared_schemas.recording import RecordingState
 from shared_schemas.states import EndReason, SessionKind
 from shared_schemas.stream_entries import (
@@ -313,6 +314,7 @@ async def test_lost_entries_make_it_interrupted_and_are_named(
     broker: Broker, recorder_settings: RecorderSettings, discard: Callable[[str], Awaitable[None]]
 ) -> None:
     talk = await LiveTalk.begin(broker)
+    await talk.note(DuplexConfig())
     for seed in range(4):
         await talk.exchange(seed)
     await discard(broker.keys.inbound(talk.sid))

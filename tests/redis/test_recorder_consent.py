@@ -15,21 +15,51 @@ from broker.client import Broker
 from broker.settings import BrokerSettings
 from recorder_service.counters import RecorderCounters
 from shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
-from shared_schemas.states import SessionKind, SessionState
-from shared_schemas.stream_entries import DiagnosticIn, Entry, PreparedOut, PrepareIn
+from shared_schemas.states import SessionKind
+from shared_schemas.stream_entries import (
+    DiagnosticIn,
+    Entry,
+    ErrorOut,
+    PreparedOut,
+    PrepareIn,
+    StopIn,
+)
 
 DUPLEX = PrepareIn(system_prompt="p", config=DuplexConfig(record=False), ref_audio=b"\0" * 64)
 HALF = replace(half_prepare(), config=HalfDuplexConfig(record=False))
 CHAT = replace(chat_request(), options=ChatOptions(record=False))
 
+MEASURED = ("in", DiagnosticIn(metrics={"rtt": 3}))
+PREPARED = ("out", PreparedOut(input_n=1, prompt_length=3))
+REFUSED = (
+    "out",
+    ErrorOut(input_n=1, code="invalid_request_error", message="the prompt is too long"),
+)
+WILLING = PrepareIn(system_prompt="p" * 99, config=DuplexConfig(), ref_audio=b"\0" * 64)
+
 CASES = [
     pytest.param(
         SessionKind.OMNI_DUPLEX,
-        [
-            *(("in", DiagnosticIn(metrics={"rtt": 3})), ("in", DUPLEX)),
-            *(("out", PreparedOut(input_n=1, prompt_length=3)), ("in", chunk(1, frames=2))),
-        ],
-        id="omni",
+        [*[MEASURED] * diagnostics, ("in", DUPLEX), PREPARED, ("in", chunk(1, frames=2))],
+        id=f"omni_after_{diagnostics}_diagnostics",
+    )
+    for diagnostics in (0, 1, 2, 300)
+] + [
+    pytest.param(
+        SessionKind.AUDIO_DUPLEX,
+        [*(("in", WILLING), REFUSED, MEASURED, ("in", DUPLEX)), PREPARED, ("in", chunk(1))],
+        id="asked_anew_without_recording",
+    ),
+    pytest.param(
+        SessionKind.AUDIO_DUPLEX,
+        [*(("in", DUPLEX), REFUSED, ("in", WILLING)), PREPARED, ("in", chunk(1))],
+        id="asked_anew_with_recording",
+    ),
+    pytest.param(SessionKind.AUDIO_DUPLEX, [MEASURED, ("in", StopIn())], id="asked_for_nothing"),
+    pytest.param(
+        SessionKind.HALF_DUPLEX,
+        [("in", half_prepare()), REFUSED, ("in", HALF), *half_duplex_talk()[1:]],
+        id="half_duplex_asked_anew",
     ),
     pytest.param(
         SessionKind.HALF_DUPLEX, [("in", HALF), *half_duplex_talk()[1:]], id="half_duplex"
@@ -102,23 +132,44 @@ async def test_nothing_is_kept_of_one_that_ended_while_no_recorder_ran(
     assert await talk.script() == []
 
 
+@pytest.mark.parametrize("noted", [False, None])
 async def test_a_wish_that_redis_has_trimmed_is_read_from_the_row(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
+    broker: Broker, settings: BrokerSettings, tmp_path: Path, noted: bool | None
 ) -> None:
+    """Where nothing is noted, nothing is recorded."""
     talk = await LiveTalk.queue(broker)
     await talk.assign()
     await talk.into.append(DUPLEX)
-    assert talk.claim is not None
-    summary, state = DUPLEX.config.model_dump(), SessionState.PREPARING
-    assert await broker.leases.move(talk.sid, "w1", talk.claim.epoch, state, summary=summary)
+    if noted is not None:
+        await talk.note(DUPLEX.config)
     await broker._redis.execute_command("XTRIM", broker.keys.inbound(talk.sid), "MAXLEN", 0)
     await talk.into.append(chunk(1))
+    await talk.out.append(PreparedOut(input_n=1, prompt_length=3))
     sessions = tmp_path / "sessions"
     async with in_process(quick(settings, tmp_path)):
         other = await recorded_meanwhile(broker, sessions)
         await talk.end()
         await until_acknowledged(broker)
         assert names(sessions) == [other]
+
+
+async def test_nothing_is_on_disk_while_the_client_may_still_refuse(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    sessions = tmp_path / "sessions"
+    async with in_process(quick(settings, tmp_path)):
+        talk = await LiveTalk.queue(broker)
+        await talk.assign()
+        await say(talk, [("in", WILLING), REFUSED, MEASURED])
+        first = await recorded_meanwhile(broker, sessions)
+        assert names(sessions) == [first]
+    async with in_process(quick(settings, tmp_path)):  # another replica
+        second = await recorded_meanwhile(broker, sessions)
+        assert set(names(sessions)) == {first, second}
+        await say(talk, [("in", DUPLEX), PREPARED, ("in", chunk(1))])
+        await talk.end()
+        await until_acknowledged(broker)
+        assert set(names(sessions)) == {first, second}
 
 
 async def test_one_that_has_not_said_anything_yet_is_waited_for(

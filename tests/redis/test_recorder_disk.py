@@ -133,6 +133,26 @@ async def test_a_replay_whose_recorder_died_is_made_by_another(
     assert_recorded_as_undisturbed(folder, expected, but_meta=False)
 
 
+async def test_a_recorder_that_may_open_no_more_files_goes_on(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    """Also its looks at what others have left behind fail then, and only those."""
+    quickly = quick(settings, tmp_path / "data", recorder_adopt_s=0.4)
+    talk = await LiveTalk.begin(broker)
+    async with process(quickly) as child:
+        await talk.exchange(0)
+        await until(lambda: lines(quickly.data_dir, talk) == 4, "it records")
+        allowed = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (3, allowed[1]))
+        await asyncio.sleep(1.0)
+        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, allowed)
+        await talk.exchange(1)
+        await talk.end()
+        (meta,) = await until_finished(quickly.data_dir, talk)
+        assert child.returncode is None
+    assert meta.state is RecordingState.COMPLETE
+
+
 def _meta(data_dir: Path, talk: LiveTalk) -> Meta:
     meta = meta_of(data_dir, talk.recording)
     assert meta is not None

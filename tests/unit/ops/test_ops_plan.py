@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from ops.run_stack import plan_from
-from ops.stack import SPECS, STOP_ORDER, StackPlan
+from ops.stack import STOP_ORDER, StackPlan, specs
 
 
 @pytest.fixture(autouse=True)
 def _no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("PORT", "HOST", "ENGINE", "SLOTS", "REDIS_URL", "DATA_DIR"):
+    for name in ("PORT", "HOST", "ENGINE", "SLOTS", "REDIS_URL", "DATA_DIR", "DRAIN_S"):
         monkeypatch.delenv(f"ANTIPHON_{name}", raising=False)
 
 
@@ -59,6 +59,17 @@ def test_the_shown_address_can_be_connected_to(tmp_path: Path, host: str, url: s
     assert StackPlan(data_dir=tmp_path, host=host, port=80).edge_url == url
 
 
+def test_a_configured_drain_is_granted(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_from(redis_url=None, redis_port=0)
+    assert float(plan.env("redis://r")["ANTIPHON_DRAIN_S"]) == 2
+    monkeypatch.setenv("ANTIPHON_DRAIN_S", "45")
+    plan = plan_from(redis_url=None, redis_port=0)
+    assert float(plan.env("redis://r")["ANTIPHON_DRAIN_S"]) == 45
+    graces_s = {spec.name: spec.grace_s for spec in specs(plan.drain_s)}
+    assert min(graces_s["edge"], graces_s["worker"]) > 45, "and nobody is killed before"
+
+
 def test_the_edge_starts_last_and_stops_first() -> None:
-    assert SPECS[-1].name == STOP_ORDER[0] == "edge"
-    assert sorted(spec.name for spec in SPECS) == sorted(STOP_ORDER)
+    names = [spec.name for spec in specs(drain_s=2.0)]
+    assert names[-1] == STOP_ORDER[0] == "edge"
+    assert sorted(names) == sorted(STOP_ORDER)

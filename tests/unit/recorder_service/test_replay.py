@@ -12,19 +12,20 @@ import numpy as np
 import pytest
 import soxr
 from recorded_talk import go_on, result, sound, tree
-from timed_talk import T0, TimedTalk, noise
+from timed_talk import T0, TICKET, TimedTalk, noise
 from turn_talk import chat_request, delta, half_prepare
 
 from recorder_service.job import Ending
 from recorder_service.merge import merge
-from recorder_service.merge_room import Halted
+from recorder_service.replay_mix import Halted
 from recorder_service.session_folder import SessionFolder
 from shared_schemas.audio import Samples, to_pcm16
 from shared_schemas.recording import RecordingState, ReplayState, TurnRecording
 from shared_schemas.states import EndReason, SessionKind
-from shared_schemas.stream_entries import BreakIn, ChatDoneOut, DeltaOut
+from shared_schemas.stream_entries import BreakIn, ChatDoneOut, DeltaOut, StreamPosition
 
 IN, OUT = 16_000, 24_000
+ODD_ID = StreamPosition(TICKET, 1, 3).id().encode()
 Track = np.ndarray[Any, np.dtype[np.int16]]
 
 
@@ -224,6 +225,21 @@ def _unmerge(folder: Path, talk: TimedTalk) -> None:
     ending = Ending(at=round(T0 + 60_000), reason=EndReason.STOPPED, worker="w1")
     assert opened.finish(ending) is RecordingState.COMPLETE
     opened.close()
+
+
+def test_a_recording_that_cannot_be_merged_is_told_once(tmp_path: Path) -> None:
+    """Whatever it is that cannot be: it would be the same the next time."""
+    talk = TimedTalk.prepared()
+    talk.chunk(1.0, noise(0, 1.0, IN))
+    recorded = talk.record(tmp_path)
+    _unmerge(recorded.folder, talk)
+    with (recorded.folder / "timeline.jsonl").open("ab") as journal:
+        journal.write(b'{"stream":"in","id":"%s","type":"chunk","at":1}\n' % ODD_ID)
+    meta = merge(recorded.folder, go_on)
+    assert meta == recorded.meta
+    assert (meta.replay, meta.replay_error) == (ReplayState.FAILED, "KeyError: 'force_listen'")
+    assert not (recorded.folder / "timeline.jsonl").exists()
+    assert merge(recorded.folder, go_on) == meta
 
 
 class _Halt:

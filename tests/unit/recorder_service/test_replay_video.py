@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
+from PIL import Image, PngImagePlugin
 from timed_talk import Recorded, TimedTalk, jpeg, tone
 
 from shared_schemas.recording import ReplayState
@@ -134,12 +138,69 @@ def test_broken_frames_are_left_out(tmp_path: Path) -> None:
     assert [round(at) for at, _ in shown] == [1, 4]
 
 
+def odd_exif() -> bytes:
+    """Turned on its side, and with a width that is no number: Pillow raises `struct.error`."""
+    odd = [struct.pack("<HHI4s", 0x0100, 2, 4, b"abc\0"), struct.pack("<HHIHH", 0x0112, 3, 1, 6, 0)]
+    exif = b"Exif\0\0II*\0" + struct.pack("<IH", 8, len(odd)) + b"".join(odd) + bytes(4)
+    file = io.BytesIO()
+    Image.new("RGB", (64, 48), RED).save(file, "JPEG", exif=exif)
+    return file.getvalue()
+
+
+def endless_scans() -> bytes:
+    """A progressive JPEG that goes over its picture again and again: 33 bytes, 10 ms each time."""
+    file = io.BytesIO()
+    Image.new("RGB", (64, 48), RED).save(file, "JPEG", progressive=True)
+    data = file.getvalue()
+    last = data[data.rindex(b"\xff\xda") : -2]
+    return data[:-2] + 40 * last + data[-2:]
+
+
+def swollen_text() -> bytes:
+    """A PNG whose remarks unpack to some MiB."""
+    remarks = PngImagePlugin.PngInfo()
+    for n in range(3):
+        remarks.add_text(f"n{n}", "a" * 1_000_000, zip=True)
+    file = io.BytesIO()
+    Image.new("RGB", (64, 48), RED).save(file, "PNG", pnginfo=remarks)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("make", [odd_exif, endless_scans, swollen_text])
+def test_a_hostile_frame_costs_only_itself(tmp_path: Path, make: Callable[[], bytes]) -> None:
+    hostile, good = make(), jpeg(64, 48, BLUE)
+    recorded = omni(hostile, good, hostile, good).record(tmp_path)
+    assert [round(at) for at, _ in pictures(video(recorded))] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("frame", "frames", "times"),
+    [
+        pytest.param(jpeg(64, 48, RED), 40, [n / 10 for n in range(10)], id="many"),
+        pytest.param(jpeg(4096, 2048, RED, "PNG"), 4, [0.0, 0.75], id="large"),
+        pytest.param(jpeg(64, 48, RED) + bytes(2**20), 4, [0.0, 0.75], id="of_many_bytes"),
+    ],
+)
+def test_frames_are_left_out_that_would_cost_too_much(
+    tmp_path: Path, frame: bytes, frames: int, times: list[float]
+) -> None:
+    """Other sessions wait for the same thread."""
+    talk = omni(b"")
+    talk.chunk(2.0, tone(1.0, 300, IN), *[frame] * frames)
+    shown = [at for at, _ in pictures(video(talk.record(tmp_path)))]
+    assert shown == pytest.approx([1.0 + at for at in times], abs=0.001)
+
+
+def test_the_last_frame_that_can_be_shown_stays_to_the_end(tmp_path: Path) -> None:
+    path = video(omni(jpeg(64, 48, GREEN), b"no picture", b"", b"", b"").record(tmp_path))
+    assert len(pictures(path)) == 1
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        assert float(stream.duration * stream.time_base) == pytest.approx(5.0, abs=0.05)
+
+
 def test_a_frame_is_shown_upright(tmp_path: Path) -> None:
     """Telephones turn the camera, and say so in the file."""
-    import io
-
-    from PIL import Image
-
     file = io.BytesIO()
     exif = Image.Exif()
     exif[0x0112] = 6
