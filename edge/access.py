@@ -13,7 +13,7 @@ from fastapi.security.base import SecurityBase
 from starlette.requests import HTTPConnection
 
 from edge.access_settings import AccessSettings, BadAccessSettings
-from edge.addresses import Proxies, host_name, household, is_loopback, peer
+from edge.addresses import Proxies, host_name, household, is_loopback, parse, peer
 from edge.origins import Origins
 from edge.refusals import Refusal
 from shared_schemas.errors import ErrorCode
@@ -68,6 +68,13 @@ class Access:
         """By what limits count this connection; None for this machine's own."""
         caller = self._proxies.caller(connection)
         return None if caller is None or caller.is_loopback else household(caller)
+
+    def knocker(self, host: str) -> str | None:
+        """By what a peer that has said nothing yet is counted; None for this machine and for proxies."""
+        address = parse(host)
+        if address is None or address.is_loopback or self._proxies.trust(address):
+            return None
+        return household(address)
 
     def check_origin(self, connection: HTTPConnection) -> None:
         """Raises Refusal: 403 for a foreign page."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -94,9 +93,13 @@ def _include_routes(app: FastAPI) -> None:
 
 def _add_middleware(app: FastAPI, settings: EdgeSettings) -> None:
     voice = settings.max_voice_bytes * 4 // 3 + settings.max_body_bytes
-    longer = {"/api/chat": sys.maxsize, "/api/assets/ref_audio": voice}  # a chat's door measures
-    endings = {UPLOAD_ROUTE: settings.max_upload_bytes + settings.max_body_bytes}
-    app.add_middleware(BodyLimit, limit=settings.max_body_bytes, longer=longer, endings=endings)
+    app.add_middleware(
+        BodyLimit,
+        limit=settings.max_body_bytes,
+        longer={"/api/assets/ref_audio": voice},
+        endings={UPLOAD_ROUTE: settings.max_upload_bytes + settings.max_body_bytes},
+        measured={"/api/chat"},
+    )
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -39,6 +39,7 @@ def capabilities(settings: EdgeSettings) -> dict[str, Any]:
             "chunk_s": settings.max_chunk_s,
             "audio_ahead_s": settings.input_ahead_s,
             "messages_per_s": settings.input_messages_per_s,
+            "bytes_per_s": settings.input_bytes_per_s,
             "reference_audio_s": settings.max_reference_s,
             "frames_per_chunk": MAX_FRAMES,
             "frame_bytes": settings.max_frame_bytes,

@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from broker.errors import StaleFence
+from broker.errors import BrokerUnavailable, StaleFence
 from edge.boarding import Admitted
 from edge.capabilities import capabilities
 from edge.connection import Line
@@ -88,6 +88,10 @@ class Conduct:
             raise Replaced from error
         if isinstance(error, ResumeExpired):
             self.outbox.finish(Close.RESUME_EXPIRED)
+            return
+        if self.ledger and self.ledger.token_told and isinstance(error, BrokerUnavailable):
+            log.warning("session_let_go", error=str(error))
+            self.outbox.finish(Close.RESTART)  # not over: it waits for its client, as after a drain
             return
         fault = explain(error)
         if fault.expected:

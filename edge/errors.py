@@ -46,6 +46,10 @@ class TooManyConnections(Exception):
     """One address has, or opens, more connections than it may."""
 
 
+class NoRoom(Exception):
+    """This edge holds as many bytes of waiting requests as it may."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What to tell the client. `close` is None where the session goes on."""
@@ -75,7 +79,7 @@ def explain(error: Exception) -> Fault:
             text = str(error)
             message = error_message(ErrorCode.SESSION_EXISTS, text, field="session_id")
             return Fault(message, Close.POLICY)
-        case QueueFull() | TooManyConnections() | Draining() | BrokerUnavailable():
+        case QueueFull() | NoRoom() | TooManyConnections() | Draining() | BrokerUnavailable():
             return _try_later(error)
         case PageOff():
             return _closing(ErrorCode.PAGE_OFF, str(error), Close.POLICY)
@@ -89,7 +93,7 @@ def explain(error: Exception) -> Fault:
 
 def _try_later(error: Exception) -> Fault:
     match error:
-        case QueueFull():
+        case QueueFull() | NoRoom():
             return _retryable(ErrorCode.QUEUE_FULL, str(error))
         case TooManyConnections():
             return _retryable(ErrorCode.RATE_LIMITED, str(error))

@@ -25,6 +25,7 @@ _BY_CODE: dict[str, int] = {
     ErrorCode.CANCELLED: 409,
     ErrorCode.PAGE_OFF: 403,
     ErrorCode.RATE_LIMITED: 429,
+    ErrorCode.SLOW_CONSUMER: 408,
 }
 _CLIENT_GONE = 499
 

@@ -97,6 +97,7 @@ class Inbox:
         while True:
             work = await self._work.get()
             await work()
+            del work  # with the entry that it holds, however long the next one takes to come
             self._work.task_done()
 
     async def _append(self, entry: InEntry, put_at: float) -> None:

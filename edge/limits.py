@@ -31,13 +31,22 @@ class Bucket:
         return True
 
 
+_FREE_BYTES = 1024
+"""Shorter messages are counted by their number alone, so that a `stop` always comes through."""
+
+
 class InputBudget:
-    """One session's allowance: seconds of audio ahead of real time, and messages per second."""
+    """One session's allowance: seconds of audio ahead of real time, messages and bytes per second.
+
+    `largest`: the cost of a message, in bytes, that must pass where none went before.
+    """
 
     def __init__(
         self,
         ahead_s: float,
         messages_per_s: float,
+        bytes_per_s: float,
+        largest: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
@@ -45,11 +54,17 @@ class InputBudget:
         self._ahead_s = ahead_s
         self._audio = Bucket(ahead_s, _CLOCK_SLACK, now)
         self._messages = Bucket(messages_per_s * _BURST_S, messages_per_s, now)
+        self._bytes = Bucket(max(bytes_per_s * _BURST_S, largest), bytes_per_s, now)
 
     def charge_message(self) -> None:
         """Count one message. Raises InvalidInput with `input_backpressure` when there are too many."""
         if not self._messages.take(1, self._clock()):
             raise _backpressure("too many messages; send fewer per second", None)
+
+    def charge_bytes(self, size: int) -> None:
+        """Count a message's bytes. Raises InvalidInput with `input_backpressure` when it is too much."""
+        if size > _FREE_BYTES and not self._bytes.take(size, self._clock()):
+            raise _backpressure("too much at once; send fewer or smaller messages per second", None)
 
     def charge_audio(self, seconds: float, field: str) -> None:
         """Count audio. Raises InvalidInput with `input_backpressure` when it comes too fast."""

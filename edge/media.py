@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
-import struct
-
 import numpy as np
 import pybase64
-from PIL import Image, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
 
+from edge.picture_header import picture_size
 from shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes, samples_from_bytes
 from shared_schemas.errors import ErrorCode, InvalidInput
 from shared_schemas.media import Media, Raw
@@ -21,9 +18,6 @@ _MP4_BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")
 _EBML = b"\x1a\x45\xdf\xa3"
 _EBML_HEAD = 64
 """A WebM file names itself within its first bytes."""
-
-_UNREADABLE = (OSError, SyntaxError, ValueError, RuntimeError, struct.error, MemoryError)
-"""What Pillow raises on a header it cannot make sense of."""
 
 
 def decode_base64(text: str, field: str) -> bytes:
@@ -103,20 +97,9 @@ def _check_bytes(data: bytes, field: str, max_bytes: int) -> None:
 
 def _image_size(data: bytes, field: str) -> tuple[int, int]:
     try:
-        image = _open_header(data)
-    except (*_UNREADABLE, Image.DecompressionBombError):
+        size = picture_size(data)
+    except ValueError:
         raise InvalidInput(f"{field}: the image cannot be read", field=field) from None
-    if image is None:
+    if size is None:
         raise InvalidInput(f"{field}: only JPEG, PNG and WebP images are taken", field=field)
-    return image.size
-
-
-def _open_header(data: bytes) -> Image.Image | None:
-    """Read the header only. Classes are named, since Image.open would try every plugin it has."""
-    if data.startswith(b"\xff\xd8\xff"):
-        return JpegImagePlugin.JpegImageFile(io.BytesIO(data))
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return PngImagePlugin.PngImageFile(io.BytesIO(data))
-    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
-        return WebPImagePlugin.WebPImageFile(io.BytesIO(data))
-    return None
+    return size

@@ -13,6 +13,7 @@ from broker.client import Broker, open_broker
 from broker.errors import BrokerUnavailable
 from broker.tracing import Tracing, open_tracing
 from edge.access import Access
+from edge.chat_room import ChatRoom
 from edge.endings import Endings
 from edge.heartbeat import Heartbeat
 from edge.live_feed import LiveFeed
@@ -38,6 +39,7 @@ class Edge:
     endings: Endings
     access: Access
     visitors: Visitors
+    chat_room: ChatRoom
     upkeep: asyncio.Task[None]
     """Runs as long as the edge does; ends before it only by a defect."""
     metrics: EdgeMetrics
@@ -95,6 +97,7 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[Edge]:
             Endings(broker, metrics),
             access,
             visitors,
+            ChatRoom(settings.max_chats_bytes),
             upkeep,
             metrics,
             LiveFeed(broker, watch),

@@ -11,9 +11,12 @@ from contextlib import asynccontextmanager
 
 import structlog
 import uvicorn
+from fastapi import FastAPI
 
 from broker.process import stop_on_signals
 from edge.app import create_app
+from edge.doorstep import Doorstep
+from edge.http_protocol import EdgeHttpProtocol
 from edge.node import Edge
 from edge.settings import EdgeSettings
 from edge.ws_protocol import EdgeWebSocketProtocol, NoUtf8Tracebacks
@@ -56,7 +59,7 @@ async def serving(settings: EdgeSettings) -> AsyncIterator[tuple[Edge, str]]:
     with contextlib.closing(bind(settings.host, settings.port)) as listener:
         app = create_app(settings)
         async with app.router.lifespan_context(app):
-            server = _Server(_config(app, settings))
+            server = _Server(_config(app, app.state.edge))
             task = asyncio.create_task(server.serve(sockets=[listener]), name="edge-server")
             try:
                 host, port = listener.getsockname()[:2]
@@ -82,18 +85,31 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _protocol(settings: EdgeSettings) -> type[EdgeWebSocketProtocol]:
+def _ws_protocol(settings: EdgeSettings) -> type[EdgeWebSocketProtocol]:
     long_frames = {"/ws/chat": max(WS_MAX_BYTES, settings.max_chat_bytes)}
-    return type("Protocol", (EdgeWebSocketProtocol,), {"long_frames": long_frames})
+    return type("WsProtocol", (EdgeWebSocketProtocol,), {"long_frames": long_frames})
 
 
-def _config(app: object, settings: EdgeSettings) -> uvicorn.Config:
+def _http_protocol(edge: Edge) -> type[EdgeHttpProtocol]:
+    limits = edge.settings
+    doorstep = Doorstep(
+        limits.request_head_s,
+        limits.max_sockets_per_address,
+        edge.access.knocker,
+        edge.metrics.rejected,
+    )
+    return type("HttpProtocol", (EdgeHttpProtocol,), {"doorstep": doorstep})
+
+
+def _config(app: FastAPI, edge: Edge) -> uvicorn.Config:
+    settings = edge.settings
     uvicorn_log = logging.getLogger("uvicorn.error")
     uvicorn_log.setLevel(logging.WARNING)
     uvicorn_log.addFilter(_NO_UTF8_TRACEBACKS)
     return uvicorn.Config(
-        app,  # type: ignore[arg-type]
-        ws=_protocol(settings),
+        app,
+        http=_http_protocol(edge),
+        ws=_ws_protocol(settings),
         ws_max_size=WS_MAX_BYTES,
         ws_per_message_deflate=False,
         ws_ping_interval=settings.ping_interval_s,

@@ -74,17 +74,32 @@ class EdgeSettings(AccessSettings):
         gt=0,
         description="client messages taken per second, bursts of four times that",
     )
+    input_bytes_per_s: int = Field(
+        default=4 * MIB,
+        ge=1024,
+        description="client bytes taken per second, bursts of four times that",
+    )
     pause_timeout_s: float = Field(default=60.0, gt=0, description="pause unless a client says")
     max_pause_timeout_s: float = Field(default=600.0, gt=0, description="longest pause")
 
     max_chat_bytes: int = Field(
         default=64 * MIB, ge=1024, description="longest chat request, media and all"
     )
+    max_chats_bytes: int = Field(
+        default=512 * MIB,
+        ge=1024,
+        description="chat requests held at once, all together; others are told to try again",
+    )
     max_chat_audio_s: float = Field(default=600.0, gt=0, description="longest audio part of a chat")
     max_image_bytes: int = Field(default=16 * MIB, ge=1024, description="largest chat picture")
     max_video_bytes: int = Field(default=48 * MIB, ge=1024, description="largest chat video")
     chat_request_s: float = Field(
-        default=120.0, gt=0, description="how long a chat connection may take to send its request"
+        default=120.0, gt=0, description="how long a chat may take to send its request"
+    )
+    request_head_s: float = Field(
+        default=10.0,
+        gt=0,
+        description="how long a connection may take to say what it wants: its request's head",
     )
     realtime_video_s: float = Field(
         default=300.0, gt=0, description="longest realtime session with video, waiting included"
@@ -113,7 +128,7 @@ class EdgeSettings(AccessSettings):
     ping_interval_s: float = Field(default=15.0, gt=0, description="WebSocket keep-alive")
     ping_timeout_s: float = Field(default=15.0, gt=0, description="a silent client counts as gone")
     broker_patience_s: float = Field(
-        default=10.0, gt=0, description="how long a session waits for Redis to come back"
+        default=30.0, gt=0, description="how long a session waits for Redis to come back"
     )
     drain_s: float = Field(
         default=5.0, ge=0, description="how long sessions may go on after SIGTERM"

@@ -41,6 +41,21 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         self.conn.max_message_size = self.long_frames.get(path, self.config.ws_max_size)
         super().handle_connect(event)
 
+    def handle_text(self, event: Frame) -> None:
+        """As uvicorn does, and lets go of the bytes: the parser keeps the last frame until the next."""
+        super().handle_text(event)
+        event.data = b""
+
+    def handle_bytes(self, event: Frame) -> None:
+        """As uvicorn does, and lets go of the bytes."""
+        super().handle_bytes(event)
+        event.data = b""
+
+    def handle_cont(self, event: Frame) -> None:
+        """As uvicorn does, and lets go of the bytes."""
+        super().handle_cont(event)
+        event.data = b""
+
     def send_receive_event_to_app(self) -> None:
         """As uvicorn does; text that is no UTF-8 may come along with the client's own close."""
         with suppress(InvalidState):

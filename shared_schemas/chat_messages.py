@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, FailFast, Field, ValidationError
 
 from shared_schemas.audio import OUTPUT_RATE
 from shared_schemas.config import GenerationConfig
@@ -27,7 +27,9 @@ class ChatMessage(ClientMessage):
     """One message of the history. `content` is text, or a list of parts."""
 
     role: Literal["system", "user", "assistant"]
-    content: Annotated[list[Item], Field(max_length=MAX_PARTS), BeforeValidator(_as_list)]
+    content: Annotated[
+        list[Item], Field(max_length=MAX_PARTS), FailFast(), BeforeValidator(_as_list)
+    ]
 
 
 class ChatGeneration(GenerationConfig):
@@ -61,7 +63,9 @@ class ChatTts(ClientMessage):
 class ChatRequest(ClientMessage):
     """A chat request. `streaming` counts on the WebSocket only."""
 
-    messages: list[ChatMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
+    messages: Annotated[
+        list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES), FailFast()
+    ]
     streaming: bool = True
     generation: ChatGeneration | None = None
     image: ChatImage | None = None

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from edge.doors.frames import check_size, load_json, open_frame
-from edge.limits import InputBudget
+from edge.doors.intake import Intake
 from edge.media import read_audio, read_image, read_video
 from edge.references import Uploads, find_reference, no_uploads
 from edge.settings import EdgeSettings
@@ -61,15 +61,14 @@ class ChatDoor:
     """Reads what follows the request: nothing but a `stop` makes sense."""
 
     def __init__(self, settings: EdgeSettings) -> None:
-        self._max_bytes = settings.max_message_bytes
-        self._budget = InputBudget(settings.input_ahead_s, settings.input_messages_per_s)
+        self._intake = Intake(settings)
 
     async def read(self, frame: str | bytes) -> StopIn:
         """The command in one frame. Raises InvalidInput or NotJson."""
-        data, _ = open_frame(frame, self._max_bytes)
+        data, _ = self._intake.open(frame)
         if isinstance(data, dict) and data.get("type") == "stop":
             return StopIn()
-        self._budget.charge_message()
+        self._intake.message()
         text = "one request per connection; only {type: stop} may follow it"
         raise InvalidInput(text, field="type", code=ErrorCode.UNKNOWN_TYPE)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import orjson
 
-from edge.doors.frames import open_frame
 from edge.doors.intake import Intake
 from edge.protocols.duplex_commands import CameraFrame, DuplexCommand
 from edge.references import Uploads, find_reference, no_uploads
@@ -40,7 +39,7 @@ _MAX_DIAGNOSTIC_DEPTH = 32
 
 
 class DuplexDoor:
-    """Reads one client's frames: size, JSON, fields, media, pace, in this order."""
+    """Reads one client's frames: size, weight, JSON, fields, media, pace, in this order."""
 
     def __init__(self, settings: EdgeSettings, uploads: Uploads = no_uploads) -> None:
         self._settings = settings
@@ -49,7 +48,7 @@ class DuplexDoor:
 
     async def read(self, frame: str | bytes) -> DuplexCommand:
         """The command in one frame. Raises InvalidInput or NotJson."""
-        message = parse_duplex_message(*open_frame(frame, self._settings.max_message_bytes))
+        message = parse_duplex_message(*self._intake.open(frame))
         if isinstance(message, Stop):
             return StopIn()
         self._intake.message()
@@ -114,17 +113,24 @@ def _diagnostic(message: ClientDiagnostic) -> DiagnosticIn:
     metrics: dict[str, Any] = dict(message.model_extra or {})
     if message.metrics is not None:
         metrics["metrics"] = message.metrics
-    if _deeper_than(_MAX_DIAGNOSTIC_DEPTH, metrics):
-        text = f"metrics: nested more than {_MAX_DIAGNOSTIC_DEPTH} deep"
-        raise InvalidInput(text, field="metrics")
-    size = len(orjson.dumps(metrics))
+    try:
+        size = len(orjson.dumps(metrics))
+    except orjson.JSONEncodeError:  # it follows 254 levels
+        raise _too_deep() from None
     if size > _MAX_DIAGNOSTIC_BYTES:
         raise InvalidInput(
             f"metrics: {size} bytes, the limit is {_MAX_DIAGNOSTIC_BYTES}",
             field="metrics",
             code=ErrorCode.MESSAGE_TOO_LARGE,
         )
+    if _deeper_than(_MAX_DIAGNOSTIC_DEPTH, metrics):
+        raise _too_deep()
     return DiagnosticIn(metrics=metrics)
+
+
+def _too_deep() -> InvalidInput:
+    text = f"metrics: nested more than {_MAX_DIAGNOSTIC_DEPTH} deep"
+    return InvalidInput(text, field="metrics")
 
 
 def _deeper_than(limit: int, value: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from edge.doors.frames import open_frame
 from edge.doors.intake import Intake
 from edge.protocols.half_duplex import HalfDuplexCommand
 from edge.settings import EdgeSettings
@@ -20,15 +19,14 @@ from shared_schemas.stream_entries import ChunkIn, HalfPrepareIn, StopIn
 
 
 class HalfDuplexDoor:
-    """Reads one client's frames: size, JSON, fields, media, pace, in this order."""
+    """Reads one client's frames: size, weight, JSON, fields, media, pace, in this order."""
 
     def __init__(self, settings: EdgeSettings) -> None:
-        self._max_bytes = settings.max_message_bytes
         self._intake = Intake(settings)
 
     async def read(self, frame: str | bytes) -> HalfDuplexCommand:
         """The command in one frame. Raises InvalidInput or NotJson."""
-        message = parse_half_duplex_message(*open_frame(frame, self._max_bytes))
+        message = parse_half_duplex_message(*self._intake.open(frame))
         if isinstance(message, Stop):
             return StopIn()
         self._intake.message()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from edge.doors.frames import open_frame
 from edge.limits import InputBudget
 from edge.media import as_float32, read_audio, read_image
 from edge.settings import EdgeSettings
 from shared_schemas.audio import INPUT_RATE
-from shared_schemas.media import Media, Raw
+from shared_schemas.media import Media, Payload, Raw
 
 
 class Intake:
@@ -14,7 +15,19 @@ class Intake:
 
     def __init__(self, settings: EdgeSettings) -> None:
         self._settings = settings
-        self._budget = InputBudget(settings.input_ahead_s, settings.input_messages_per_s)
+        self._budget = InputBudget(
+            settings.input_ahead_s,
+            settings.input_messages_per_s,
+            settings.input_bytes_per_s,
+            settings.max_message_bytes,
+        )
+
+    def open(self, frame: str | bytes) -> tuple[object, Payload | None]:
+        """One frame's JSON value and what follows it, counted by what it costs to read.
+
+        Raises NotJson, too.
+        """
+        return open_frame(frame, self._settings.max_message_bytes, self._budget.charge_bytes)
 
     def message(self) -> None:
         """Count one message."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from edge.doors.frames import open_frame
 from edge.doors.intake import Intake
 from edge.protocols.realtime import RealtimeCommand
 from edge.settings import EdgeSettings
@@ -22,13 +21,12 @@ _DEFAULTS = DuplexConfig()
 
 
 class RealtimeDoor:
-    """Reads one client's frames: size, JSON, fields, media, pace, in this order.
+    """Reads one client's frames: size, weight, JSON, fields, media, pace, in this order.
 
     `playback_ack`: the client asked for leave to say what it has played.
     """
 
     def __init__(self, settings: EdgeSettings, *, video: bool, playback_ack: bool = False) -> None:
-        self._max_bytes = settings.max_message_bytes
         self._max_reference_s = settings.max_reference_s
         self._video = video
         self._playback_ack = playback_ack
@@ -36,7 +34,7 @@ class RealtimeDoor:
 
     async def read(self, frame: str | bytes) -> RealtimeCommand:
         """The command in one frame. Raises InvalidInput or NotJson."""
-        data, payload = open_frame(frame, self._max_bytes)
+        data, payload = self._intake.open(frame)
         event = parse_realtime_event(data, payload, playback_ack=self._playback_ack)
         if isinstance(event, SessionClose):
             return StopIn()

@@ -142,7 +142,8 @@ class ChatMachine:
         return [*told, Finish(fault.close or Close.INTERNAL, reason or EndReason.ERROR)]
 
     def gone(self) -> EndReason:
-        """The client left."""
+        """The client left, and nobody waits for what it asked."""
+        self._held = []
         stopping = self.phase is ChatPhase.STOPPING
         return EndReason.STOPPED if stopping else EndReason.CLIENT_GONE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect
 
 from edge.boarding import Berth, boarding
 from edge.chat_cookie import remember_chat, remembered_chat
+from edge.chat_room import Guest
 from edge.connection import Line
 from edge.dialects import Dialect, plain
 from edge.doors.chat import ChatDoor, read_body, read_request
@@ -49,6 +50,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     for status, text in {
         400: "The body is not JSON",
         403: "The page is switched off",
+        408: "The body took too long",
         409: "The request was taken out of the queue",
         413: "The body is too long",
         422: "A field cannot be used; `field` names it",
@@ -70,9 +72,10 @@ async def chat_socket(socket: WebSocket) -> None:
         visit(edge, socket, TURNBASED),
     ):
         wishes = read_wishes(socket.query_params)
-        request = None if wishes.back else await _request(connection, edge, wishes)
         machine = partial(ChatMachine, resumable=wishes.resume)
-        await _serve(edge, connection, name, request, machine, plain, wishes)
+        with edge.chat_room.guest() as guest:
+            asked = _request(connection, edge, wishes, guest)
+            await _serve(edge, connection, name, asked, machine, plain, wishes)
 
 
 @router.post("/api/chat", response_model=ChatResponse, responses=_PROBLEMS, openapi_extra=_BODY)
@@ -81,9 +84,9 @@ async def chat(edge: TheEdge, request: Request) -> Response:
     line = HttpLine(request)
     try:
         async with visit(edge, request, TURNBASED):
-            body = await _body(request, edge.settings)
-            asked = await read_body(body, edge.settings, edge.broker.voices.sound)
-            await _serve(edge, line, _new_name(), asked, ChatHttpMachine, http, Wishes())
+            with edge.chat_room.guest() as guest:
+                asked = _posted(request, edge, guest)
+                await _serve(edge, line, _new_name(), asked, ChatHttpMachine, http, Wishes())
     except (ClientGone, ClientDisconnect):
         log.info("client_gone_early", path="/api/chat")
     except Exception as error:  # noqa: BLE001 - the door of the process: told and logged
@@ -104,24 +107,36 @@ def _new_name() -> str:
     return f"chat_{secrets.token_hex(8)}"
 
 
-async def _request(connection: Line, edge: Edge, wishes: Wishes) -> ChatIn:
+async def _request(connection: Line, edge: Edge, wishes: Wishes, guest: Guest) -> ChatIn | None:
+    """None where the session has it. Raises NoRoom, too."""
+    if wishes.back:
+        return None
     frame = await _first_frame(connection, edge)
+    guest.bring(len(frame))
     request = await read_request(frame, edge.settings, edge.broker.voices.sound)
     return replace(request, progress=wishes.progress)
+
+
+async def _posted(request: Request, edge: Edge, guest: Guest) -> ChatIn:
+    body = await _body(request, edge.settings, guest)
+    return await read_body(body, edge.settings, edge.broker.voices.sound)
 
 
 async def _serve(
     edge: Edge,
     line: Line,
     name: str,
-    request: ChatIn | None,
+    asked: Awaitable[ChatIn | None],
     machine: Callable[[ChatIn | None, str], ChatMachine],
     dialect: Dialect,
     wishes: Wishes,
 ) -> None:
+    """The request's only holder is the machine, which lets go of it with the grant."""
+    request = await asked
     berth = Berth(SessionKind.CHAT, "chat", [name])
     async with boarding(edge, berth, wishes) as admitted:
         translator = machine(request, admitted.recording)
+        del request
         door, unsent = ChatDoor(edge.settings), edge.settings.unsent_turns
         await LiveSession(edge, line, admitted, door, translator, dialect, unsent).run()
 
@@ -136,10 +151,16 @@ async def _first_frame(line: Line, edge: Edge) -> str | bytes:
         raise InvalidInput(text, code=ErrorCode.NOT_READY) from None
 
 
-async def _body(request: Request, limits: EdgeSettings) -> bytes:
-    """Raises InvalidInput as soon as it is too long, without reading the rest."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        check_size(len(body), limits.max_chat_bytes)
+async def _body(request: Request, limits: EdgeSettings, guest: Guest) -> bytes:
+    """Raises InvalidInput as soon as it is too long or too late, or NoRoom, without reading the rest."""
+    body, patience_s = bytearray(), limits.chat_request_s
+    try:
+        async with asyncio.timeout(patience_s):
+            async for piece in request.stream():
+                body += piece
+                check_size(len(body), limits.max_chat_bytes)
+                guest.bring(len(piece))
+    except TimeoutError:
+        text = f"request not complete within {patience_s:g} s; it came to {len(body)} bytes"
+        raise InvalidInput(text, code=ErrorCode.SLOW_CONSUMER) from None
     return bytes(body)

@@ -26,6 +26,7 @@ from edge_harness import (
     running_edge,
 )
 from redis_server import RedisServer, free_port
+from resuming import Resumer
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
@@ -232,6 +233,33 @@ async def test_redis_stays_away(redis_server: RedisServer) -> None:
         assert await client.close_code() == 1013
         redis_server.start()
         assert (await ended(broker, session.claim.sid)).reason is EndReason.ERROR
+
+
+async def test_a_client_that_may_come_back_is_let_go_when_redis_stays_away(
+    redis_server: RedisServer,
+) -> None:
+    settings = BrokerSettings(redis_url=redis_server.url, key_prefix="t-outage")
+    client = Resumer("/ws/duplex/adx_1")
+    async with (
+        open_broker(settings) as broker,
+        running_edge(settings, broker_patience_s=1.0) as edge,
+        played_worker(broker) as worker,
+    ):
+        async with client.connected(edge.ws):
+            session = await worker.claim()
+            await client.expect("queue_done", skip=("queued", "queue_update"))
+            await client.send("prepare")
+            await session.prepare()
+            await client.expect("prepared")
+            redis_server.stop()
+            await client.send("audio_chunk", audio=base64_audio(1600))
+            assert (await client.closed())[0] == 1012
+        redis_server.start()
+        async with client.back(edge.ws):
+            await client.send("audio_chunk", audio=base64_audio(1600))
+            await session.answer(text="still here")
+            assert (await client.expect("result"))["text"] == "still here"
+            await client.send("stop")
 
 
 async def test_input_during_an_outage_is_bounded(redis_server: RedisServer) -> None:

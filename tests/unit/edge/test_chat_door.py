@@ -11,10 +11,12 @@ import pybase64
 import pytest
 import soundfile
 from edge_harness import picture
+from pydantic import ValidationError
 
 from edge.doors.chat import ChatDoor, read_body, read_request
 from edge.errors import NotJson
 from edge.settings import EdgeSettings
+from shared_schemas.chat_messages import ChatRequest
 from shared_schemas.config import ChatOptions
 from shared_schemas.content import AudioPart, ImagePart, Message, Role, TextPart, VideoPart
 from shared_schemas.errors import ErrorCode, InvalidInput
@@ -50,6 +52,29 @@ async def test_the_shortest_request() -> None:
     assert entry.messages() == (Message(Role.USER, (TextPart("Hello"),)),)
     assert entry.options == ChatOptions()
     assert entry.ref_audio == b""
+
+
+async def test_a_thousand_messages_with_long_texts_are_taken() -> None:
+    turn = {"type": "text", "text": "a list: " + "x, " * 20}
+    roles = ("user", "assistant")
+    history = [{"role": roles[i % 2], "content": [turn, turn]} for i in range(1000)]
+    assert len((await _read({"messages": history})).messages()) == 1000
+
+
+async def test_a_request_of_nothing_but_structure_is_refused_before_it_is_parsed() -> None:
+    text = f'{{"messages":[{{"role":"user","content":"a"}}],"x":[{",".join(["[]"] * 1_000_000)}]}}'
+    for asked in (read_request(text, EdgeSettings()), read_body(text.encode(), EdgeSettings())):
+        with pytest.raises(InvalidInput, match="brackets and commas; send less") as refused:
+            await asked
+        assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_the_first_wrong_part_is_the_last_one_looked_at() -> None:
+    """To gather what is wrong with each of thousands would take longer than to read them."""
+    wrong = {"messages": [{"role": "user", "content": [0] * 900}] * 100}
+    with pytest.raises(ValidationError) as refused:
+        ChatRequest.model_validate(wrong)
+    assert refused.value.error_count() == 1
 
 
 async def test_over_http_nothing_is_streamed() -> None:

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import orjson
+import pybase64
 import pytest
 import soundfile
+from edge_harness import picture
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.doors.duplex import DuplexDoor
-from edge.doors.frames import open_frame
+from edge.doors.frames import count_marks, open_frame
 from edge.errors import NotJson
 from edge.protocols.duplex_commands import CameraFrame
 from edge.references import load_reference
@@ -154,6 +156,59 @@ def test_malformed_frames_are_not_json() -> None:
 def test_a_long_message_is_refused_before_it_is_parsed() -> None:
     with pytest.raises(InvalidInput) as refused:
         open_frame("{" * 11, 10)
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("item", ["[]", "{}", "0", '{"a":0}', "[[0]]"])
+def test_a_message_of_nothing_but_structure_is_refused_before_it_is_parsed(item: str) -> None:
+    text = f'{{"type":"x","a":[{",".join([item] * 1_000_000)}]}}'
+    for frame in (text, len(text).to_bytes(4, "little") + text.encode()):
+        with pytest.raises(InvalidInput, match="brackets and commas; send less") as refused:
+            open_frame(frame, len(text) + 4)
+        assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@given(st.text(alphabet="[{,]}\u4f60a", max_size=200))
+def test_marks_are_counted_in_text_and_bytes_alike(text: str) -> None:
+    expected = sum(map(text.count, "[{,"))
+    assert count_marks(text) == count_marks(text.encode()) == expected
+
+
+async def test_prompts_may_be_full_of_brackets() -> None:
+    prompt = "[{,}]" * 4000
+    command = await _read({"type": "prepare", "system_prompt": prompt})
+    assert isinstance(command, PrepareIn)
+    assert command.system_prompt == prompt
+
+
+async def test_structure_weighs_more_than_text() -> None:
+    """What takes long to parse comes less often; it is refused unread."""
+    door = _door(input_bytes_per_s=1024)
+    costly = json.dumps({"type": "client_diagnostic", "metrics": {"m": [0] * 30_000}})
+    assert len(costly) < 100_000
+    assert await door.read(costly)
+    with pytest.raises(InvalidInput, match="too much at once") as refused:
+        await door.read(costly.replace("client_diagnostic", "no such type"))
+    assert refused.value.code is ErrorCode.INPUT_BACKPRESSURE
+    assert await door.read('{"type":"stop"}') == StopIn()
+
+
+async def test_frames_are_charged_by_the_byte() -> None:
+    door = _door(input_bytes_per_s=1024)
+    sent = pybase64.b64encode_as_string(picture() + bytes(2_000_000))
+    frame = json.dumps({"type": "video_frame", "frame": sent})
+    assert await door.read(frame)
+    with pytest.raises(InvalidInput, match="too much at once") as refused:
+        await door.read(frame)
+    assert refused.value.code is ErrorCode.INPUT_BACKPRESSURE
+    assert await door.read('{"type":"stop"}') == StopIn()
+
+
+async def test_a_diagnostic_is_measured_before_it_is_walked() -> None:
+    """Both wrong: its size is what it is refused for."""
+    deep = json.loads("[" * 100 + "]" * 100)
+    with pytest.raises(InvalidInput) as refused:
+        await _read({"type": "client_diagnostic", "metrics": {"a": deep, "log": "x" * 70_000}})
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 

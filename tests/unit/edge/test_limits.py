@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edge.limits import Bucket, InputBudget
+from edge.settings import EdgeSettings
 from shared_schemas.errors import ErrorCode, InvalidInput
 
 
@@ -39,7 +40,7 @@ def test_a_refused_amount_costs_nothing() -> None:
 
 def test_audio_in_real_time_never_ends() -> None:
     clock = Clock()
-    budget = InputBudget(20, 50, clock)
+    budget = InputBudget(20, 50, 1e6, clock=clock)
     for _ in range(3600):
         budget.charge_message()
         budget.charge_audio(1.0, "audio")
@@ -48,7 +49,7 @@ def test_audio_in_real_time_never_ends() -> None:
 
 def test_audio_may_run_ahead_and_no_further() -> None:
     clock = Clock()
-    budget = InputBudget(20, 50, clock)
+    budget = InputBudget(20, 50, 1e6, clock=clock)
     for _ in range(20):
         budget.charge_audio(1.0, "audio")
     with pytest.raises(InvalidInput) as refused:
@@ -61,7 +62,7 @@ def test_audio_may_run_ahead_and_no_further() -> None:
 
 def test_messages_come_in_bursts_of_a_few_seconds() -> None:
     clock = Clock()
-    budget = InputBudget(20, 5, clock)
+    budget = InputBudget(20, 5, 1e6, clock=clock)
     for _ in range(20):
         budget.charge_message()
     with pytest.raises(InvalidInput) as refused:
@@ -69,3 +70,45 @@ def test_messages_come_in_bursts_of_a_few_seconds() -> None:
     assert refused.value.code is ErrorCode.INPUT_BACKPRESSURE
     clock.now += 0.2
     budget.charge_message()
+
+
+def test_bytes_come_in_bursts_and_then_at_their_rate() -> None:
+    clock = Clock()
+    budget = InputBudget(20, 50, 1_000_000, clock=clock)
+    for _ in range(4):
+        budget.charge_bytes(1_000_000)
+    with pytest.raises(InvalidInput, match="fewer or smaller messages") as refused:
+        budget.charge_bytes(2_000)
+    assert refused.value.code is ErrorCode.INPUT_BACKPRESSURE
+    clock.now += 0.5
+    budget.charge_bytes(500_000)
+    with pytest.raises(InvalidInput):
+        budget.charge_bytes(2_000)
+
+
+def test_what_is_short_costs_no_bytes() -> None:
+    budget = InputBudget(20, 50, 1_000_000, clock=Clock())
+    budget.charge_bytes(4_000_000)
+    budget.charge_bytes(1024)
+
+
+def test_the_largest_message_passes_however_low_the_rate_is() -> None:
+    clock = Clock()
+    budget = InputBudget(20, 50, 1024, largest=1_000_000, clock=clock)
+    budget.charge_bytes(1_000_000)
+    with pytest.raises(InvalidInput):
+        budget.charge_bytes(1_000_000)
+    clock.now += 1000
+    budget.charge_bytes(1_000_000)
+
+
+def test_a_call_with_a_camera_stays_within_the_defaults() -> None:
+    """A second of sound and the largest frame in one message, 20 s of it ahead at the beginning."""
+    clock, limits = Clock(), EdgeSettings()
+    budget = InputBudget(20, 50, limits.input_bytes_per_s, limits.max_message_bytes, clock)
+    second = (64_000 + limits.max_frame_bytes) * 4 // 3 + 1000
+    for _ in range(3600):
+        budget.charge_bytes(second)
+        clock.now += 1.0
+    for _ in range(20):
+        budget.charge_bytes((64_000 + 4 * 120_000) * 4 // 3 + 1000)

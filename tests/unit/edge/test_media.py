@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import struct
+import tracemalloc
 import zlib
+from typing import Any
 
 import numpy as np
 import pybase64
@@ -11,8 +14,10 @@ import pytest
 from edge_harness import picture
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from edge.media import read_audio, read_image
+from edge.picture_header import picture_size
 from shared_schemas.errors import ErrorCode, InvalidInput
 
 
@@ -125,6 +130,94 @@ def test_garbage_behind_a_good_start_is_refused_or_small(start: bytes, rest: byt
         _frame(start + rest, max_pixels=1000)
     except InvalidInput as error:
         assert error.field == "frame"  # noqa: PT017 - either outcome is right
+
+
+def _jpeg_with(segments: bytes, whole: bytes = b"") -> bytes:
+    whole = whole or picture("JPEG")
+    return whole[:2] + segments + whole[2:]
+
+
+def _segment(marker: int, content: bytes) -> bytes:
+    return struct.pack(">BBH", 0xFF, marker, len(content) + 2) + content
+
+
+_FILM = bytes(range(256)) * 255
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        _segment(0xE1, b"Exif\0\0" + _FILM),
+        _segment(0xE1, b"Exif\0\0" + b"\xff\xc0\xff\xda" * 1000),
+        _segment(0xE1, b"http://ns.adobe.com/xmp/extension/\0" + _FILM) * 24,
+        _segment(0xE2, b"ICC_PROFILE\0" + bytes(500)) * 255,
+        _segment(0xE2, b"MPF\0" + bytes(80)) + _segment(0xFE, b"a comment"),
+        b"\xff" * 16,
+    ],
+    ids=[
+        "exif",
+        "exif with a picture in it",
+        "depth map",
+        "profile in parts",
+        "two pictures",
+        "fill",
+    ],
+)
+def test_what_cameras_write_before_the_pixels_is_passed_over(segments: bytes) -> None:
+    assert picture_size(_jpeg_with(segments, picture("JPEG", (640, 480)))) == (640, 480)
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"optimize": True}])
+@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+def test_every_kind_of_jpeg_tells_its_size(mode: str, options: dict[str, bool]) -> None:
+    buffer = io.BytesIO()
+    Image.new(mode, (321, 123)).save(buffer, "JPEG", **options)
+    assert picture_size(buffer.getvalue()) == (321, 123)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"lossless": True}, {"exif": b"Exif\0\0MM\0*\0\0\0\x08\0\0"}]
+)
+@pytest.mark.parametrize("size", [(1, 1), (321, 123), (16383, 3)])
+def test_every_kind_of_webp_tells_its_size(size: tuple[int, int], options: dict[str, Any]) -> None:
+    buffer = io.BytesIO()
+    Image.new("RGB", size).save(buffer, "WEBP", **options)
+    assert picture_size(buffer.getvalue()) == size
+
+
+_TEXT_BOMB = b"zTXt" + b"a\0\0" + zlib.compress(bytes(1_000_000), 9)
+_BOMBS = {
+    "half a million segments": _jpeg_with(b"\xff\xe3\x00\x02" * 500_000),
+    "half a million comments": _jpeg_with(b"\xff\xfe\x00\x02" * 500_000),
+    "padding only": b"\xff\xd8" + b"\xff" * 2_000_000,
+    "padding before the size": _jpeg_with(b"\xff" * 2_000_000),
+    "stuffed bytes": _jpeg_with(b"\xff\x00" * 1_000_000),
+    "two sizes": _jpeg_with(_segment(0xC0, struct.pack(">BHHB", 8, 9, 9, 1) + b"\x01\x11\0")),
+    "a segment without length": _jpeg_with(b"\xff\xe3\0\0"),
+    "no PNG header": b"\x89PNG\r\n\x1a\n" + struct.pack(">I", len(_TEXT_BOMB) - 4) + _TEXT_BOMB,
+    "no width": _png_header(0, 9),
+    "no height": _jpeg_header(9, 0),
+}
+
+
+@pytest.mark.parametrize("name", _BOMBS)
+def test_no_more_than_a_header_is_read(name: str) -> None:
+    with pytest.raises(InvalidInput, match="the image cannot be read"):
+        read_image(_text(_BOMBS[name]), "frame", max_bytes=2**21, max_pixels=2**24)
+
+
+def test_what_a_png_has_packed_stays_packed() -> None:
+    """Unpacking texts and profiles is what it would cost to ask a decoder for the size."""
+    chunk = struct.pack(">I", len(_TEXT_BOMB) - 4) + _TEXT_BOMB + bytes(4)
+    whole = _png_header(640, 480)
+    data = whole[:33] + chunk * 60 + whole[33:]
+    tracemalloc.start()
+    try:
+        assert picture_size(data) == (640, 480)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10_000
 
 
 def test_a_header_is_judged_without_decoding() -> None:

@@ -1,0 +1,106 @@
+"""What chats that wait for a worker hold of their edge's memory."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from typing import Any
+
+import httpx
+import pybase64
+from edge_harness import (
+    WITHIN_S,
+    Client,
+    PlayedWorker,
+    RunningEdge,
+    ended,
+    picture,
+    running_edge,
+)
+from websockets.frames import Frame
+
+from broker.client import Broker
+from broker.connection import call
+from broker.settings import BrokerSettings
+from shared_schemas.registry import Claim
+from shared_schemas.stream_entries import ChatIn
+
+MIB = 1024 * 1024
+
+
+def _request(size: int) -> dict[str, Any]:
+    data = pybase64.b64encode_as_string(picture() + bytes(size))
+    return {"messages": [{"role": "user", "content": [{"type": "image", "data": data}]}]}
+
+
+async def _ask(client: Client, size: int) -> None:
+    await client.socket.send(json.dumps(_request(size)))
+
+
+def _held(kind: type[Any]) -> list[Any]:
+    return [thing for thing in gc.get_objects() if type(thing) is kind]
+
+
+def _media() -> list[bytes]:
+    """Of all requests in memory, each once."""
+    blobs = [blob for request in _held(ChatIn) for blob in request.blobs]
+    return list({id(blob): blob for blob in blobs}.values())
+
+
+async def _empty(edge: RunningEdge) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while edge.edge.chat_room.held:
+            await asyncio.sleep(0.01)
+
+
+async def test_of_a_waiting_request_its_media_are_kept_and_nothing_else(
+    edge: RunningEdge, broker: Broker
+) -> None:
+    async with edge.open("/ws/chat") as client:
+        await _ask(client, 4 * MIB)
+        await client.expect("queued")
+        assert all(len(frame.data) < MIB for frame in _held(Frame)), "the text it came in is gone"
+        assert sum(map(len, _media())) > 4 * MIB
+        assert len(_media()) == 1, "no copy of them either"
+        [waiting] = (await broker.queue.snapshot()).waiting
+    await ended(broker, waiting.sid)
+    await _empty(edge)
+    assert not _media(), "and nothing once the client has left"
+
+
+async def test_a_request_that_a_worker_has_is_forgotten(
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
+) -> None:
+    async with edge.open("/ws/chat") as client:
+        await _ask(client, 4 * MIB)
+        async with asyncio.timeout(WITHIN_S):
+            while (claim := await broker.leases.claim(worker.id)) is None:
+                await asyncio.sleep(0.01)
+            while _media() or not await _arrived(broker, claim):
+                await asyncio.sleep(0.01)
+
+
+async def _arrived(broker: Broker, claim: Claim) -> bool:
+    """Whether anything lies in the session's input stream; its content is not looked at."""
+    return bool(await call(broker._redis, "XLEN", broker.keys.inbound(claim.sid)))
+
+
+async def test_requests_have_so_much_room_together(settings: BrokerSettings) -> None:
+    async with running_edge(settings, max_chats_bytes=MIB) as edge:
+        async with edge.open("/ws/chat") as first:
+            await _ask(first, 2 * MIB)
+            await first.expect("queued")
+            async with edge.open("/ws/chat") as second:
+                await _ask(second, 1000)
+                message = await second.expect("error")
+                assert (message["code"], message["retryable"]) == ("queue_full", True)
+                assert "1 MiB of chat requests already" in message["message"]
+                assert await second.close_code() == 1013
+            async with httpx.AsyncClient(base_url=edge.url) as http:
+                answer = await http.post("/api/chat", json=_request(1000))
+            assert (answer.status_code, answer.json()["code"]) == (503, "queue_full")
+        await _empty(edge)
+        async with edge.open("/ws/chat") as third:
+            await _ask(third, 1000)
+            await third.expect("queued")

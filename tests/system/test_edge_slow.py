@@ -1,0 +1,166 @@
+"""Connections that never finish saying what they want, and those of one address that come in crowds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+import structlog
+from edge_harness import (
+    WITHIN_S,
+    PlayedWorker,
+    RunningEdge,
+    base64_audio,
+    prepared_session,
+    running_edge,
+)
+
+from broker.settings import BrokerSettings
+from edge import body_limit
+from edge.access import Access
+
+HEAD_S = 0.6
+
+
+class Caller:
+    """A TCP connection, spoken by hand."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def say(self, text: str) -> None:
+        self._writer.write(text.encode())
+        await self._writer.drain()
+
+    async def status(self) -> int:
+        """Of the next answer, which is read whole."""
+        async with asyncio.timeout(WITHIN_S):
+            head = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower()
+            size = int(head.partition("content-length: ")[2].partition("\r\n")[0])
+            await self._reader.readexactly(size)
+        return int(head.split()[1])
+
+    async def dropped(self) -> bool:
+        """Wait until the other end has closed it; what it still says does not count."""
+        async with asyncio.timeout(WITHIN_S):
+            try:
+                while await self._reader.read(1024):
+                    pass
+            except ConnectionResetError:
+                pass
+        return True
+
+
+@asynccontextmanager
+async def calling(edge: RunningEdge) -> AsyncIterator[Caller]:
+    host, port = edge.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        yield Caller(reader, writer)
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "GET /ws/duplex/adx_x HTTP/1.1\r\nHost: x\r\n",
+        "GET /health HTTP/1.1\r\nHost: x\r\nX-A: ",
+    ],
+    ids=["nothing", "half a handshake", "half a request"],
+)
+async def test_who_does_not_say_what_it_wants_is_cut_off(
+    settings: BrokerSettings, said: str
+) -> None:
+    async with running_edge(settings, request_head_s=HEAD_S) as edge:
+        with structlog.testing.capture_logs() as logs:
+            async with AsyncExitStack() as held:
+                callers = [await held.enter_async_context(calling(edge)) for _ in range(20)]
+                for caller in callers:
+                    await caller.say(said)
+                for caller in callers:
+                    assert await caller.dropped()
+        lines = [line for line in logs if line["event"] == "connections_cut_off"]
+        assert len(lines) == 1, "one line for all of them"
+        refused = edge.edge.metrics.rejected.labels("request_timeout")
+        assert refused._value.get() == 20
+
+
+async def test_dribbling_does_not_help(settings: BrokerSettings) -> None:
+    async with running_edge(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
+
+        async def dribble() -> None:
+            for number in range(1_000_000):
+                await caller.say(f"X-{number}: 1\r\n")
+                await asyncio.sleep(HEAD_S / 10)
+
+        await caller.say("GET /health HTTP/1.1\r\nHost: x\r\n")
+        dribbling = asyncio.create_task(dribble())
+        assert await caller.dropped()
+        dribbling.cancel()
+        await asyncio.wait([dribbling])
+
+
+async def test_the_second_request_of_a_connection_has_its_time_too(
+    settings: BrokerSettings,
+) -> None:
+    async with running_edge(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
+        for _ in range(3):
+            await caller.say("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert await caller.status() == 200
+        await caller.say("GET /health HTTP/1.1\r\nHo")
+        assert await caller.dropped()
+
+
+async def test_conversations_outlast_the_time_for_their_handshake(
+    settings: BrokerSettings, worker: PlayedWorker
+) -> None:
+    async with (
+        running_edge(settings, request_head_s=HEAD_S) as edge,
+        prepared_session(edge, worker) as (client, session),
+    ):
+        await asyncio.sleep(3 * HEAD_S)
+        await client.send("audio_chunk", audio=base64_audio())
+        await session.answer()
+        await client.expect("result")
+
+
+async def test_a_body_that_does_not_come_is_refused(
+    settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(body_limit, "_PATIENCE_S", 0.2)
+    async with running_edge(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
+        await caller.say("PUT /api/config/eta HTTP/1.1\r\nHost: localhost\r\n")
+        await caller.say("Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+        assert await caller.status() == 408
+        assert await caller.dropped(), "what it still owes is not waited for"
+
+
+async def test_a_chat_that_does_not_come_is_refused(settings: BrokerSettings) -> None:
+    limits = {"request_head_s": HEAD_S, "chat_request_s": 0.2}
+    async with running_edge(settings, **limits) as edge, calling(edge) as caller:
+        await caller.say("POST /api/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        assert await caller.status() == 408
+        assert await caller.dropped()
+
+
+async def test_a_crowd_of_one_address_is_kept_at_the_door(
+    settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connections of this machine are not counted, but for this test."""
+    monkeypatch.setattr(Access, "knocker", lambda _, host: host)
+    async with (
+        running_edge(settings, max_sockets_per_address=3) as edge,
+        AsyncExitStack() as held,
+    ):
+        first, *_ = [await held.enter_async_context(calling(edge)) for _ in range(3)]
+        async with calling(edge) as fourth:
+            assert await fourth.dropped()
+        await first.say("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await first.status() == 200
+        async with calling(edge) as fifth:
+            await fifth.say("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert await fifth.status() == 200

@@ -1,0 +1,38 @@
+"""Patience is used up before anyone gives up."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from broker.errors import BrokerUnavailable
+from broker.retry import persist
+
+
+async def test_it_gives_up_when_the_patience_is_over_and_not_a_pause_earlier() -> None:
+    loop = asyncio.get_running_loop()
+    tried: list[float] = []
+
+    async def away() -> None:
+        tried.append(loop.time())
+        raise BrokerUnavailable("away")
+
+    began = loop.time()
+    with pytest.raises(BrokerUnavailable):
+        await persist(away, "test", patience_s=0.5)
+    assert tried[-1] - began >= 0.5, "the last attempt is made at the very end"
+    assert len(tried) > 3
+
+
+async def test_without_patience_there_is_one_attempt() -> None:
+    tried = 0
+
+    async def away() -> None:
+        nonlocal tried
+        tried += 1
+        raise BrokerUnavailable("away")
+
+    with pytest.raises(BrokerUnavailable):
+        await persist(away, "test", patience_s=0)
+    assert tried == 1
