@@ -63,9 +63,7 @@ class ChatTts(ClientMessage):
 class ChatRequest(ClientMessage):
     """A chat request. `streaming` counts on the WebSocket only."""
 
-    messages: Annotated[
-        list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES), FailFast()
-    ]
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES), FailFast()]
     streaming: bool = True
     generation: ChatGeneration | None = None
     image: ChatImage | None = None
