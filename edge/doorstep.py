@@ -66,6 +66,7 @@ class Doorstep:
         self._rejected.labels(reason).inc()
         self._untold[reason] += 1
         if (now := self._clock()) - self._told_at >= _SAY_EVERY_S:
-            log.warning("connections_cut_off", **self._untold)
+            # No warning: browsers open connections ahead of need, and let them lie.
+            log.info("connections_cut_off", **self._untold)
             self._untold.clear()
             self._told_at = now
