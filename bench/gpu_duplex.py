@@ -100,6 +100,7 @@ class Bench:
         loaded = time.perf_counter() - began
         engine, units = Engine(runner), self.args.units
         if self.vocoder is not None:
+            self.vocoder.warm_up(count)
             self.voices = [random_voice(self.vocoder, VOICE_S) for _ in sessions]
         try:
             with ThreadPoolExecutor(count) as threads:

@@ -1,4 +1,4 @@
-"""How much the chat requests at one edge may come to: each lies in memory while it waits for a worker."""
+"""How much the chat requests at one edge may come to: each may lie in memory until it is over."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from edge.errors import NoRoom
 
 _MIB = 1024 * 1024
+SMALL = _MIB
+"""Requests up to so many bytes are always let in: words need no room."""
 
 
 class ChatRoom:
@@ -34,7 +36,8 @@ class ChatRoom:
     def add(self, guest: Guest, size: int) -> None:
         """Raises NoRoom."""
         alone = self._held == guest.size
-        if not alone and self._held + size > self._limit:
+        small = guest.size + size <= SMALL
+        if not (alone or small) and self._held + size > self._limit:
             text = (
                 f"this server holds {self._limit // _MIB} MiB of chat requests already; try again"
             )

@@ -56,7 +56,8 @@ class Doorstep:
         """It has said what it wants, or it has left."""
         if who is not None:
             self._waiting[who] -= 1
-            self._waiting += Counter()  # forgets those at zero
+            if not self._waiting[who]:
+                del self._waiting[who]
 
     def too_slow(self) -> None:
         """One was cut off because it took too long."""

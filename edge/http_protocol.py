@@ -10,6 +10,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from edge.doorstep import Doorstep
 
+SLOWEST = 16 * 1024
+"""Bytes per second: a body that comes slower is not waited for once its answer is given."""
+
+STALLS = 6
+"""Looks in a row that find an answer where it was: the kernel takes it in large steps."""
+
 
 class EdgeHttpProtocol(H11Protocol):
     """Cuts a connection off whose request's head is late, or whose body goes on behind the answer.
@@ -23,6 +29,9 @@ class EdgeHttpProtocol(H11Protocol):
         super().__init__(*args, **kwargs)
         self._who: str | None = None
         self._overdue: asyncio.TimerHandle | None = None
+        self._unsent = 0
+        self._came = 0
+        self._stalls = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """As uvicorn does; one connection too many of its address is dropped at once."""
@@ -41,6 +50,7 @@ class EdgeHttpProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """As uvicorn does."""
+        self._came += len(data)
         super().data_received(data)
         self._look()
 
@@ -75,5 +85,22 @@ class EdgeHttpProtocol(H11Protocol):
             self._overdue = None
 
     def _cut_off(self) -> None:
+        self._overdue = None
+        if self._flows():
+            self._look()
+            return
         self.doorstep.too_slow()
         self.transport.abort()
+
+    def _flows(self) -> bool:
+        """Whether an answer is still taken, or the body behind it still comes, if slowly.
+
+        Aborted, a client would lose the rest of the one, or never read that it was refused.
+        """
+        unsent, came = self.transport.get_write_buffer_size(), self._came
+        self._stalls = self._stalls + 1 if unsent == self._unsent else 0
+        self._unsent, self._came = unsent, 0
+        if unsent:
+            return self._stalls < STALLS
+        enough = came >= SLOWEST * self.doorstep.patience_s
+        return enough and self.conn.their_state is h11.SEND_BODY

@@ -32,9 +32,10 @@ class WorkerSettings(StatusSettings):
         default=60.0, gt=0, description="how long a client may take to send `prepare`"
     )
     silence_timeout_s: float = Field(
-        default=180.0,
+        default=600.0,
         gt=0,
-        description="how long a full-duplex client may send nothing, unless paused",
+        description="how long a full-duplex client may send nothing, unless paused; "
+        "no shorter than realtime sessions and outages of Redis may last",
     )
     drain_s: float = Field(
         default=30.0, ge=0, description="how long running sessions may go on after SIGTERM"

@@ -52,12 +52,12 @@ def merge(folder: Path, check: Check) -> Meta | None:
 def _replay(folder: Path, meta: Meta, check: Check) -> tuple[float | None, str | None]:
     """The silence before the session, and what went wrong for good, if anything did.
 
-    What a disk does may be over the next time; what a recording holds stays as it is.
+    What a disk or a full machine does may be over the next time; what a recording holds stays as it is.
     """
     try:
         score = _read_score(folder, meta)
         _write(folder, meta, score, check)
-    except (OSError, Halted):  # FFmpeg's refusals of the disk are among them
+    except (OSError, Halted, MemoryError):  # FFmpeg's refusals of the disk are among them
         raise
     except Exception as error:
         log.exception("replay_failed", recording=meta.recording_id)

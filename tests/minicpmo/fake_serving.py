@@ -51,7 +51,9 @@ class Card:
 
 
 @contextmanager
-def serving(config: ModelConfig, tokenizer: Tokenizer, *, fused: bool) -> Iterator[Card]:
+def serving(
+    config: ModelConfig, tokenizer: Tokenizer, *, fused: bool, context: int = CONTEXT
+) -> Iterator[Card]:
     """A runner of this network on a fake GPU."""
     sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
     assert torch.backends.cuda.cudnn_sdp_enabled()
@@ -60,7 +62,7 @@ def serving(config: ModelConfig, tokenizer: Tokenizer, *, fused: bool) -> Iterat
             network_on(config, fused=fused),
             sampler,
             slots=SLOTS,
-            context=CONTEXT,
+            context=context,
             speech_context=SPEECH,
             invariant=False,
         )

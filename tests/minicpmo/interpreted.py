@@ -30,6 +30,8 @@ from inference_worker.engines.minicpmo.model.network import MiniCPMO
 from inference_worker.engines.minicpmo.model.plain import PlainKernels
 from inference_worker.engines.minicpmo.model.rotary import frequencies, turn_by
 from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from inference_worker.engines.minicpmo.trial import try_kernels
+from inference_worker.engines.types import EngineLoadError
 
 SLOTS, POSITIONS = 4, 600
 
@@ -156,3 +158,25 @@ def of_the_decoders() -> float:
     tokenizer = Tokenizer(CHECKPOINT)
     plain, fused = (runner_of(network, tokenizer) for network in networks())
     return max(largest_error(does(plain), does(fused)) for does in (reads, speaks))
+
+
+def kept_after_a_trial(*, spoilt: bool) -> list[str]:
+    """Which kernels both decoders go on with."""
+    plain, fused = networks()
+    own = fused.llm.model.kernels
+    if spoilt:
+        gate = own.gate
+        own.gate = lambda joint: 1.1 * gate(joint)  # type: ignore[method-assign]
+    try_kernels(fused, plain.llm.model.kernels, "auto")
+    return [type(body.kernels).__name__ for body in (fused.llm.model, fused.tts.model)]
+
+
+def refused_when_asked_for() -> str:
+    """What is said of programs that do not run."""
+    plain, fused = networks()
+    fused.llm.model.kernels.gate = lambda joint: joint / 0  # type: ignore[method-assign]
+    try:
+        try_kernels(fused, plain.llm.model.kernels, "triton")
+    except EngineLoadError as error:
+        return str(error)
+    return ""

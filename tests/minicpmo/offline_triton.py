@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import triton
 from minicpmo.fake_gpu import FakeGpu
 from torch import Tensor
 from triton.backends.compiler import GPUTarget
@@ -67,6 +71,15 @@ def compiled_offline(gpu: FakeGpu, capability: int = 90) -> Iterator[Compiled]:
         yield compiled
     for program in seen:
         program.device_caches.clear()
+
+
+def stack_bytes(program: Any, folder: Path) -> int:
+    """What a compiled program spills to memory, by the assembler's own account."""
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    binary = folder / f"{program.hash}.cubin"
+    binary.write_bytes(program.asm["cubin"])
+    told = subprocess.check_output([tool, "--dump-resource-usage", binary], text=True)
+    return sum(map(int, re.findall(r"STACK:(\d+)", told)))
 
 
 class _Described(MockTensor):

@@ -52,3 +52,19 @@ def test_a_nan_stays_one_and_stays_in_its_row(
     """A session that is not finite is ended for it: none may go unseen."""
     finite = interpreter.submit(interpreted.rows_with_a_nan, in_keys=in_keys).result()
     assert finite == [True, False, True]
+
+
+@pytest.mark.parametrize(("spoilt", "kept"), [(False, "FusedKernels"), (True, "PlainKernels")])
+def test_programs_that_say_something_else_are_not_used(
+    interpreter: ProcessPoolExecutor, *, spoilt: bool, kept: str
+) -> None:
+    asked = interpreter.submit(interpreted.kept_after_a_trial, spoilt=spoilt)
+    assert asked.result() == [kept, kept]
+
+
+def test_programs_that_were_asked_for_and_fail_are_refused(
+    interpreter: ProcessPoolExecutor,
+) -> None:
+    said = interpreter.submit(interpreted.refused_when_asked_for).result()
+    assert "kernels=triton does not work here" in said
+    assert "kernels=torch does" in said

@@ -43,7 +43,7 @@ class Waits(TorchFunctionMode):
             func is Tensor.to and not given.get("non_blocking") and torch.device in map(type, args)
         ):
             self.copies.append("to")
-        elif func is torch.tensor and given.get("device") is not None:
+        elif func is torch.tensor and given.get("device") not in (None, "cpu"):
             self.copies.append("tensor")
         elif func in INDEXING and has_list(args[1]):
             self.copies.append("index")

@@ -1,4 +1,4 @@
-"""Threads that meet: one serves, those that come meanwhile are served together next."""
+"""Threads that meet: those that come while some are served are served together next."""
 
 from __future__ import annotations
 
@@ -44,12 +44,13 @@ def asked_at_once(kitchen: Kitchen, questions: list[int]) -> dict[int, int | str
     assert kitchen.began.wait(30)
     for thread in threads[1:]:
         thread.start()
-    while len(meeting._waiting) < len(questions) - 1:
+    while meeting._inbox.qsize() < len(questions) - 1:
         threading.Event().wait(0.001)
     kitchen.go.set()
     for thread in threads:
         thread.join(30)
     assert meeting.ask(7) == 70
+    meeting.close()
     return answers
 
 
@@ -78,4 +79,16 @@ def test_a_lone_question_waits_for_nobody() -> None:
     assert [meeting.ask(n) for n in (1, 2)] == [10, 20]
     with pytest.raises(LookupError, match="-1"):
         meeting.ask(-1)
-    assert kitchen.batches == [[1], [2], [-1]]
+    assert meeting.ask_together([4, 5]) == [40, 50]
+    assert kitchen.batches == [[1], [2], [-1], [4, 5]]
+    meeting.close()
+    assert not meeting._thread.is_alive()
+
+
+def test_too_few_answers_are_nobodys() -> None:
+    """And the thread goes on."""
+    meeting = Meeting[int, int](lambda asked: [1] if len(asked) == 1 else [])
+    with pytest.raises(RuntimeError, match="0 answers to 2 questions"):
+        meeting.ask_together([1, 2])
+    assert meeting.ask(1) == 1
+    meeting.close()

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from inference_worker.engines.minicpmo.engine import DEVICE_LOST
+from inference_worker.engines.minicpmo.gpu_process import DEVICE_LOST
 from inference_worker.engines.minicpmo.scheduler import Job, Scheduler
 from inference_worker.engines.minicpmo.steps import Clear, Feed, Hear, HearClips, Steps, bucket
 

@@ -218,10 +218,10 @@ def test_of_a_voice_fifteen_seconds_are_cloned(
 def test_the_warm_up_speaks_or_tells_what_is_missing(
     vocoder: Token2WavVocoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vocoder.warm_up()
+    vocoder.warm_up(2)
     monkeypatch.setattr(vocoder._inner.flow.encoder, "up_layer", None)
     with pytest.raises(EngineLoadError, match="the vocoder cannot speak: "):
-        vocoder.warm_up()
+        vocoder.warm_up(2)
 
 
 def test_a_package_that_does_not_fit_is_told(

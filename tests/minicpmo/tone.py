@@ -24,3 +24,6 @@ class Tone:
 
     def reset(self, voice: VoiceState) -> None:
         self.turns += 1
+
+    def close(self) -> None:
+        pass

@@ -93,13 +93,13 @@ async def test_requests_have_so_much_room_together(settings: BrokerSettings) -> 
             await _ask(first, 2 * MIB)
             await first.expect("queued")
             async with edge.open("/ws/chat") as second:
-                await _ask(second, 1000)
+                await _ask(second, 2 * MIB)
                 message = await second.expect("error")
                 assert (message["code"], message["retryable"]) == ("queue_full", True)
                 assert "1 MiB of chat requests already" in message["message"]
                 assert await second.close_code() == 1013
             async with httpx.AsyncClient(base_url=edge.url) as http:
-                answer = await http.post("/api/chat", json=_request(1000))
+                answer = await http.post("/api/chat", json=_request(2 * MIB))
             assert (answer.status_code, answer.json()["code"]) == (503, "queue_full")
         await _empty(edge)
         async with edge.open("/ws/chat") as third:

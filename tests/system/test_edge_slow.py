@@ -104,6 +104,19 @@ async def test_dribbling_does_not_help(settings: BrokerSettings) -> None:
         await asyncio.wait([dribbling])
 
 
+async def test_who_still_sends_reads_why_it_was_refused(settings: BrokerSettings) -> None:
+    """An honest client reads the answer when its upload is through, however long that takes."""
+    async with running_edge(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
+        pieces, piece = 25, "x" * 64 * 1024
+        await caller.say(
+            f"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: {pieces * len(piece)}\r\n\r\n"
+        )
+        for _ in range(pieces):
+            await caller.say(piece)
+            await asyncio.sleep(HEAD_S / 6)
+        assert 400 <= await caller.status() < 500
+
+
 async def test_the_second_request_of_a_connection_has_its_time_too(
     settings: BrokerSettings,
 ) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import queue
-import sys
 import threading
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import structlog
 
+from inference_worker.engines.minicpmo.gpu_process import leave
 from inference_worker.engines.minicpmo.runner import Runner
 from inference_worker.engines.minicpmo.scheduler import Job, Scheduler
 from inference_worker.engines.minicpmo.steps import Steps
@@ -19,9 +18,6 @@ from inference_worker.engines.types import EngineError
 T = TypeVar("T")
 
 log = structlog.get_logger()
-
-DEVICE_LOST = 70
-"""The process's exit code: no later call could reach the device either."""
 
 
 class Abandoned(EngineError):
@@ -102,7 +98,7 @@ class Engine:
             kind = type(steps[0]).__name__
             log.exception("batch_failed", step=kind, sessions=len(batch))
             if self._runner.device_lost():
-                _leave()
+                leave()
             failure = error if isinstance(error, EngineError) else EngineError(f"{kind}: {error}")
             return [failure] * len(batch)
 
@@ -122,11 +118,3 @@ class Engine:
                 job.future.set_exception(EngineError("the engine is closed"))
         for job in self._scheduler.take_all():
             job.advance(EngineError("the engine is closed"))
-
-
-def _leave() -> None:
-    """End the process at once: its leases run out, and other workers rebuild its sessions."""
-    log.critical("device_lost", consequence="this process ends, its sessions go to other workers")
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(DEVICE_LOST)

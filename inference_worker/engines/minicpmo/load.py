@@ -13,7 +13,9 @@ from torch import Tensor, nn
 
 from inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig, read_config
 from inference_worker.engines.minicpmo.model.network import MiniCPMO
+from inference_worker.engines.minicpmo.model.plain import PlainKernels
 from inference_worker.engines.minicpmo.toolchain import wants_triton
+from inference_worker.engines.minicpmo.trial import try_kernels
 from inference_worker.engines.types import EngineLoadError, LoadProgress
 
 SHOWN = 8
@@ -42,6 +44,10 @@ def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> 
         report(f"weights {count}/{len(set(shards.values()))} to {device}")
         _stream(network, path, device, dtype)
     restore_buffers(network, device)
+    if fused:
+        report("programs")
+        with torch.cuda.device(device):  # Triton launches on the current one
+            try_kernels(network, PlainKernels(options.attn_implementation), options.kernels)
     if device.type == "cuda":
         # What was joined leaves holes the size of a projection, which nothing later fits.
         torch.cuda.empty_cache()

@@ -12,7 +12,8 @@ def placed(
     values: Sequence[object], device: torch.device, dtype: torch.dtype = torch.long
 ) -> Tensor:
     """`values` as a tensor on `device`."""
-    return carried(torch.tensor(values, dtype=dtype), device)
+    # Named, since a caller may have made another device the default: made there, it would be waited for.
+    return carried(torch.tensor(values, dtype=dtype, device="cpu"), device)
 
 
 def carried(tensor: Tensor, device: torch.device) -> Tensor:

@@ -125,6 +125,8 @@ class MiniCPMOProcessor(UnifiedProcessor):
         """Stop the engine's thread and let go of the weights."""
         if self._parts is not None:
             self._parts.engine.close()
+            if self._parts.vocoder is not None:
+                self._parts.vocoder.close()
             self._parts = None
 
     def _hold(self) -> tuple[Parts, HeldSlot]:
@@ -141,7 +143,7 @@ class MiniCPMOProcessor(UnifiedProcessor):
             return None
         report("vocoder")
         vocoder = open_token2wav(folder, self._options.vocoder_steps, device)
-        vocoder.warm_up()
+        vocoder.warm_up(self._options.slots)
         return vocoder
 
     def _warm_up(self) -> None:

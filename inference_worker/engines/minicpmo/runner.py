@@ -10,7 +10,7 @@ from torch import Tensor
 
 from inference_worker.engines.minicpmo.bodies import bodies_of
 from inference_worker.engines.minicpmo.forward import Placed
-from inference_worker.engines.minicpmo.gpu_process import settle_process
+from inference_worker.engines.minicpmo.gpu_process import device_lost, settle_process
 from inference_worker.engines.minicpmo.graphs import GraphPool
 from inference_worker.engines.minicpmo.listener import Listener
 from inference_worker.engines.minicpmo.model.network import MiniCPMO
@@ -93,14 +93,8 @@ class Runner:
             torch.cuda.set_device(self._device)
 
     def device_lost(self) -> bool:
-        """Whether the device answers no more: after some errors every later call fails as well."""
-        if self._device.type != "cuda":
-            return False
-        try:
-            torch.cuda.synchronize(self._device)
-        except RuntimeError:
-            return True
-        return False
+        """Whether the device answers no more."""
+        return device_lost(self._device)
 
     @torch.inference_mode()
     def run(self, steps: Sequence[Step]) -> Sequence[Any]:

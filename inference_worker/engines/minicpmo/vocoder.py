@@ -38,6 +38,9 @@ class Vocoder(Protocol):
     def reset(self, voice: VoiceState) -> None:
         """Begin a new turn."""
 
+    def close(self) -> None:
+        """Nobody will ask for sound any more."""
+
 
 def next_pieces(waiting: list[int], lookahead: int, *, last: bool) -> list[tuple[list[int], bool]]:
     """Cut `waiting` (in place) into what the vocoder is given: codes and whether they end the turn.

@@ -34,7 +34,7 @@ class Decoder(nn.Module):
     ) -> None:
         super().__init__()
         self._rotary = theta, sizes.head_dim
-        self._kernels = kernels
+        self.kernels = kernels
         self.embed_tokens = nn.Embedding(words, sizes.width)
         self.layers = nn.ModuleList(DecoderLayer(sizes, index, kernels) for index in range(layers))
         self.norm = nn.RMSNorm(sizes.width, sizes.eps)
@@ -50,6 +50,17 @@ class Decoder(nn.Module):
             layer.self_attn.join()
             layer.mlp.join()
 
+    def use(self, kernels: Kernels) -> None:
+        """Take others from now on."""
+        self.kernels = kernels
+        for layer in self._layers():
+            layer.self_attn.kernels = layer.mlp.kernels = kernels
+
+    def shared(self, positions: Tensor, mask: Tensor, cache: CacheRows) -> Pass:
+        """What all layers share of a forward at `positions` (rows, new)."""
+        angles = positions[..., None, None].float() * self.inv_freq
+        return Pass(positions, *turn_by(angles, mask.dtype), mask, cache)
+
     @property
     def table(self) -> Tensor:
         """Embeddings, as wide as what `forward` takes."""
@@ -57,9 +68,8 @@ class Decoder(nn.Module):
 
     def forward(self, embeds: Tensor, positions: Tensor, mask: Tensor, cache: CacheRows) -> Tensor:
         """`embeds` (rows, new, width), `positions` (rows, new), `mask` additive (rows, 1, new, all)."""
-        angles = positions[..., None, None].float() * self.inv_freq
-        shared = Pass(positions, *turn_by(angles, embeds.dtype), mask, cache)
-        layers, add_norm = self._layers(), self._kernels.add_norm
+        shared = self.shared(positions, mask, cache)
+        layers, add_norm = self._layers(), self.kernels.add_norm
         hidden, normed = embeds, layers[0].input_layernorm(embeds)
         following = chain((layer.input_layernorm for layer in layers[1:]), [self.norm])
         for layer, norm in zip(layers, following, strict=True):

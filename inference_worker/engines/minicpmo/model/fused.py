@@ -18,6 +18,9 @@ LEAST_SIDE = 16
 SPLIT = 256
 """Cache entries that one program reads: a GPU has more cores than a conversation has key heads."""
 
+MANY_SPLITS = 64
+"""Above so many their mixes do not fit into four warps' registers."""
+
 BLOCK = 64
 GATE_BLOCK = 1024
 
@@ -121,7 +124,7 @@ class FusedKernels:
             splits,
             **shape,
             SPLITS=triton.next_power_of_2(splits),
-            num_warps=4,
+            num_warps=4 if splits <= MANY_SPLITS else 8,
         )
         return mixed
 

@@ -83,7 +83,7 @@ class SelfAttention(nn.Module):
         self.index = index
         # Under the name by which the library's attention functions ask for it.
         self.num_key_value_groups = sizes.query_heads // sizes.key_heads
-        self._kernels = kernels
+        self.kernels = kernels
         queries, keys = sizes.query_heads * sizes.head_dim, sizes.key_heads * sizes.head_dim
         self.q_proj = nn.Linear(sizes.width, queries, bias=False)
         self.k_proj = nn.Linear(sizes.width, keys, bias=False)
@@ -100,8 +100,8 @@ class SelfAttention(nn.Module):
 
     def forward(self, normed: Tensor, shared: Pass) -> Tensor:
         """(rows, new, width) to the same."""
-        queries = self._kernels.take_in(linear(normed, self.joint), self, shared)
-        mixed: Tensor = self.o_proj(self._kernels.attend(queries, self, shared))
+        queries = self.kernels.take_in(linear(normed, self.joint), self, shared)
+        mixed: Tensor = self.o_proj(self.kernels.attend(queries, self, shared))
         return mixed
 
 
@@ -112,7 +112,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, sizes: LayerSizes, kernels: Kernels) -> None:
         super().__init__()
-        self._kernels = kernels
+        self.kernels = kernels
         self.gate_proj = nn.Linear(sizes.width, sizes.fed, bias=False)
         self.up_proj = nn.Linear(sizes.width, sizes.fed, bias=False)
         self.down_proj = nn.Linear(sizes.fed, sizes.width, bias=False)
@@ -124,7 +124,7 @@ class FeedForward(nn.Module):
 
     def forward(self, normed: Tensor) -> Tensor:
         """(rows, new, width) to the same."""
-        fed: Tensor = self.down_proj(self._kernels.gate(linear(normed, self.joint)))
+        fed: Tensor = self.down_proj(self.kernels.gate(linear(normed, self.joint)))
         return fed
 
 

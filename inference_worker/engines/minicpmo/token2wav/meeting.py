@@ -1,65 +1,77 @@
-"""Threads that come while a batch is served are served together in the next one."""
+"""One thread serves those who ask: all that wait by then are one batch, and nobody waits for company."""
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
-
-@dataclass(slots=True, eq=False)
-class _Seat(Generic[Asked, Answer]):
-    asked: Asked
-    answer: Answer | BaseException | None = None
+Seat = tuple[Asked, "Future[Answer]"]
 
 
 class Meeting(Generic[Asked, Answer]):
-    """Whoever finds nobody serving serves all who wait, itself among them; the others sleep meanwhile.
+    """`serve` gets what was asked and returns an answer or an exception for each.
 
-    `serve` gets what was asked and returns an answer or an exception for each; it is never run by two
-    threads at once. Nobody waits for company, and there is no thread but those that ask.
+    It is always run by the same thread: cuDNN finds its plans anew in every thread that it meets.
     """
 
     def __init__(self, serve: Callable[[list[Asked]], Sequence[Answer | BaseException]]) -> None:
         self._serve = serve
-        self._changed = threading.Condition()
-        self._waiting: list[_Seat[Asked, Answer]] = []
-        self._serving = False
+        self._inbox: queue.SimpleQueue[list[Seat[Asked, Answer]]] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="token2wav", daemon=True)
+        self._thread.start()
 
     def ask(self, asked: Asked) -> Answer:
         """The answer, or what was raised for this question."""
-        seat = _Seat[Asked, Answer](asked)
-        batch = self._sit_down(seat)
-        if batch:
-            self._serve_all(batch)
-        answer = seat.answer
-        if isinstance(answer, BaseException):
-            raise answer
-        assert answer is not None
+        [answer] = self.ask_together([asked])
         return answer
 
-    def _sit_down(self, seat: _Seat[Asked, Answer]) -> list[_Seat[Asked, Answer]]:
-        """Return when served, with nobody; or when it is this thread's turn, with those to serve."""
-        with self._changed:
-            self._waiting.append(seat)
-            self._changed.wait_for(lambda: seat.answer is not None or not self._serving)
-            if seat.answer is not None:
-                return []
-            self._serving = True
-            batch, self._waiting = self._waiting, []
-            return batch
+    def ask_together(self, asked: Sequence[Asked]) -> list[Answer]:
+        """The answers of one batch. Raises what was raised for the first question that has none."""
+        seats: list[Seat[Asked, Answer]] = [(each, Future()) for each in asked]
+        self._inbox.put(seats)
+        return [answer.result() for _, answer in seats]
 
-    def _serve_all(self, batch: list[_Seat[Asked, Answer]]) -> None:
+    def close(self) -> None:
+        """Serve those who wait, and end the thread. Nobody may ask any more."""
+        self._inbox.put([])
+        self._thread.join()
+
+    def _run(self) -> None:
+        while batch := self._next_batch():
+            self._answer(batch)
+
+    def _next_batch(self) -> list[Seat[Asked, Answer]]:
+        """At least one, in the order in which they came; none at the end."""
+        batch = self._inbox.get()
+        while batch and not self._inbox.empty():
+            more = self._inbox.get()
+            if not more:
+                self._inbox.put(more)  # found again once this batch is served
+                break
+            batch = batch + more
+        return batch
+
+    def _answer(self, batch: list[Seat[Asked, Answer]]) -> None:
+        answers = self._answers([asked for asked, _ in batch])
+        for (_, seat), answer in zip(batch, answers, strict=True):
+            if isinstance(answer, BaseException):
+                seat.set_exception(answer)
+            else:
+                seat.set_result(answer)
+
+    def _answers(self, asked: list[Asked]) -> list[Answer | BaseException]:
+        """One for each; what goes wrong for all is raised for all of them, in their threads."""
         try:
-            answers = self._serve([seat.asked for seat in batch])
-        except BaseException as error:  # noqa: BLE001  # raised for all of them, in their threads
-            answers = [error] * len(batch)
-        with self._changed:
-            for seat, answer in zip(batch, answers, strict=True):
-                seat.answer = answer
-            self._serving = False
-            self._changed.notify_all()
+            answers = [*self._serve(asked)]
+        except BaseException as error:  # noqa: BLE001
+            return [error] * len(asked)
+        if len(answers) == len(asked):
+            return answers
+        text = f"{len(answers)} answers to {len(asked)} questions"
+        return [RuntimeError(text) for _ in asked]

@@ -13,6 +13,7 @@ import numpy as np
 import soundfile
 import torch
 
+from inference_worker.engines.minicpmo.gpu_process import device_lost, leave
 from inference_worker.engines.minicpmo.token2wav.agreement import check_agreement
 from inference_worker.engines.minicpmo.token2wav.causal import Causal
 from inference_worker.engines.minicpmo.token2wav.fading import Fading
@@ -32,15 +33,19 @@ from shared_schemas.audio import INPUT_RATE, Samples
 LONGEST_REFERENCE = 15 * INPUT_RATE
 """Samples of a voice that are cloned; memory is counted for these."""
 
+MOST_WARM = 32
+"""Streams in a batch that is run at load."""
+
 
 class Token2WavVocoder:
-    """Serves the sessions' threads: those that ask while a batch runs are the next batch.
+    """Serves the sessions' threads, on one of its own: those that ask while a batch runs are the next batch.
 
     On a GPU it computes on a stream of its own, so that the engine's thread does not wait for it.
     """
 
     def __init__(self, inner: Any, device: torch.device) -> None:
         self._inner = inner
+        self._device = device
         self._cloning = threading.Lock()
         on_gpu = device.type == "cuda"
         self._stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
@@ -82,24 +87,33 @@ class Token2WavVocoder:
         with self._computing():
             check_agreement(self._inner.flow, self._flow, self._inner.n_timesteps)
 
-    def warm_up(self) -> None:
-        """Clone two noises and speak with both at once: what the package lacks is told now."""
+    def warm_up(self, sessions: int) -> None:
+        """Clone two noises and speak with up to so many at once: what the package lacks is told now.
+
+        A convolution has a plan for each number of streams and each length; a turn's first
+        two chunks are lengths of their own.
+        """
         noise = np.random.default_rng(0).normal(0, 0.01, 2 * INPUT_RATE).astype(np.float32)
-        codes = list(SILENT_PREFIX) * CHUNK
+        whole = (list(SILENT_PREFIX) * CHUNK)[: CHUNK + self._flow.lookahead]
         try:
             voices = [self.clone(noise), self.clone(noise[:INPUT_RATE])]
-            for chunk in (codes[: CHUNK + self._flow.lookahead], codes[:CHUNK]):
-                ends = len(chunk) == CHUNK
-                for heard in self._serve([Chunk(v.stream, chunk, ends) for v in voices]):
-                    if isinstance(heard, Exception):
-                        raise heard  # noqa: TRY301
-            self.speak(voices[0], codes, last=True)
+            for count in range(1, min(sessions, MOST_WARM) + 1):
+                streams = [voices[n % 2].base.copy() for n in range(count)]
+                for codes, ends in [(whole, False)] * 3 + [(whole[:CHUNK], True)]:
+                    self._meeting.ask_together([Chunk(stream, codes, ends) for stream in streams])
         except Exception as error:
             raise EngineLoadError(f"the vocoder cannot speak: {error}") from error
 
+    def close(self) -> None:
+        """End the thread."""
+        self._meeting.close()
+
     def _serve(self, chunks: list[Chunk]) -> list[Heard]:
         with self._computing():
-            return self._streams.serve(chunks)
+            heard = self._streams.serve(chunks)
+        if any(isinstance(each, Exception) for each in heard) and device_lost(self._device):
+            leave()
+        return heard
 
     @contextmanager
     def _computing(self) -> Iterator[None]:

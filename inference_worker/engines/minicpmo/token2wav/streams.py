@@ -67,6 +67,7 @@ class Streams:
 
     def _together(self, chunks: list[Chunk]) -> list[Heard]:
         """The sound of chunks of one length; where it fails for all, each is tried alone."""
+        failure = None
         try:
             flowed = self._flow.advance(
                 [chunk.codes for chunk in chunks],
@@ -75,9 +76,11 @@ class Streams:
             )
             sounds = self._sound(flowed.mel, chunks)
         except Exception as error:  # noqa: BLE001  # whatever it was, it is one stream's answer
-            if len(chunks) == 1:
-                return [error]
-            log.warning("vocoder_batch_failed", streams=len(chunks), error=str(error))
+            failure = error.with_traceback(None)  # which would keep all that the batch made
+        if failure is not None and len(chunks) == 1:
+            return [failure]
+        if failure is not None:
+            log.warning("vocoder_batch_failed", streams=len(chunks), error=str(failure))
             return [self._together([chunk])[0] for chunk in chunks]
         return [
             self._moved_on(chunk.stream, flowed, row, *sound)
@@ -111,7 +114,7 @@ class Streams:
         try:
             stream.flow = self._flow.kept(stream.flow, flowed, row)
         except Exception as error:  # noqa: BLE001  # the others' streams move on
-            return error
+            return error.with_traceback(None)
         stream.sound = sound
         return np.clip(samples, -1.0, 1.0)
 
