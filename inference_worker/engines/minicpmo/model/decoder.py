@@ -59,7 +59,7 @@ class Decoder(nn.Module):
     def shared(self, positions: Tensor, mask: Tensor, cache: CacheRows) -> Pass:
         """What all layers share of a forward at `positions` (rows, new)."""
         angles = positions[..., None, None].float() * self.inv_freq
-        return Pass(positions, *turn_by(angles, mask.dtype), mask, cache)
+        return Pass(positions, *turn_by(angles, self.table.dtype), mask, cache)
 
     @property
     def table(self) -> Tensor:
