@@ -55,9 +55,8 @@ class EngineThread:
             await producing
         finally:
             abandoned.set()
-            with contextlib.suppress(
-                Exception
-            ):  # whoever closes the stream early does not ask for it
+            # What it raised is raised above; whoever closes the stream early does not ask for it.
+            with contextlib.suppress(Exception):
                 await outlast(producing)
 
     def close(self) -> None:

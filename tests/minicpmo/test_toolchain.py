@@ -5,10 +5,12 @@ import torch
 from minicpmo.golden_set import CHECKPOINT
 from structlog.testing import capture_logs
 
-from inference_worker.engines.minicpmo.config import EngineOptions
+from inference_worker.engines.minicpmo.checkup import examine
+from inference_worker.engines.minicpmo.config import EngineOptions, KernelChoice
 from inference_worker.engines.minicpmo.load import load_network
 from inference_worker.engines.minicpmo.toolchain import wants_triton
 from inference_worker.engines.types import EngineLoadError
+from shared_schemas.findings import Verdict
 
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
 
@@ -33,3 +35,13 @@ def test_without_a_driver_it_goes_on_and_says_so() -> None:
     assert "python3-dev" in line["lacks"]
     with pytest.raises(EngineLoadError, match="kernels=triton needs a C compiler"):
         wants_triton("triton", GPU)
+
+
+def test_the_checkup_says_what_a_worker_would() -> None:
+    """Left open, it is fine on a CPU; asked for there, a worker would not start."""
+    choices: list[KernelChoice] = ["auto", "torch", "triton"]
+    verdicts = []
+    for kernels in choices:
+        findings = examine(CHECKPOINT, EngineOptions(device="cpu", kernels=kernels))
+        verdicts += [each.verdict for each in findings if each.about == "kernels"]
+    assert verdicts == [Verdict.OK, Verdict.OK, Verdict.FAILURE]

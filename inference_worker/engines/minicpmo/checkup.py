@@ -66,7 +66,9 @@ def _kernels(options: EngineOptions) -> Finding:
     lacks = missing(torch.device("cuda" if options.device == "auto" else options.device))
     if not lacks:
         return ok("kernels", "Triton")
-    return warning("kernels", "torch's own: steps take twice as many launches", f"install {lacks}")
+    if options.kernels == "triton":  # a worker would refuse to start
+        return failure("kernels", f"Triton lacks {lacks}", "get that, or set kernels to torch")
+    return warning("kernels", "torch's own: steps take twice as many launches", f"get {lacks}")
 
 
 def _names(folder: Path, options: EngineOptions) -> str:
