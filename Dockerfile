@@ -11,9 +11,9 @@ RUN python3 -m venv /tools
 
 FROM tools AS pages
 COPY web web
-COPY ops/__init__.py ops/node.py ops/pages.py ops/
+COPY tools/nodejs.py tools/web_pages.py tools/
 COPY constraints.txt ./
-RUN mkdir edge && /tools/bin/python -m ops.pages build
+RUN mkdir edge && /tools/bin/python tools/web_pages.py build
 
 FROM tools AS wheel
 COPY . .

@@ -2,7 +2,6 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGES := shared_schemas broker edge inference_worker recorder_service cleanup_job client ops
 
 # The first of these that is Python 3.11 or 3.12; `make PYTHON=/path/to/python3.12 …` names another.
 CANDIDATES := python3 python3.12 python3.11
@@ -28,11 +27,11 @@ up: .run-time .pages  ## Run the whole pipeline until Ctrl-C
 	@exec $(BIN)/antiphon up
 
 web: .run-time  ## Build the browser's pages, when something in web/ changed
-	@$(BIN)/python -m ops.pages build
+	@$(BIN)/python tools/web_pages.py build
 
 test: check .programs  ## The whole suite: lint, types, tests (under CI=true the containers, too)
-	@$(BIN)/python -m ops.pages test
-	@$(BIN)/python -m ops.pages build
+	@$(BIN)/python tools/web_pages.py test
+	@$(BIN)/python tools/web_pages.py build
 	$(BIN)/pytest $(SIDE_BY_SIDE) || { test $$? -eq 1 && $(BIN)/pytest --last-failed; }
 	$(if $(filter true,$(CI)),$(IN_CONTAINERS) || $(IN_CONTAINERS) --last-failed)
 
@@ -44,17 +43,18 @@ check: lint types  ## Lint and types only
 lint: .test-time  ## ruff and biome, without changing anything
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@$(BIN)/python -m ops.pages lint
+	@$(BIN)/python tools/web_pages.py lint
 
 format: .test-time  ## Let ruff and biome put things in order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	@$(BIN)/python -m ops.pages format
+	@$(BIN)/python tools/web_pages.py format
 
 types: .test-time  ## mypy and tsc, strict
 	$(BIN)/mypy
 	$(BIN)/mypy bench
-	@$(BIN)/python -m ops.pages types
+	$(BIN)/mypy tools
+	@$(BIN)/python tools/web_pages.py types
 
 bench: .test-time  ## How soon the local engine answers, in real time without sockets (seven minutes)
 	$(BIN)/python bench/local_latency.py --quiet
@@ -65,17 +65,17 @@ clean:  ## Remove the virtual environment, caches and what the demo left
 .PHONY: .run-time .test-time .pages .programs .python
 
 .run-time: .python
-	@$(PYTHON) ops/make_venv.py $(VENV) local
+	@$(PYTHON) tools/make_venv.py $(VENV) local
 
 .test-time: .python
-	@$(PYTHON) ops/make_venv.py $(VENV) local minicpmo otel test
+	@$(PYTHON) tools/make_venv.py $(VENV) local minicpmo otel test
 
 # Without network everything else still runs; the messages say how to build the pages later.
 .pages: .run-time
-	@$(BIN)/python -m ops.pages build || true
+	@$(BIN)/python tools/web_pages.py build || true
 
 .programs: .test-time
-	@$(BIN)/python tests/debian.py
+	@$(BIN)/python tests/support/debian.py
 
 .python:
 	@test -n "$(PYTHON)" || { \

@@ -21,23 +21,22 @@ from typing import Any
 
 import soxr
 import uvloop
-from processes import ROOT, private_redis, process, wait_for
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
-from broker.client import Broker, open_broker
-from broker.embedded import free_port
-from broker.registry import WorkerReport
-from broker.settings import BrokerSettings
-from ops.bench import QUESTION
-from ops.bench_run import connecting
-from ops.load.material import Material
-from ops.load.plan import Form, Kind, LoadPlan
-from ops.load.report import report_of
-from ops.load.run import run_load
-from ops.load.usage import Usage, with_generator
-from ops.wav import load_speech
-from shared_schemas.audio import (
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.embedded import free_port
+from antiphon.broker.registry import WorkerReport
+from antiphon.broker.settings import BrokerSettings
+from antiphon.cli.bench import QUESTION
+from antiphon.cli.bench_run import connecting
+from antiphon.cli.load.material import Material
+from antiphon.cli.load.plan import Form, Kind, LoadPlan
+from antiphon.cli.load.report import report_of
+from antiphon.cli.load.run import run_load
+from antiphon.cli.load.usage import Usage, with_generator
+from antiphon.cli.wav import load_speech
+from antiphon.shared_schemas.audio import (
     INPUT_RATE,
     OUTPUT_RATE,
     PcmFormat,
@@ -45,11 +44,11 @@ from shared_schemas.audio import (
     float_bytes,
     to_pcm16,
 )
-from shared_schemas.binary_frames import BINARY_PROTOCOL, to_frame, to_text
-from shared_schemas.media import Raw
-from shared_schemas.registry import Claim
-from shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
-from shared_schemas.stream_entries import (
+from antiphon.shared_schemas.binary_frames import BINARY_PROTOCOL, to_frame, to_text
+from antiphon.shared_schemas.media import Raw
+from antiphon.shared_schemas.registry import Claim
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     PreparedOut,
     PrepareIn,
@@ -58,7 +57,8 @@ from shared_schemas.stream_entries import (
     StoppedOut,
     StreamPosition,
 )
-from shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.unit_result import UnitResult
+from processes import ROOT, private_redis, process, wait_for
 
 PEER = "bench-peer"
 KINDS = frozenset({SessionKind.AUDIO_DUPLEX})

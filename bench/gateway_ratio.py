@@ -22,14 +22,14 @@ from typing import Any
 
 import uvicorn
 import uvloop
+
+from antiphon.broker.embedded import free_port
+from antiphon.cli.load.plan import LoadPlan
+from antiphon.edge.protocols.duplex_messages import result_message
+from antiphon.shared_schemas.server_messages import Prepared, Stopped
+from antiphon.shared_schemas.wire import encode
 from edge_load import answer, load_of, measure, run_edge
 from processes import ROOT, process, wait_for
-
-from broker.embedded import free_port
-from edge.protocols.duplex_messages import result_message
-from ops.load.plan import LoadPlan
-from shared_schemas.server_messages import Prepared, Stopped
-from shared_schemas.wire import encode
 
 SPOKEN = result_message(answer(1, 0, 0.0, 0.0), 0.0, timing=False)
 BEFORE_TIME, AFTER_TIME = encode(SPOKEN).split('"current_time":0,')

@@ -23,22 +23,22 @@ from typing import Any, get_args
 
 import numpy as np
 import torch
+
+from antiphon.inference_worker.engines.minicpmo.config import KernelChoice
+from antiphon.inference_worker.engines.minicpmo.duplex import DuplexSession
+from antiphon.inference_worker.engines.minicpmo.duplex_settings import DuplexSettings
+from antiphon.inference_worker.engines.minicpmo.engine import Engine
+from antiphon.inference_worker.engines.minicpmo.hearing import Ears
+from antiphon.inference_worker.engines.minicpmo.images import cut, decode_picture
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.speaking import Speaker
+from antiphon.inference_worker.engines.minicpmo.speech_sampler import SpeechSettings
+from antiphon.inference_worker.engines.minicpmo.steps import Steps
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.vocoder import VoiceState
 from random_model import TINY, WORD, WordySampler, config_of, noise_picture, random_network
 from random_voice import random_vocoder, random_voice
 from roofline import Card, roofline
-
-from inference_worker.engines.minicpmo.config import KernelChoice
-from inference_worker.engines.minicpmo.duplex import DuplexSession
-from inference_worker.engines.minicpmo.duplex_settings import DuplexSettings
-from inference_worker.engines.minicpmo.engine import Engine
-from inference_worker.engines.minicpmo.hearing import Ears
-from inference_worker.engines.minicpmo.images import cut, decode_picture
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.speaking import Speaker
-from inference_worker.engines.minicpmo.speech_sampler import SpeechSettings
-from inference_worker.engines.minicpmo.steps import Steps
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.minicpmo.vocoder import VoiceState
 
 GIB = 2**30
 VOICE_S = 5

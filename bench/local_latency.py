@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from inference_worker.engines.factory import build_processor
-from inference_worker.engines.local.espeak import espeak
-from inference_worker.engines.processor import DuplexView
-from shared_schemas.audio import INPUT_RATE, Samples
-from shared_schemas.config import DuplexConfig
-from shared_schemas.unit_result import UnitResult
+from antiphon.inference_worker.engines.factory import build_processor
+from antiphon.inference_worker.engines.local.espeak import espeak
+from antiphon.inference_worker.engines.processor import DuplexView
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.unit_result import UnitResult
 
 QUESTIONS = (
     "What is the capital of Italy?",

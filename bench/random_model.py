@@ -12,12 +12,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.config import KernelChoice, ModelConfig
-from inference_worker.engines.minicpmo.load import build_on_meta, restore_buffers
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.sampler import Chosen, Row, Sampler
-from inference_worker.engines.minicpmo.toolchain import wants_triton
-from inference_worker.engines.types import EngineError
+from antiphon.inference_worker.engines.minicpmo.config import KernelChoice, ModelConfig
+from antiphon.inference_worker.engines.minicpmo.load import build_on_meta, restore_buffers
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.sampler import Chosen, Row, Sampler
+from antiphon.inference_worker.engines.minicpmo.toolchain import wants_triton
+from antiphon.inference_worker.engines.types import EngineError
 
 TINY = Path(__file__).parents[1] / "tests" / "minicpmo" / "golden" / "ckpt"
 REAL: dict[str, Any] = {

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from inference_worker.engines.minicpmo.config import EngineOptions
-from inference_worker.engines.minicpmo.token2wav.opening import lighten
-from inference_worker.engines.minicpmo.token2wav.speaking import Token2WavVocoder
-from inference_worker.engines.minicpmo.vocoder import VoiceState
-from shared_schemas.audio import INPUT_RATE
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.token2wav.opening import lighten
+from antiphon.inference_worker.engines.minicpmo.token2wav.speaking import Token2WavVocoder
+from antiphon.inference_worker.engines.minicpmo.vocoder import VoiceState
+from antiphon.shared_schemas.audio import INPUT_RATE
 
 TESTS = Path(__file__).parents[1] / "tests"
 REAL: dict[str, Any] = {

@@ -22,6 +22,11 @@ import numpy as np
 import psutil
 import uvloop
 from PIL import Image
+
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.recording import TIMELINE_FILE, Meta
+from antiphon.shared_schemas.states import SessionKind
 from processes import private_redis, spent
 from recorder_peer import (
     SILENT,
@@ -32,11 +37,6 @@ from recorder_peer import (
     meta_of,
     until_recorded,
 )
-
-from broker.client import Broker, open_broker
-from broker.settings import BrokerSettings
-from shared_schemas.recording import TIMELINE_FILE, Meta
-from shared_schemas.states import SessionKind
 
 UNITS = 3600
 PART = UNITS // 6

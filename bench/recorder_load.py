@@ -23,15 +23,15 @@ from typing import Any
 
 import psutil
 import uvloop
+
+from antiphon.broker.client import open_broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.recorder_service.counters import LAG_BOUNDS_MS
+from antiphon.shared_schemas.recording import RecordingState
+from antiphon.shared_schemas.states import SessionKind
 from processes import private_redis, spent
 from recorder_hour import merge_an_hour
 from recorder_peer import Recorder, Session, announce_worker, meta_of, until_recorded
-
-from broker.client import open_broker
-from broker.settings import BrokerSettings
-from recorder_service.counters import LAG_BOUNDS_MS
-from shared_schemas.recording import RecordingState
-from shared_schemas.states import SessionKind
 
 WARM_UP_S = 5.0
 

@@ -16,22 +16,22 @@ from typing import Any
 
 import numpy as np
 import psutil
-from processes import ROOT
 
-from broker.client import Broker
-from broker.logs import configure_logging
-from broker.registry import WorkerReport
-from broker.retry import persist
-from recorder_service.counters import RecorderCounters
-from recorder_service.service import run
-from recorder_service.settings import RecorderSettings
-from shared_schemas.audio import float_bytes
-from shared_schemas.config import DuplexConfig
-from shared_schemas.ids import new_recording_id
-from shared_schemas.recording import META_FILE, Meta, RecordingState, parse_meta
-from shared_schemas.states import EndReason, SessionKind, WorkerState
-from shared_schemas.stream_entries import ChunkIn, PreparedOut, PrepareIn, ResultOut
-from shared_schemas.unit_result import UnitResult
+from antiphon.broker.client import Broker
+from antiphon.broker.logs import configure_logging
+from antiphon.broker.registry import WorkerReport
+from antiphon.broker.retry import persist
+from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.recorder_service.service import run
+from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.shared_schemas.audio import float_bytes
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.ids import new_recording_id
+from antiphon.shared_schemas.recording import META_FILE, Meta, RecordingState, parse_meta
+from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
+from antiphon.shared_schemas.stream_entries import ChunkIn, PreparedOut, PrepareIn, ResultOut
+from antiphon.shared_schemas.unit_result import UnitResult
+from processes import ROOT
 
 _DICE = np.random.default_rng(1)
 _HEARD = float_bytes(_DICE.uniform(-0.5, 0.5, 16_000).astype(np.float32))

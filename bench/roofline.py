@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 
 
 @dataclass(frozen=True)

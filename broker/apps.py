@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
-from broker.connection import call
-from broker.keys import Keys
+from antiphon.broker.connection import call
+from antiphon.broker.keys import Keys
 
 
 class AppSwitches:

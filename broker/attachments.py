@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from broker.connection import call
-from broker.keys import Keys
-from broker.scripts import Scripts
-from broker.settings import BrokerSettings
-from shared_schemas.resume_token import ResumeToken
-from shared_schemas.states import EndReason, SessionKind, SessionState
+from antiphon.broker.connection import call
+from antiphon.broker.keys import Keys
+from antiphon.broker.scripts import Scripts
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.resume_token import ResumeToken
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,12 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from broker.connection import OLDEST_REDIS, call, connect
-from broker.contract import CONTRACT, contract_version
-from broker.errors import BrokerError
-from broker.keys import Keys
-from broker.settings import BrokerSettings
-from shared_schemas.findings import Finding, failure, ok, warning
+from antiphon.broker.connection import OLDEST_REDIS, call, connect
+from antiphon.broker.contract import CONTRACT, contract_version
+from antiphon.broker.errors import BrokerError
+from antiphon.broker.keys import Keys
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.findings import Finding, failure, ok, warning
 
 ALL_SLOTS = 16384
 _PINGS = 25

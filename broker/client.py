@@ -8,27 +8,27 @@ from contextlib import asynccontextmanager
 from prometheus_client import CollectorRegistry
 from redis.asyncio import Redis
 
-from broker.apps import AppSwitches
-from broker.attachments import Attachments
-from broker.connection import RedisClock, call, check_server, connect, connect_blocking
-from broker.contract import join_contract
-from broker.eta import EtaStore
-from broker.keys import Keys
-from broker.leases import Leases
-from broker.leftovers import Leftovers
-from broker.lifecycle import EventGroup, EventWatch, history, latest_event_id, recent
-from broker.metrics import BrokerMetrics
-from broker.progress import RecordingProgress
-from broker.queue import Queue
-from broker.registry import Registry
-from broker.scripts import Scripts
-from broker.sessions import Sessions
-from broker.settings import BrokerSettings
-from broker.shares import ShareLinks
-from broker.stream_reader import StreamReader
-from broker.streams import Streams
-from broker.voices import VoiceStore
-from shared_schemas.lifecycle import SessionEvent
+from antiphon.broker.apps import AppSwitches
+from antiphon.broker.attachments import Attachments
+from antiphon.broker.connection import RedisClock, call, check_server, connect, connect_blocking
+from antiphon.broker.contract import join_contract
+from antiphon.broker.eta import EtaStore
+from antiphon.broker.keys import Keys
+from antiphon.broker.leases import Leases
+from antiphon.broker.leftovers import Leftovers
+from antiphon.broker.lifecycle import EventGroup, EventWatch, history, latest_event_id, recent
+from antiphon.broker.metrics import BrokerMetrics
+from antiphon.broker.progress import RecordingProgress
+from antiphon.broker.queue import Queue
+from antiphon.broker.registry import Registry
+from antiphon.broker.scripts import Scripts
+from antiphon.broker.sessions import Sessions
+from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.shares import ShareLinks
+from antiphon.broker.stream_reader import StreamReader
+from antiphon.broker.streams import Streams
+from antiphon.broker.voices import VoiceStore
+from antiphon.shared_schemas.lifecycle import SessionEvent
 
 
 class Broker:

@@ -24,8 +24,8 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from broker.errors import BadPasswordFile, BrokerUnavailable, IncompatibleRedis
-from broker.settings import BrokerSettings
+from antiphon.broker.errors import BadPasswordFile, BrokerUnavailable, IncompatibleRedis
+from antiphon.broker.settings import BrokerSettings
 
 POOL_SIZE = 64
 """Connections per process. Few shared ones serialise round trips behind a lock (p50 in seconds)."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
-from broker.connection import call, call_all
-from broker.errors import IncompatibleRedis
-from broker.keys import Keys
+from antiphon.broker.connection import call, call_all
+from antiphon.broker.errors import IncompatibleRedis
+from antiphon.broker.keys import Keys
 
 CONTRACT = 1
 """Raised when a key or a field changes its meaning or goes; see docs/REDIS_KEYS.md."""

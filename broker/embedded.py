@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from broker.errors import BrokerError
+from antiphon.broker.errors import BrokerError
 
 OLDEST_REDIS = (6, 2)
 HOST = "127.0.0.1"

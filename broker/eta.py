@@ -9,10 +9,10 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from broker.connection import call
-from broker.keys import Keys
-from shared_schemas.registry import Running, WorkerRow
-from shared_schemas.states import SessionKind
+from antiphon.broker.connection import call
+from antiphon.broker.keys import Keys
+from antiphon.shared_schemas.registry import Running, WorkerRow
+from antiphon.shared_schemas.states import SessionKind
 
 BASELINES = {
     SessionKind.CHAT: 15.0,

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from broker.client import Broker
-from broker.errors import BrokerUnavailable
-from shared_schemas.registry import EdgeSnapshot, QueueSnapshot, Running, Waiting
-from shared_schemas.states import SessionKind, SessionState, WorkerState
+from antiphon.broker.client import Broker
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.shared_schemas.registry import EdgeSnapshot, QueueSnapshot, Running, Waiting
+from antiphon.shared_schemas.states import SessionKind, SessionState, WorkerState
 
 
 class FleetMetrics(Collector):

@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 
-from broker.scripts import Scripts
-from broker.sessions import origins
-from broker.settings import BrokerSettings
-from shared_schemas.registry import Claim
-from shared_schemas.states import HELD_STATES, SessionKind, SessionState
+from antiphon.broker.scripts import Scripts
+from antiphon.broker.sessions import origins
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.registry import Claim
+from antiphon.shared_schemas.states import HELD_STATES, SessionKind, SessionState
 
 
 class Leases:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from broker.connection import RedisClock, call
-from broker.keys import Keys
-from broker.scripts import Scripts
-from broker.settings import BrokerSettings
-from shared_schemas.states import SessionState
+from antiphon.broker.connection import RedisClock, call
+from antiphon.broker.keys import Keys
+from antiphon.broker.scripts import Scripts
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.states import SessionState
 
 _SCAN_COUNT = 500
 _SILENT_MS = 86_400_000

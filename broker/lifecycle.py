@@ -11,10 +11,10 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from broker.connection import call
-from broker.errors import BrokerUnavailable
-from broker.keys import Keys
-from shared_schemas.lifecycle import SessionEvent, UnreadableEvent
+from antiphon.broker.connection import call
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.keys import Keys
+from antiphon.shared_schemas.lifecycle import SessionEvent, UnreadableEvent
 
 log = structlog.get_logger()
 

@@ -16,7 +16,7 @@ import structlog
 from pydantic import Field, ValidationError
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from broker.settings import AntiphonSettings
+from antiphon.broker.settings import AntiphonSettings
 
 _SECRET = re.compile(r"(^|_)(password|passwd|secret|token|api_key|authorization|cookie)$")
 _IN_TEXT = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=token=)[^&\s\"']+|(?<=key=)[^&\s\"']+")

@@ -18,7 +18,7 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-from broker.errors import BrokerUnavailable
+from antiphon.broker.errors import BrokerUnavailable
 
 MILLISECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Histogram bounds (s) for a hop of the data path, whose budget is milliseconds."""

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 from redis.asyncio import Redis
 
-from broker.connection import call, call_all
-from broker.keys import Keys
+from antiphon.broker.connection import call, call_all
+from antiphon.broker.keys import Keys
 
 
 class RecordingProgress:

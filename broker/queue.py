@@ -6,14 +6,14 @@ from typing import Any
 
 import orjson
 
-from broker.errors import QueueFull, SessionExists
-from broker.eta import EtaStatus, estimate
-from broker.registry import read_worker
-from broker.scripts import Scripts
-from broker.settings import BrokerSettings
-from shared_schemas.registry import QueueSnapshot, Running, Ticket, Waiting
-from shared_schemas.resume_token import ResumeToken
-from shared_schemas.states import SessionKind, SessionState
+from antiphon.broker.errors import QueueFull, SessionExists
+from antiphon.broker.eta import EtaStatus, estimate
+from antiphon.broker.registry import read_worker
+from antiphon.broker.scripts import Scripts
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.registry import QueueSnapshot, Running, Ticket, Waiting
+from antiphon.shared_schemas.resume_token import ResumeToken
+from antiphon.shared_schemas.states import SessionKind, SessionState
 
 
 class Queue:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import orjson
 import structlog
 
-from broker.metrics import BrokerMetrics
-from broker.scripts import Scripts
-from broker.settings import BrokerSettings
-from shared_schemas.lifecycle import WorkerAsk
-from shared_schemas.registry import EdgeRow, EdgeSnapshot, Latency, Memory, WorkerRow
-from shared_schemas.states import EndReason, SessionKind, WorkerState
+from antiphon.broker.metrics import BrokerMetrics
+from antiphon.broker.scripts import Scripts
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.lifecycle import WorkerAsk
+from antiphon.shared_schemas.registry import EdgeRow, EdgeSnapshot, Latency, Memory, WorkerRow
+from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
 
 log = structlog.get_logger()
 

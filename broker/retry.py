@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import structlog
 
-from broker.errors import BrokerUnavailable
+from antiphon.broker.errors import BrokerUnavailable
 
 log = structlog.get_logger()
 

@@ -9,9 +9,9 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
 
-from broker.connection import call
-from broker.keys import Keys
-from broker.metrics import BrokerMetrics
+from antiphon.broker.connection import call
+from antiphon.broker.keys import Keys
+from antiphon.broker.metrics import BrokerMetrics
 
 _FOLDER = Path(__file__).parent / "lua"
 

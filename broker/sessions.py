@@ -5,13 +5,13 @@ from __future__ import annotations
 import orjson
 from redis.asyncio import Redis
 
-from broker.connection import call
-from broker.keys import Keys
-from broker.scripts import Scripts
-from broker.settings import BrokerSettings
-from shared_schemas.lifecycle import Ask
-from shared_schemas.registry import SessionRow
-from shared_schemas.states import (
+from antiphon.broker.connection import call
+from antiphon.broker.keys import Keys
+from antiphon.broker.scripts import Scripts
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.registry import SessionRow
+from antiphon.shared_schemas.states import (
     LEGAL_MOVES,
     WAITING_STATES,
     EndReason,

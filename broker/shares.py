@@ -6,12 +6,12 @@ import math
 
 from redis.asyncio import Redis
 
-from broker.connection import RedisClock, call
-from broker.errors import SharesFull
-from broker.keys import Keys
-from broker.scripts import Scripts
-from shared_schemas.ids import new_share_token
-from shared_schemas.shares import Share
+from antiphon.broker.connection import RedisClock, call
+from antiphon.broker.errors import SharesFull
+from antiphon.broker.keys import Keys
+from antiphon.broker.scripts import Scripts
+from antiphon.shared_schemas.ids import new_share_token
+from antiphon.shared_schemas.shares import Share
 
 MOST_SHARES = 100
 """Links that one recording may have at once."""

@@ -16,9 +16,14 @@ from typing import Any, Self
 import structlog
 from redis.asyncio import Redis
 
-from broker.connection import call
-from broker.errors import BrokerError, BrokerUnavailable
-from shared_schemas.stream_entries import StreamEntry, StreamPosition, UnreadableEntry, unpack
+from antiphon.broker.connection import call
+from antiphon.broker.errors import BrokerError, BrokerUnavailable
+from antiphon.shared_schemas.stream_entries import (
+    StreamEntry,
+    StreamPosition,
+    UnreadableEntry,
+    unpack,
+)
 
 log = structlog.get_logger()
 

@@ -12,13 +12,19 @@ from prometheus_client import Histogram
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from broker.connection import RedisClock, call, call_all
-from broker.errors import StaleFence
-from broker.keys import Keys
-from broker.metrics import BrokerMetrics
-from broker.scripts import Scripts
-from broker.settings import BrokerSettings
-from shared_schemas.stream_entries import StreamEntry, StreamPosition, UnreadableEntry, pack, unpack
+from antiphon.broker.connection import RedisClock, call, call_all
+from antiphon.broker.errors import StaleFence
+from antiphon.broker.keys import Keys
+from antiphon.broker.metrics import BrokerMetrics
+from antiphon.broker.scripts import Scripts
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.stream_entries import (
+    StreamEntry,
+    StreamPosition,
+    UnreadableEntry,
+    pack,
+    unpack,
+)
 
 log = structlog.get_logger()
 

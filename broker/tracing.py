@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from broker.errors import BrokerError
-from broker.settings import AntiphonSettings
+from antiphon.broker.errors import BrokerError
+from antiphon.broker.settings import AntiphonSettings
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

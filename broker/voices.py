@@ -5,10 +5,10 @@ from __future__ import annotations
 import orjson
 from redis.asyncio import Redis
 
-from broker.connection import call, call_all
-from broker.errors import VoicesFull
-from broker.keys import Keys
-from shared_schemas.voices import Voice
+from antiphon.broker.connection import call, call_all
+from antiphon.broker.errors import VoicesFull
+from antiphon.broker.keys import Keys
+from antiphon.shared_schemas.voices import Voice
 
 _UNLISTED_TTL_S = 60
 """Life of a sound that is not in the list yet: whoever dies in between leaves nothing behind."""

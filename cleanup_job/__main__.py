@@ -8,10 +8,10 @@ import sys
 
 import structlog
 
-from broker.logs import configure_logging
-from cleanup_job.once import run_once
-from cleanup_job.service import run
-from cleanup_job.settings import CleanupSettings
+from antiphon.broker.logs import configure_logging
+from antiphon.cleanup_job.once import run_once
+from antiphon.cleanup_job.service import run
+from antiphon.cleanup_job.settings import CleanupSettings
 
 
 def main() -> int:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import structlog
 
-from cleanup_job.retention import Stored
-from shared_schemas.recording import META_FILE, RECORDING_FILE, USED_FILE, Meta, parse_meta
+from antiphon.cleanup_job.retention import Stored
+from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, USED_FILE, Meta, parse_meta
 
 log = structlog.get_logger()
 

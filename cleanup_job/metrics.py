@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from cleanup_job.report import SweepReport, SweepStatus
-from cleanup_job.retention import Rule
+from antiphon.cleanup_job.report import SweepReport, SweepStatus
+from antiphon.cleanup_job.retention import Rule
 
 _NAME = "antiphon_cleanup_"
 

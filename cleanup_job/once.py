@@ -10,11 +10,11 @@ from typing import TypeVar
 
 import structlog
 
-from broker.client import Broker, open_broker
-from broker.errors import BrokerError
-from cleanup_job.report import RedisReport, SweepReport, SweepStatus
-from cleanup_job.settings import CleanupSettings
-from cleanup_job.sweep import sweep
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import BrokerError
+from antiphon.cleanup_job.report import RedisReport, SweepReport, SweepStatus
+from antiphon.cleanup_job.settings import CleanupSettings
+from antiphon.cleanup_job.sweep import sweep
 
 log = structlog.get_logger()
 

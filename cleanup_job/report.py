@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from cleanup_job.retention import Rule
+from antiphon.cleanup_job.retention import Rule
 
 
 class SweepStatus(StrEnum):

@@ -9,13 +9,13 @@ from typing import Any
 import structlog
 from prometheus_client import CollectorRegistry
 
-from broker.metrics import new_registry
-from broker.process import stop_on_signals
-from broker.status_port import status_port
-from cleanup_job.metrics import CleanupMetrics
-from cleanup_job.once import run_once
-from cleanup_job.settings import CleanupSettings
-from shared_schemas.ids import new_process_id
+from antiphon.broker.metrics import new_registry
+from antiphon.broker.process import stop_on_signals
+from antiphon.broker.status_port import status_port
+from antiphon.cleanup_job.metrics import CleanupMetrics
+from antiphon.cleanup_job.once import run_once
+from antiphon.cleanup_job.settings import CleanupSettings
+from antiphon.shared_schemas.ids import new_process_id
 
 log = structlog.get_logger()
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import structlog
 
-from cleanup_job.inventory import examine, session_folders
-from cleanup_job.lock import only_one
-from cleanup_job.orphans import TRASH, UPLOADS, discard, drop_uploads, empty_trash
-from cleanup_job.report import Failure, Removal, SweepReport, SweepStatus
-from cleanup_job.retention import DAY_S, GIB, Policy, Rule, Stored, decide
-from cleanup_job.settings import CleanupSettings
+from antiphon.cleanup_job.inventory import examine, session_folders
+from antiphon.cleanup_job.lock import only_one
+from antiphon.cleanup_job.orphans import TRASH, UPLOADS, discard, drop_uploads, empty_trash
+from antiphon.cleanup_job.report import Failure, Removal, SweepReport, SweepStatus
+from antiphon.cleanup_job.retention import DAY_S, GIB, Policy, Rule, Stored, decide
+from antiphon.cleanup_job.settings import CleanupSettings
 
 log = structlog.get_logger()
 

@@ -1,4 +1,4 @@
-"""`python -m edge`: one edge, settings from the environment and `antiphon.toml`."""
+"""`python -m antiphon.edge`: one edge, settings from the environment and `antiphon.toml`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import structlog
 import uvloop
 from pydantic import ValidationError
 
-from broker.errors import BrokerError
-from broker.logs import configure_logging
-from edge.access_settings import BadAccessSettings
-from edge.service import run
-from edge.settings import EdgeSettings
+from antiphon.broker.errors import BrokerError
+from antiphon.broker.logs import configure_logging
+from antiphon.edge.access_settings import BadAccessSettings
+from antiphon.edge.service import run
+from antiphon.edge.settings import EdgeSettings
 
 
 def main(settings: EdgeSettings | None = None) -> int:

@@ -12,12 +12,12 @@ from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 from starlette.requests import HTTPConnection
 
-from edge.access_settings import AccessSettings, BadAccessSettings
-from edge.addresses import Proxies, host_name, household, is_loopback, parse, peer
-from edge.origins import Origins
-from edge.refusals import Refusal
-from shared_schemas.errors import ErrorCode
-from shared_schemas.ids import is_share_token
+from antiphon.edge.access_settings import AccessSettings, BadAccessSettings
+from antiphon.edge.addresses import Proxies, host_name, household, is_loopback, parse, peer
+from antiphon.edge.origins import Origins
+from antiphon.edge.refusals import Refusal
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.ids import is_share_token
 
 KEY_PROTOCOL = "antiphon.key."
 """A browser cannot set headers on a WebSocket: it offers this with the base64url of its key behind."""

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from broker.settings import BrokerSettings
+from antiphon.broker.settings import BrokerSettings
 
 _KEY = re.compile(r"[!-~]{16,256}")
 """Long enough not to be guessed; nothing that a header would have to escape."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from broker.client import Broker
-from broker.errors import BrokerUnavailable
-from edge.endings import Endings
-from edge.protocols.contract import QueuePlace
-from edge.seats import Place
-from shared_schemas.registry import Ticket
-from shared_schemas.resume_token import ResumeToken
-from shared_schemas.states import SessionKind
+from antiphon.broker.client import Broker
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.edge.endings import Endings
+from antiphon.edge.protocols.contract import QueuePlace
+from antiphon.edge.seats import Place
+from antiphon.shared_schemas.registry import Ticket
+from antiphon.shared_schemas.resume_token import ResumeToken
+from antiphon.shared_schemas.states import SessionKind
 
 _PATIENCE_S = 1.0
 _ETA_STEP_S = 1.0

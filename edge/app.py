@@ -11,13 +11,13 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from broker.errors import BrokerUnavailable
-from edge.access import ADMIN, CLIENT, METRICS, READER
-from edge.body_limit import BodyLimit
-from edge.errors import explain
-from edge.node import open_edge
-from edge.refusals import Refusal, answer, answer_plainly
-from edge.routes import (
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.edge.access import ADMIN, CLIENT, METRICS, READER
+from antiphon.edge.body_limit import BodyLimit
+from antiphon.edge.errors import explain
+from antiphon.edge.node import open_edge
+from antiphon.edge.refusals import Refusal, answer, answer_plainly
+from antiphon.edge.routes import (
     apps,
     chat,
     defaults,
@@ -37,10 +37,10 @@ from edge.routes import (
     voices,
     workers,
 )
-from edge.routes.dependencies import refusals
-from edge.routes.models import Problem
-from edge.routes.session_writes import UPLOAD_ROUTE
-from edge.settings import EdgeSettings
+from antiphon.edge.routes.dependencies import refusals
+from antiphon.edge.routes.models import Problem
+from antiphon.edge.routes.session_writes import UPLOAD_ROUTE
+from antiphon.edge.settings import EdgeSettings
 
 _DESCRIPTION = """Full-duplex voice and video conversations with MiniCPM-o 4.5.
 

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 import structlog
 from structlog.contextvars import bind_contextvars
 
-from broker.errors import SessionExists
-from edge.admission import join_queue
-from edge.errors import Draining, ResumeExpired
-from edge.node import Edge
-from edge.recall import Recollection, recollect
-from edge.seats import Seat
-from edge.session_trace import SessionTrace
-from edge.wishes import Return, Wishes
-from shared_schemas.ids import new_recording_id
-from shared_schemas.registry import Ticket
-from shared_schemas.resume_token import ResumeToken
-from shared_schemas.states import SessionKind
+from antiphon.broker.errors import SessionExists
+from antiphon.edge.admission import join_queue
+from antiphon.edge.errors import Draining, ResumeExpired
+from antiphon.edge.node import Edge
+from antiphon.edge.recall import Recollection, recollect
+from antiphon.edge.seats import Seat
+from antiphon.edge.session_trace import SessionTrace
+from antiphon.edge.wishes import Return, Wishes
+from antiphon.shared_schemas.ids import new_recording_id
+from antiphon.shared_schemas.registry import Ticket
+from antiphon.shared_schemas.resume_token import ResumeToken
+from antiphon.shared_schemas.states import SessionKind
 
 log = structlog.get_logger()
 

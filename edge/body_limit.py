@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from edge.refusals import Refusal
-from shared_schemas.errors import ErrorCode
+from antiphon.edge.refusals import Refusal
+from antiphon.shared_schemas.errors import ErrorCode
 
 _PATIENCE_S = 30.0
 _SLOWEST = 16 * 1024

@@ -5,11 +5,11 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
-from edge.settings import EdgeSettings
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat
-from shared_schemas.binary_frames import BINARY_PROTOCOL
-from shared_schemas.client_messages import MAX_FRAMES
-from shared_schemas.realtime_messages import CONTEXT_TOKENS
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat
+from antiphon.shared_schemas.binary_frames import BINARY_PROTOCOL
+from antiphon.shared_schemas.client_messages import MAX_FRAMES
+from antiphon.shared_schemas.realtime_messages import CONTEXT_TOKENS
 
 PROTOCOL_VERSION = 1
 """Raised when something that a client may rely on changes."""

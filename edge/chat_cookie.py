@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.requests import HTTPConnection
 
-from shared_schemas.ids import is_session_id
+from antiphon.shared_schemas.ids import is_session_id
 
 _COOKIE = "antiphon_chat"
 

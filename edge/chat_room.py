@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from edge.errors import NoRoom
+from antiphon.edge.errors import NoRoom
 
 _MIB = 1024 * 1024
 SMALL = _MIB

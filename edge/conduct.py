@@ -7,21 +7,21 @@ from typing import Any
 
 import structlog
 
-from broker.errors import BrokerUnavailable, StaleFence
-from edge.boarding import Admitted
-from edge.capabilities import capabilities
-from edge.connection import Line
-from edge.dialects import Dialect
-from edge.errors import Fault, Replaced, ResumeExpired, explain
-from edge.inbox import Inbox
-from edge.ledger import Ledger
-from edge.node import Edge
-from edge.outbox import Outbox
-from edge.protocols.contract import Actions, Close, Finish, Forward, Machine, Tell
-from edge.settings import Unsent
-from edge.teller import PlainTeller, Teller
-from shared_schemas.states import EndReason
-from shared_schemas.stream_entries import StreamPosition
+from antiphon.broker.errors import BrokerUnavailable, StaleFence
+from antiphon.edge.boarding import Admitted
+from antiphon.edge.capabilities import capabilities
+from antiphon.edge.connection import Line
+from antiphon.edge.dialects import Dialect
+from antiphon.edge.errors import Fault, Replaced, ResumeExpired, explain
+from antiphon.edge.inbox import Inbox
+from antiphon.edge.ledger import Ledger
+from antiphon.edge.node import Edge
+from antiphon.edge.outbox import Outbox
+from antiphon.edge.protocols.contract import Actions, Close, Finish, Forward, Machine, Tell
+from antiphon.edge.settings import Unsent
+from antiphon.edge.teller import PlainTeller, Teller
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_entries import StreamPosition
 
 log = structlog.get_logger()
 

@@ -8,12 +8,12 @@ from typing import Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from edge.errors import ClientGone, NotJson
-from edge.protocols.contract import CLOSE_REASONS, Close
-from shared_schemas.audio import PcmFormat
-from shared_schemas.binary_frames import BINARY_PROTOCOL, PLAIN_PROTOCOL
-from shared_schemas.errors import InvalidInput
-from shared_schemas.wire import ServerMessage, encode, encode_binary
+from antiphon.edge.errors import ClientGone, NotJson
+from antiphon.edge.protocols.contract import CLOSE_REASONS, Close
+from antiphon.shared_schemas.audio import PcmFormat
+from antiphon.shared_schemas.binary_frames import BINARY_PROTOCOL, PLAIN_PROTOCOL
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.wire import ServerMessage, encode, encode_binary
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from edge.errors import Fault
-from shared_schemas.wire import ServerMessage
+from antiphon.edge.errors import Fault
+from antiphon.shared_schemas.wire import ServerMessage
 
 Dialect = Callable[[Fault], Sequence[ServerMessage]]
 """What to tell a client of a fault, before its connection closes if it must."""

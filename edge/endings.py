@@ -7,10 +7,10 @@ from collections.abc import Coroutine
 
 import structlog
 
-from broker.client import Broker
-from broker.retry import persist
-from edge.metrics import EdgeMetrics
-from shared_schemas.states import EndReason
+from antiphon.broker.client import Broker
+from antiphon.broker.retry import persist
+from antiphon.edge.metrics import EdgeMetrics
+from antiphon.shared_schemas.states import EndReason
 
 log = structlog.get_logger()
 

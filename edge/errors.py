@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.errors import BrokerUnavailable, QueueFull, SessionExists, StaleFence
-from edge.protocols.contract import Close
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.server_messages import Error
-from shared_schemas.states import EndReason
+from antiphon.broker.errors import BrokerUnavailable, QueueFull, SessionExists, StaleFence
+from antiphon.edge.protocols.contract import Close
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.server_messages import Error
+from antiphon.shared_schemas.states import EndReason
 
 
 class ClientGone(Exception):

@@ -6,9 +6,9 @@ import asyncio
 
 import structlog
 
-from broker.client import Broker
-from broker.errors import BrokerUnavailable
-from edge.queue_watch import QueueWatch
+from antiphon.broker.client import Broker
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.edge.queue_watch import QueueWatch
 
 log = structlog.get_logger()
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from fastapi import Request, Response
 
-from edge.connection import PLAIN
-from edge.errors import ClientGone
-from edge.protocols.contract import Close
-from shared_schemas.chat_messages import ChatProblem
-from shared_schemas.errors import ErrorCode
+from antiphon.edge.connection import PLAIN
+from antiphon.edge.errors import ClientGone
+from antiphon.edge.protocols.contract import Close
+from antiphon.shared_schemas.chat_messages import ChatProblem
+from antiphon.shared_schemas.errors import ErrorCode
 
 _BY_CLOSE = {
     Close.NORMAL: 200,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from edge.doorstep import Doorstep
+from antiphon.edge.doorstep import Doorstep
 
 SLOWEST = 16 * 1024
 """Bytes per second: a body that comes slower is not waited for once its answer is given."""

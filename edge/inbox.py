@@ -10,13 +10,13 @@ from typing import NoReturn, TypeVar
 
 from prometheus_client import Histogram
 
-from broker.client import Broker
-from broker.retry import persist
-from broker.streams import StreamWriter
-from edge.recall import Recollection
-from edge.session_trace import SessionTrace
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.stream_entries import (
+from antiphon.broker.client import Broker
+from antiphon.broker.retry import persist
+from antiphon.broker.streams import StreamWriter
+from antiphon.edge.recall import Recollection
+from antiphon.edge.session_trace import SessionTrace
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     DiagnosticIn,
     InEntry,

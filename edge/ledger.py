@@ -12,15 +12,15 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any
 
-from edge.connection import Form
-from edge.inbox import Inbox
-from edge.outbox import Outbox
-from edge.protocols.contract import Finish, Machine
-from edge.recall import Recollection
-from shared_schemas.resume_token import ResumeToken
-from shared_schemas.server_messages import Resumed
-from shared_schemas.stream_entries import StreamPosition, ToldMark
-from shared_schemas.wire import ServerMessage
+from antiphon.edge.connection import Form
+from antiphon.edge.inbox import Inbox
+from antiphon.edge.outbox import Outbox
+from antiphon.edge.protocols.contract import Finish, Machine
+from antiphon.edge.recall import Recollection
+from antiphon.shared_schemas.resume_token import ResumeToken
+from antiphon.shared_schemas.server_messages import Resumed
+from antiphon.shared_schemas.stream_entries import StreamPosition, ToldMark
+from antiphon.shared_schemas.wire import ServerMessage
 
 MARK_EVERY = 50
 """Events between two marks at most: as far as an edge that goes on must read back."""

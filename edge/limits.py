@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 
 _BURST_S = 4.0
 _CLOCK_SLACK = 1.1

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from broker.client import Broker
-from broker.errors import BrokerUnavailable
-from edge.live_view import Row, View, event_row, view_of
-from edge.queue_watch import QueueWatch
-from shared_schemas.lifecycle import SessionEvent
+from antiphon.broker.client import Broker
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.edge.live_view import Row, View, event_row, view_of
+from antiphon.edge.queue_watch import QueueWatch
+from antiphon.shared_schemas.lifecycle import SessionEvent
 
 log = structlog.get_logger()
 

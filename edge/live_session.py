@@ -11,21 +11,21 @@ from typing import Generic, cast
 
 import structlog
 
-from edge.admission import PlaceReport
-from edge.boarding import Admitted
-from edge.conduct import Conduct
-from edge.connection import Line
-from edge.dialects import Dialect
-from edge.errors import (
+from antiphon.edge.admission import PlaceReport
+from antiphon.edge.boarding import Admitted
+from antiphon.edge.conduct import Conduct
+from antiphon.edge.connection import Line
+from antiphon.edge.dialects import Dialect
+from antiphon.edge.errors import (
     ClientGone,
     Draining,
     Replaced,
     SlowConsumer,
     explain,
 )
-from edge.node import Edge
-from edge.outbox import SessionOver
-from edge.protocols.contract import (
+from antiphon.edge.node import Edge
+from antiphon.edge.outbox import SessionOver
+from antiphon.edge.protocols.contract import (
     CLOSE_REASONS,
     Alarm,
     Close,
@@ -34,11 +34,11 @@ from edge.protocols.contract import (
     Finish,
     Machine,
 )
-from edge.seats import Asked, Closing, Ended, Granted, News, Place, Superseded
-from edge.settings import Unsent
-from shared_schemas.errors import InvalidInput
-from shared_schemas.states import EndReason
-from shared_schemas.stream_entries import OutEntry, StreamPosition
+from antiphon.edge.seats import Asked, Closing, Ended, Granted, News, Place, Superseded
+from antiphon.edge.settings import Unsent
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_entries import OutEntry, StreamPosition
 
 log = structlog.get_logger()
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from shared_schemas.lifecycle import SessionEvent
-from shared_schemas.registry import EdgeSnapshot, QueueSnapshot, Running, Waiting, WorkerRow
+from antiphon.shared_schemas.lifecycle import SessionEvent
+from antiphon.shared_schemas.registry import (
+    EdgeSnapshot,
+    QueueSnapshot,
+    Running,
+    Waiting,
+    WorkerRow,
+)
 
 Row = dict[str, object]
 Rows = dict[str, Row]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pybase64
 
-from edge.picture_header import picture_size
-from shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes, samples_from_bytes
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.media import Media, Raw
+from antiphon.edge.picture_header import picture_size
+from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes, samples_from_bytes
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.media import Media, Raw
 
 _SAMPLES = {PcmFormat.F32: "float32", PcmFormat.S16: "16-bit"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from broker.fleet_metrics import FleetMetrics
-from broker.metrics import MILLISECONDS, SECONDS, BrokerMetrics, new_registry
-from shared_schemas.states import EndReason, SessionKind
+from antiphon.broker.fleet_metrics import FleetMetrics
+from antiphon.broker.metrics import MILLISECONDS, SECONDS, BrokerMetrics, new_registry
+from antiphon.shared_schemas.states import EndReason, SessionKind
 
 _NAME = "antiphon_edge_"
 

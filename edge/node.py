@@ -9,21 +9,21 @@ from dataclasses import dataclass
 
 from structlog.contextvars import bind_contextvars
 
-from broker.client import Broker, open_broker
-from broker.errors import BrokerUnavailable
-from broker.tracing import Tracing, open_tracing
-from edge.access import Access
-from edge.chat_room import ChatRoom
-from edge.endings import Endings
-from edge.heartbeat import Heartbeat
-from edge.live_feed import LiveFeed
-from edge.metrics import EdgeMetrics
-from edge.queue_watch import QueueWatch
-from edge.session_trace import SessionTrace
-from edge.settings import EdgeSettings
-from edge.visitors import Visitors
-from shared_schemas.ids import new_process_id
-from shared_schemas.states import SessionKind
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.tracing import Tracing, open_tracing
+from antiphon.edge.access import Access
+from antiphon.edge.chat_room import ChatRoom
+from antiphon.edge.endings import Endings
+from antiphon.edge.heartbeat import Heartbeat
+from antiphon.edge.live_feed import LiveFeed
+from antiphon.edge.metrics import EdgeMetrics
+from antiphon.edge.queue_watch import QueueWatch
+from antiphon.edge.session_trace import SessionTrace
+from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.visitors import Visitors
+from antiphon.shared_schemas.ids import new_process_id
+from antiphon.shared_schemas.states import SessionKind
 
 _CLOSE_WITHIN_S = 3.0
 

@@ -9,10 +9,10 @@ from typing import NoReturn
 
 from prometheus_client import Histogram
 
-from edge.connection import Line
-from edge.errors import SlowConsumer
-from edge.protocols.contract import Close
-from edge.settings import Unsent
+from antiphon.edge.connection import Line
+from antiphon.edge.errors import SlowConsumer
+from antiphon.edge.protocols.contract import Close
+from antiphon.edge.settings import Unsent
 
 
 class SessionOver(Exception):

@@ -10,9 +10,9 @@ import structlog
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from edge.shipped import find_shipped, shipped_voices, sound_of
-from shared_schemas.errors import InvalidInput
-from shared_schemas.presets import (
+from antiphon.edge.shipped import find_shipped, shipped_voices, sound_of
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.presets import (
     Preset,
     PresetItem,
     Presets,

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 import structlog
 
-from broker.client import Broker
-from broker.errors import BrokerUnavailable
-from broker.lifecycle import follow
-from broker.retry import persist
-from edge.seats import Place, Seat
-from shared_schemas.lifecycle import SessionEvent
-from shared_schemas.registry import QueueSnapshot
-from shared_schemas.states import EndReason, SessionState
+from antiphon.broker.client import Broker
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.lifecycle import follow
+from antiphon.broker.retry import persist
+from antiphon.edge.seats import Place, Seat
+from antiphon.shared_schemas.lifecycle import SessionEvent
+from antiphon.shared_schemas.registry import QueueSnapshot
+from antiphon.shared_schemas.states import EndReason, SessionState
 
 log = structlog.get_logger()
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import orjson
 
-from edge.wishes import Wishes
+from antiphon.edge.wishes import Wishes
 
 Schema = dict[str, Any]
 
 DOCUMENTED: Schema = orjson.loads(
-    files("edge").joinpath("assets", "realtime-schema.json").read_bytes()
+    files("antiphon.edge").joinpath("assets", "realtime-schema.json").read_bytes()
 )
 """What every client may send and is sent."""
 

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, cast
 
 import structlog
 
-from broker.client import Broker
-from broker.streams import StreamWriter
-from edge.errors import ResumeExpired
-from edge.protocols.contract import Finish, Machine, Tell
-from shared_schemas.stream_entries import (
+from antiphon.broker.client import Broker
+from antiphon.broker.streams import StreamWriter
+from antiphon.edge.errors import ResumeExpired
+from antiphon.edge.protocols.contract import Finish, Machine, Tell
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     DiagnosticIn,
     InEntry,
@@ -23,7 +23,7 @@ from shared_schemas.stream_entries import (
     StreamPosition,
     ToldMark,
 )
-from shared_schemas.wire import ServerMessage
+from antiphon.shared_schemas.wire import ServerMessage
 
 log = structlog.get_logger()
 

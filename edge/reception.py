@@ -9,15 +9,15 @@ import structlog
 from fastapi import WebSocket
 from starlette.requests import HTTPConnection
 
-from edge.connection import Connection, Line, choose_protocol, read_form
-from edge.dialects import Dialect
-from edge.errors import ClientGone, PageOff, ResumeExpired, TooManyConnections, explain
-from edge.node import Edge
-from edge.protocols.contract import Close
-from shared_schemas.apps import App
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.ids import is_session_id
-from shared_schemas.wire import encode
+from antiphon.edge.connection import Connection, Line, choose_protocol, read_form
+from antiphon.edge.dialects import Dialect
+from antiphon.edge.errors import ClientGone, PageOff, ResumeExpired, TooManyConnections, explain
+from antiphon.edge.node import Edge
+from antiphon.edge.protocols.contract import Close
+from antiphon.shared_schemas.apps import App
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.ids import is_session_id
+from antiphon.shared_schemas.wire import encode
 
 log = structlog.get_logger()
 

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from edge.media import as_float32, check_audio
-from edge.settings import EdgeSettings
-from edge.shipped import find_shipped
-from edge.voices import read_wav
-from shared_schemas.audio import PcmFormat
-from shared_schemas.errors import InvalidInput
-from shared_schemas.media import Raw
-from shared_schemas.voices import UPLOADED
+from antiphon.edge.media import as_float32, check_audio
+from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.shipped import find_shipped
+from antiphon.edge.voices import read_wav
+from antiphon.shared_schemas.audio import PcmFormat
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.media import Raw
+from antiphon.shared_schemas.voices import UPLOADED
 
 _FIELD = "ref_audio_path"
 

@@ -6,8 +6,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
-from edge.routes.models import Problem
-from shared_schemas.errors import ErrorCode
+from antiphon.edge.routes.models import Problem
+from antiphon.shared_schemas.errors import ErrorCode
 
 _CODES = {
     400: ErrorCode.INVALID_JSON,

@@ -6,8 +6,8 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 
-from shared_schemas.lifecycle import Ask, SessionEvent
-from shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.lifecycle import Ask, SessionEvent
+from antiphon.shared_schemas.states import EndReason, SessionState
 
 
 @dataclass(frozen=True, slots=True)

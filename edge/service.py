@@ -13,13 +13,13 @@ import structlog
 import uvicorn
 from fastapi import FastAPI
 
-from broker.process import stop_on_signals
-from edge.app import create_app
-from edge.doorstep import Doorstep
-from edge.http_protocol import EdgeHttpProtocol
-from edge.node import Edge
-from edge.settings import EdgeSettings
-from edge.ws_protocol import EdgeWebSocketProtocol, NoUtf8Tracebacks
+from antiphon.broker.process import stop_on_signals
+from antiphon.edge.app import create_app
+from antiphon.edge.doorstep import Doorstep
+from antiphon.edge.http_protocol import EdgeHttpProtocol
+from antiphon.edge.node import Edge
+from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.ws_protocol import EdgeWebSocketProtocol, NoUtf8Tracebacks
 
 log = structlog.get_logger()
 

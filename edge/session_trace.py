@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from broker.connection import RedisClock
-from broker.tracing import OpenSpan, Tracing
-from shared_schemas.states import SessionKind
-from shared_schemas.stream_entries import InEntry, OutEntry
+from antiphon.broker.connection import RedisClock
+from antiphon.broker.tracing import OpenSpan, Tracing
+from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.stream_entries import InEntry, OutEntry
 
 
 class SessionTrace:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from edge.access_settings import AccessSettings
+from antiphon.edge.access_settings import AccessSettings
 
 MIB = 1024 * 1024
 

@@ -12,10 +12,10 @@ import pybase64
 import soundfile
 import structlog
 
-from edge.voices import read_wav
-from shared_schemas.audio import INPUT_RATE
-from shared_schemas.errors import InvalidInput
-from shared_schemas.voices import VoiceInfo, VoiceSound
+from antiphon.edge.voices import read_wav
+from antiphon.shared_schemas.audio import INPUT_RATE
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.voices import VoiceInfo, VoiceSound
 
 log = structlog.get_logger()
 

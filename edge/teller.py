@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol
 
-from edge.connection import Form
-from edge.outbox import Outbox
-from shared_schemas.stream_entries import StreamPosition
-from shared_schemas.wire import ServerMessage
+from antiphon.edge.connection import Form
+from antiphon.edge.outbox import Outbox
+from antiphon.shared_schemas.stream_entries import StreamPosition
+from antiphon.shared_schemas.wire import ServerMessage
 
 
 class Teller(Protocol):

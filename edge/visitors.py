@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from edge.errors import TooManyConnections
-from edge.limits import Bucket
+from antiphon.edge.errors import TooManyConnections
+from antiphon.edge.limits import Bucket
 
 _MINUTE_S = 60.0
 _SWEEP_EVERY = 1024

@@ -10,10 +10,10 @@ import numpy as np
 import soundfile
 import soxr
 
-from edge.media import as_float32, check_audio, read_media
-from shared_schemas.audio import INPUT_RATE, float_bytes
-from shared_schemas.errors import InvalidInput
-from shared_schemas.media import Media
+from antiphon.edge.media import as_float32, check_audio, read_media
+from antiphon.shared_schemas.audio import INPUT_RATE, float_bytes
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.media import Media
 
 _FORMATS = ("WAV", "WAVEX")
 _ENCODINGS = ("PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from starlette.datastructures import QueryParams
 
-from edge.errors import ResumeExpired
-from shared_schemas.errors import InvalidInput
-from shared_schemas.resume_token import ResumeToken
+from antiphon.edge.errors import ResumeExpired
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.resume_token import ResumeToken
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`python -m inference_worker`: one worker, settings from the environment and `antiphon.toml`."""
+"""`python -m antiphon.inference_worker`: one worker, settings from the environment and `antiphon.toml`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 
 import structlog
 
-from broker.errors import BrokerError
-from broker.logs import configure_logging
-from inference_worker.engines.types import EngineLoadError
-from inference_worker.settings import WorkerSettings
-from inference_worker.worker import run
+from antiphon.broker.errors import BrokerError
+from antiphon.broker.logs import configure_logging
+from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.inference_worker.worker import run
 
 
 def main() -> int:

@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Protocol
 
-from inference_worker.engine_thread import EngineThread
-from inference_worker.engines.types import Delta
-from inference_worker.mailbox import Mailbox
-from shared_schemas.audio import float_bytes
-from shared_schemas.stream_entries import BreakIn, DeltaOut, StopIn
+from antiphon.inference_worker.engine_thread import EngineThread
+from antiphon.inference_worker.engines.types import Delta
+from antiphon.inference_worker.mailbox import Mailbox
+from antiphon.shared_schemas.audio import float_bytes
+from antiphon.shared_schemas.stream_entries import BreakIn, DeltaOut, StopIn
 
 
 class Interruptible(Protocol):

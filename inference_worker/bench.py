@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
-from broker.client import Broker
-from inference_worker.counters import Counters
-from inference_worker.engine_thread import EngineThread
-from inference_worker.engines.processor import UnifiedProcessor
-from inference_worker.metrics import WorkerMetrics
-from inference_worker.settings import WorkerSettings
-from inference_worker.work_trace import WorkTrace
+from antiphon.broker.client import Broker
+from antiphon.inference_worker.counters import Counters
+from antiphon.inference_worker.engine_thread import EngineThread
+from antiphon.inference_worker.engines.processor import UnifiedProcessor
+from antiphon.inference_worker.metrics import WorkerMetrics
+from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.inference_worker.work_trace import WorkTrace
 
 
 @dataclass(frozen=True, slots=True)

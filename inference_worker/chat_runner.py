@@ -8,22 +8,27 @@ from contextlib import aclosing
 
 import numpy as np
 
-from broker.retry import persist
-from inference_worker.attention import Attention, attending, delta_out, deltas
-from inference_worker.bench import Bench
-from inference_worker.engines.processor import ChatView
-from inference_worker.engines.types import ContextFull, Delta, EngineError, UnsupportedContent
-from inference_worker.held_session import HeldSession
-from inference_worker.mailbox import Mailbox, open_mailbox
-from inference_worker.progress import Progress
-from inference_worker.runner_parts import read_streams, reference_voice, report
-from inference_worker.session.backlog import Unread
-from inference_worker.session.chat import Past, recall
-from inference_worker.work_trace import Question
-from shared_schemas.audio import SILENCE, Samples, float_bytes
-from shared_schemas.errors import ErrorCode
-from shared_schemas.states import EndReason, SessionKind, SessionState
-from shared_schemas.stream_entries import (
+from antiphon.broker.retry import persist
+from antiphon.inference_worker.attention import Attention, attending, delta_out, deltas
+from antiphon.inference_worker.bench import Bench
+from antiphon.inference_worker.engines.processor import ChatView
+from antiphon.inference_worker.engines.types import (
+    ContextFull,
+    Delta,
+    EngineError,
+    UnsupportedContent,
+)
+from antiphon.inference_worker.held_session import HeldSession
+from antiphon.inference_worker.mailbox import Mailbox, open_mailbox
+from antiphon.inference_worker.progress import Progress
+from antiphon.inference_worker.runner_parts import read_streams, reference_voice, report
+from antiphon.inference_worker.session.backlog import Unread
+from antiphon.inference_worker.session.chat import Past, recall
+from antiphon.inference_worker.work_trace import Question
+from antiphon.shared_schemas.audio import SILENCE, Samples, float_bytes
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
+from antiphon.shared_schemas.stream_entries import (
     BreakIn,
     ChatDoneOut,
     ChatIn,

@@ -6,13 +6,13 @@ import asyncio
 
 import structlog
 
-from broker.errors import BrokerUnavailable
-from broker.lifecycle import EventWatch, follow
-from inference_worker.bench import Bench
-from inference_worker.outlast import outlast
-from inference_worker.roster import Roster
-from shared_schemas.lifecycle import SessionEvent
-from shared_schemas.states import WAITING_STATES, SessionState
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.lifecycle import EventWatch, follow
+from antiphon.inference_worker.bench import Bench
+from antiphon.inference_worker.outlast import outlast
+from antiphon.inference_worker.roster import Roster
+from antiphon.shared_schemas.lifecycle import SessionEvent
+from antiphon.shared_schemas.states import WAITING_STATES, SessionState
 
 log = structlog.get_logger()
 

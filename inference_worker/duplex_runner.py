@@ -8,21 +8,21 @@ from dataclasses import replace
 
 import structlog
 
-from broker.retry import persist
-from inference_worker.bench import Bench
-from inference_worker.engines.processor import DuplexView
-from inference_worker.engines.types import ContextFull, EngineError
-from inference_worker.held_session import HeldSession
-from inference_worker.mailbox import Mailbox, open_mailbox
-from inference_worker.runner_parts import read_streams, reference_voice, report
-from inference_worker.session.backlog import Unread
-from inference_worker.session.duplex import Action, decide
-from inference_worker.session.replay import Past, duration_ms, recall
-from shared_schemas.audio import Samples
-from shared_schemas.config import DuplexConfig
-from shared_schemas.errors import ErrorCode
-from shared_schemas.states import EndReason, SessionState
-from shared_schemas.stream_entries import (
+from antiphon.broker.retry import persist
+from antiphon.inference_worker.bench import Bench
+from antiphon.inference_worker.engines.processor import DuplexView
+from antiphon.inference_worker.engines.types import ContextFull, EngineError
+from antiphon.inference_worker.held_session import HeldSession
+from antiphon.inference_worker.mailbox import Mailbox, open_mailbox
+from antiphon.inference_worker.runner_parts import read_streams, reference_voice, report
+from antiphon.inference_worker.session.backlog import Unread
+from antiphon.inference_worker.session.duplex import Action, decide
+from antiphon.inference_worker.session.replay import Past, duration_ms, recall
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     ErrorOut,
     PausedOut,
@@ -36,7 +36,7 @@ from shared_schemas.stream_entries import (
     StreamPosition,
     TimeoutOut,
 )
-from shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.unit_result import UnitResult
 
 log = structlog.get_logger()
 

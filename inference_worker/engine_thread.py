@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import ParamSpec, TypeVar
 
-from inference_worker.outlast import outlast
+from antiphon.inference_worker.outlast import outlast
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -6,24 +6,31 @@ import asyncio
 
 import structlog
 
-from broker.retry import persist
-from inference_worker.attention import Attention, attending
-from inference_worker.bench import Bench
-from inference_worker.engines.processor import HalfDuplexView
-from inference_worker.engines.types import ContextFull, EngineError, UnsupportedContent
-from inference_worker.held_session import HeldSession
-from inference_worker.mailbox import Mailbox, open_mailbox
-from inference_worker.runner_parts import read_streams, reference_voice, report
-from inference_worker.session.backlog import Unread
-from inference_worker.session.half_duplex import GUARD_SAMPLES, Action, Past, Turn, decide, recall
-from inference_worker.session.vad import SpeechEnded, SpeechStarted, StreamingVAD, VadEvent
-from inference_worker.spoken_turn import SpokenTurn
-from inference_worker.work_trace import Question
-from shared_schemas.audio import float_bytes
-from shared_schemas.config import HalfDuplexConfig
-from shared_schemas.errors import ErrorCode
-from shared_schemas.states import EndReason, SessionState
-from shared_schemas.stream_entries import (
+from antiphon.broker.retry import persist
+from antiphon.inference_worker.attention import Attention, attending
+from antiphon.inference_worker.bench import Bench
+from antiphon.inference_worker.engines.processor import HalfDuplexView
+from antiphon.inference_worker.engines.types import ContextFull, EngineError, UnsupportedContent
+from antiphon.inference_worker.held_session import HeldSession
+from antiphon.inference_worker.mailbox import Mailbox, open_mailbox
+from antiphon.inference_worker.runner_parts import read_streams, reference_voice, report
+from antiphon.inference_worker.session.backlog import Unread
+from antiphon.inference_worker.session.half_duplex import (
+    GUARD_SAMPLES,
+    Action,
+    Past,
+    Turn,
+    decide,
+    recall,
+)
+from antiphon.inference_worker.session.vad import SpeechEnded, SpeechStarted, StreamingVAD, VadEvent
+from antiphon.inference_worker.spoken_turn import SpokenTurn
+from antiphon.inference_worker.work_trace import Question
+from antiphon.shared_schemas.audio import float_bytes
+from antiphon.shared_schemas.config import HalfDuplexConfig
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     ErrorOut,
     GeneratingOut,

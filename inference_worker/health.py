@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from inference_worker.bench import Bench
-from inference_worker.heartbeat import Heartbeat
-from inference_worker.roster import Roster
-from shared_schemas.states import WorkerState
+from antiphon.inference_worker.bench import Bench
+from antiphon.inference_worker.heartbeat import Heartbeat
+from antiphon.inference_worker.roster import Roster
+from antiphon.shared_schemas.states import WorkerState
 
 
 def health(bench: Bench, roster: Roster, heartbeat: Heartbeat) -> tuple[bool, dict[str, Any]]:

@@ -6,12 +6,12 @@ import asyncio
 
 import structlog
 
-from broker.errors import BrokerUnavailable
-from broker.registry import WorkerReport
-from inference_worker.bench import Bench
-from inference_worker.roster import Roster
-from shared_schemas.lifecycle import WorkerAsk
-from shared_schemas.states import WorkerState
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.registry import WorkerReport
+from antiphon.inference_worker.bench import Bench
+from antiphon.inference_worker.roster import Roster
+from antiphon.shared_schemas.lifecycle import WorkerAsk
+from antiphon.shared_schemas.states import WorkerState
 
 log = structlog.get_logger()
 

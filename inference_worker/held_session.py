@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.client import Broker
-from broker.errors import StaleFence
-from broker.retry import persist
-from broker.streams import StreamWriter
-from shared_schemas.registry import Claim, Latency
-from shared_schemas.states import EndReason, SessionState
-from shared_schemas.stream_entries import InEntry, OutEntry, StreamPosition
+from antiphon.broker.client import Broker
+from antiphon.broker.errors import StaleFence
+from antiphon.broker.retry import persist
+from antiphon.broker.streams import StreamWriter
+from antiphon.shared_schemas.registry import Claim, Latency
+from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.stream_entries import InEntry, OutEntry, StreamPosition
 
 
 class HeldSession:

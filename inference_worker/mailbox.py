@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from broker.client import Broker
-from broker.stream_reader import Subscription
-from inference_worker.session.backlog import Backlog, Unread
-from shared_schemas.stream_entries import InEntry, StreamPosition
+from antiphon.broker.client import Broker
+from antiphon.broker.stream_reader import Subscription
+from antiphon.inference_worker.session.backlog import Backlog, Unread
+from antiphon.shared_schemas.stream_entries import InEntry, StreamPosition
 
 
 class Mailbox:

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from inference_worker.held_session import HeldSession
-from shared_schemas.stream_entries import ProgressOut
+from antiphon.inference_worker.held_session import HeldSession
+from antiphon.shared_schemas.stream_entries import ProgressOut
 
 INTERVAL_S = 1.0
 """What takes no longer than this is not worth a word."""

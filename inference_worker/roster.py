@@ -7,18 +7,18 @@ import asyncio
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from broker.errors import BrokerUnavailable, StaleFence
-from inference_worker.bench import Bench
-from inference_worker.chat_runner import ChatRunner
-from inference_worker.duplex_runner import DuplexRunner
-from inference_worker.engines.processor import ChatView, DuplexView, HalfDuplexView
-from inference_worker.half_duplex_runner import HalfDuplexRunner
-from inference_worker.held_session import HeldSession
-from inference_worker.session.records import PastLost
-from shared_schemas.errors import ErrorCode
-from shared_schemas.registry import Claim, Latency
-from shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
-from shared_schemas.stream_entries import ErrorOut
+from antiphon.broker.errors import BrokerUnavailable, StaleFence
+from antiphon.inference_worker.bench import Bench
+from antiphon.inference_worker.chat_runner import ChatRunner
+from antiphon.inference_worker.duplex_runner import DuplexRunner
+from antiphon.inference_worker.engines.processor import ChatView, DuplexView, HalfDuplexView
+from antiphon.inference_worker.half_duplex_runner import HalfDuplexRunner
+from antiphon.inference_worker.held_session import HeldSession
+from antiphon.inference_worker.session.records import PastLost
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.registry import Claim, Latency
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
+from antiphon.shared_schemas.stream_entries import ErrorOut
 
 log = structlog.get_logger()
 

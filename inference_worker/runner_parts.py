@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import structlog
 
-from broker.client import Broker
-from inference_worker.bench import Bench
-from inference_worker.engines.types import EngineError
-from inference_worker.held_session import HeldSession
-from inference_worker.session.records import History, Record
-from shared_schemas.audio import PcmFormat, Samples, samples_from_bytes
-from shared_schemas.errors import ErrorCode
-from shared_schemas.registry import Claim
-from shared_schemas.stream_entries import ErrorOut
+from antiphon.broker.client import Broker
+from antiphon.inference_worker.bench import Bench
+from antiphon.inference_worker.engines.types import EngineError
+from antiphon.inference_worker.held_session import HeldSession
+from antiphon.inference_worker.session.records import History, Record
+from antiphon.shared_schemas.audio import PcmFormat, Samples, samples_from_bytes
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.registry import Claim
+from antiphon.shared_schemas.stream_entries import ErrorOut
 
 log = structlog.get_logger()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from broker.settings import StatusSettings
+from antiphon.broker.settings import StatusSettings
 
 
 class WorkerSettings(StatusSettings):

@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 
-from inference_worker.attention import Attention, delta_out, deltas
-from inference_worker.bench import Bench
-from inference_worker.engines.processor import HalfDuplexView
-from inference_worker.engines.types import Delta
-from inference_worker.held_session import HeldSession
-from inference_worker.session.half_duplex import Turn
-from inference_worker.work_trace import Question
-from shared_schemas.states import SessionKind
-from shared_schemas.stream_entries import TurnDoneOut
+from antiphon.inference_worker.attention import Attention, delta_out, deltas
+from antiphon.inference_worker.bench import Bench
+from antiphon.inference_worker.engines.processor import HalfDuplexView
+from antiphon.inference_worker.engines.types import Delta
+from antiphon.inference_worker.held_session import HeldSession
+from antiphon.inference_worker.session.half_duplex import Turn
+from antiphon.inference_worker.work_trace import Question
+from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.stream_entries import TurnDoneOut
 
 
 class SpokenTurn:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from broker.connection import RedisClock
-from broker.tracing import Tracing
-from shared_schemas.stream_entries import ResultOut
+from antiphon.broker.connection import RedisClock
+from antiphon.broker.tracing import Tracing
+from antiphon.shared_schemas.stream_entries import ResultOut
 
 
 class Question(NamedTuple):

@@ -9,25 +9,25 @@ from typing import Any
 import structlog
 from structlog.contextvars import bind_contextvars
 
-from broker.client import Broker, open_broker
-from broker.errors import BrokerUnavailable
-from broker.metrics import BrokerMetrics, new_registry
-from broker.process import stop_on_signals
-from broker.retry import persist
-from broker.status_port import status_port
-from broker.tracing import open_tracing
-from inference_worker.bench import Bench
-from inference_worker.claimer import Claimer
-from inference_worker.engine_thread import EngineThread
-from inference_worker.engines.factory import build_processor
-from inference_worker.health import health
-from inference_worker.heartbeat import Heartbeat
-from inference_worker.metrics import WorkerMetrics
-from inference_worker.roster import Roster
-from inference_worker.settings import WorkerSettings
-from inference_worker.work_trace import WorkTrace
-from shared_schemas.ids import new_process_id
-from shared_schemas.states import WorkerState
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.metrics import BrokerMetrics, new_registry
+from antiphon.broker.process import stop_on_signals
+from antiphon.broker.retry import persist
+from antiphon.broker.status_port import status_port
+from antiphon.broker.tracing import open_tracing
+from antiphon.inference_worker.bench import Bench
+from antiphon.inference_worker.claimer import Claimer
+from antiphon.inference_worker.engine_thread import EngineThread
+from antiphon.inference_worker.engines.factory import build_processor
+from antiphon.inference_worker.health import health
+from antiphon.inference_worker.heartbeat import Heartbeat
+from antiphon.inference_worker.metrics import WorkerMetrics
+from antiphon.inference_worker.roster import Roster
+from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.inference_worker.work_trace import WorkTrace
+from antiphon.shared_schemas.ids import new_process_id
+from antiphon.shared_schemas.states import WorkerState
 
 log = structlog.get_logger()
 

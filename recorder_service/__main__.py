@@ -1,4 +1,4 @@
-"""`python -m recorder_service`: one recorder, settings from the environment and `antiphon.toml`."""
+"""`python -m antiphon.recorder_service`: one recorder, settings from the environment and `antiphon.toml`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import sys
 
 import structlog
 
-from broker.errors import BrokerError
-from broker.logs import configure_logging
-from recorder_service.serve import serve
-from recorder_service.settings import RecorderSettings
+from antiphon.broker.errors import BrokerError
+from antiphon.broker.logs import configure_logging
+from antiphon.recorder_service.serve import serve
+from antiphon.recorder_service.settings import RecorderSettings
 
 
 def main() -> int:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import structlog
 
-from broker.client import Broker
-from recorder_service.job import Job
-from recorder_service.metas import read_meta
-from shared_schemas.recording import TIMELINE_FILE
+from antiphon.broker.client import Broker
+from antiphon.recorder_service.job import Job
+from antiphon.recorder_service.metas import read_meta
+from antiphon.shared_schemas.recording import TIMELINE_FILE
 
 log = structlog.get_logger()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from recorder_service.files import write_whole
-from shared_schemas.audio import Samples, to_pcm16
+from antiphon.recorder_service.files import write_whole
+from antiphon.shared_schemas.audio import Samples, to_pcm16
 
 HEADER_BYTES = 44
 _MAX_DATA_BYTES = 2**32 - HEADER_BYTES

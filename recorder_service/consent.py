@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable
 from contextlib import aclosing
 
-from broker.client import Broker
-from broker.retry import persist
-from recorder_service.job import Job
-from shared_schemas.states import SessionKind
-from shared_schemas.stream_entries import (
+from antiphon.broker.client import Broker
+from antiphon.broker.retry import persist
+from antiphon.recorder_service.job import Job
+from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.stream_entries import (
     ChatIn,
     DiagnosticIn,
     ErrorOut,

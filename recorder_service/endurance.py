@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from broker.connection import RedisClock
-from broker.errors import BrokerUnavailable
-from recorder_service.counters import RecorderCounters
-from recorder_service.timeline import Line
-from recorder_service.troubles import trouble_line
+from antiphon.broker.connection import RedisClock
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.recorder_service.timeline import Line
+from antiphon.recorder_service.troubles import trouble_line
 
 log = structlog.get_logger()
 

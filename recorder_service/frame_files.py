@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from recorder_service.files import write_whole
+from antiphon.recorder_service.files import write_whole
 
 
 def frame_name(chunk: int, place: int) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from broker.client import Broker
-from recorder_service.job import Job
-from recorder_service.session_folder import SessionFolder
-from recorder_service.timeline import SIDES, Side
+from antiphon.broker.client import Broker
+from antiphon.recorder_service.job import Job
+from antiphon.recorder_service.session_folder import SessionFolder
+from antiphon.recorder_service.timeline import SIDES, Side
 
 _UNREAD_LIMIT = 64
 """Entries held in memory per stream; beyond that they are read from Redis again."""

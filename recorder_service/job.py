@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared_schemas.lifecycle import SessionEvent
-from shared_schemas.recording import Meta
-from shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.lifecycle import SessionEvent
+from antiphon.shared_schemas.recording import Meta
+from antiphon.shared_schemas.states import EndReason, SessionKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

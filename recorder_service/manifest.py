@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from recorder_service.job import Ending, Job
-from recorder_service.manifest_parts import duration_ms, events, gaps, moment, since
-from recorder_service.metas import final_meta
-from recorder_service.snapshot import config_of
-from recorder_service.tally import Tally
-from recorder_service.timeline import Line, Placed, in_order
-from recorder_service.troubles import explained
-from recorder_service.turn_manifest import turn_recording
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
-from shared_schemas.recording import (
+from antiphon.recorder_service.job import Ending, Job
+from antiphon.recorder_service.manifest_parts import duration_ms, events, gaps, moment, since
+from antiphon.recorder_service.metas import final_meta
+from antiphon.recorder_service.snapshot import config_of
+from antiphon.recorder_service.tally import Tally
+from antiphon.recorder_service.timeline import Line, Placed, in_order
+from antiphon.recorder_service.troubles import explained
+from antiphon.recorder_service.turn_manifest import turn_recording
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
+from antiphon.shared_schemas.recording import (
     ChunkRecord,
     DiagnosticRecord,
     Meta,
@@ -23,7 +23,7 @@ from shared_schemas.recording import (
     TurnRecording,
     UnitRecord,
 )
-from shared_schemas.stream_entries import StreamPosition
+from antiphon.shared_schemas.stream_entries import StreamPosition
 
 _COSTS = ("llm_ms", "tts_prep_ms", "tts_ms", "token2wav_ms", "all_ms")
 _COUNTS = ("n_tokens", "n_tts_tokens", "kv_cache_length", "vision_slices", "vision_tokens")

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
-from recorder_service.timeline import Line, Placed
-from shared_schemas.recording import EventRecord, Gap
+from antiphon.recorder_service.timeline import Line, Placed
+from antiphon.shared_schemas.recording import EventRecord, Gap
 
 _EVENT_FIELDS = frozenset(EventRecord.model_fields)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recorder_service.audio_files import ai_audio_name, save_audio, user_audio_name
-from recorder_service.frame_files import save_frames
-from recorder_service.tally import Tally
-from recorder_service.timeline import Line
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat, samples_from_bytes
-from shared_schemas.stream_entries import ChunkIn, PrepareIn, ResultOut, StreamEntry
+from antiphon.recorder_service.audio_files import ai_audio_name, save_audio, user_audio_name
+from antiphon.recorder_service.frame_files import save_frames
+from antiphon.recorder_service.tally import Tally
+from antiphon.recorder_service.timeline import Line
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat, samples_from_bytes
+from antiphon.shared_schemas.stream_entries import ChunkIn, PrepareIn, ResultOut, StreamEntry
 
 REF_AUDIO = "ref_audio"
 TTS_REF_AUDIO = "tts_ref_audio"

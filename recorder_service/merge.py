@@ -6,15 +6,15 @@ from pathlib import Path
 
 import structlog
 
-from recorder_service.files import remove_temporaries, write_whole
-from recorder_service.metas import read_meta
-from recorder_service.replay_mix import Check, Halted, write_replay
-from recorder_service.score import Score, score_of
-from recorder_service.session_folder import tidy
-from recorder_service.tally import Tally
-from recorder_service.timeline import all_lines, in_order
-from recorder_service.video import write_video
-from shared_schemas.recording import (
+from antiphon.recorder_service.files import remove_temporaries, write_whole
+from antiphon.recorder_service.metas import read_meta
+from antiphon.recorder_service.replay_mix import Check, Halted, write_replay
+from antiphon.recorder_service.score import Score, score_of
+from antiphon.recorder_service.session_folder import tidy
+from antiphon.recorder_service.tally import Tally
+from antiphon.recorder_service.timeline import all_lines, in_order
+from antiphon.recorder_service.video import write_video
+from antiphon.shared_schemas.recording import (
     META_FILE,
     RECORDING_FILE,
     REPLAY_VIDEO,
@@ -27,7 +27,7 @@ from shared_schemas.recording import (
     encode_recording,
     parse_recording,
 )
-from shared_schemas.states import SessionKind
+from antiphon.shared_schemas.states import SessionKind
 
 log = structlog.get_logger()
 

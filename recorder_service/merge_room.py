@@ -8,10 +8,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from recorder_service.counters import RecorderCounters
-from recorder_service.merge import merge
-from recorder_service.replay_mix import Halted
-from shared_schemas.recording import Meta, ReplayState
+from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.recorder_service.merge import merge
+from antiphon.recorder_service.replay_mix import Halted
+from antiphon.shared_schemas.recording import Meta, ReplayState
 
 _NICENESS = 10
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import structlog
 
-from recorder_service.job import Ending, Job
-from recorder_service.manifest_parts import moment
-from recorder_service.score import score_of
-from recorder_service.snapshot import config_of
-from recorder_service.tally import Tally
-from recorder_service.timeline import Line, Placed, Side
-from recorder_service.troubles import troubles
-from shared_schemas.recording import (
+from antiphon.recorder_service.job import Ending, Job
+from antiphon.recorder_service.manifest_parts import moment
+from antiphon.recorder_service.score import score_of
+from antiphon.recorder_service.snapshot import config_of
+from antiphon.recorder_service.tally import Tally
+from antiphon.recorder_service.timeline import Line, Placed, Side
+from antiphon.recorder_service.troubles import troubles
+from antiphon.shared_schemas.recording import (
     META_FILE,
     Meta,
     Recording,

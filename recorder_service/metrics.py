@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from recorder_service.counters import LAG_BOUNDS_MS, LagHistogram, RecorderCounters
+from antiphon.recorder_service.counters import LAG_BOUNDS_MS, LagHistogram, RecorderCounters
 
 _NAME = "antiphon_recorder_"
 

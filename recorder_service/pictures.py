@@ -13,8 +13,8 @@ from pathlib import Path
 import structlog
 from PIL import Image, ImageOps, PngImagePlugin
 
-from recorder_service.replay_mix import Check
-from recorder_service.score import Picture
+from antiphon.recorder_service.replay_mix import Check
+from antiphon.recorder_service.score import Picture
 
 log = structlog.get_logger()
 

@@ -10,12 +10,12 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from recorder_service.audio_files import answer_name, pcm_bytes, wav_of_pcm
-from recorder_service.files import write_whole
-from recorder_service.timeline import Line, Side, in_order
-from recorder_service.turns import spoken_lines
-from shared_schemas.audio import OUTPUT_RATE, PcmFormat, samples_from_bytes
-from shared_schemas.stream_entries import StreamPosition
+from antiphon.recorder_service.audio_files import answer_name, pcm_bytes, wav_of_pcm
+from antiphon.recorder_service.files import write_whole
+from antiphon.recorder_service.timeline import Line, Side, in_order
+from antiphon.recorder_service.turns import spoken_lines
+from antiphon.shared_schemas.audio import OUTPUT_RATE, PcmFormat, samples_from_bytes
+from antiphon.shared_schemas.stream_entries import StreamPosition
 
 _FOLDER = ".pieces"
 

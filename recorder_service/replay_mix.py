@@ -15,11 +15,11 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-from recorder_service.audio_files import HEADER_BYTES, wav_header
-from recorder_service.files import replacing
-from recorder_service.placing import Clip
-from recorder_service.score import Score
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
+from antiphon.recorder_service.audio_files import HEADER_BYTES, wav_header
+from antiphon.recorder_service.files import replacing
+from antiphon.recorder_service.placing import Clip
+from antiphon.recorder_service.score import Score
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
 
 Pcm16 = NDArray[np.int16]
 Check = Callable[[], None]

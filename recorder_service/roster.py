@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import structlog
 from structlog.contextvars import bind_contextvars
 
-from broker.client import Broker
-from recorder_service.counters import RecorderCounters
-from recorder_service.job import Job
-from recorder_service.merge_room import MergeRoom
-from recorder_service.settings import RecorderSettings
-from recorder_service.tail import Tail
-from shared_schemas.lifecycle import SessionEvent
+from antiphon.broker.client import Broker
+from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.recorder_service.job import Job
+from antiphon.recorder_service.merge_room import MergeRoom
+from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.recorder_service.tail import Tail
+from antiphon.shared_schemas.lifecycle import SessionEvent
 
 log = structlog.get_logger()
 

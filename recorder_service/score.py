@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from recorder_service.captions import Caption, Words, captions
-from recorder_service.placing import Clip, Sound, captured, played
-from recorder_service.tally import Tally
-from recorder_service.timeline import Line, Placed, Side
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
-from shared_schemas.states import SessionKind
+from antiphon.recorder_service.captions import Caption, Words, captions
+from antiphon.recorder_service.placing import Clip, Sound, captured, played
+from antiphon.recorder_service.tally import Tally
+from antiphon.recorder_service.timeline import Line, Placed, Side
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
+from antiphon.shared_schemas.states import SessionKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from typing import Any
 
 import structlog
 
-from broker.metrics import BrokerMetrics, new_registry
-from broker.status_port import status_port
-from recorder_service.counters import RecorderCounters
-from recorder_service.metrics import RecorderMetrics
-from recorder_service.service import run
-from recorder_service.settings import RecorderSettings
-from shared_schemas.ids import new_process_id
+from antiphon.broker.metrics import BrokerMetrics, new_registry
+from antiphon.broker.status_port import status_port
+from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.recorder_service.metrics import RecorderMetrics
+from antiphon.recorder_service.service import run
+from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.shared_schemas.ids import new_process_id
 
 log = structlog.get_logger()
 

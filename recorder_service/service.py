@@ -8,20 +8,20 @@ from collections.abc import Awaitable, Callable
 import structlog
 from structlog.contextvars import bind_contextvars
 
-from broker.client import Broker, open_broker
-from broker.errors import BrokerUnavailable
-from broker.lifecycle import EventGroup, EventWatch, follow
-from broker.metrics import BrokerMetrics
-from broker.process import stop_on_signals
-from broker.retry import persist
-from recorder_service.adoption import is_ownerless, quiet_recordings
-from recorder_service.counters import RecorderCounters
-from recorder_service.job import Job
-from recorder_service.roster import Roster
-from recorder_service.settings import RecorderSettings
-from shared_schemas.ids import new_process_id
-from shared_schemas.lifecycle import SessionEvent
-from shared_schemas.states import SessionState
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.lifecycle import EventGroup, EventWatch, follow
+from antiphon.broker.metrics import BrokerMetrics
+from antiphon.broker.process import stop_on_signals
+from antiphon.broker.retry import persist
+from antiphon.recorder_service.adoption import is_ownerless, quiet_recordings
+from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.recorder_service.job import Job
+from antiphon.recorder_service.roster import Roster
+from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.shared_schemas.ids import new_process_id
+from antiphon.shared_schemas.lifecycle import SessionEvent
+from antiphon.shared_schemas.states import SessionState
 
 log = structlog.get_logger()
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-from recorder_service.files import sync_tree, write_whole
-from recorder_service.job import Ending, Job
-from recorder_service.manifest import build
-from recorder_service.media import save_media
-from recorder_service.metas import live_meta, read_meta
-from recorder_service.pieces import join_answers, make_pieces_folder, remove_pieces
-from recorder_service.tally import Tally
-from recorder_service.timeline import (
+from antiphon.recorder_service.files import sync_tree, write_whole
+from antiphon.recorder_service.job import Ending, Job
+from antiphon.recorder_service.manifest import build
+from antiphon.recorder_service.media import save_media
+from antiphon.recorder_service.metas import live_meta, read_meta
+from antiphon.recorder_service.pieces import join_answers, make_pieces_folder, remove_pieces
+from antiphon.recorder_service.tally import Tally
+from antiphon.recorder_service.timeline import (
     SIDES,
     TROUBLE,
     Journal,
@@ -24,9 +24,9 @@ from recorder_service.timeline import (
     describe,
     read_lines,
 )
-from recorder_service.troubles import is_same, resumed
-from recorder_service.turn_media import save_turn_media
-from shared_schemas.recording import (
+from antiphon.recorder_service.troubles import is_same, resumed
+from antiphon.recorder_service.turn_media import save_turn_media
+from antiphon.shared_schemas.recording import (
     META_FILE,
     RECORDING_FILE,
     SESSION_FOLDERS,
@@ -35,7 +35,7 @@ from shared_schemas.recording import (
     encode_meta,
     encode_recording,
 )
-from shared_schemas.stream_entries import StreamEntry, StreamPosition
+from antiphon.shared_schemas.stream_entries import StreamEntry, StreamPosition
 
 
 class SessionFolder:

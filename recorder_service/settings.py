@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from broker.settings import StatusSettings
+from antiphon.broker.settings import StatusSettings
 
 
 class RecorderSettings(StatusSettings):

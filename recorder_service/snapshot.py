@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from recorder_service.media import REF_AUDIO, TTS_REF_AUDIO
-from recorder_service.timeline import Line
+from antiphon.recorder_service.media import REF_AUDIO, TTS_REF_AUDIO
+from antiphon.recorder_service.timeline import Line
 
 
 def config_of(prepare: Line | None) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.client import Broker
-from recorder_service.job import Ending, Job
-from shared_schemas.registry import SessionRow
-from shared_schemas.states import EndReason, SessionState
+from antiphon.broker.client import Broker
+from antiphon.recorder_service.job import Ending, Job
+from antiphon.shared_schemas.registry import SessionRow
+from antiphon.shared_schemas.states import EndReason, SessionState
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,21 +7,21 @@ from typing import Any
 
 import structlog
 
-from broker.client import Broker
-from broker.retry import persist
-from recorder_service.consent import has_consent
-from recorder_service.counters import RecorderCounters
-from recorder_service.endurance import Endurance
-from recorder_service.intake import Intake
-from recorder_service.job import Ending, Job
-from recorder_service.merge_room import MergeRoom
-from recorder_service.session_folder import SessionFolder
-from recorder_service.settings import RecorderSettings
-from recorder_service.standing import client_may_return_s, look_up, may_discard
-from recorder_service.timeline import SIDES
-from shared_schemas.lifecycle import SessionEvent
-from shared_schemas.recording import META_FILE, TIMELINE_FILE, RecordingState
-from shared_schemas.states import SessionState
+from antiphon.broker.client import Broker
+from antiphon.broker.retry import persist
+from antiphon.recorder_service.consent import has_consent
+from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.recorder_service.endurance import Endurance
+from antiphon.recorder_service.intake import Intake
+from antiphon.recorder_service.job import Ending, Job
+from antiphon.recorder_service.merge_room import MergeRoom
+from antiphon.recorder_service.session_folder import SessionFolder
+from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.recorder_service.standing import client_may_return_s, look_up, may_discard
+from antiphon.recorder_service.timeline import SIDES
+from antiphon.shared_schemas.lifecycle import SessionEvent
+from antiphon.shared_schemas.recording import META_FILE, TIMELINE_FILE, RecordingState
+from antiphon.shared_schemas.states import SessionState
 
 log = structlog.get_logger()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from recorder_service.timeline import Line, Placed, Side
-from shared_schemas.stream_entries import StreamPosition
+from antiphon.recorder_service.timeline import Line, Placed, Side
+from antiphon.shared_schemas.stream_entries import StreamPosition
 
 
 @dataclass(slots=True)

@@ -15,7 +15,12 @@ from typing import Any, Literal, Self
 import orjson
 from pydantic import BaseModel
 
-from shared_schemas.stream_entries import ResultOut, StreamEntry, StreamPosition, TurnDoneOut
+from antiphon.shared_schemas.stream_entries import (
+    ResultOut,
+    StreamEntry,
+    StreamPosition,
+    TurnDoneOut,
+)
 
 Side = Literal["in", "out"]
 SIDES: tuple[Side, ...] = ("in", "out")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from recorder_service.manifest_parts import moment
-from recorder_service.timeline import SIDES, TROUBLE, Line, Placed, Side
-from shared_schemas.recording import Gap, Range, Trouble
-from shared_schemas.stream_entries import StreamPosition
+from antiphon.recorder_service.manifest_parts import moment
+from antiphon.recorder_service.timeline import SIDES, TROUBLE, Line, Placed, Side
+from antiphon.shared_schemas.recording import Gap, Range, Trouble
+from antiphon.shared_schemas.stream_entries import StreamPosition
 
 _GONE = "Redis did not hold them any more, or not in a form that can be read"
 

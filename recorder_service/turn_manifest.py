@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from recorder_service.audio_files import answer_name
-from recorder_service.job import Ending, Job
-from recorder_service.manifest_parts import duration_ms, events, gaps, moment, since
-from recorder_service.snapshot import config_of, text_of
-from recorder_service.tally import Tally
-from recorder_service.timeline import Line, Placed
-from recorder_service.turn_media import USER_AUDIO
-from recorder_service.turns import Draft, drafts
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
-from shared_schemas.recording import (
+from antiphon.recorder_service.audio_files import answer_name
+from antiphon.recorder_service.job import Ending, Job
+from antiphon.recorder_service.manifest_parts import duration_ms, events, gaps, moment, since
+from antiphon.recorder_service.snapshot import config_of, text_of
+from antiphon.recorder_service.tally import Tally
+from antiphon.recorder_service.timeline import Line, Placed
+from antiphon.recorder_service.turn_media import USER_AUDIO
+from antiphon.recorder_service.turns import Draft, drafts
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
+from antiphon.shared_schemas.recording import (
     MessageRecord,
     PartRecord,
     TurnInput,
@@ -23,7 +23,7 @@ from shared_schemas.recording import (
     TurnRecording,
     TurnTiming,
 )
-from shared_schemas.states import SessionKind
+from antiphon.shared_schemas.states import SessionKind
 
 _TOLD_IN_TURNS = frozenset(
     {"chunk", "diagnostic", "generating", "delta", "turn_done"}

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from recorder_service.audio_files import save_audio, user_audio_name
-from recorder_service.files import write_whole
-from recorder_service.media import REF_AUDIO
-from recorder_service.pieces import save_piece
-from recorder_service.tally import Tally
-from recorder_service.timeline import Line
-from shared_schemas.audio import INPUT_RATE, PcmFormat, samples_from_bytes
-from shared_schemas.stream_entries import (
+from antiphon.recorder_service.audio_files import save_audio, user_audio_name
+from antiphon.recorder_service.files import write_whole
+from antiphon.recorder_service.media import REF_AUDIO
+from antiphon.recorder_service.pieces import save_piece
+from antiphon.recorder_service.tally import Tally
+from antiphon.recorder_service.timeline import Line
+from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, samples_from_bytes
+from antiphon.shared_schemas.stream_entries import (
     ChatDoneOut,
     ChatIn,
     ChunkIn,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from recorder_service.timeline import Line, Placed
+from antiphon.recorder_service.timeline import Line, Placed
 
 _DONE = frozenset({"turn_done", "chat_done"})
 

@@ -24,13 +24,13 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from PIL import Image
 
-from recorder_service.audio_files import HEADER_BYTES
-from recorder_service.captions import Caption
-from recorder_service.files import replacing
-from recorder_service.pictures import Size, canvas_size, on_canvas, readable
-from recorder_service.replay_mix import Check
-from recorder_service.score import Picture, Score
-from shared_schemas.audio import OUTPUT_RATE
+from antiphon.recorder_service.audio_files import HEADER_BYTES
+from antiphon.recorder_service.captions import Caption
+from antiphon.recorder_service.files import replacing
+from antiphon.recorder_service.pictures import Size, canvas_size, on_canvas, readable
+from antiphon.recorder_service.replay_mix import Check
+from antiphon.recorder_service.score import Picture, Score
+from antiphon.shared_schemas.audio import OUTPUT_RATE
 
 _MS = Fraction(1, 1000)
 _KEY_FRAME_EVERY = 10

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, Field
 
-from shared_schemas.states import SessionKind
+from antiphon.shared_schemas.states import SessionKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 import pybase64
 
-from shared_schemas.errors import InvalidInput
-from shared_schemas.media import Payload, Raw
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.media import Payload, Raw
 
 BINARY_PROTOCOL = "antiphon.binary.v1"
 PLAIN_PROTOCOL = "antiphon.v1"

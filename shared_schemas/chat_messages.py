@@ -7,13 +7,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, FailFast, Field, ValidationError
 
-from shared_schemas.audio import OUTPUT_RATE
-from shared_schemas.config import GenerationConfig
-from shared_schemas.errors import InvalidInput, from_validation
-from shared_schemas.media import Media, Payload
-from shared_schemas.part_messages import Item
-from shared_schemas.server_messages import Error, Queued, QueueDone, QueueUpdate
-from shared_schemas.wire import NULLABLE, ClientMessage, ServerMessage
+from antiphon.shared_schemas.audio import OUTPUT_RATE
+from antiphon.shared_schemas.config import GenerationConfig
+from antiphon.shared_schemas.errors import InvalidInput, from_validation
+from antiphon.shared_schemas.media import Media, Payload
+from antiphon.shared_schemas.part_messages import Item
+from antiphon.shared_schemas.server_messages import Error, Queued, QueueDone, QueueUpdate
+from antiphon.shared_schemas.wire import NULLABLE, ClientMessage, ServerMessage
 
 MAX_MESSAGES = 1000
 MAX_PARTS = 1000

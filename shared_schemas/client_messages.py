@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter
 
-from shared_schemas.config import DuplexConfig
-from shared_schemas.media import Media, Payload
-from shared_schemas.wire import ClientMessage, MessageReader
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.media import Media, Payload
+from antiphon.shared_schemas.wire import ClientMessage, MessageReader
 
 DEFAULT_SYSTEM_PROMPT = "You are a helpful assistant."
 MAX_FRAMES = 4

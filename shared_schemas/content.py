@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, assert_never
 
-from shared_schemas.audio import PcmFormat, Samples, samples_from_bytes
+from antiphon.shared_schemas.audio import PcmFormat, Samples, samples_from_bytes
 
 
 class Role(StrEnum):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-from shared_schemas.audio import PcmFormat, Samples, float_bytes, samples_from_bytes
-from shared_schemas.config import DuplexConfig
-from shared_schemas.entry_codec import BINARY, StreamEntry
-from shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, samples_from_bytes
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.entry_codec import BINARY, StreamEntry
+from antiphon.shared_schemas.unit_result import UnitResult
 
 
 def _load_pcm(value: Any) -> PcmFormat:

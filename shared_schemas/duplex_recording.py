@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime
 
-from shared_schemas.recording_parts import EventRecord, Gap, Record
-from shared_schemas.states import SessionKind
+from antiphon.shared_schemas.recording_parts import EventRecord, Gap, Record
+from antiphon.shared_schemas.states import SessionKind
 
 
 class Timing(Record):

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AliasChoices, Field, TypeAdapter
 
-from shared_schemas.client_messages import Stop
-from shared_schemas.config import HalfDuplexConfig
-from shared_schemas.media import Media, Payload
-from shared_schemas.server_messages import Error, Queued, QueueDone, QueueUpdate, Stopped
-from shared_schemas.wire import ClientMessage, MessageReader, ServerMessage
+from antiphon.shared_schemas.client_messages import Stop
+from antiphon.shared_schemas.config import HalfDuplexConfig
+from antiphon.shared_schemas.media import Media, Payload
+from antiphon.shared_schemas.server_messages import Error, Queued, QueueDone, QueueUpdate, Stopped
+from antiphon.shared_schemas.wire import ClientMessage, MessageReader, ServerMessage
 
 MAX_SYSTEM_ITEMS = 32
 

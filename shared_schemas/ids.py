@@ -7,7 +7,7 @@ import platform
 import re
 import secrets
 
-from shared_schemas.states import SessionKind
+from antiphon.shared_schemas.states import SessionKind
 
 SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 """The ids a client may choose; anything else is refused, never rewritten."""

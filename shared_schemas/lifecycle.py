@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from shared_schemas.states import EndReason, SessionKind, SessionState
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 
 
 class Ask(StrEnum):

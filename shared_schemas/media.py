@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import GetPydanticSchema, ValidationInfo, ValidatorFunctionWrapHandler
 from pydantic_core import PydanticCustomError, core_schema
 
-from shared_schemas.audio import PcmFormat
+from antiphon.shared_schemas.audio import PcmFormat
 
 _FORMATS = ", ".join(PcmFormat)
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from shared_schemas.media import Media
-from shared_schemas.wire import ClientMessage
+from antiphon.shared_schemas.media import Media
+from antiphon.shared_schemas.wire import ClientMessage
 
 
 class TextItem(ClientMessage):

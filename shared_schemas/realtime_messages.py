@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter
 
-from shared_schemas.client_messages import MAX_FRAMES, PlayedMs, Slices
-from shared_schemas.media import Media, Payload
-from shared_schemas.wire import ClientMessage, MessageReader, ServerMessage
+from antiphon.shared_schemas.client_messages import MAX_FRAMES, PlayedMs, Slices
+from antiphon.shared_schemas.media import Media, Payload
+from antiphon.shared_schemas.wire import ClientMessage, MessageReader, ServerMessage
 
 MIN_SAMPLES = 4000
 """A quarter of a second: the shortest audio of an `append`."""

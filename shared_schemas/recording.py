@@ -12,16 +12,16 @@ from typing import Annotated, Any
 import orjson
 from pydantic import AwareDatetime, Discriminator, Field, Tag, TypeAdapter
 
-from shared_schemas.duplex_recording import (
+from antiphon.shared_schemas.duplex_recording import (
     ChunkRecord,
     DiagnosticRecord,
     Recording,
     Timing,
     UnitRecord,
 )
-from shared_schemas.recording_parts import EventRecord, Gap, Range, Record, Trouble
-from shared_schemas.states import EndReason, SessionKind
-from shared_schemas.turn_recording import (
+from antiphon.shared_schemas.recording_parts import EventRecord, Gap, Range, Record, Trouble
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.turn_recording import (
     MessageRecord,
     PartRecord,
     TurnInput,

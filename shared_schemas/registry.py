@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Self
 
-from shared_schemas.ids import is_session_id
+from antiphon.shared_schemas.ids import is_session_id
 
 _SECRET_BYTES = 24
 

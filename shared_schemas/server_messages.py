@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from shared_schemas.wire import ServerMessage
+from antiphon.shared_schemas.wire import ServerMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared_schemas.duplex_entries import (
+from antiphon.shared_schemas.duplex_entries import (
     ChunkIn,
     DiagnosticIn,
     ErrorOut,
@@ -18,7 +18,7 @@ from shared_schemas.duplex_entries import (
     StoppedOut,
     TimeoutOut,
 )
-from shared_schemas.entry_codec import (
+from antiphon.shared_schemas.entry_codec import (
     EPOCHS_PER_TICKET,
     StreamEntry,
     StreamPosition,
@@ -26,8 +26,8 @@ from shared_schemas.entry_codec import (
     pack,
     unpack,
 )
-from shared_schemas.told_entries import ToldMark
-from shared_schemas.turn_entries import (
+from antiphon.shared_schemas.told_entries import ToldMark
+from antiphon.shared_schemas.turn_entries import (
     BreakIn,
     ChatDoneOut,
     ChatIn,

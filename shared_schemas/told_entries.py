@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from shared_schemas.entry_codec import StreamEntry
+from antiphon.shared_schemas.entry_codec import StreamEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

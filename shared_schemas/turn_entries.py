@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from shared_schemas.config import ChatOptions, HalfDuplexConfig
-from shared_schemas.content import Message, restore
-from shared_schemas.entry_codec import BINARY, StreamEntry
+from antiphon.shared_schemas.config import ChatOptions, HalfDuplexConfig
+from antiphon.shared_schemas.content import Message, restore
+from antiphon.shared_schemas.entry_codec import BINARY, StreamEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

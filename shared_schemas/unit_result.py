@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared_schemas.audio import SILENCE, Samples
+from antiphon.shared_schemas.audio import SILENCE, Samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

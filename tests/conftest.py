@@ -10,11 +10,11 @@ from pathlib import Path
 import hypothesis
 import pytest
 from redis.asyncio import Redis
-from redis_server import RedisServer
-from stack import Stack
 
-from broker.client import Broker, open_broker
-from broker.settings import BrokerSettings
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.settings import BrokerSettings
+from support.redis_server import RedisServer
+from support.stack import Stack
 
 hypothesis.settings.register_profile("suite", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("suite")  # a busy machine is no failure

@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from edge.doors.frames import check_size, load_json, open_frame
-from edge.doors.intake import Intake
-from edge.media import read_audio, read_image, read_video
-from edge.references import Uploads, find_reference, no_uploads
-from edge.settings import EdgeSettings
-from edge.voices import decode_voice
-from shared_schemas.audio import INPUT_RATE
-from shared_schemas.chat_messages import (
+from antiphon.edge.doors.frames import check_size, load_json, open_frame
+from antiphon.edge.doors.intake import Intake
+from antiphon.edge.media import read_audio, read_image, read_video
+from antiphon.edge.references import Uploads, find_reference, no_uploads
+from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.voices import decode_voice
+from antiphon.shared_schemas.audio import INPUT_RATE
+from antiphon.shared_schemas.chat_messages import (
     ChatGeneration,
     ChatImage,
     ChatRequest,
     ChatTts,
     parse_chat_request,
 )
-from shared_schemas.config import ChatOptions, GenerationConfig, TtsConfig
-from shared_schemas.content import (
+from antiphon.shared_schemas.config import ChatOptions, GenerationConfig, TtsConfig
+from antiphon.shared_schemas.content import (
     AudioPart,
     ImagePart,
     Message,
@@ -30,10 +30,10 @@ from shared_schemas.content import (
     VideoPart,
     flatten,
 )
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.media import Payload
-from shared_schemas.part_messages import AudioItem, ImageItem, Item, TextItem
-from shared_schemas.stream_entries import ChatIn, StopIn
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.media import Payload
+from antiphon.shared_schemas.part_messages import AudioItem, ImageItem, Item, TextItem
+from antiphon.shared_schemas.stream_entries import ChatIn, StopIn
 
 _BYTES_PER_MS = 4 * INPUT_RATE // 1000
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import orjson
 
-from edge.doors.intake import Intake
-from edge.protocols.duplex_commands import CameraFrame, DuplexCommand
-from edge.references import Uploads, find_reference, no_uploads
-from edge.settings import EdgeSettings
-from shared_schemas.client_messages import (
+from antiphon.edge.doors.intake import Intake
+from antiphon.edge.protocols.duplex_commands import CameraFrame, DuplexCommand
+from antiphon.edge.references import Uploads, find_reference, no_uploads
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.client_messages import (
     AudioChunk,
     ClientDiagnostic,
     Pause,
@@ -21,9 +21,9 @@ from shared_schemas.client_messages import (
     VideoFrame,
     parse_duplex_message,
 )
-from shared_schemas.config import with_consent
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.stream_entries import (
+from antiphon.shared_schemas.config import with_consent
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     DiagnosticIn,
     PauseIn,

@@ -7,10 +7,10 @@ from typing import AnyStr
 
 import orjson
 
-from edge.errors import NotJson
-from shared_schemas.binary_frames import split_frame
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.media import Payload
+from antiphon.edge.errors import NotJson
+from antiphon.shared_schemas.binary_frames import split_frame
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.media import Payload
 
 MAX_MARKS = 100_000
 """Opening brackets and commas of one message, those in its texts included.

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from edge.doors.intake import Intake
-from edge.protocols.half_duplex import HalfDuplexCommand
-from edge.settings import EdgeSettings
-from shared_schemas.client_messages import DEFAULT_SYSTEM_PROMPT, Stop
-from shared_schemas.config import with_consent
-from shared_schemas.content import AudioPart, Message, Part, Role, TextPart, flatten
-from shared_schemas.half_duplex_messages import (
+from antiphon.edge.doors.intake import Intake
+from antiphon.edge.protocols.half_duplex import HalfDuplexCommand
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.client_messages import DEFAULT_SYSTEM_PROMPT, Stop
+from antiphon.shared_schemas.config import with_consent
+from antiphon.shared_schemas.content import AudioPart, Message, Part, Role, TextPart, flatten
+from antiphon.shared_schemas.half_duplex_messages import (
     HalfAudioChunk,
     HalfPrepare,
     SystemItem,
     SystemText,
     parse_half_duplex_message,
 )
-from shared_schemas.stream_entries import ChunkIn, HalfPrepareIn, StopIn
+from antiphon.shared_schemas.stream_entries import ChunkIn, HalfPrepareIn, StopIn
 
 
 class HalfDuplexDoor:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from edge.doors.frames import open_frame
-from edge.limits import InputBudget
-from edge.media import as_float32, read_audio, read_image
-from edge.settings import EdgeSettings
-from shared_schemas.audio import INPUT_RATE
-from shared_schemas.media import Media, Payload, Raw
+from antiphon.edge.doors.frames import open_frame
+from antiphon.edge.limits import InputBudget
+from antiphon.edge.media import as_float32, read_audio, read_image
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.audio import INPUT_RATE
+from antiphon.shared_schemas.media import Media, Payload, Raw
 
 
 class Intake:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from edge.doors.intake import Intake
-from edge.protocols.realtime import RealtimeCommand
-from edge.settings import EdgeSettings
-from edge.voices import decode_voice
-from shared_schemas.config import DuplexConfig, with_consent
-from shared_schemas.realtime_messages import (
+from antiphon.edge.doors.intake import Intake
+from antiphon.edge.protocols.realtime import RealtimeCommand
+from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.voices import decode_voice
+from antiphon.shared_schemas.config import DuplexConfig, with_consent
+from antiphon.shared_schemas.realtime_messages import (
     MIN_SAMPLES,
     Append,
     PlaybackEvent,
@@ -15,7 +15,7 @@ from shared_schemas.realtime_messages import (
     SessionUpdate,
     parse_realtime_event,
 )
-from shared_schemas.stream_entries import ChunkIn, PlaybackIn, PrepareIn, StopIn
+from antiphon.shared_schemas.stream_entries import ChunkIn, PlaybackIn, PrepareIn, StopIn
 
 _DEFAULTS = DuplexConfig()
 

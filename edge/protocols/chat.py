@@ -7,15 +7,21 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
-from edge.errors import error_message, explain_end
-from edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
-from edge.protocols.queue_messages import queue_message
-from shared_schemas.chat_messages import ChatChunk, ChatDone, ChatWhole, PrefillDone, Progress
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.lifecycle import Ask
-from shared_schemas.server_messages import Error, QueueDone
-from shared_schemas.states import EndReason
-from shared_schemas.stream_entries import (
+from antiphon.edge.errors import error_message, explain_end
+from antiphon.edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
+from antiphon.edge.protocols.queue_messages import queue_message
+from antiphon.shared_schemas.chat_messages import (
+    ChatChunk,
+    ChatDone,
+    ChatWhole,
+    PrefillDone,
+    Progress,
+)
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.server_messages import Error, QueueDone
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_entries import (
     ChatDoneOut,
     ChatIn,
     DeltaOut,
@@ -26,7 +32,7 @@ from shared_schemas.stream_entries import (
     ProgressOut,
     StopIn,
 )
-from shared_schemas.wire import ServerMessage
+from antiphon.shared_schemas.wire import ServerMessage
 
 
 class ChatPhase(StrEnum):

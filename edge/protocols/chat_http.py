@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 import pybase64
 
-from edge.errors import Fault
-from edge.protocols.chat import ChatMachine
-from edge.protocols.contract import Action, QueuePlace, Tell
-from shared_schemas.chat_messages import ChatProblem, ChatResponse, HttpBody, TokenStats
-from shared_schemas.server_messages import Error
-from shared_schemas.stream_entries import ChatDoneOut, ChatIn, DeltaOut
-from shared_schemas.wire import ServerMessage
+from antiphon.edge.errors import Fault
+from antiphon.edge.protocols.chat import ChatMachine
+from antiphon.edge.protocols.contract import Action, QueuePlace, Tell
+from antiphon.shared_schemas.chat_messages import ChatProblem, ChatResponse, HttpBody, TokenStats
+from antiphon.shared_schemas.server_messages import Error
+from antiphon.shared_schemas.stream_entries import ChatDoneOut, ChatIn, DeltaOut
+from antiphon.shared_schemas.wire import ServerMessage
 
 
 class ChatHttpMachine(ChatMachine):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol, TypeVar
 
-from shared_schemas.lifecycle import Ask
-from shared_schemas.states import EndReason
-from shared_schemas.stream_entries import InEntry, OutEntry
-from shared_schemas.wire import ServerMessage
+from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_entries import InEntry, OutEntry
+from antiphon.shared_schemas.wire import ServerMessage
 
 
 class Close(IntEnum):

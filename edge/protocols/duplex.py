@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from edge.protocols.contract import Action, Forward, Tell
-from edge.protocols.duplex_commands import WIRE_NAMES, CameraFrame, DuplexCommand
-from edge.protocols.duplex_messages import result_message
-from edge.protocols.forecast import ContextForecast
-from edge.protocols.phases import Phase, PreparedMachine
-from shared_schemas.client_messages import MAX_FRAMES
-from shared_schemas.server_messages import Notice, Paused, Prepared, Resumed, Timeout
-from shared_schemas.states import EndReason
-from shared_schemas.stream_entries import (
+from antiphon.edge.protocols.contract import Action, Forward, Tell
+from antiphon.edge.protocols.duplex_commands import WIRE_NAMES, CameraFrame, DuplexCommand
+from antiphon.edge.protocols.duplex_messages import result_message
+from antiphon.edge.protocols.forecast import ContextForecast
+from antiphon.edge.protocols.phases import Phase, PreparedMachine
+from antiphon.shared_schemas.client_messages import MAX_FRAMES
+from antiphon.shared_schemas.server_messages import Notice, Paused, Prepared, Resumed, Timeout
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     DiagnosticIn,
     ErrorOut,

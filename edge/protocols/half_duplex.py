@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from edge.protocols.contract import Action, Forward, Tell
-from edge.protocols.phases import Phase, PreparedMachine
-from shared_schemas.half_duplex_messages import (
+from antiphon.edge.protocols.contract import Action, Forward, Tell
+from antiphon.edge.protocols.phases import Phase, PreparedMachine
+from antiphon.shared_schemas.half_duplex_messages import (
     Generating,
     HalfPrepared,
     HalfTimeout,
@@ -15,9 +15,9 @@ from shared_schemas.half_duplex_messages import (
     TurnDone,
     VadState,
 )
-from shared_schemas.lifecycle import Ask
-from shared_schemas.states import EndReason
-from shared_schemas.stream_entries import (
+from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_entries import (
     BreakIn,
     ChunkIn,
     DeltaOut,

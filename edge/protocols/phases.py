@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from edge.errors import error_message, explain_end
-from edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
-from edge.protocols.queue_messages import queue_message
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.lifecycle import Ask
-from shared_schemas.server_messages import QueueDone, Stopped
-from shared_schemas.states import EndReason
-from shared_schemas.stream_entries import (
+from antiphon.edge.errors import error_message, explain_end
+from antiphon.edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
+from antiphon.edge.protocols.queue_messages import queue_message
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.server_messages import QueueDone, Stopped
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_entries import (
     ErrorOut,
     HalfPrepareIn,
     InEntry,
@@ -24,7 +24,7 @@ from shared_schemas.stream_entries import (
     ResumeIn,
     StopIn,
 )
-from shared_schemas.wire import ServerMessage
+from antiphon.shared_schemas.wire import ServerMessage
 
 MAX_HELD = 16
 """Entries kept for a session that still waits for its worker."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from edge.protocols.contract import QueuePlace
-from shared_schemas.server_messages import Queued, QueueUpdate
+from antiphon.edge.protocols.contract import QueuePlace
+from antiphon.shared_schemas.server_messages import Queued, QueueUpdate
 
 
 def queue_message(place: QueuePlace) -> Queued | QueueUpdate:

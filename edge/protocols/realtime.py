@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from edge.errors import explain_end
-from edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
-from edge.protocols.forecast import ContextForecast
-from edge.protocols.realtime_deltas import Speaking
-from edge.protocols.realtime_faults import CLOSED_AS, error_event, realtime
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.lifecycle import Ask
-from shared_schemas.realtime_messages import (
+from antiphon.edge.errors import explain_end
+from antiphon.edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
+from antiphon.edge.protocols.forecast import ContextForecast
+from antiphon.edge.protocols.realtime_deltas import Speaking
+from antiphon.edge.protocols.realtime_faults import CLOSED_AS, error_event, realtime
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.realtime_messages import (
     CONTEXT_TOKENS,
     SessionClosed,
     SessionCreated,
@@ -22,8 +22,8 @@ from shared_schemas.realtime_messages import (
     SessionQueueDone,
     SessionQueueUpdate,
 )
-from shared_schemas.states import EndReason
-from shared_schemas.stream_entries import (
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     ErrorOut,
     InEntry,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edge.errors import Fault
-from edge.protocols.contract import Close
-from shared_schemas.errors import ErrorCode
-from shared_schemas.realtime_messages import (
+from antiphon.edge.errors import Fault
+from antiphon.edge.protocols.contract import Close
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.realtime_messages import (
     ClosedReason,
     ErrorEvent,
     RealtimeCode,
     SessionClosed,
 )
-from shared_schemas.states import EndReason
-from shared_schemas.wire import ServerMessage
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.wire import ServerMessage
 
 _SILENT = frozenset({ErrorCode.INPUT_BACKPRESSURE, ErrorCode.INVALID_JSON})
 """Too much audio is dropped without a word, and bad JSON is answered by the close code alone."""

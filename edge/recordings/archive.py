@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
-from edge.recordings.shelf import Item, NotThere, Shelf
+from antiphon.edge.recordings.shelf import Item, NotThere, Shelf
 
 _PIECE = 256 * 1024
 _LARGE = 2**31

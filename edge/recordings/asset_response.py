@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from edge.recordings.names import media_type
+from antiphon.edge.recordings.names import media_type
 
 _HEADERS = {
     "Cache-Control": "private, no-cache",

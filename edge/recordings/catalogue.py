@@ -13,9 +13,9 @@ from typing import Any
 import orjson
 import structlog
 
-from edge.recordings.shelf import NotThere, Shelf
-from shared_schemas.recording import META_FILE, RECORDING_FILE, Meta, RecordingState
-from shared_schemas.states import EndReason, SessionKind
+from antiphon.edge.recordings.shelf import NotThere, Shelf
+from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, Meta, RecordingState
+from antiphon.shared_schemas.states import EndReason, SessionKind
 
 log = structlog.get_logger()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from edge.recordings.incoming import Incoming, remove
-from edge.recordings.shelf import NotThere, Shelf
+from antiphon.edge.recordings.incoming import Incoming, remove
+from antiphon.edge.recordings.shelf import NotThere, Shelf
 
 COMMENT_FILE = "comment.txt"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from shared_schemas.recording import META_FILE, RECORDING_FILE
+from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE
 
 DISGUISED = (META_FILE, RECORDING_FILE)
 """The files that tell the id."""

@@ -7,8 +7,8 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from edge.recordings.names import asset_parts
-from edge.recordings.shelf import NoShelf, Shelf
+from antiphon.edge.recordings.names import asset_parts
+from antiphon.edge.recordings.shelf import NoShelf, Shelf
 
 UPLOADS = ".uploads"
 """Folder beside the recordings. Its leavings are the cleanup job's."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from shared_schemas.ids import is_recording_id
-from shared_schemas.recording import TIMELINE_FILE
+from antiphon.shared_schemas.ids import is_recording_id
+from antiphon.shared_schemas.recording import TIMELINE_FILE
 
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\Z")
 _MOST_PARTS = 4

@@ -18,9 +18,9 @@ from typing import BinaryIO
 
 import structlog
 
-from edge.recordings.names import asset_parts, check_recording_id, is_asset
-from shared_schemas.ids import is_recording_id
-from shared_schemas.recording import USED_FILE
+from antiphon.edge.recordings.names import asset_parts, check_recording_id, is_asset
+from antiphon.shared_schemas.ids import is_recording_id
+from antiphon.shared_schemas.recording import USED_FILE
 
 log = structlog.get_logger()
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
-from edge.recordings.form import BadForm, FormFile
-from edge.recordings.incoming import Incoming, remove
-from edge.recordings.shelf import NotThere, Shelf
-from edge.recordings.sniff import HEAD_BYTES, Container, check_content, stated
+from antiphon.edge.recordings.form import BadForm, FormFile
+from antiphon.edge.recordings.incoming import Incoming, remove
+from antiphon.edge.recordings.shelf import NotThere, Shelf
+from antiphon.edge.recordings.sniff import HEAD_BYTES, Container, check_content, stated
 
 STEM = "frontend_replay"
 """A client's own recording lies under this name, with the suffix of its form."""

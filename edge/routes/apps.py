@@ -5,9 +5,9 @@ from __future__ import annotations
 import structlog
 from fastapi import APIRouter
 
-from edge.refusals import Refusal
-from edge.routes.dependencies import NEEDS_REDIS, TAKES_BODY, TheEdge, refusals
-from shared_schemas.apps import (
+from antiphon.edge.refusals import Refusal
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, TAKES_BODY, TheEdge, refusals
+from antiphon.shared_schemas.apps import (
     APPS,
     App,
     AppInfo,
@@ -17,7 +17,7 @@ from shared_schemas.apps import (
     PageInfo,
     Pages,
 )
-from shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.errors import ErrorCode
 
 log = structlog.get_logger()
 

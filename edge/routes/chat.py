@@ -13,30 +13,30 @@ import structlog
 from fastapi import APIRouter, Request, Response, WebSocket
 from starlette.requests import ClientDisconnect
 
-from edge.boarding import Berth, boarding
-from edge.chat_cookie import remember_chat, remembered_chat
-from edge.chat_room import Guest
-from edge.connection import Line
-from edge.dialects import Dialect, plain
-from edge.doors.chat import ChatDoor, read_body, read_request
-from edge.doors.frames import check_size
-from edge.errors import ClientGone
-from edge.http_line import HttpLine
-from edge.live_session import LiveSession
-from edge.node import Edge
-from edge.protocols.chat import ChatMachine
-from edge.protocols.chat_http import ChatHttpMachine, http
-from edge.reception import reception, refuse, visit
-from edge.routes.dependencies import NEEDS_REDIS, TheEdge
-from edge.routes.models import StopAnswer
-from edge.settings import EdgeSettings
-from edge.wishes import Wishes, read_wishes
-from shared_schemas.apps import TURNBASED
-from shared_schemas.chat_messages import ChatProblem, ChatRequest, ChatResponse
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.lifecycle import Ask
-from shared_schemas.states import SessionKind
-from shared_schemas.stream_entries import ChatIn
+from antiphon.edge.boarding import Berth, boarding
+from antiphon.edge.chat_cookie import remember_chat, remembered_chat
+from antiphon.edge.chat_room import Guest
+from antiphon.edge.connection import Line
+from antiphon.edge.dialects import Dialect, plain
+from antiphon.edge.doors.chat import ChatDoor, read_body, read_request
+from antiphon.edge.doors.frames import check_size
+from antiphon.edge.errors import ClientGone
+from antiphon.edge.http_line import HttpLine
+from antiphon.edge.live_session import LiveSession
+from antiphon.edge.node import Edge
+from antiphon.edge.protocols.chat import ChatMachine
+from antiphon.edge.protocols.chat_http import ChatHttpMachine, http
+from antiphon.edge.reception import reception, refuse, visit
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, TheEdge
+from antiphon.edge.routes.models import StopAnswer
+from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.wishes import Wishes, read_wishes
+from antiphon.shared_schemas.apps import TURNBASED
+from antiphon.shared_schemas.chat_messages import ChatProblem, ChatRequest, ChatResponse
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.stream_entries import ChatIn
 
 log = structlog.get_logger()
 

@@ -7,12 +7,12 @@ from pathlib import PurePosixPath
 
 from fastapi import APIRouter
 
-from edge.refusals import Refusal
-from edge.routes.dependencies import TheEdge, refusals
-from edge.routes.models import FrontendDefaults
-from edge.shipped import shipped_voices, sound_of
-from shared_schemas.errors import ErrorCode
-from shared_schemas.voices import VoiceSound
+from antiphon.edge.refusals import Refusal
+from antiphon.edge.routes.dependencies import TheEdge, refusals
+from antiphon.edge.routes.models import FrontendDefaults
+from antiphon.edge.shipped import shipped_voices, sound_of
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.voices import VoiceSound
 
 router = APIRouter(prefix="/api", tags=["defaults"])
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from edge.node import Edge
-from edge.routes.models import Problem
+from antiphon.edge.node import Edge
+from antiphon.edge.routes.models import Problem
 
 
 def running_edge(request: Request) -> Edge:

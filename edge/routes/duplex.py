@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from fastapi import APIRouter, WebSocket
 
-from edge.boarding import Berth, boarding
-from edge.dialects import plain
-from edge.doors.duplex import DuplexDoor
-from edge.live_session import LiveSession
-from edge.protocols.duplex import DuplexMachine
-from edge.reception import check_session_id, reception, visit
-from edge.wishes import read_wishes
-from shared_schemas.apps import APP_OF_KIND
-from shared_schemas.ids import duplex_kind
+from antiphon.edge.boarding import Berth, boarding
+from antiphon.edge.dialects import plain
+from antiphon.edge.doors.duplex import DuplexDoor
+from antiphon.edge.live_session import LiveSession
+from antiphon.edge.protocols.duplex import DuplexMachine
+from antiphon.edge.reception import check_session_id, reception, visit
+from antiphon.edge.wishes import read_wishes
+from antiphon.shared_schemas.apps import APP_OF_KIND
+from antiphon.shared_schemas.ids import duplex_kind
 
 router = APIRouter()
 

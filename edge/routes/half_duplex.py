@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from fastapi import APIRouter, WebSocket
 
-from edge.boarding import Berth, boarding
-from edge.dialects import plain
-from edge.doors.half_duplex import HalfDuplexDoor
-from edge.live_session import LiveSession
-from edge.protocols.half_duplex import HalfDuplexMachine
-from edge.reception import check_session_id, reception, visit
-from edge.routes.dependencies import NEEDS_REDIS, TAKES_BODY, TheEdge
-from edge.routes.models import StopAnswer, StopRequest
-from edge.wishes import read_wishes
-from shared_schemas.apps import HALF_DUPLEX
-from shared_schemas.lifecycle import Ask
-from shared_schemas.states import SessionKind
+from antiphon.edge.boarding import Berth, boarding
+from antiphon.edge.dialects import plain
+from antiphon.edge.doors.half_duplex import HalfDuplexDoor
+from antiphon.edge.live_session import LiveSession
+from antiphon.edge.protocols.half_duplex import HalfDuplexMachine
+from antiphon.edge.reception import check_session_id, reception, visit
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, TAKES_BODY, TheEdge
+from antiphon.edge.routes.models import StopAnswer, StopRequest
+from antiphon.edge.wishes import read_wishes
+from antiphon.shared_schemas.apps import HALF_DUPLEX
+from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.states import SessionKind
 
 router = APIRouter(tags=["half-duplex"])
 

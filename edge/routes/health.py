@@ -8,10 +8,10 @@ from importlib.metadata import version
 
 from fastapi import APIRouter
 
-from broker.errors import BrokerUnavailable
-from edge.node import Edge
-from edge.routes.dependencies import NEEDS_REDIS, TheEdge
-from edge.routes.models import (
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.edge.node import Edge
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, TheEdge
+from antiphon.edge.routes.models import (
     CacheHolder,
     CacheStatus,
     Health,
@@ -19,7 +19,7 @@ from edge.routes.models import (
     ServiceStatus,
     WorkersResponse,
 )
-from edge.routes.views import live_sessions, service_status, worker_info
+from antiphon.edge.routes.views import live_sessions, service_status, worker_info
 
 _PING_S = 1.0
 _VERSION = version("antiphon")

@@ -10,8 +10,8 @@ from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from edge.live_feed import Message
-from edge.routes.dependencies import TheEdge
+from antiphon.edge.live_feed import Message
+from antiphon.edge.routes.dependencies import TheEdge
 
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from prometheus_client.exposition import choose_encoder
 
-from edge.routes.dependencies import TheEdge
+from antiphon.edge.routes.dependencies import TheEdge
 
 router = APIRouter(tags=["health"])
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from shared_schemas.states import SessionKind, WorkerState
+from antiphon.shared_schemas.states import SessionKind, WorkerState
 
 
 class Health(BaseModel):

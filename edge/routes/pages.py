@@ -7,11 +7,11 @@ import asyncio
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
-from broker.errors import BrokerUnavailable
-from edge.node import Edge
-from edge.routes.dependencies import TheEdge
-from edge.site import NOT_BUILT, PageFile, load_site
-from shared_schemas.apps import APPS
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.edge.node import Edge
+from antiphon.edge.routes.dependencies import TheEdge
+from antiphon.edge.site import NOT_BUILT, PageFile, load_site
+from antiphon.shared_schemas.apps import APPS
 
 _CONTENT_SECURITY = {
     "default-src": "'none'",

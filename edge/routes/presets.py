@@ -6,11 +6,11 @@ import asyncio
 
 from fastapi import APIRouter
 
-from edge.presets import load_presets, preset_sounds
-from edge.refusals import Refusal
-from edge.routes.dependencies import TheEdge, refusals
-from shared_schemas.errors import ErrorCode
-from shared_schemas.presets import Presets, PresetSounds
+from antiphon.edge.presets import load_presets, preset_sounds
+from antiphon.edge.refusals import Refusal
+from antiphon.edge.routes.dependencies import TheEdge, refusals
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.presets import Presets, PresetSounds
 
 router = APIRouter(prefix="/api/presets", tags=["presets"])
 

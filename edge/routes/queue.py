@@ -6,9 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from edge.routes.dependencies import NEEDS_REDIS, TAKES_BODY, TheEdge
-from edge.routes.models import Cancelled, EtaConfig, EtaStatus, QueueStatus, QueueTicket
-from edge.routes.views import ETA_FIELDS, eta_status, queue_item, queue_status
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, TAKES_BODY, TheEdge
+from antiphon.edge.routes.models import Cancelled, EtaConfig, EtaStatus, QueueStatus, QueueTicket
+from antiphon.edge.routes.views import ETA_FIELDS, eta_status, queue_item, queue_status
 
 router = APIRouter(prefix="/api", tags=["queue"], responses=NEEDS_REDIS)
 admin_router = APIRouter(prefix="/api", tags=["queue"], responses=NEEDS_REDIS)

@@ -10,19 +10,19 @@ from itertools import count
 import orjson
 from fastapi import APIRouter, Response, WebSocket
 
-from edge.boarding import Berth, boarding
-from edge.doors.realtime import RealtimeDoor
-from edge.live_session import LiveSession
-from edge.protocols.contract import Alarm
-from edge.protocols.forecast import NOTICE_S
-from edge.protocols.realtime import RealtimeMachine
-from edge.protocols.realtime_faults import realtime
-from edge.realtime_schema import schema_for
-from edge.reception import reception, visit
-from edge.wishes import Wishes, read_wishes
-from shared_schemas.apps import REALTIME
-from shared_schemas.errors import InvalidInput
-from shared_schemas.states import SessionKind
+from antiphon.edge.boarding import Berth, boarding
+from antiphon.edge.doors.realtime import RealtimeDoor
+from antiphon.edge.live_session import LiveSession
+from antiphon.edge.protocols.contract import Alarm
+from antiphon.edge.protocols.forecast import NOTICE_S
+from antiphon.edge.protocols.realtime import RealtimeMachine
+from antiphon.edge.protocols.realtime_faults import realtime
+from antiphon.edge.realtime_schema import schema_for
+from antiphon.edge.reception import reception, visit
+from antiphon.edge.wishes import Wishes, read_wishes
+from antiphon.shared_schemas.apps import REALTIME
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.states import SessionKind
 
 _MODES = {"video": SessionKind.OMNI_DUPLEX, "audio": SessionKind.AUDIO_DUPLEX}
 

@@ -11,13 +11,13 @@ import structlog
 from fastapi import Depends, Path
 from starlette.concurrency import run_in_threadpool
 
-from edge.node import Edge
-from edge.recordings.names import BadName
-from edge.recordings.shelf import NoShelf, NotThere, Shelf
-from edge.refusals import Refusal
-from edge.routes.dependencies import TheEdge
-from shared_schemas.errors import ErrorCode
-from shared_schemas.ids import is_share_token
+from antiphon.edge.node import Edge
+from antiphon.edge.recordings.names import BadName
+from antiphon.edge.recordings.shelf import NoShelf, NotThere, Shelf
+from antiphon.edge.refusals import Refusal
+from antiphon.edge.routes.dependencies import TheEdge
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.ids import is_share_token
 
 log = structlog.get_logger()
 

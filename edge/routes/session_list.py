@@ -7,13 +7,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from edge.recordings.catalogue import Catalogue, Found, Row, catalogue_of
-from edge.recordings.catalogue import Query as Wanted
-from edge.routes.dependencies import NEEDS_REDIS, TheEdge
-from edge.routes.session_dependencies import at_shelf
-from edge.routes.session_models import SessionInfo, SessionPage
-from shared_schemas.recording import RecordingState
-from shared_schemas.states import SessionKind
+from antiphon.edge.recordings.catalogue import Catalogue, Found, Row, catalogue_of
+from antiphon.edge.recordings.catalogue import Query as Wanted
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, TheEdge
+from antiphon.edge.routes.session_dependencies import at_shelf
+from antiphon.edge.routes.session_models import SessionInfo, SessionPage
+from antiphon.shared_schemas.recording import RecordingState
+from antiphon.shared_schemas.states import SessionKind
 
 admin_router = APIRouter(prefix="/api/sessions", tags=["sessions"], responses=NEEDS_REDIS)
 

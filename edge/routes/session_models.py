@@ -6,8 +6,8 @@ from datetime import datetime
 
 from pydantic import BaseModel, Field, RootModel
 
-from shared_schemas.recording import Recording, RecordingState, TurnRecording
-from shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.recording import Recording, RecordingState, TurnRecording
+from antiphon.shared_schemas.states import EndReason, SessionKind
 
 WEEK_S = 7 * 86_400
 MOST_COMMENT = 2000

@@ -6,15 +6,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path
 
-from broker.errors import SharesFull
-from edge.refusals import Refusal
-from edge.routes.dependencies import NEEDS_REDIS, TheEdge, refusals
-from edge.routes.session_dependencies import Owned
-from edge.routes.session_models import ShareLink, ShareLinks, ShareRevoked, ShareWish
-from edge.routes.views import instant
-from edge.routes.voices import counted
-from shared_schemas.errors import ErrorCode
-from shared_schemas.shares import Share
+from antiphon.broker.errors import SharesFull
+from antiphon.edge.refusals import Refusal
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, TheEdge, refusals
+from antiphon.edge.routes.session_dependencies import Owned
+from antiphon.edge.routes.session_models import ShareLink, ShareLinks, ShareRevoked, ShareWish
+from antiphon.edge.routes.views import instant
+from antiphon.edge.routes.voices import counted
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.shares import Share
 
 router = APIRouter(
     prefix="/api/sessions/{session_id}/shares",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Depends, Request
 
-from edge.recordings.comments import write_comment
-from edge.recordings.form import FIELD, BadForm
-from edge.recordings.sniff import ACCEPTED, NotARecording
-from edge.recordings.upload import UploadStalled, UploadTooLarge, store
-from edge.refusals import Refusal
-from edge.routes.dependencies import NEEDS_REDIS, TheEdge, refusals
-from edge.routes.session_dependencies import Owned, at_shelf, refusing
-from edge.routes.session_models import MOST_COMMENT, Comment, Commented, Uploaded
-from edge.routes.voices import counted
-from shared_schemas.errors import ErrorCode
+from antiphon.edge.recordings.comments import write_comment
+from antiphon.edge.recordings.form import FIELD, BadForm
+from antiphon.edge.recordings.sniff import ACCEPTED, NotARecording
+from antiphon.edge.recordings.upload import UploadStalled, UploadTooLarge, store
+from antiphon.edge.refusals import Refusal
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, TheEdge, refusals
+from antiphon.edge.routes.session_dependencies import Owned, at_shelf, refusing
+from antiphon.edge.routes.session_models import MOST_COMMENT, Comment, Commented, Uploaded
+from antiphon.edge.routes.voices import counted
+from antiphon.shared_schemas.errors import ErrorCode
 
 UPLOAD_ROUTE = "/upload-recording"
 

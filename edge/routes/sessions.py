@@ -9,17 +9,17 @@ from fastapi import APIRouter, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import iterate_in_threadpool
 
-from edge.recordings.archive import zip_pieces
-from edge.recordings.asset_response import AssetResponse
-from edge.recordings.comments import read_comment
-from edge.recordings.disguise import DISGUISED, disguise
-from edge.recordings.upload import stored
-from edge.refusals import Refusal
-from edge.routes.dependencies import NEEDS_REDIS, refusals
-from edge.routes.session_dependencies import Readable, Reading, at_shelf
-from edge.routes.session_models import Comment, Timeline, Upload
-from shared_schemas.errors import ErrorCode
-from shared_schemas.recording import META_FILE, RECORDING_FILE, Meta
+from antiphon.edge.recordings.archive import zip_pieces
+from antiphon.edge.recordings.asset_response import AssetResponse
+from antiphon.edge.recordings.comments import read_comment
+from antiphon.edge.recordings.disguise import DISGUISED, disguise
+from antiphon.edge.recordings.upload import stored
+from antiphon.edge.refusals import Refusal
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, refusals
+from antiphon.edge.routes.session_dependencies import Readable, Reading, at_shelf
+from antiphon.edge.routes.session_models import Comment, Timeline, Upload
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, Meta
 
 _JSON = "application/json"
 _NOT_DONE_S = 5

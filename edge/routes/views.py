@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime
 
-from broker.eta import EtaStatus as Lengths
-from edge.routes.models import (
+from antiphon.broker.eta import EtaStatus as Lengths
+from antiphon.edge.routes.models import (
     EtaConfig,
     EtaStatus,
     LiveSession,
@@ -17,8 +17,8 @@ from edge.routes.models import (
     ServiceStatus,
     WorkerInfo,
 )
-from shared_schemas.registry import QueueSnapshot, Running, Waiting, WorkerRow
-from shared_schemas.states import SessionKind, WorkerState
+from antiphon.shared_schemas.registry import QueueSnapshot, Running, Waiting, WorkerRow
+from antiphon.shared_schemas.states import SessionKind, WorkerState
 
 _ON_CPU = -1
 _NO_ADDRESS = ("", 0)

@@ -9,15 +9,15 @@ from typing import Annotated
 import numpy as np
 from fastapi import APIRouter, Depends, Path, Request
 
-from broker.errors import VoicesFull
-from edge.errors import TooManyConnections
-from edge.node import Edge
-from edge.refusals import Refusal
-from edge.routes.dependencies import NEEDS_REDIS, TheEdge, refusals
-from edge.routes.views import instant
-from edge.shipped import shipped_voices, sound_of, voice_sound
-from edge.voices import read_voice
-from shared_schemas.audio import (
+from antiphon.broker.errors import VoicesFull
+from antiphon.edge.errors import TooManyConnections
+from antiphon.edge.node import Edge
+from antiphon.edge.refusals import Refusal
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, TheEdge, refusals
+from antiphon.edge.routes.views import instant
+from antiphon.edge.shipped import shipped_voices, sound_of, voice_sound
+from antiphon.edge.voices import read_voice
+from antiphon.shared_schemas.audio import (
     INPUT_RATE,
     PcmFormat,
     Samples,
@@ -25,8 +25,8 @@ from shared_schemas.audio import (
     samples_from_bytes,
     to_pcm16,
 )
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.voices import (
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.voices import (
     Voice,
     VoiceChange,
     VoiceInfo,

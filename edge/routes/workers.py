@@ -7,11 +7,11 @@ from typing import Annotated
 import structlog
 from fastapi import APIRouter, Path
 
-from edge.refusals import Refusal
-from edge.routes.dependencies import NEEDS_REDIS, TheEdge, refusals
-from edge.routes.models import DrainAsked
-from shared_schemas.errors import ErrorCode
-from shared_schemas.lifecycle import WorkerAsk
+from antiphon.edge.refusals import Refusal
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, TheEdge, refusals
+from antiphon.edge.routes.models import DrainAsked
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.lifecycle import WorkerAsk
 
 log = structlog.get_logger()
 

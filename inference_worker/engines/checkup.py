@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from inference_worker.engines.types import EngineLoadError
-from shared_schemas.findings import Finding, failure, ok
+from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.shared_schemas.findings import Finding, failure, ok
 
 ABOUT = "engine"
 _MINICPMO = "pip install 'antiphon[minicpmo]'"
@@ -42,8 +42,8 @@ def attempt(about: str, step: Callable[[], str], remedy: str) -> Finding:
 
 
 def _local(values: dict[str, Any], model_path: Path | None) -> Iterable[Finding]:
-    from inference_worker.engines.local.checkup import examine
-    from inference_worker.engines.local.options import LocalOptions
+    from antiphon.inference_worker.engines.local.checkup import examine
+    from antiphon.inference_worker.engines.local.options import LocalOptions
 
     return examine(LocalOptions(model_path=model_path, **values))
 
@@ -53,8 +53,8 @@ def _minicpmo(values: dict[str, Any], model_path: Path | None) -> Iterable[Findi
         remedy = "ANTIPHON_MODEL_PATH or --model-path: the folder of the checkpoint"
         return [failure("model folder", "none is named", remedy)]
     try:
-        from inference_worker.engines.minicpmo.checkup import examine
-        from inference_worker.engines.minicpmo.config import EngineOptions
+        from antiphon.inference_worker.engines.minicpmo.checkup import examine
+        from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
     except ImportError as error:
         return [failure("torch", f"{error.name} is not installed", _MINICPMO)]
     return examine(model_path, EngineOptions(**values))

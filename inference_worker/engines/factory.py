@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from inference_worker.engines.processor import UnifiedProcessor
-from inference_worker.engines.types import EngineLoadError
+from antiphon.inference_worker.engines.processor import UnifiedProcessor
+from antiphon.inference_worker.engines.types import EngineLoadError
 
 
 def build_processor(
@@ -39,15 +39,15 @@ def build_processor(
 
 
 def _local(settings: Mapping[str, Any]) -> UnifiedProcessor:
-    from inference_worker.engines.local.options import LocalOptions
-    from inference_worker.engines.local.processor import LocalProcessor
+    from antiphon.inference_worker.engines.local.options import LocalOptions
+    from antiphon.inference_worker.engines.local.processor import LocalProcessor
 
     return LocalProcessor(LocalOptions(**settings))
 
 
 def _simulated(settings: Mapping[str, Any]) -> UnifiedProcessor:
-    from inference_worker.engines.simulated import SimulatedProcessor
-    from inference_worker.engines.timing import SimulatedOptions
+    from antiphon.inference_worker.engines.simulated import SimulatedProcessor
+    from antiphon.inference_worker.engines.timing import SimulatedOptions
 
     return SimulatedProcessor(SimulatedOptions(**settings))
 
@@ -58,8 +58,8 @@ def _minicpmo(settings: Mapping[str, Any]) -> UnifiedProcessor:
     if folder is None:
         raise EngineLoadError("engine 'minicpmo' needs the checkpoint's folder: --model-path DIR")
     try:
-        from inference_worker.engines.minicpmo.config import EngineOptions
-        from inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+        from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+        from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
     except ImportError as error:
         remedy = "pip install 'antiphon[minicpmo]'"
         raise EngineLoadError(f"engine 'minicpmo' lacks {error.name}; run: {remedy}") from error

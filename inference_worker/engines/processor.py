@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from inference_worker.engines.types import (
+from antiphon.inference_worker.engines.types import (
     Delta,
     EngineInfo,
     LoadProgress,
@@ -23,11 +23,11 @@ from inference_worker.engines.types import (
     UnsupportedMode,
     untold,
 )
-from shared_schemas.audio import Samples
-from shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
-from shared_schemas.content import Message
-from shared_schemas.registry import Memory
-from shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
+from antiphon.shared_schemas.content import Message
+from antiphon.shared_schemas.registry import Memory
+from antiphon.shared_schemas.unit_result import UnitResult
 
 
 class SessionView(ABC):

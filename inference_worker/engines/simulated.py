@@ -5,20 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from inference_worker.engines.processor import DuplexView, UnifiedProcessor
-from inference_worker.engines.simulated_turns import SimulatedChatView, SimulatedHalfDuplexView
-from inference_worker.engines.slots import SlotPool
-from inference_worker.engines.timing import SimulatedOptions, tone
-from inference_worker.engines.types import (
+from antiphon.inference_worker.engines.processor import DuplexView, UnifiedProcessor
+from antiphon.inference_worker.engines.simulated_turns import (
+    SimulatedChatView,
+    SimulatedHalfDuplexView,
+)
+from antiphon.inference_worker.engines.slots import SlotPool
+from antiphon.inference_worker.engines.timing import SimulatedOptions, tone
+from antiphon.inference_worker.engines.types import (
     EngineInfo,
     LoadProgress,
     PastUnit,
     PrefillReport,
 )
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
-from shared_schemas.config import DuplexConfig
-from shared_schemas.states import SessionKind
-from shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.unit_result import UnitResult
 
 _TOKENS_PER_UNIT = 25
 

@@ -6,12 +6,18 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from inference_worker.engines.processor import ChatView, HalfDuplexView
-from inference_worker.engines.timing import SimulatedOptions, tone
-from inference_worker.engines.types import Delta, PastTurn, PrefillReport, ShareDone, untold
-from shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
-from shared_schemas.config import ChatOptions, HalfDuplexConfig
-from shared_schemas.content import Message
+from antiphon.inference_worker.engines.processor import ChatView, HalfDuplexView
+from antiphon.inference_worker.engines.timing import SimulatedOptions, tone
+from antiphon.inference_worker.engines.types import (
+    Delta,
+    PastTurn,
+    PrefillReport,
+    ShareDone,
+    untold,
+)
+from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
+from antiphon.shared_schemas.config import ChatOptions, HalfDuplexConfig
+from antiphon.shared_schemas.content import Message
 
 _OPENING = "This is simulated."
 _TOKENS_PER_TURN = 50

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from inference_worker.engines.types import EngineError
+from antiphon.inference_worker.engines.types import EngineError
 
 
 class SlotPool:

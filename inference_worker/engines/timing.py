@@ -7,7 +7,7 @@ import functools
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from shared_schemas.audio import OUTPUT_RATE, Samples
+from antiphon.shared_schemas.audio import OUTPUT_RATE, Samples
 
 _TONE_HZ = 220.0
 _TONE_LEVEL = 0.05

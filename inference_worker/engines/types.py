@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared_schemas.audio import SILENCE, Samples
-from shared_schemas.states import SessionKind
+from antiphon.shared_schemas.audio import SILENCE, Samples
+from antiphon.shared_schemas.states import SessionKind
 
 LoadProgress = Callable[[str], None]
 """Told one short line for each stage of loading ("speech recogniser", "language model", ...)."""

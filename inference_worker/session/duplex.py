@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from shared_schemas.states import SessionState
-from shared_schemas.stream_entries import (
+from antiphon.shared_schemas.states import SessionState
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     InEntry,
     PauseIn,

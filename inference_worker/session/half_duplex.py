@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from inference_worker.engines.types import PastTurn
-from inference_worker.session.records import (
+from antiphon.inference_worker.engines.types import PastTurn
+from antiphon.inference_worker.session.records import (
     History,
     PastLost,
     Record,
     accepted_prepare,
     begins_late,
 )
-from inference_worker.session.vad import MAX_UTTERANCE_S
-from shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, samples_from_bytes
-from shared_schemas.states import SessionState
-from shared_schemas.stream_entries import (
+from antiphon.inference_worker.session.vad import MAX_UTTERANCE_S
+from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, samples_from_bytes
+from antiphon.shared_schemas.states import SessionState
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     DeltaOut,
     GeneratingOut,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared_schemas.stream_entries import PreparedOut, StreamEntry, StreamPosition
+from antiphon.shared_schemas.stream_entries import PreparedOut, StreamEntry, StreamPosition
 
 Record = tuple[StreamPosition, StreamEntry]
 History = Sequence[Record]

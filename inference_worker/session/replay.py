@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from inference_worker.engines.types import PastUnit
-from inference_worker.session.records import History, Record, accepted_prepare, begins_late
-from shared_schemas.audio import INPUT_RATE
-from shared_schemas.states import SessionState
-from shared_schemas.stream_entries import (
+from antiphon.inference_worker.engines.types import PastUnit
+from antiphon.inference_worker.session.records import History, Record, accepted_prepare, begins_late
+from antiphon.shared_schemas.audio import INPUT_RATE
+from antiphon.shared_schemas.states import SessionState
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     PausedOut,
     PlaybackIn,

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from inference_worker.session.onnx import onnxruntime
-from shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.inference_worker.session.onnx import onnxruntime
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
 STEP_SAMPLES = 512
 """Samples at 16 kHz that the network takes at a time, preceded by the last 64 of those before."""

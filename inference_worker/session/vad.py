@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from inference_worker.session.silero import STEP_SAMPLES, SileroStream
-from shared_schemas.audio import INPUT_RATE, SILENCE, Samples
-from shared_schemas.config import VadConfig
+from antiphon.inference_worker.session.silero import STEP_SAMPLES, SileroStream
+from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
+from antiphon.shared_schemas.config import VadConfig
 
 WINDOW_SAMPLES = 2 * STEP_SAMPLES
 """The document's window. The network looks at each half; the window counts as its louder half, so

@@ -17,8 +17,8 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from PIL import Image
 
-from inference_worker.engines.types import EngineError
-from shared_schemas.audio import INPUT_RATE, SILENCE, Samples
+from antiphon.inference_worker.engines.types import EngineError
+from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 
 _JPEG_QUALITY = 85
 _ROUNDING_S = 1e-6

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from chromium import REMEDY, find_chromium, in_ci
-from stack import Stack
-from visitor import Visitor
 
-from ops.node import find_node
-from ops.pages import WEB, build_pages, require_packages
+from nodejs import find_node
+from support.chromium import REMEDY, find_chromium, in_ci
+from support.stack import Stack
+from support.visitor import Visitor
+from web_pages import WEB, build_pages, require_packages
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,10 @@ import re
 import httpx
 import pytest
 from playwright.async_api import Page, expect
-from stack import Stack
-from visitor import Visitor, barriers
-from wire import open_wire
+
+from support.stack import Stack
+from support.visitor import Visitor, barriers
+from support.wire import open_wire
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from call_page import CallPage
-from call_stack import talkative_stack
-from camera_film import left_and_right, two_colours
 from PIL import Image
 from playwright.async_api import Page, expect
-from spoken import ITALY, silence, spoken
-from stack import Stack, until
-from video_files import video
-from visitor import Visitor
 
-from shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from support.call_page import CallPage
+from support.call_stack import talkative_stack
+from support.camera_film import left_and_right, two_colours
+from support.spoken import ITALY, silence, spoken
+from support.stack import Stack, until
+from support.video_files import video
+from support.visitor import Visitor
 
 pytestmark = pytest.mark.timeout(120)
 

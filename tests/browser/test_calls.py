@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from call_page import CallPage
-from call_stack import talkative_stack
 from playwright.async_api import expect
-from redis_server import free_port
-from spoken import ITALY, silence, spoken
-from stack import Stack
-from tcp_proxy import tcp_proxy
-from visitor import Visitor, barriers
-from wire import open_wire
 
-from shared_schemas.audio import INPUT_RATE
+from antiphon.shared_schemas.audio import INPUT_RATE
+from support.call_page import CallPage
+from support.call_stack import talkative_stack
+from support.redis_server import free_port
+from support.spoken import ITALY, silence, spoken
+from support.stack import Stack
+from support.tcp_proxy import tcp_proxy
+from support.visitor import Visitor, barriers
+from support.wire import open_wire
 
 pytestmark = pytest.mark.timeout(120)
 

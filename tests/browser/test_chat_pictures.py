@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from playwright.async_api import expect
-from stack import Stack
-from turn_page import without_instructions
-from visitor import Visitor, barriers
+
+from support.stack import Stack
+from support.turn_page import without_instructions
+from support.visitor import Visitor, barriers
 
 CHECKPOINT = Path(__file__).parent.parent / "minicpmo" / "golden" / "ckpt"
 

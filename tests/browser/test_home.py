@@ -5,8 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 from playwright.async_api import expect
-from stack import Stack
-from visitor import Visitor, barriers
+
+from support.stack import Stack
+from support.visitor import Visitor, barriers
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -6,11 +6,11 @@ import base64
 from pathlib import Path
 
 import pytest
-from chromium import FLAGS
 from playwright.async_api import async_playwright
-from timed_talk import TimedTalk, jpeg, tone
 
-from shared_schemas.states import SessionKind
+from antiphon.shared_schemas.states import SessionKind
+from support.chromium import FLAGS
+from support.timed_talk import TimedTalk, jpeg, tone
 
 COLOURS = [(200, 30, 20), (20, 190, 30), (20, 30, 200)]
 

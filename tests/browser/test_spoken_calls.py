@@ -10,15 +10,16 @@ import httpx
 import numpy as np
 import pytest
 import soundfile
-from call_page import CallPage
-from camera_film import left_and_right, two_colours
 from PIL import Image
 from playwright.async_api import expect
-from redis_server import RedisServer
-from speech import share_heard, share_voiced
-from spoken import GERMANY, ITALY, silence, spoken
-from stack import Stack, until
-from visitor import Visitor, barriers
+
+from support.call_page import CallPage
+from support.camera_film import left_and_right, two_colours
+from support.redis_server import RedisServer
+from support.speech import share_heard, share_voiced
+from support.spoken import GERMANY, ITALY, silence, spoken
+from support.stack import Stack, until
+from support.visitor import Visitor, barriers
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.speech]
 

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from playwright.async_api import Locator, expect
-from redis_server import RedisServer
-from speech import share_voiced, transcribe, words
-from spoken import GERMANY, ITALY, silence, spoken
-from stack import Stack, until
-from turn_page import agree, at_24_khz, bring, calm, sound_of, watch_frames, wav_of
-from visitor import Visitor, barriers
 
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
-from shared_schemas.binary_frames import split_frame
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
+from antiphon.shared_schemas.binary_frames import split_frame
+from support.redis_server import RedisServer
+from support.speech import share_voiced, transcribe, words
+from support.spoken import GERMANY, ITALY, silence, spoken
+from support.stack import Stack, until
+from support.turn_page import agree, at_24_khz, bring, calm, sound_of, watch_frames, wav_of
+from support.visitor import Visitor, barriers
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.speech]
 

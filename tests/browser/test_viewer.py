@@ -12,17 +12,17 @@ import orjson
 import pytest
 import soundfile
 from playwright.async_api import Page, expect
-from recorded_talk import record_in_order
-from recordings import recorded
-from stack import Stack, until
-from timed_talk import TimedTalk, jpeg, tone
-from turn_talk import chat_talk, numbered
-from visitor import Visitor, barriers
 
-from recorder_service.job import Ending, Job
-from shared_schemas.ids import new_recording_id
-from shared_schemas.states import EndReason, SessionKind
-from shared_schemas.stream_entries import PausedOut, ResumedOut
+from antiphon.recorder_service.job import Ending, Job
+from antiphon.shared_schemas.ids import new_recording_id
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.stream_entries import PausedOut, ResumedOut
+from support.recorded_talk import record_in_order
+from support.recordings import recorded
+from support.stack import Stack, until
+from support.timed_talk import TimedTalk, jpeg, tone
+from support.turn_talk import chat_talk, numbered
+from support.visitor import Visitor, barriers
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from antiphon.broker.embedded import free_port
 from compose import ROOT, Compose
 from private_engine import private_engine
-
-from broker.embedded import free_port
 
 ENGINE_FOLDER = Path(os.environ.get("ANTIPHON_TEST_ENGINE", "/var/tmp/antiphon-engine"))
 

@@ -11,15 +11,15 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from compose import Compose
-from edge_harness import base64_audio
-from observability import ALERTS, drawn
-from resuming import Resumer
-from spoken import ITALY, silence, spoken, units_of
-from stack import until
 
-from client.duplex import connect_duplex
-from shared_schemas.audio import OUTPUT_RATE
+from antiphon.client.duplex import connect_duplex
+from antiphon.shared_schemas.audio import OUTPUT_RATE
+from compose import Compose
+from support.edge_harness import base64_audio
+from support.observability import ALERTS, drawn
+from support.resuming import Resumer
+from support.spoken import ITALY, silence, spoken, units_of
+from support.stack import until
 
 SERVICES = {"redis": 1, "edge": 2, "caddy": 1, "worker": 1, "recorder": 2, "cleanup": 1}
 WITHIN_S = 90.0

@@ -9,8 +9,9 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from minicpmo.stepaudio import EARLIER, LATER, MELS
 from torch import Tensor
+
+from minicpmo.stepaudio import EARLIER, LATER, MELS
 
 
 class AloneLater:

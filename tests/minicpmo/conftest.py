@@ -11,12 +11,12 @@ if MISSING and not os.environ.get("CI"):
     collect_ignore_glob = ["test_*.py"]
 else:
     import torch
-    from minicpmo.golden_set import CHECKPOINT
 
-    from inference_worker.engines.minicpmo.config import EngineOptions
-    from inference_worker.engines.minicpmo.load import load_network
-    from inference_worker.engines.minicpmo.model.network import MiniCPMO
-    from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+    from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+    from antiphon.inference_worker.engines.minicpmo.load import load_network
+    from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+    from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+    from minicpmo.golden_set import CHECKPOINT
 
     torch.set_num_threads(1)
 

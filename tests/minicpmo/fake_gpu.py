@@ -22,9 +22,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from inference_worker.engines.minicpmo.config import ModelConfig
-from inference_worker.engines.minicpmo.load import build_on_meta, place, restore_buffers
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.config import ModelConfig
+from antiphon.inference_worker.engines.minicpmo.load import build_on_meta, place, restore_buffers
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 
 GPU = torch.device("cuda", 0)
 aten = torch.ops.aten

@@ -7,14 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from minicpmo.fake_gpu import GPU, FakeGpu, fake_gpu, network_on
-from minicpmo.offline_triton import Compiled, compiled_offline
 
-from inference_worker.engines.minicpmo.config import ModelConfig
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.sampler import Row, Sampler, SamplingSettings
-from inference_worker.engines.minicpmo.speech_sampler import CodeRow, SpeechSettings
-from inference_worker.engines.minicpmo.steps import (
+from antiphon.inference_worker.engines.minicpmo.config import ModelConfig
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.sampler import Row, Sampler, SamplingSettings
+from antiphon.inference_worker.engines.minicpmo.speech_sampler import CodeRow, SpeechSettings
+from antiphon.inference_worker.engines.minicpmo.steps import (
     Choose,
     ChooseWord,
     Clear,
@@ -28,7 +26,9 @@ from inference_worker.engines.minicpmo.steps import (
     Step,
     Utter,
 )
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from minicpmo.fake_gpu import GPU, FakeGpu, fake_gpu, network_on
+from minicpmo.offline_triton import Compiled, compiled_offline
 
 SLOTS, CONTEXT, SPEECH = 16, 8192, 4096
 CODE = CodeRow(SpeechSettings(), (3, 3, 4), may_end=False, draw=0.4)

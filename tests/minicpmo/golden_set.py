@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
-from shared_schemas.audio import Samples
+from antiphon.shared_schemas.audio import Samples
 
 FOLDER = Path(__file__).parent / "golden"
 CHECKPOINT = FOLDER / "ckpt"

@@ -12,26 +12,30 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
 import torch
-from minicpmo.golden_set import CHECKPOINT
-from minicpmo.parts import largest_error, reads, runner_of, speaks
 from torch import Tensor, nn
 
-from inference_worker.engines.minicpmo.config import EngineOptions
-from inference_worker.engines.minicpmo.kv_cache import CacheWindow, SlottedCache
-from inference_worker.engines.minicpmo.load import build_on_meta, load_network, restore_buffers
-from inference_worker.engines.minicpmo.model.attention import additive, causal_mask
-from inference_worker.engines.minicpmo.model.layer import (
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.kv_cache import CacheWindow, SlottedCache
+from antiphon.inference_worker.engines.minicpmo.load import (
+    build_on_meta,
+    load_network,
+    restore_buffers,
+)
+from antiphon.inference_worker.engines.minicpmo.model.attention import additive, causal_mask
+from antiphon.inference_worker.engines.minicpmo.model.layer import (
     Kernels,
     LayerSizes,
     Pass,
     SelfAttention,
 )
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.model.plain import PlainKernels
-from inference_worker.engines.minicpmo.model.rotary import frequencies, turn_by
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.minicpmo.trial import try_kernels
-from inference_worker.engines.types import EngineLoadError
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.model.plain import PlainKernels
+from antiphon.inference_worker.engines.minicpmo.model.rotary import frequencies, turn_by
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.trial import try_kernels
+from antiphon.inference_worker.engines.types import EngineLoadError
+from minicpmo.golden_set import CHECKPOINT
+from minicpmo.parts import largest_error, reads, runner_of, speaks
 
 SLOTS, POSITIONS = 4, 600
 
@@ -50,7 +54,7 @@ def interpreter() -> Iterator[ProcessPoolExecutor]:
 
 def fused_kernels() -> Kernels:
     """As a GPU would run them."""
-    from inference_worker.engines.minicpmo.model.fused import FusedKernels
+    from antiphon.inference_worker.engines.minicpmo.model.fused import FusedKernels
 
     return FusedKernels(prompts=PlainKernels("grouped_sdpa"))
 

@@ -11,11 +11,12 @@ from typing import Any
 from unittest.mock import patch
 
 import triton
-from minicpmo.fake_gpu import FakeGpu
 from torch import Tensor
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction, MockTensor
+
+from minicpmo.fake_gpu import FakeGpu
 
 
 class _Card:

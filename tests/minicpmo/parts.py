@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import torch
-from minicpmo import golden_set
 
-from inference_worker.engines.minicpmo.config import SliceConfig
-from inference_worker.engines.minicpmo.images import cut
-from inference_worker.engines.minicpmo.mel import MelStream, clip_mels
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.sampler import Sampler
-from inference_worker.engines.minicpmo.speech_sampler import CodeRow, SpeechSettings
-from inference_worker.engines.minicpmo.steps import Condition, Feed, Hear, HearClips, See, Utter
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
+from antiphon.inference_worker.engines.minicpmo.images import cut
+from antiphon.inference_worker.engines.minicpmo.mel import MelStream, clip_mels
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.speech_sampler import CodeRow, SpeechSettings
+from antiphon.inference_worker.engines.minicpmo.steps import (
+    Condition,
+    Feed,
+    Hear,
+    HearClips,
+    See,
+    Utter,
+)
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from minicpmo import golden_set
 
 Answer = list[torch.Tensor]
 

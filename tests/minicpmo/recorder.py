@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from inference_worker.engines.minicpmo.duplex import DuplexSession
-from inference_worker.engines.minicpmo.duplex_settings import DuplexSettings
-from inference_worker.engines.minicpmo.hearing import Ears
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.sampler import SamplingSettings
-from inference_worker.engines.minicpmo.speaking import Speaker
-from inference_worker.engines.minicpmo.speech_sampler import SpeechSettings
-from inference_worker.engines.minicpmo.steps import Step, Steps
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.minicpmo.window import WindowSettings
+from antiphon.inference_worker.engines.minicpmo.duplex import DuplexSession
+from antiphon.inference_worker.engines.minicpmo.duplex_settings import DuplexSettings
+from antiphon.inference_worker.engines.minicpmo.hearing import Ears
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.sampler import SamplingSettings
+from antiphon.inference_worker.engines.minicpmo.speaking import Speaker
+from antiphon.inference_worker.engines.minicpmo.speech_sampler import SpeechSettings
+from antiphon.inference_worker.engines.minicpmo.steps import Step, Steps
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.window import WindowSettings
 
 
 class Recorder:

@@ -1,6 +1,6 @@
 """Token2wav of the package `minicpmo-utils` on the CPU: its own networks and loop, random small weights.
 
-`ops/make_venv.py` puts the package beside the environment, not into it: its other top-level names are
+`tools/make_venv.py` puts the package beside the environment, not into it: its other top-level names are
 not wanted here. What it imports for the weights of a voice is not installed and stays a bare name, so
 a prompt (codes, speaker, mel) is drawn from the reference's samples instead.
 """

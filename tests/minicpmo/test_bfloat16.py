@@ -5,17 +5,17 @@ from copy import deepcopy
 
 import pytest
 import torch
+
+from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
+from antiphon.inference_worker.engines.minicpmo.images import cut
+from antiphon.inference_worker.engines.minicpmo.load import restore_buffers
+from antiphon.inference_worker.engines.minicpmo.mel import clip_mels
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
 from minicpmo import golden_set
 from minicpmo.parts import PARTS, Answer, largest_error, runner_of
 from minicpmo.recorder import Recorder, new_session
-
-from inference_worker.engines.minicpmo.config import SliceConfig
-from inference_worker.engines.minicpmo.images import cut
-from inference_worker.engines.minicpmo.load import restore_buffers
-from inference_worker.engines.minicpmo.mel import clip_mels
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")

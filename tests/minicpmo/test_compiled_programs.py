@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 import torch
+
+from antiphon.inference_worker.engines.minicpmo.config import ModelConfig
+from antiphon.inference_worker.engines.minicpmo.steps import Feed, Utter
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
 from minicpmo import golden_set
 from minicpmo.fake_gpu import GPU
 from minicpmo.fake_serving import CODE, CONTEXT, kinds_of_step, serving
 from minicpmo.offline_triton import stack_bytes
-
-from inference_worker.engines.minicpmo.config import ModelConfig
-from inference_worker.engines.minicpmo.steps import Feed, Utter
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
 
 LONGEST = 40960
 """The most tokens a slot can have."""

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 import torch
+from torch.testing import assert_close
+
+from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
+from antiphon.inference_worker.engines.minicpmo.images import cut
+from antiphon.inference_worker.engines.minicpmo.mel import clip_mels
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.steps import Choose, Condition, Feed, Utter
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
 from minicpmo import golden_set
 from minicpmo.cpu_graphs import use_cpu_graphs
 from minicpmo.golden_set import CLOSE, LOGITS
 from minicpmo.recorder import Recorder, new_session, settings_of
-from torch.testing import assert_close
-
-from inference_worker.engines.minicpmo.config import SliceConfig
-from inference_worker.engines.minicpmo.images import cut
-from inference_worker.engines.minicpmo.mel import clip_mels
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.sampler import Sampler
-from inference_worker.engines.minicpmo.steps import Choose, Condition, Feed, Utter
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
 
 SESSIONS = ["d_duplex_audio", "d_duplex_forcecount", "d_duplex_omni", "d_duplex_vision"]
 WINDOWS = ["g_window_basic", "g_window_context"]

@@ -7,14 +7,14 @@ from itertools import pairwise
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
+from antiphon.inference_worker.engines.minicpmo.memory import GIB, needed_bytes
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
 from minicpmo import golden_set
 from minicpmo.fake_gpu import GPU
 from minicpmo.fake_serving import CONTEXT, SLOTS, SPEECH, Card, kinds_of_step, serving
-from torch._subclasses.fake_tensor import DataDependentOutputException
-
-from inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
-from inference_worker.engines.minicpmo.memory import GIB, needed_bytes
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 import torch
+
 from minicpmo import interpreted
 
 EXACT, HALF = (torch.float32, 1e-6), (torch.float16, 0.001)

@@ -4,18 +4,18 @@ from collections.abc import Callable
 
 import pytest
 import torch
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, KernelChoice
+from antiphon.inference_worker.engines.minicpmo.load import load_network
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.steps import Feed
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.shared_schemas.config import DuplexConfig
 from minicpmo import golden_set
 from minicpmo.golden_set import CHECKPOINT
 from minicpmo.parts import PARTS, Answer, largest_error, runner_of
-
-from inference_worker.engines.minicpmo.config import EngineOptions, KernelChoice
-from inference_worker.engines.minicpmo.load import load_network
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.steps import Feed
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from shared_schemas.config import DuplexConfig
 
 pytestmark = [
     pytest.mark.gpu,

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from minicpmo.cpu_graphs import use_cpu_graphs
-from minicpmo.parts import PARTS, Answer, largest_error, runner_of
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.graphs import GraphPool
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.sampler import Sampler
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.graphs import GraphPool
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from minicpmo.cpu_graphs import use_cpu_graphs
+from minicpmo.parts import PARTS, Answer, largest_error, runner_of
 
 CPU = torch.device("cpu")
 

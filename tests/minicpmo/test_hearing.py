@@ -2,17 +2,17 @@
 
 import pytest
 import torch
+from torch.testing import assert_close
+
+from antiphon.inference_worker.engines.minicpmo.hearing import Ears
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.steps import Hear
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
 from minicpmo import golden_set
 from minicpmo.golden_set import CLOSE
 from minicpmo.recorder import Recorder
-from torch.testing import assert_close
-
-from inference_worker.engines.minicpmo.hearing import Ears
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.sampler import Sampler
-from inference_worker.engines.minicpmo.steps import Hear
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
 
 
 def runner_of(network: MiniCPMO, tokenizer: Tokenizer, *, invariant: bool) -> Runner:

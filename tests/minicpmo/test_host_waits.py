@@ -14,12 +14,19 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.sampler import Row, Sampler, SamplingSettings
-from inference_worker.engines.minicpmo.speech_sampler import CodeRow, SpeechSettings
-from inference_worker.engines.minicpmo.steps import Choose, ChooseWord, Condition, Feed, Step, Utter
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.sampler import Row, Sampler, SamplingSettings
+from antiphon.inference_worker.engines.minicpmo.speech_sampler import CodeRow, SpeechSettings
+from antiphon.inference_worker.engines.minicpmo.steps import (
+    Choose,
+    ChooseWord,
+    Condition,
+    Feed,
+    Step,
+    Utter,
+)
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
 
 READS = {Tensor.tolist, Tensor.item, Tensor.__bool__, Tensor.__int__, Tensor.__float__, Tensor.cpu}
 INDEXING = {Tensor.__getitem__, Tensor.__setitem__}

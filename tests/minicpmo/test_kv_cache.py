@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-from minicpmo import golden_set
 from torch.testing import assert_close
 
-from inference_worker.engines.minicpmo.kv_cache import SlottedCache
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.kv_cache import SlottedCache
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from minicpmo import golden_set
 
 
 def cache_of(layers: int = 2, slots: int = 3) -> Any:

@@ -6,25 +6,29 @@ from pathlib import Path
 
 import pytest
 import torch
-from minicpmo import golden_set
-from minicpmo.golden_set import CHECKPOINT
 from safetensors.torch import load_file, save_file
 
-from inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig, read_config
-from inference_worker.engines.minicpmo.load import (
+from antiphon.inference_worker.engines.minicpmo.config import (
+    EngineOptions,
+    ModelConfig,
+    read_config,
+)
+from antiphon.inference_worker.engines.minicpmo.load import (
     build_on_meta,
     load_network,
     pick_device,
     restore_buffers,
 )
-from inference_worker.engines.minicpmo.memory import check_memory, voice_bytes
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.sampler import Sampler
-from inference_worker.engines.minicpmo.speech_sampler import CodeRow, SpeechSettings
-from inference_worker.engines.minicpmo.steps import Feed, Hear, See, Utter
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.types import EngineLoadError
+from antiphon.inference_worker.engines.minicpmo.memory import check_memory, voice_bytes
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.speech_sampler import CodeRow, SpeechSettings
+from antiphon.inference_worker.engines.minicpmo.steps import Feed, Hear, See, Utter
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.types import EngineLoadError
+from minicpmo import golden_set
+from minicpmo.golden_set import CHECKPOINT
 
 CPU = EngineOptions(device="cpu")
 

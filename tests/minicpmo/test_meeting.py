@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from inference_worker.engines.minicpmo.token2wav.meeting import Meeting
+from antiphon.inference_worker.engines.minicpmo.token2wav.meeting import Meeting
 
 ASKERS = 5
 

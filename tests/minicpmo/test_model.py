@@ -5,23 +5,23 @@ from typing import Any
 
 import pytest
 import torch
-from minicpmo import golden_set
-from minicpmo.golden_set import CHECKPOINT, CLOSE, LOGITS
-from minicpmo.parts import PARTS, Answer, largest_error, runner_of
 from torch import Tensor
 from torch.testing import assert_close
 
-from inference_worker.engines.minicpmo.config import EngineOptions, SliceConfig
-from inference_worker.engines.minicpmo.images import choose_grid, cut
-from inference_worker.engines.minicpmo.kv_cache import CacheWindow, SlottedCache
-from inference_worker.engines.minicpmo.load import load_network
-from inference_worker.engines.minicpmo.mel import MelStream, clip_mels
-from inference_worker.engines.minicpmo.model.attention import causal_mask
-from inference_worker.engines.minicpmo.model.audio import trim
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from shared_schemas.audio import Samples
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, SliceConfig
+from antiphon.inference_worker.engines.minicpmo.images import choose_grid, cut
+from antiphon.inference_worker.engines.minicpmo.kv_cache import CacheWindow, SlottedCache
+from antiphon.inference_worker.engines.minicpmo.load import load_network
+from antiphon.inference_worker.engines.minicpmo.mel import MelStream, clip_mels
+from antiphon.inference_worker.engines.minicpmo.model.attention import causal_mask
+from antiphon.inference_worker.engines.minicpmo.model.audio import trim
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.shared_schemas.audio import Samples
+from minicpmo import golden_set
+from minicpmo.golden_set import CHECKPOINT, CLOSE, LOGITS
+from minicpmo.parts import PARTS, Answer, largest_error, runner_of
 
 
 def llm_cache(network: MiniCPMO, positions: int, slots: int = 1) -> Any:

@@ -7,8 +7,8 @@ import zlib
 import pytest
 from PIL import Image
 
-from inference_worker.engines.minicpmo.images import decode_picture
-from inference_worker.engines.types import EngineError
+from antiphon.inference_worker.engines.minicpmo.images import decode_picture
+from antiphon.inference_worker.engines.types import EngineError
 
 
 def _png(kind: bytes, content: bytes, *, good: bool = True) -> bytes:

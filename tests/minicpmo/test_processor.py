@@ -8,18 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from minicpmo import golden_set
-from minicpmo.golden_set import CHECKPOINT, LOGITS
 from torch.testing import assert_close
 
-from inference_worker.engines.minicpmo.config import EngineOptions
-from inference_worker.engines.minicpmo.duplex_view import MiniCPMODuplexView
-from inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
-from inference_worker.engines.minicpmo.steps import Feed
-from inference_worker.engines.types import ContextFull, EngineError, EngineLoadError, PastUnit
-from shared_schemas.audio import Samples
-from shared_schemas.config import DuplexConfig
-from shared_schemas.unit_result import UnitResult
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.duplex_view import MiniCPMODuplexView
+from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+from antiphon.inference_worker.engines.minicpmo.steps import Feed
+from antiphon.inference_worker.engines.types import (
+    ContextFull,
+    EngineError,
+    EngineLoadError,
+    PastUnit,
+)
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.unit_result import UnitResult
+from minicpmo import golden_set
+from minicpmo.golden_set import CHECKPOINT, LOGITS
 
 SLOTS = 4
 OPTIONS = EngineOptions(slots=SLOTS, context_tokens=640, speech_tokens=256, device="cpu")

@@ -4,24 +4,29 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from torch.testing import assert_close
+
+from antiphon.inference_worker.engines.minicpmo.chat_view import MiniCPMOChatView
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.half_duplex_view import MiniCPMOHalfDuplexView
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.steps import ChooseWord
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.types import Delta
+from antiphon.shared_schemas.config import (
+    ChatOptions,
+    GenerationConfig,
+    HalfDuplexConfig,
+    TtsConfig,
+)
+from antiphon.shared_schemas.content import Message, Role, TextPart
 from minicpmo import golden_set
 from minicpmo.golden_set import CHECKPOINT, LOGITS
 from minicpmo.recorder import Recorder
 from minicpmo.test_turns import GREEDY, session_of
-from torch.testing import assert_close
-
-from inference_worker.engines.minicpmo.chat_view import MiniCPMOChatView
-from inference_worker.engines.minicpmo.config import EngineOptions
-from inference_worker.engines.minicpmo.half_duplex_view import MiniCPMOHalfDuplexView
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.sampler import Sampler
-from inference_worker.engines.minicpmo.steps import ChooseWord
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.types import Delta
-from shared_schemas.config import ChatOptions, GenerationConfig, HalfDuplexConfig, TtsConfig
-from shared_schemas.content import Message, Role, TextPart
 
 GENERATION = GenerationConfig(max_new_tokens=24, temperature=0.0)
 HALF_DUPLEX = HalfDuplexConfig(generation=GENERATION, tts=TtsConfig(enabled=False))

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 import torch
-from minicpmo import golden_set
 from torch.testing import assert_close
 
-from inference_worker.engines.minicpmo.ranking import TIES, candidates, likeliest
-from inference_worker.engines.minicpmo.sampler import Row, Sampler, SamplingSettings
-from inference_worker.engines.minicpmo.speech_sampler import (
+from antiphon.inference_worker.engines.minicpmo.ranking import TIES, candidates, likeliest
+from antiphon.inference_worker.engines.minicpmo.sampler import Row, Sampler, SamplingSettings
+from antiphon.inference_worker.engines.minicpmo.speech_sampler import (
     CodeRow,
     SpeechSettings,
     choose_codes,
     code_probabilities,
 )
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from minicpmo import golden_set
 
 PROBS = {"atol": 1e-5, "rtol": 0}
 

@@ -6,9 +6,16 @@ import sys
 import pytest
 import torch
 
-from inference_worker.engines.minicpmo.gpu_process import DEVICE_LOST
-from inference_worker.engines.minicpmo.scheduler import Job, Scheduler
-from inference_worker.engines.minicpmo.steps import Clear, Feed, Hear, HearClips, Steps, bucket
+from antiphon.inference_worker.engines.minicpmo.gpu_process import DEVICE_LOST
+from antiphon.inference_worker.engines.minicpmo.scheduler import Job, Scheduler
+from antiphon.inference_worker.engines.minicpmo.steps import (
+    Clear,
+    Feed,
+    Hear,
+    HearClips,
+    Steps,
+    bucket,
+)
 
 
 def feed(slot: int, count: int) -> Feed:
@@ -69,8 +76,8 @@ def test_a_job_ends_with_what_its_generator_returns_or_raises() -> None:
 
 
 LOSES_ITS_DEVICE = """
-from inference_worker.engines.minicpmo.engine import Engine
-from inference_worker.engines.minicpmo.held_slot import _clear
+from antiphon.inference_worker.engines.minicpmo.engine import Engine
+from antiphon.inference_worker.engines.minicpmo.held_slot import _clear
 
 class Lost:
     slots = 1

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from inference_worker.engines.minicpmo.forward import Placed
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.sampler import Sampler
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.forward import Placed
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
 
 CONTEXT = 700
 

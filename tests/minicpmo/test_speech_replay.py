@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.testing import assert_close
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.duplex_view import MiniCPMODuplexView
+from antiphon.inference_worker.engines.minicpmo.memo import UnitMemo, open_sound, open_speech
+from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+from antiphon.inference_worker.engines.minicpmo.vocoder import VoiceState
+from antiphon.inference_worker.engines.types import PastUnit
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.config import DuplexConfig
 from minicpmo import golden_set
 from minicpmo.golden_set import CHECKPOINT, CLOSE
 from minicpmo.tone import Tone
-from torch.testing import assert_close
-
-from inference_worker.engines.minicpmo.config import EngineOptions
-from inference_worker.engines.minicpmo.duplex_view import MiniCPMODuplexView
-from inference_worker.engines.minicpmo.memo import UnitMemo, open_sound, open_speech
-from inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
-from inference_worker.engines.minicpmo.vocoder import VoiceState
-from inference_worker.engines.types import PastUnit
-from shared_schemas.audio import Samples
-from shared_schemas.config import DuplexConfig
 
 OPTIONS = EngineOptions(slots=2, context_tokens=1024, speech_tokens=256, device="cpu")
 SPEAKING = DuplexConfig(temperature=0.0, force_listen_count=0)

@@ -11,16 +11,20 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+
+from antiphon.inference_worker.engines.minicpmo.token2wav.opening import lighten
+from antiphon.inference_worker.engines.minicpmo.token2wav.speaking import Token2WavVocoder
+from antiphon.inference_worker.engines.minicpmo.token2wav.streams import Chunk, Heard, Stream
+from antiphon.inference_worker.engines.minicpmo.vocoder import (
+    SILENT_PREFIX,
+    VoiceState,
+    next_pieces,
+)
+from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 from minicpmo import stepaudio
 from minicpmo.alone import ALONE
 from minicpmo.stepaudio import CODES, EARLIER, LATER
-
-from inference_worker.engines.minicpmo.token2wav.opening import lighten
-from inference_worker.engines.minicpmo.token2wav.speaking import Token2WavVocoder
-from inference_worker.engines.minicpmo.token2wav.streams import Chunk, Heard, Stream
-from inference_worker.engines.minicpmo.vocoder import SILENT_PREFIX, VoiceState, next_pieces
-from inference_worker.engines.types import EngineError, EngineLoadError
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 
 CPU = torch.device("cpu")
 NEAR = 1e-5

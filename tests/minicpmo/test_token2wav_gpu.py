@@ -8,22 +8,22 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
-from minicpmo import stepaudio
-from minicpmo.fake_gpu import GPU, FakeGpu, fake_gpu
-from minicpmo.stepaudio import EARLIER, LATER
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-from inference_worker.engines.minicpmo.config import EngineOptions
-from inference_worker.engines.minicpmo.memory import (
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.memory import (
     TOKEN2WAV_BYTES,
     chunk_bytes,
     speech_bytes,
     voice_bytes,
 )
-from inference_worker.engines.minicpmo.token2wav.opening import lighten
-from inference_worker.engines.minicpmo.token2wav.speaking import Token2WavVocoder
-from inference_worker.engines.minicpmo.token2wav.streams import Chunk, Stream
+from antiphon.inference_worker.engines.minicpmo.token2wav.opening import lighten
+from antiphon.inference_worker.engines.minicpmo.token2wav.speaking import Token2WavVocoder
+from antiphon.inference_worker.engines.minicpmo.token2wav.streams import Chunk, Stream
+from minicpmo import stepaudio
+from minicpmo.fake_gpu import GPU, FakeGpu, fake_gpu
+from minicpmo.stepaudio import EARLIER, LATER
 
 SLOTS = 8
 OPTIONS = EngineOptions(slots=SLOTS)

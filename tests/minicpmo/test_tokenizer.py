@@ -1,8 +1,7 @@
 """Ids, text and the chat template."""
 
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
 from minicpmo import golden_set
-
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
 
 
 def test_ids_and_text(tokenizer: Tokenizer) -> None:

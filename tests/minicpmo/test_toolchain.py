@@ -2,15 +2,15 @@
 
 import pytest
 import torch
-from minicpmo.golden_set import CHECKPOINT
 from structlog.testing import capture_logs
 
-from inference_worker.engines.minicpmo.checkup import examine
-from inference_worker.engines.minicpmo.config import EngineOptions, KernelChoice
-from inference_worker.engines.minicpmo.load import load_network
-from inference_worker.engines.minicpmo.toolchain import wants_triton
-from inference_worker.engines.types import EngineLoadError
-from shared_schemas.findings import Verdict
+from antiphon.inference_worker.engines.minicpmo.checkup import examine
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, KernelChoice
+from antiphon.inference_worker.engines.minicpmo.load import load_network
+from antiphon.inference_worker.engines.minicpmo.toolchain import wants_triton
+from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.shared_schemas.findings import Verdict
+from minicpmo.golden_set import CHECKPOINT
 
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
 

@@ -6,21 +6,29 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from minicpmo import golden_set
-from minicpmo.golden_set import CHECKPOINT
-from minicpmo.tone import SAMPLES_PER_CODE, Tone
-from video_files import video
 
-from inference_worker.engines.minicpmo.config import EngineOptions
-from inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
-from inference_worker.engines.types import EngineError, PastTurn, UnsupportedContent
-from shared_schemas.config import (
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+from antiphon.inference_worker.engines.types import EngineError, PastTurn, UnsupportedContent
+from antiphon.shared_schemas.config import (
     ChatOptions,
     GenerationConfig,
     HalfDuplexConfig,
     TtsConfig,
 )
-from shared_schemas.content import AudioPart, ImagePart, Message, Part, Role, TextPart, VideoPart
+from antiphon.shared_schemas.content import (
+    AudioPart,
+    ImagePart,
+    Message,
+    Part,
+    Role,
+    TextPart,
+    VideoPart,
+)
+from minicpmo import golden_set
+from minicpmo.golden_set import CHECKPOINT
+from minicpmo.tone import SAMPLES_PER_CODE, Tone
+from support.video_files import video
 
 OPTIONS = EngineOptions(slots=3, context_tokens=640, speech_tokens=256, device="cpu")
 GENERATION = GenerationConfig(max_new_tokens=6, temperature=0.0)

@@ -4,25 +4,25 @@ from itertools import pairwise
 
 import pytest
 import torch
+from torch.testing import assert_close
+
+from antiphon.inference_worker.engines.minicpmo import sight, text_context
+from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
+from antiphon.inference_worker.engines.minicpmo.hearing import Ears
+from antiphon.inference_worker.engines.minicpmo.images import cut
+from antiphon.inference_worker.engines.minicpmo.mel import MelStream, StreamShape, clip_mels
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.prompts import Clip, answer_opening
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.sampler import Sampler, SamplingSettings
+from antiphon.inference_worker.engines.minicpmo.steps import Feed, See
+from antiphon.inference_worker.engines.minicpmo.text_context import in_portions
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.turns import TurnSession
+from antiphon.inference_worker.engines.types import ContextFull, EngineError
 from minicpmo import golden_set
 from minicpmo.golden_set import CLOSE, LOGITS
 from minicpmo.recorder import Recorder
-from torch.testing import assert_close
-
-from inference_worker.engines.minicpmo import sight, text_context
-from inference_worker.engines.minicpmo.config import SliceConfig
-from inference_worker.engines.minicpmo.hearing import Ears
-from inference_worker.engines.minicpmo.images import cut
-from inference_worker.engines.minicpmo.mel import MelStream, StreamShape, clip_mels
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.prompts import Clip, answer_opening
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.sampler import Sampler, SamplingSettings
-from inference_worker.engines.minicpmo.steps import Feed, See
-from inference_worker.engines.minicpmo.text_context import in_portions
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.minicpmo.turns import TurnSession
-from inference_worker.engines.types import ContextFull, EngineError
 
 GREEDY = SamplingSettings(greedy=True, repetition_penalty=1.02)
 

@@ -8,28 +8,28 @@ import numpy as np
 import pytest
 import torch
 from av.video.frame import VideoFrame
+from PIL import Image
+from torch.testing import assert_close
+
+from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
+from antiphon.inference_worker.engines.minicpmo.content import Reading, read_message
+from antiphon.inference_worker.engines.minicpmo.images import Picture
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.prompts import Clip, Part
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.steps import Feed, HearClips
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.videos import GAP, read_video, sheet
+from antiphon.inference_worker.engines.types import UnsupportedContent
+from antiphon.inference_worker.session.video import VideoAllowance
+from antiphon.shared_schemas.audio import INPUT_RATE
+from antiphon.shared_schemas.content import AudioPart, Message, Role, TextPart, VideoPart
 from minicpmo import golden_set
 from minicpmo.golden_set import CLOSE
 from minicpmo.recorder import Recorder
 from minicpmo.test_turns import session_of
-from PIL import Image
-from torch.testing import assert_close
-from video_files import video
-
-from inference_worker.engines.minicpmo.config import SliceConfig
-from inference_worker.engines.minicpmo.content import Reading, read_message
-from inference_worker.engines.minicpmo.images import Picture
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.prompts import Clip, Part
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.sampler import Sampler
-from inference_worker.engines.minicpmo.steps import Feed, HearClips
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.minicpmo.videos import GAP, read_video, sheet
-from inference_worker.engines.types import UnsupportedContent
-from inference_worker.session.video import VideoAllowance
-from shared_schemas.audio import INPUT_RATE
-from shared_schemas.content import AudioPart, Message, Role, TextPart, VideoPart
+from support.video_files import video
 
 READING = Reading(settings=SliceConfig(), merged_sounds=True)
 

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 import torch
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.duplex_view import MiniCPMODuplexView
+from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+from antiphon.inference_worker.engines.minicpmo.token2wav.opening import open_token2wav
+from antiphon.inference_worker.engines.minicpmo.vocoder import next_pieces
+from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
+from antiphon.shared_schemas.config import DuplexConfig
 from minicpmo import golden_set
 from minicpmo.golden_set import CHECKPOINT
 from minicpmo.tone import SAMPLES_PER_CODE, Tone
-
-from inference_worker.engines.minicpmo.config import EngineOptions
-from inference_worker.engines.minicpmo.duplex_view import MiniCPMODuplexView
-from inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
-from inference_worker.engines.minicpmo.token2wav.opening import open_token2wav
-from inference_worker.engines.minicpmo.vocoder import next_pieces
-from inference_worker.engines.types import EngineError, EngineLoadError
-from shared_schemas.config import DuplexConfig
 
 SPEAKING = DuplexConfig(temperature=0.0, force_listen_count=0)
 

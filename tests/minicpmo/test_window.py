@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference_worker.engines.minicpmo.window import Layout, Unit, WindowSettings
+from antiphon.inference_worker.engines.minicpmo.window import Layout, Unit, WindowSettings
 
 UNITS = st.lists(
     st.builds(Unit, st.integers(1, 40), st.lists(st.integers(0, 9), max_size=6).map(tuple)),

@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from minicpmo import golden_set
-from redis_server import RedisServer
-from stack import Stack
-from video_files import video
 
-from client.chat import ask
-from client.duplex import connect_duplex
-from client.errors import ServerError
-from shared_schemas.chat_messages import ChatGeneration
-from shared_schemas.config import DuplexConfig
-from shared_schemas.content import Message, Role, TextPart, VideoPart
+from antiphon.client.chat import ask
+from antiphon.client.duplex import connect_duplex
+from antiphon.client.errors import ServerError
+from antiphon.shared_schemas.chat_messages import ChatGeneration
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.content import Message, Role, TextPart, VideoPart
+from minicpmo import golden_set
+from support.redis_server import RedisServer
+from support.stack import Stack
+from support.video_files import video
 
 SESSIONS = 3
 GREEDY = DuplexConfig(generate_audio=False, temperature=0.0, force_listen_count=0)

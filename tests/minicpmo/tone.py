@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from inference_worker.engines.minicpmo.vocoder import VoiceState
-from shared_schemas.audio import Samples
+from antiphon.inference_worker.engines.minicpmo.vocoder import VoiceState
+from antiphon.shared_schemas.audio import Samples
 
 SAMPLES_PER_CODE = 960
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from redis_server import RedisServer
 
-from broker.client import Broker, open_broker
-from broker.errors import BrokerUnavailable
-from broker.settings import BrokerSettings
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.settings import BrokerSettings
+from support.redis_server import RedisServer
 
 
 async def test_everything_is_on_until_it_is_switched_off(broker: Broker) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from control_plane import activate, claim, join, serve
 
-from broker import lifecycle
-from broker.client import Broker
-from shared_schemas.lifecycle import Ask
-from shared_schemas.states import SessionKind, SessionState
+from antiphon.broker import lifecycle
+from antiphon.broker.client import Broker
+from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.states import SessionKind, SessionState
+from support.control_plane import activate, claim, join, serve
 
 KIND = SessionKind.AUDIO_DUPLEX
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from control_plane import AUDIO, CHAT, EDGE, activate, claim, now_ms, reap, serve, silence, waiting
 from redis.asyncio import Redis
 
-from broker.attachments import Attached
-from broker.client import Broker
-from shared_schemas.registry import SessionRow, Ticket
-from shared_schemas.resume_token import ResumeToken
-from shared_schemas.states import EndReason, SessionKind, SessionState
+from antiphon.broker.attachments import Attached
+from antiphon.broker.client import Broker
+from antiphon.shared_schemas.registry import SessionRow, Ticket
+from antiphon.shared_schemas.resume_token import ResumeToken
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
+from support.control_plane import (
+    AUDIO,
+    CHAT,
+    EDGE,
+    activate,
+    claim,
+    now_ms,
+    reap,
+    serve,
+    silence,
+    waiting,
+)
 
 SID = "adx_1"
 FIRST, NEXT, LAST = (ResumeToken(SID, secret) for secret in ("one", "two", "three"))

@@ -8,17 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from control_plane import join
-from recorded_talk import LiveTalk
 from redis.asyncio import Redis
 
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from cleanup_job.once import run_once
-from cleanup_job.report import RedisReport, SweepReport, SweepStatus
-from cleanup_job.settings import CleanupSettings
-from ops.run_file import RunFile
-from shared_schemas.states import SessionState
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.cleanup_job.once import run_once
+from antiphon.cleanup_job.report import RedisReport, SweepReport, SweepStatus
+from antiphon.cleanup_job.settings import CleanupSettings
+from antiphon.cli.run_file import RunFile
+from antiphon.shared_schemas.states import SessionState
+from support.control_plane import join
+from support.recorded_talk import LiveTalk
 
 
 def cleanup(settings: BrokerSettings, data: Path, **more: float) -> CleanupSettings:
@@ -107,7 +107,7 @@ async def test_the_command_finds_the_redis_of_the_stack_in_its_folder(
         monkeypatch.setenv(f"ANTIPHON_{name}", value)
     stack = RunFile(pid=os.getpid(), redis_url=settings.redis_url, edge_url="ws://e")
     with stack.published(data):
-        command = ("-m", "ops.cli", "cleanup", "--once")
+        command = ("-m", "antiphon", "cleanup", "--once")
         process = await asyncio.create_subprocess_exec(
             sys.executable, *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from broker.client import open_broker
-from broker.contract import CONTRACT
-from broker.errors import IncompatibleRedis
-from broker.keys import Keys
-from broker.settings import BrokerSettings
+from antiphon.broker.client import open_broker
+from antiphon.broker.contract import CONTRACT
+from antiphon.broker.errors import IncompatibleRedis
+from antiphon.broker.keys import Keys
+from antiphon.broker.settings import BrokerSettings
 
 
 async def test_the_first_service_notes_its_version(settings: BrokerSettings, raw: Redis) -> None:

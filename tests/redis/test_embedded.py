@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from broker.client import open_broker
-from broker.embedded import EmbeddedRedis, EmbeddedRedisError, find_redis_server, free_port
-from broker.settings import BrokerSettings
-from shared_schemas.states import SessionKind
+from antiphon.broker.client import open_broker
+from antiphon.broker.embedded import EmbeddedRedis, EmbeddedRedisError, find_redis_server, free_port
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.states import SessionKind
 
 
 def fake_server(folder: Path, version: str) -> Path:
@@ -116,7 +116,7 @@ def test_it_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     program = """
         import sys, time
         from pathlib import Path
-        from broker.embedded import EmbeddedRedis
+        from antiphon.broker.embedded import EmbeddedRedis
         with EmbeddedRedis(Path(sys.argv[1])) as redis:
             print(redis.pid, flush=True)
             time.sleep(60)

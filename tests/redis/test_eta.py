@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from control_plane import (
+from redis.asyncio import Redis
+
+from antiphon.broker.client import Broker
+from antiphon.shared_schemas.states import EndReason
+from support.control_plane import (
     AUDIO,
     CHAT,
     OMNI,
@@ -13,10 +17,6 @@ from control_plane import (
     reap,
     serve,
 )
-from redis.asyncio import Redis
-
-from broker.client import Broker
-from shared_schemas.states import EndReason
 
 
 async def run_session(broker: Broker, raw: Redis, sid: str, seconds: float) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 import pytest
 
-from broker.client import Broker
-from broker.registry import WorkerReport
-from broker.settings import BrokerSettings
-from shared_schemas.states import EndReason, SessionKind, WorkerState
+from antiphon.broker.client import Broker
+from antiphon.broker.registry import WorkerReport
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ async def started(settings: BrokerSettings, *args: str) -> asyncio.subprocess.Pr
         "ANTIPHON_REDIS_URL": settings.redis_url,
         "ANTIPHON_KEY_PREFIX": settings.key_prefix,
     }
-    command = (sys.executable, "-m", "ops.cli", *args)
+    command = (sys.executable, "-m", "antiphon", *args)
     return await asyncio.create_subprocess_exec(*command, env=env, stdout=asyncio.subprocess.PIPE)
 
 

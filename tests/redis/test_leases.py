@@ -1,7 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from control_plane import (
+from redis.asyncio import Redis
+
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.states import EndReason, SessionState
+from support.control_plane import (
     AUDIO,
     CHAT,
     OMNI,
@@ -15,11 +20,6 @@ from control_plane import (
     used,
     waiting,
 )
-from redis.asyncio import Redis
-
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from shared_schemas.states import EndReason, SessionState
 
 
 async def test_a_claim_names_all_that_a_worker_needs(broker: Broker) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from control_plane import activate, claim, join, now_ms, serve
 from redis.asyncio import Redis
 
-from broker import leftovers
-from broker.client import Broker
-from broker.leftovers import Swept
-from shared_schemas.states import EndReason, SessionState
-from shared_schemas.stream_entries import StopIn, StoppedOut
+from antiphon.broker import leftovers
+from antiphon.broker.client import Broker
+from antiphon.broker.leftovers import Swept
+from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.stream_entries import StopIn, StoppedOut
+from support.control_plane import activate, claim, join, now_ms, serve
 
 NOTHING = Swept(0, 0, 0)
 

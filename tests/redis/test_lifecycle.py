@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from control_plane import activate, claim, join, now_ms, serve
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
-from broker import lifecycle
-from broker.client import Broker
-from broker.lifecycle import EventGroup, EventWatch
-from shared_schemas.lifecycle import SessionEvent
-from shared_schemas.states import EndReason, SessionState
+from antiphon.broker import lifecycle
+from antiphon.broker.client import Broker
+from antiphon.broker.lifecycle import EventGroup, EventWatch
+from antiphon.shared_schemas.lifecycle import SessionEvent
+from antiphon.shared_schemas.states import EndReason, SessionState
+from support.control_plane import activate, claim, join, now_ms, serve
 
 GROUP = "recorders"
 

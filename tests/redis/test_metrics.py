@@ -7,22 +7,28 @@ from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
-from control_plane import CHAT, activate, claim, expire_lease, join, reap, serve
 from prometheus_client import CollectorRegistry
 from redis.asyncio import Redis
-from redis_server import RedisServer
-from scripted_engine import listens, speaks
-from worker_harness import calling, working
 
-from broker.client import Broker, open_broker
-from broker.errors import BrokerUnavailable
-from broker.fleet_metrics import FleetMetrics
-from broker.metrics import BrokerMetrics
-from broker.settings import BrokerSettings
-from shared_schemas.audio import float_bytes
-from shared_schemas.config import DuplexConfig
-from shared_schemas.states import SessionState
-from shared_schemas.stream_entries import ChunkIn, PreparedOut, PrepareIn, ResultOut, StopIn
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.fleet_metrics import FleetMetrics
+from antiphon.broker.metrics import BrokerMetrics
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.audio import float_bytes
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.states import SessionState
+from antiphon.shared_schemas.stream_entries import (
+    ChunkIn,
+    PreparedOut,
+    PrepareIn,
+    ResultOut,
+    StopIn,
+)
+from support.control_plane import CHAT, activate, claim, expire_lease, join, reap, serve
+from support.redis_server import RedisServer
+from support.scripted_engine import listens, speaks
+from support.worker_harness import calling, working
 
 CHUNK = ChunkIn(audio=float_bytes(np.zeros(16000, dtype=np.float32)))
 

@@ -7,19 +7,19 @@ import os
 import sys
 
 import pytest
-from control_plane import claim, join, report, serve, waiting
 from redis.asyncio import Redis
 
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from ops.operations import ask_to_drain, cancel_waiting
-from shared_schemas.lifecycle import WorkerAsk
-from shared_schemas.states import EndReason
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.cli.operations import ask_to_drain, cancel_waiting
+from antiphon.shared_schemas.lifecycle import WorkerAsk
+from antiphon.shared_schemas.states import EndReason
+from support.control_plane import claim, join, report, serve, waiting
 
 
 async def antiphon(settings: BrokerSettings, *args: str) -> tuple[int, str]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ops.cli", *args),
+        *(sys.executable, "-m", "antiphon", *args),
         env=os.environ | {"ANTIPHON_KEY_PREFIX": settings.key_prefix},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -7,19 +7,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from control_plane import activate, claim, join, now_ms, report, serve, used, waiting
 from redis.asyncio import Redis
-from redis_server import RedisServer
 
-from broker.client import Broker, open_broker
-from broker.embedded import free_port
-from broker.errors import BrokerUnavailable
-from broker.lifecycle import follow
-from broker.retry import persist
-from broker.settings import BrokerSettings
-from shared_schemas.lifecycle import SessionEvent
-from shared_schemas.states import SessionState
-from shared_schemas.stream_entries import ChunkIn
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.embedded import free_port
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.lifecycle import follow
+from antiphon.broker.retry import persist
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.lifecycle import SessionEvent
+from antiphon.shared_schemas.states import SessionState
+from antiphon.shared_schemas.stream_entries import ChunkIn
+from support.control_plane import activate, claim, join, now_ms, report, serve, used, waiting
+from support.redis_server import RedisServer
 
 OUTAGE_S = 3.0
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import pytest
-from control_plane import AUDIO, CHAT, OMNI, expire_lease, reap, report, silence
 from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -23,17 +22,18 @@ from hypothesis.stateful import (
 )
 from redis.asyncio import Redis
 
-from broker.client import Broker, open_broker
-from broker.errors import QueueFull, SessionExists
-from broker.settings import BrokerSettings
-from shared_schemas.registry import QueueSnapshot, Ticket
-from shared_schemas.states import (
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import QueueFull, SessionExists
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.registry import QueueSnapshot, Ticket
+from antiphon.shared_schemas.states import (
     HELD_STATES,
     LEGAL_MOVES,
     EndReason,
     SessionKind,
     SessionState,
 )
+from support.control_plane import AUDIO, CHAT, OMNI, expire_lease, reap, report, silence
 
 T = TypeVar("T")
 

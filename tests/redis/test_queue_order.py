@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from control_plane import AUDIO, CHAT, EDGE, OMNI, claim, join, serve, waiting
 from redis.asyncio import Redis
 
-from broker.client import Broker, open_broker
-from broker.errors import QueueFull, SessionExists
-from broker.settings import BrokerSettings
-from shared_schemas.registry import Ticket
-from shared_schemas.states import EndReason, SessionState
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import QueueFull, SessionExists
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.registry import Ticket
+from antiphon.shared_schemas.states import EndReason, SessionState
+from support.control_plane import AUDIO, CHAT, EDGE, OMNI, claim, join, serve, waiting
 
 
 async def test_places_are_given_in_order(broker: Broker) -> None:

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from broker.client import Broker
-from broker.errors import StaleFence
-from edge.errors import ResumeExpired
-from edge.protocols.chat import ChatMachine
-from edge.protocols.duplex import DuplexMachine
-from edge.protocols.phases import Phase
-from edge.recall import Recollection, recollect
-from shared_schemas.config import ChatOptions, DuplexConfig
-from shared_schemas.stream_entries import (
+from antiphon.broker.client import Broker
+from antiphon.broker.errors import StaleFence
+from antiphon.edge.errors import ResumeExpired
+from antiphon.edge.protocols.chat import ChatMachine
+from antiphon.edge.protocols.duplex import DuplexMachine
+from antiphon.edge.protocols.phases import Phase
+from antiphon.edge.recall import Recollection, recollect
+from antiphon.shared_schemas.config import ChatOptions, DuplexConfig
+from antiphon.shared_schemas.stream_entries import (
     ChatDoneOut,
     ChatIn,
     ChunkIn,

@@ -8,7 +8,25 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-from recorded_talk import (
+
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.shared_schemas.audio import to_pcm16
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.recording import RecordingState
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.stream_entries import (
+    DiagnosticIn,
+    ErrorOut,
+    PausedOut,
+    PauseIn,
+    ResumedOut,
+    ResumeIn,
+    StopIn,
+    StoppedOut,
+)
+from support.recorded_talk import (
     LiveTalk,
     assert_same,
     chunk,
@@ -22,25 +40,7 @@ from recorded_talk import (
     until_acknowledged,
     until_finished,
 )
-from recorder_process import in_process, quick
-
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from recorder_service.settings import RecorderSettings
-from shared_schemas.audio import to_pcm16
-from shared_schemas.config import DuplexConfig
-from shared_schemas.recording import RecordingState
-from shared_schemas.states import EndReason, SessionKind
-from shared_schemas.stream_entries import (
-    DiagnosticIn,
-    ErrorOut,
-    PausedOut,
-    PauseIn,
-    ResumedOut,
-    ResumeIn,
-    StopIn,
-    StoppedOut,
-)
+from support.recorder_process import in_process, quick
 
 
 @pytest.fixture

@@ -7,16 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recorded_talk import LiveTalk, chunk, until_acknowledged, until_finished
-from recorder_process import in_process, quick
-from turn_talk import chat_request, chat_talk, half_duplex_talk, half_prepare
 
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from recorder_service.counters import RecorderCounters
-from shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
-from shared_schemas.states import SessionKind
-from shared_schemas.stream_entries import (
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
+from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.stream_entries import (
     DiagnosticIn,
     Entry,
     ErrorOut,
@@ -24,6 +21,9 @@ from shared_schemas.stream_entries import (
     PrepareIn,
     StopIn,
 )
+from support.recorded_talk import LiveTalk, chunk, until_acknowledged, until_finished
+from support.recorder_process import in_process, quick
+from support.turn_talk import chat_request, chat_talk, half_duplex_talk, half_prepare
 
 DUPLEX = PrepareIn(system_prompt="p", config=DuplexConfig(record=False), ref_audio=b"\0" * 64)
 HALF = replace(half_prepare(), config=HalfDuplexConfig(record=False))

@@ -9,7 +9,14 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from recorded_talk import (
+
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.recorder_service.service import Recorder
+from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.shared_schemas.recording import RecordingState
+from support.recorded_talk import (
     PATIENCE_S,
     LiveTalk,
     assert_same,
@@ -21,15 +28,8 @@ from recorded_talk import (
     until_acknowledged,
     until_finished,
 )
-from recorder_process import in_process, process, quick
-from redis_server import RedisServer
-
-from broker.client import Broker, open_broker
-from broker.settings import BrokerSettings
-from recorder_service.counters import RecorderCounters
-from recorder_service.service import Recorder
-from recorder_service.settings import RecorderSettings
-from shared_schemas.recording import RecordingState
+from support.recorder_process import in_process, process, quick
+from support.redis_server import RedisServer
 
 
 def _state(settings: RecorderSettings, talk: LiveTalk) -> str:

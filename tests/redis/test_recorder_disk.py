@@ -8,7 +8,13 @@ import time
 from pathlib import Path
 
 import pytest
-from recorded_talk import (
+
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.recorder_service.session_folder import SessionFolder
+from antiphon.shared_schemas.recording import Meta, RecordingState, ReplayState
+from support.recorded_talk import (
     LiveTalk,
     assert_same,
     meta_of,
@@ -18,13 +24,7 @@ from recorded_talk import (
     until_acknowledged,
     until_finished,
 )
-from recorder_process import in_process, process, quick
-
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from recorder_service.counters import RecorderCounters
-from recorder_service.session_folder import SessionFolder
-from shared_schemas.recording import Meta, RecordingState, ReplayState
+from support.recorder_process import in_process, process, quick
 
 UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from recorded_talk import LiveTalk
-
-from broker.client import Broker
-from broker.lifecycle import EventGroup
-from shared_schemas.states import EndReason, SessionState
+from antiphon.broker.client import Broker
+from antiphon.broker.lifecycle import EventGroup
+from antiphon.shared_schemas.states import EndReason, SessionState
+from support.recorded_talk import LiveTalk
 
 
 @asynccontextmanager

@@ -9,7 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from recorded_talk import (
+
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.recorder_service.job import Ending
+from antiphon.shared_schemas.audio import float_bytes
+from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.stream_entries import ChunkIn, Entry
+from support.recorded_talk import (
     LiveTalk,
     Script,
     assert_same,
@@ -20,17 +27,10 @@ from recorded_talk import (
     until_acknowledged,
     until_finished,
 )
-from recorder_forks import Forks, forks
-from recorder_process import environment, quick
-from timed_talk import jpeg, noise
-from turn_talk import chat_talk, half_duplex_talk
-
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from recorder_service.job import Ending
-from shared_schemas.audio import float_bytes
-from shared_schemas.states import SessionKind
-from shared_schemas.stream_entries import ChunkIn, Entry
+from support.recorder_forks import Forks, forks
+from support.recorder_process import environment, quick
+from support.timed_talk import jpeg, noise
+from support.turn_talk import chat_talk, half_duplex_talk
 
 KILLS = 100
 AT_ONCE = 3

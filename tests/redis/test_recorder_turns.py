@@ -9,7 +9,16 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-from recorded_talk import (
+
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.recorder_service.service import run
+from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.shared_schemas.audio import Samples, to_pcm16
+from antiphon.shared_schemas.recording import RecordingState
+from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.stream_entries import Entry
+from support.recorded_talk import (
     LiveTalk,
     assert_same,
     read_wav,
@@ -19,16 +28,7 @@ from recorded_talk import (
     until_acknowledged,
     until_finished,
 )
-from turn_talk import MOVIE, chat_talk, half_duplex_talk, picture
-
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from recorder_service.service import run
-from recorder_service.settings import RecorderSettings
-from shared_schemas.audio import Samples, to_pcm16
-from shared_schemas.recording import RecordingState
-from shared_schemas.states import SessionKind
-from shared_schemas.stream_entries import Entry
+from support.turn_talk import MOVIE, chat_talk, half_duplex_talk, picture
 
 
 @pytest.fixture

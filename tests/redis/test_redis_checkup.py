@@ -12,13 +12,13 @@ from typing import Any
 import orjson
 import pytest
 from redis.asyncio import Redis
-from redis_server import RedisServer, free_port, redis_binary
 
-from broker.checkup import examine_redis
-from broker.client import open_broker
-from broker.embedded import find_redis_server
-from broker.settings import BrokerSettings
-from shared_schemas.findings import Finding, Verdict
+from antiphon.broker.checkup import examine_redis
+from antiphon.broker.client import open_broker
+from antiphon.broker.embedded import find_redis_server
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.findings import Finding, Verdict
+from support.redis_server import RedisServer, free_port, redis_binary
 
 
 async def examined(settings: BrokerSettings) -> dict[str, Finding]:
@@ -115,7 +115,7 @@ async def doctor(*args: str, cwd: Path, **env: str) -> tuple[int, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
     root = str(Path(__file__).parents[2])
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ops.cli", "doctor", *args),
+        *(sys.executable, "-m", "antiphon", "doctor", *args),
         cwd=cwd,
         env=kept | {"PYTHONPATH": root, "NO_COLOR": "1"} | env,
         stdout=asyncio.subprocess.PIPE,

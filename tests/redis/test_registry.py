@@ -3,7 +3,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from control_plane import (
+from redis.asyncio import Redis
+
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.states import EndReason, SessionState
+from support.control_plane import (
     AUDIO,
     EDGE,
     activate,
@@ -18,11 +23,6 @@ from control_plane import (
     used,
     waiting,
 )
-from redis.asyncio import Redis
-
-from broker.client import Broker, open_broker
-from broker.settings import BrokerSettings
-from shared_schemas.states import EndReason, SessionState
 
 
 @pytest.fixture

@@ -13,27 +13,33 @@ from typing import Any
 import hypothesis
 import orjson
 import pytest
-from control_plane import report
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from protocol_samples import LAST_WORDS, PROTOCOLS, SETTINGS
-from protocol_walk import Protocol
 
-from broker.settings import BrokerSettings
-from broker.streams import StreamWriter
-from edge.boarding import Berth, boarding
-from edge.connection import PLAIN
-from edge.doors.chat import read_request
-from edge.errors import ClientGone
-from edge.live_session import LiveSession
-from edge.node import Edge, open_edge
-from edge.protocols.chat import ChatMachine
-from edge.protocols.contract import Close
-from edge.settings import EdgeSettings
-from edge.wishes import Return, Wishes
-from shared_schemas.resume_token import ResumeToken
-from shared_schemas.states import EndReason, SessionKind
-from shared_schemas.stream_entries import ChatDoneOut, DeltaOut, ErrorOut, OutEntry, ResultOut
+from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.streams import StreamWriter
+from antiphon.edge.boarding import Berth, boarding
+from antiphon.edge.connection import PLAIN
+from antiphon.edge.doors.chat import read_request
+from antiphon.edge.errors import ClientGone
+from antiphon.edge.live_session import LiveSession
+from antiphon.edge.node import Edge, open_edge
+from antiphon.edge.protocols.chat import ChatMachine
+from antiphon.edge.protocols.contract import Close
+from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.wishes import Return, Wishes
+from antiphon.shared_schemas.resume_token import ResumeToken
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.stream_entries import (
+    ChatDoneOut,
+    DeltaOut,
+    ErrorOut,
+    OutEntry,
+    ResultOut,
+)
+from support.control_plane import report
+from support.protocol_samples import LAST_WORDS, PROTOCOLS, SETTINGS
+from support.protocol_walk import Protocol
 
 KINDS = {
     "/ws/duplex/{session_id}": SessionKind.AUDIO_DUPLEX,

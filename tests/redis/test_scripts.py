@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from control_plane import claim, join, serve, waiting
 from redis.asyncio import Redis
 from redis.crc import key_slot
 from redis.exceptions import ResponseError
 
-from broker.client import Broker, open_broker
-from broker.settings import BrokerSettings
-from shared_schemas.states import EndReason, SessionState
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.states import EndReason, SessionState
+from support.control_plane import claim, join, serve, waiting
 
 
 async def test_scripts_come_back_after_redis_forgot_them(broker: Broker, raw: Redis) -> None:

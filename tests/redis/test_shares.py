@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 from redis.asyncio import Redis
-from redis_server import RedisServer
 
-from broker.client import Broker, open_broker
-from broker.errors import SharesFull
-from broker.settings import BrokerSettings
-from broker.shares import MOST_SHARES
-from shared_schemas.ids import is_share_token, new_recording_id
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import SharesFull
+from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.shares import MOST_SHARES
+from antiphon.shared_schemas.ids import is_share_token, new_recording_id
+from support.redis_server import RedisServer
 
 
 async def test_a_link_opens_its_recording_until_it_is_revoked(broker: Broker) -> None:

@@ -4,17 +4,17 @@ import asyncio
 from contextlib import AsyncExitStack
 
 import pytest
-from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
-from redis_server import RedisServer
 from structlog.testing import capture_logs
 
-from broker.client import Broker, open_broker
-from broker.errors import BrokerError
-from broker.retry import persist
-from broker.settings import BrokerSettings
-from broker.stream_reader import STREAMS_PER_SHARD, Subscription
-from shared_schemas.stream_entries import ChunkIn, Entry, StopIn, StreamPosition, pack
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import BrokerError
+from antiphon.broker.retry import persist
+from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.stream_reader import STREAMS_PER_SHARD, Subscription
+from antiphon.shared_schemas.stream_entries import ChunkIn, Entry, StopIn, StreamPosition, pack
+from redis import Redis as BlockingRedis
+from support.redis_server import RedisServer
 
 TICKET = 1_700_000_000_000
 START = StreamPosition.before(TICKET)

@@ -5,16 +5,14 @@ from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 import pytest
-from control_plane import now_ms
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
-from tcp_proxy import TcpProxy, tcp_proxy
 
-from broker.client import Broker, open_broker
-from broker.errors import BrokerUnavailable, StaleFence
-from broker.settings import BrokerSettings
-from broker.streams import StreamWriter
-from shared_schemas.stream_entries import (
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import BrokerUnavailable, StaleFence
+from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.streams import StreamWriter
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     Entry,
     PauseIn,
@@ -23,6 +21,8 @@ from shared_schemas.stream_entries import (
     StoppedOut,
     StreamPosition,
 )
+from support.control_plane import now_ms
+from support.tcp_proxy import TcpProxy, tcp_proxy
 
 SID = "adx_1"
 TICKET = 1_700_000_000_000

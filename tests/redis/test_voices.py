@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from broker.client import Broker, open_broker
-from broker.errors import VoicesFull
-from broker.settings import BrokerSettings
-from shared_schemas.voices import Voice, new_voice_id
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import VoicesFull
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.voices import Voice, new_voice_id
 
 
 def voice(name: str = "Anna", created_at: int = 1) -> Voice:
@@ -63,7 +63,7 @@ async def test_a_sound_that_was_never_listed_goes_by_itself(
 ) -> None:
     """The uploader dies between keeping the sound and listing it."""
     anna = voice()
-    monkeypatch.setattr("broker.voices.call_all", _dies)
+    monkeypatch.setattr("antiphon.broker.voices.call_all", _dies)
     with pytest.raises(asyncio.CancelledError):
         await broker.voices.add(anna, b"\0\0", at_most=4)
     assert 0 < await raw.ttl(broker.keys.voice(anna.id)) <= 60

@@ -8,18 +8,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from scripted_engine import ScriptedTalk, piece, says_its_number
-from worker_harness import SID, Caller, calling, working
 
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from inference_worker.engines.types import ContextFull, Delta, EngineError, UnsupportedContent
-from shared_schemas.audio import float_bytes
-from shared_schemas.config import ChatOptions
-from shared_schemas.content import AudioPart, Message, Role, TextPart, flatten
-from shared_schemas.errors import ErrorCode
-from shared_schemas.states import EndReason, SessionKind, WorkerState
-from shared_schemas.stream_entries import (
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.inference_worker.engines.types import (
+    ContextFull,
+    Delta,
+    EngineError,
+    UnsupportedContent,
+)
+from antiphon.shared_schemas.audio import float_bytes
+from antiphon.shared_schemas.config import ChatOptions
+from antiphon.shared_schemas.content import AudioPart, Message, Role, TextPart, flatten
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
+from antiphon.shared_schemas.stream_entries import (
     BreakIn,
     ChatDoneOut,
     ChatIn,
@@ -30,6 +33,8 @@ from shared_schemas.stream_entries import (
     ProgressOut,
     StopIn,
 )
+from support.scripted_engine import ScriptedTalk, piece, says_its_number
+from support.worker_harness import SID, Caller, calling, working
 
 CHAT = SessionKind.CHAT
 HISTORY = (

@@ -9,18 +9,21 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from redis.asyncio import Redis
-from scripted_engine import ScriptedTalk, piece, says_its_number
-from spoken import ITALY, silence, spoken
-from worker_harness import SID, Caller, Working, calling, working
 
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from inference_worker.engines.types import ContextFull, Delta, EngineError
-from shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, float_bytes, samples_from_bytes
-from shared_schemas.config import HalfDuplexConfig, HalfDuplexSessionConfig
-from shared_schemas.content import Message, Role, TextPart, flatten
-from shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
-from shared_schemas.stream_entries import (
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.inference_worker.engines.types import ContextFull, Delta, EngineError
+from antiphon.shared_schemas.audio import (
+    INPUT_RATE,
+    PcmFormat,
+    Samples,
+    float_bytes,
+    samples_from_bytes,
+)
+from antiphon.shared_schemas.config import HalfDuplexConfig, HalfDuplexSessionConfig
+from antiphon.shared_schemas.content import Message, Role, TextPart, flatten
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
+from antiphon.shared_schemas.stream_entries import (
     BreakIn,
     ChunkIn,
     DeltaOut,
@@ -35,6 +38,9 @@ from shared_schemas.stream_entries import (
     TurnDoneOut,
     VadOut,
 )
+from support.scripted_engine import ScriptedTalk, piece, says_its_number
+from support.spoken import ITALY, silence, spoken
+from support.worker_harness import SID, Caller, Working, calling, working
 
 HALF = SessionKind.HALF_DUPLEX
 QUESTION = np.concatenate([spoken(ITALY, lead_s=0.6), silence(1.3)])
@@ -94,7 +100,7 @@ async def answering(caller: Caller) -> GeneratingOut:
 
 async def read_all(broker: Broker, caller: Caller, worker: Working, count: int) -> None:
     """Wait until the worker was given `count` inputs."""
-    from shared_schemas.stream_entries import StreamPosition
+    from antiphon.shared_schemas.stream_entries import StreamPosition
 
     start = StreamPosition.before(caller.ticket)
     async with broker.reader.subscribe(broker.keys.inbound(SID), start) as same_shard:

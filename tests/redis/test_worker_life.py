@@ -8,19 +8,19 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from control_plane import join
-from redis_server import RedisServer
-from scripted_engine import ScriptedProcessor
 from structlog.testing import capture_logs
 
-from broker.client import Broker, open_broker
-from broker.leases import Leases
-from broker.settings import BrokerSettings
-from inference_worker import worker
-from inference_worker.engines.types import LoadProgress
-from inference_worker.settings import WorkerSettings
-from shared_schemas.registry import Claim
-from shared_schemas.states import SessionState
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.leases import Leases
+from antiphon.broker.settings import BrokerSettings
+from antiphon.inference_worker import worker
+from antiphon.inference_worker.engines.types import LoadProgress
+from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.shared_schemas.registry import Claim
+from antiphon.shared_schemas.states import SessionState
+from support.control_plane import join
+from support.redis_server import RedisServer
+from support.scripted_engine import ScriptedProcessor
 
 
 class SlowToLoad(ScriptedProcessor):

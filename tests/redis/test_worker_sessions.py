@@ -8,16 +8,14 @@ import threading
 import numpy as np
 import pytest
 from redis.asyncio import Redis
-from scripted_engine import listens, speaks
-from worker_harness import SID, Caller, calling, working
 
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from inference_worker.engines.types import ContextFull, EngineError
-from shared_schemas.audio import float_bytes
-from shared_schemas.config import DuplexConfig
-from shared_schemas.states import EndReason, SessionState
-from shared_schemas.stream_entries import (
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.inference_worker.engines.types import ContextFull, EngineError
+from antiphon.shared_schemas.audio import float_bytes
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     ErrorOut,
     PausedOut,
@@ -33,7 +31,9 @@ from shared_schemas.stream_entries import (
     StreamPosition,
     TimeoutOut,
 )
-from shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.unit_result import UnitResult
+from support.scripted_engine import listens, speaks
+from support.worker_harness import SID, Caller, calling, working
 
 PREPARE = PrepareIn(system_prompt="be brief", config=DuplexConfig())
 

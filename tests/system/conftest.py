@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from edge_harness import PlayedWorker, RunningEdge, played_worker, running_edge
 
-from broker.client import Broker
-from broker.settings import BrokerSettings
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from support.edge_harness import PlayedWorker, RunningEdge, played_worker, running_edge
 
 
 @pytest.fixture

@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-from redis_server import RedisServer
-from stack import Stack
 
-from client.link import Connecting
-from ops.load.ledger import Summary
-from ops.load.material import Material
-from ops.load.plan import Kind, LoadPlan
-from ops.load.run import Outcome, run_load
-from ops.load.usage import Usage
+from antiphon.cli.load.ledger import Summary
+from antiphon.cli.load.material import Material
+from antiphon.cli.load.plan import Kind, LoadPlan
+from antiphon.cli.load.run import Outcome, run_load
+from antiphon.cli.load.usage import Usage
+from antiphon.client.link import Connecting
+from support.redis_server import RedisServer
+from support.stack import Stack
 
 ROOT = Path(__file__).parents[2]
 
@@ -82,7 +82,7 @@ async def test_who_is_not_served_in_time_goes_home(stack: Stack) -> None:
 def test_the_command_starts_a_stack_loads_it_and_writes_what_it_saw(tmp_path: Path) -> None:
     ran = subprocess.run(
         [
-            *(sys.executable, "-m", "ops.cli", "bench", "--kinds", "audio,half-duplex,chat"),
+            *(sys.executable, "-m", "antiphon", "bench", "--kinds", "audio,half-duplex,chat"),
             *("--sessions", "3", "--seconds", "4", "--every", "4", "--form", "s16"),
             *("--warm-up", "1", "--out", "report"),
         ],

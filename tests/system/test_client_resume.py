@@ -8,20 +8,20 @@ from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
-from spoken import ITALY, silence, spoken, units_of
-from stack import Stack
-from two_edges import QUICK, TwoEdges, ended, said, two_edges
 
-from client.chat import ask
-from client.duplex import Unit, connect_duplex
-from client.half_duplex import Piece, TurnDone, connect_half_duplex
-from client.link import Connecting
-from client.realtime import Spoken, connect_realtime
-from shared_schemas.audio import INPUT_RATE, Samples, float_bytes
-from shared_schemas.chat_messages import ChatTts
-from shared_schemas.config import HalfDuplexConfig, VadConfig
-from shared_schemas.content import Message, Role, TextPart
-from shared_schemas.states import EndReason
+from antiphon.client.chat import ask
+from antiphon.client.duplex import Unit, connect_duplex
+from antiphon.client.half_duplex import Piece, TurnDone, connect_half_duplex
+from antiphon.client.link import Connecting
+from antiphon.client.realtime import Spoken, connect_realtime
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples, float_bytes
+from antiphon.shared_schemas.chat_messages import ChatTts
+from antiphon.shared_schemas.config import HalfDuplexConfig, VadConfig
+from antiphon.shared_schemas.content import Message, Role, TextPart
+from antiphon.shared_schemas.states import EndReason
+from support.spoken import ITALY, silence, spoken, units_of
+from support.stack import Stack
+from support.two_edges import QUICK, TwoEdges, ended, said, two_edges
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -6,30 +6,21 @@ import asyncio
 
 import numpy as np
 import pytest
-from edge_harness import (
-    SPEECH,
-    PlayedSession,
-    PlayedWorker,
-    RunningEdge,
-    picture,
-    played_worker,
-    result,
-)
 
-from broker.client import Broker
-from client.chat import ask
-from client.duplex import connect_duplex
-from client.errors import ServerError, SessionOver
-from client.half_duplex import Event, connect_half_duplex
-from client.link import Connecting
-from client.realtime import Listen, Spoken, connect_realtime
-from client.sounds import Piece
-from shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, float_bytes
-from shared_schemas.chat_messages import ChatTts
-from shared_schemas.content import AudioPart, ImagePart, Message, Role, TextPart, VideoPart
-from shared_schemas.half_duplex_messages import Generating, TurnDone, VadState
-from shared_schemas.states import EndReason
-from shared_schemas.stream_entries import (
+from antiphon.broker.client import Broker
+from antiphon.client.chat import ask
+from antiphon.client.duplex import connect_duplex
+from antiphon.client.errors import ServerError, SessionOver
+from antiphon.client.half_duplex import Event, connect_half_duplex
+from antiphon.client.link import Connecting
+from antiphon.client.realtime import Listen, Spoken, connect_realtime
+from antiphon.client.sounds import Piece
+from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, float_bytes
+from antiphon.shared_schemas.chat_messages import ChatTts
+from antiphon.shared_schemas.content import AudioPart, ImagePart, Message, Role, TextPart, VideoPart
+from antiphon.shared_schemas.half_duplex_messages import Generating, TurnDone, VadState
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_entries import (
     ChatDoneOut,
     ChatIn,
     ChunkIn,
@@ -43,6 +34,15 @@ from shared_schemas.stream_entries import (
     StoppedOut,
     TurnDoneOut,
     VadOut,
+)
+from support.edge_harness import (
+    SPEECH,
+    PlayedSession,
+    PlayedWorker,
+    RunningEdge,
+    picture,
+    played_worker,
+    result,
 )
 
 SECOND = np.linspace(-0.5, 0.5, INPUT_RATE, dtype=np.float32)

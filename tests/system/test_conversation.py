@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile as sf
-from speech import say, seconds, share_voiced, words
-from spoken import GERMANY, ITALY
-from stack import Stack, until
 
-from client.duplex import DuplexSession, Unit, connect_duplex
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat, Samples, to_pcm16
-from shared_schemas.config import DuplexConfig
+from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat, Samples, to_pcm16
+from antiphon.shared_schemas.config import DuplexConfig
+from support.speech import say, seconds, share_voiced, words
+from support.spoken import GERMANY, ITALY
+from support.stack import Stack, until
 
 pytestmark = [pytest.mark.speech, pytest.mark.timeout(180)]
 

@@ -19,9 +19,10 @@ import orjson
 import psutil
 import pytest
 import soundfile
-from redis_server import free_port
 
-QUESTION = Path(__file__).parents[2] / "ops" / "assets" / "question.wav"
+from support.redis_server import free_port
+
+QUESTION = Path(__file__).parents[2] / "antiphon" / "cli" / "assets" / "question.wav"
 STOPPED_IN_ORDER = ("edge_stopped", "worker_stopped", "recorder_stopped", "everything has stopped")
 
 
@@ -32,7 +33,7 @@ def environment() -> dict[str, str]:
 
 def antiphon(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "ops.cli", *args],
+        [sys.executable, "-m", "antiphon", *args],
         cwd=cwd,
         env=environment() | {"PYTHONPATH": str(QUESTION.parents[2])} | env,
         stdout=subprocess.PIPE,
@@ -82,7 +83,7 @@ class Up:
 
 @contextmanager
 def running_up(folder: Path, port: int) -> Iterator[Up]:
-    command = [sys.executable, "-m", "ops.cli", "up", "--engine", "simulated"]
+    command = [sys.executable, "-m", "antiphon", "up", "--engine", "simulated"]
     with subprocess.Popen(
         [*command, "--port", str(port), "--health-port", "0", "--data-dir", str(folder)],
         cwd=folder,

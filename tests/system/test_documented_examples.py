@@ -17,12 +17,12 @@ import httpx
 import numpy as np
 import pytest
 import soundfile as sf
-from node import Page, open_page
-from speech import say, share_voiced
-from spoken import ITALY, silence
-from stack import Stack, until
 
-from shared_schemas.audio import INPUT_RATE
+from antiphon.shared_schemas.audio import INPUT_RATE
+from support.node import Page, open_page
+from support.speech import say, share_voiced
+from support.spoken import ITALY, silence
+from support.stack import Stack, until
 
 pytestmark = [pytest.mark.speech, pytest.mark.timeout(180)]
 

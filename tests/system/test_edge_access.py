@@ -11,14 +11,14 @@ import httpx
 import orjson
 import pytest
 import structlog
-from edge_harness import RunningEdge, played_worker, running_edge
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from client.duplex import connect_duplex
-from client.errors import CannotConnect
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.client.duplex import connect_duplex
+from antiphon.client.errors import CannotConnect
+from support.edge_harness import RunningEdge, played_worker, running_edge
 
 KEY, TOKEN = "client-key-0123456789", "admin-token-0123456789"
 SOCKETS = (

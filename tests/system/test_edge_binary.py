@@ -10,7 +10,21 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from edge_harness import (
+from websockets.typing import Subprotocol
+
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes, to_pcm16
+from antiphon.shared_schemas.binary_frames import BINARY_PROTOCOL, split_frame, to_frame
+from antiphon.shared_schemas.content import AudioPart
+from antiphon.shared_schemas.media import Raw
+from antiphon.shared_schemas.stream_entries import (
+    ChatDoneOut,
+    ChatIn,
+    ChunkIn,
+    DeltaOut,
+    PrefillDoneOut,
+)
+from support.edge_harness import (
     SPEECH,
     WITHIN_S,
     Client,
@@ -20,20 +34,6 @@ from edge_harness import (
     base64_audio,
     picture,
     running_edge,
-)
-from websockets.typing import Subprotocol
-
-from broker.settings import BrokerSettings
-from shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes, to_pcm16
-from shared_schemas.binary_frames import BINARY_PROTOCOL, split_frame, to_frame
-from shared_schemas.content import AudioPart
-from shared_schemas.media import Raw
-from shared_schemas.stream_entries import (
-    ChatDoneOut,
-    ChatIn,
-    ChunkIn,
-    DeltaOut,
-    PrefillDoneOut,
 )
 
 OFFER = {"subprotocols": [Subprotocol("antiphon.v1"), Subprotocol(BINARY_PROTOCOL)]}

@@ -9,7 +9,22 @@ from typing import Any
 import httpx
 import pybase64
 import pytest
-from edge_harness import (
+
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.audio import float_bytes
+from antiphon.shared_schemas.content import ImagePart
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
+from antiphon.shared_schemas.stream_entries import (
+    ChatDoneOut,
+    ChatIn,
+    DeltaOut,
+    ErrorOut,
+    PrefillDoneOut,
+    ProgressOut,
+    StopIn,
+)
+from support.edge_harness import (
     SPEECH,
     Client,
     PlayedSession,
@@ -19,21 +34,6 @@ from edge_harness import (
     picture,
     played_worker,
     running_edge,
-)
-
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from shared_schemas.audio import float_bytes
-from shared_schemas.content import ImagePart
-from shared_schemas.states import EndReason, SessionKind, SessionState
-from shared_schemas.stream_entries import (
-    ChatDoneOut,
-    ChatIn,
-    DeltaOut,
-    ErrorOut,
-    PrefillDoneOut,
-    ProgressOut,
-    StopIn,
 )
 
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}

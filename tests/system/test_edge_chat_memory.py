@@ -9,7 +9,14 @@ from typing import Any
 
 import httpx
 import pybase64
-from edge_harness import (
+from websockets.frames import Frame
+
+from antiphon.broker.client import Broker
+from antiphon.broker.connection import call
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.registry import Claim
+from antiphon.shared_schemas.stream_entries import ChatIn
+from support.edge_harness import (
     WITHIN_S,
     Client,
     PlayedWorker,
@@ -18,13 +25,6 @@ from edge_harness import (
     picture,
     running_edge,
 )
-from websockets.frames import Frame
-
-from broker.client import Broker
-from broker.connection import call
-from broker.settings import BrokerSettings
-from shared_schemas.registry import Claim
-from shared_schemas.stream_entries import ChatIn
 
 MIB = 1024 * 1024
 LARGE = 4 * MIB

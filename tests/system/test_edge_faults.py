@@ -13,7 +13,14 @@ from pathlib import Path
 
 import httpx
 import pytest
-from edge_harness import (
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_entries import ChunkIn
+from support.edge_harness import (
     WITHIN_S,
     Client,
     PlayedSession,
@@ -25,15 +32,8 @@ from edge_harness import (
     result,
     running_edge,
 )
-from redis_server import RedisServer, free_port
-from resuming import Resumer
-from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed
-
-from broker.client import Broker, open_broker
-from broker.settings import BrokerSettings
-from shared_schemas.states import EndReason
-from shared_schemas.stream_entries import ChunkIn
+from support.redis_server import RedisServer, free_port
+from support.resuming import Resumer
 
 
 async def _exchange(client: Client, session: PlayedSession, text: str) -> None:

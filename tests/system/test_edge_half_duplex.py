@@ -9,23 +9,12 @@ import httpx
 import numpy as np
 import pybase64
 import pytest
-from edge_harness import (
-    SPEECH,
-    Client,
-    PlayedSession,
-    PlayedWorker,
-    RunningEdge,
-    base64_audio,
-    ended,
-    played_worker,
-    running_edge,
-)
 
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from shared_schemas.audio import float_bytes
-from shared_schemas.states import EndReason, SessionKind, SessionState
-from shared_schemas.stream_entries import (
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.audio import float_bytes
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
+from antiphon.shared_schemas.stream_entries import (
     BreakIn,
     ChunkIn,
     DeltaOut,
@@ -37,6 +26,17 @@ from shared_schemas.stream_entries import (
     TimeoutOut,
     TurnDoneOut,
     VadOut,
+)
+from support.edge_harness import (
+    SPEECH,
+    Client,
+    PlayedSession,
+    PlayedWorker,
+    RunningEdge,
+    base64_audio,
+    ended,
+    played_worker,
+    running_edge,
 )
 
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from edge_harness import RunningEdge, played_worker, prepared_session
 
-from broker.client import Broker
+from antiphon.broker.client import Broker
+from support.edge_harness import RunningEdge, played_worker, prepared_session
 
 FILES = ("/api/sessions/{session_id}/assets/{asset_path}", "/api/sessions/{session_id}/download")
 """Routes that answer with no JSON."""

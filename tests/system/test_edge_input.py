@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 import pybase64
 import pytest
-from edge_harness import (
+from websockets.exceptions import ConnectionClosed
+
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_entries import ChunkIn, PauseIn, ResumeIn
+from support.edge_harness import (
     Client,
     PlayedSession,
     base64_audio,
@@ -20,12 +26,6 @@ from edge_harness import (
     prepared_session,
     running_edge,
 )
-from websockets.exceptions import ConnectionClosed
-
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from shared_schemas.states import EndReason
-from shared_schemas.stream_entries import ChunkIn, PauseIn, ResumeIn
 
 
 def _floats(*values: float) -> str:

@@ -10,15 +10,21 @@ from typing import Any
 
 import httpx
 import pytest
-from control_plane import report, serve
-from edge_harness import WITHIN_S, RunningEdge, played_worker, prepared_session, running_edge
-from stack import Stack, until
-from wire import open_wire
 
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from shared_schemas.lifecycle import WorkerAsk
-from shared_schemas.states import EndReason
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.lifecycle import WorkerAsk
+from antiphon.shared_schemas.states import EndReason
+from support.control_plane import report, serve
+from support.edge_harness import (
+    WITHIN_S,
+    RunningEdge,
+    played_worker,
+    prepared_session,
+    running_edge,
+)
+from support.stack import Stack, until
+from support.wire import open_wire
 
 TOKEN = "a-token-for-the-admin"
 PATH = "/api/admin/live"

@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 import structlog
-from edge_harness import (
+from prometheus_client.parser import text_string_to_metric_families
+
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from support.edge_harness import (
     RunningEdge,
     base64_audio,
     played_worker,
     prepared_session,
     running_edge,
 )
-from prometheus_client.parser import text_string_to_metric_families
-
-from broker.client import Broker
-from broker.settings import BrokerSettings
 
 TOKEN = "an-admin-token-of-the-test"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from edge_harness import RunningEdge, running_edge
-from redis_server import RedisServer
 
-from broker.settings import BrokerSettings
+from antiphon.broker.settings import BrokerSettings
+from support.edge_harness import RunningEdge, running_edge
+from support.redis_server import RedisServer
 
 PAGES = {
     "/": "index",

@@ -7,13 +7,20 @@ from contextlib import AsyncExitStack
 
 import httpx
 import pytest
-from edge_harness import Client, PlayedSession, RunningEdge, ended, played_worker, running_edge
 
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from shared_schemas.server_messages import Stopped
-from shared_schemas.states import EndReason, SessionState
-from shared_schemas.stream_entries import StopIn, StoppedOut
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.server_messages import Stopped
+from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.stream_entries import StopIn, StoppedOut
+from support.edge_harness import (
+    Client,
+    PlayedSession,
+    RunningEdge,
+    ended,
+    played_worker,
+    running_edge,
+)
 
 
 async def _place(client: Client) -> tuple[int, int]:

@@ -13,7 +13,20 @@ import httpx
 import numpy as np
 import pybase64
 import pytest
-from edge_harness import (
+from jsonschema import Draft202012Validator
+from websockets.exceptions import ConnectionClosed
+
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.stream_entries import (
+    ChunkIn,
+    ErrorOut,
+    PrepareIn,
+    StopIn,
+    StoppedOut,
+)
+from support.edge_harness import (
     SPEECH,
     Client,
     PlayedSession,
@@ -25,20 +38,7 @@ from edge_harness import (
     played_worker,
     running_edge,
 )
-from jsonschema import Draft202012Validator
-from realtime_schema import SCHEMA, SERVER
-from websockets.exceptions import ConnectionClosed
-
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from shared_schemas.states import EndReason, SessionKind
-from shared_schemas.stream_entries import (
-    ChunkIn,
-    ErrorOut,
-    PrepareIn,
-    StopIn,
-    StoppedOut,
-)
+from support.realtime_schema import SCHEMA, SERVER
 
 FRAME = pybase64.b64encode_as_string(picture())
 INSTRUCTIONS = {"instructions": "Be brief."}

@@ -13,11 +13,17 @@ import numpy as np
 import pybase64
 import pytest
 import soundfile
-from edge_harness import RunningEdge, base64_audio, played_worker, prepared_session, running_edge
 
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from shared_schemas.stream_entries import ChatIn, PrepareIn
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.stream_entries import ChatIn, PrepareIn
+from support.edge_harness import (
+    RunningEdge,
+    base64_audio,
+    played_worker,
+    prepared_session,
+    running_edge,
+)
 
 VOICES = "/api/assets/ref_audio"
 

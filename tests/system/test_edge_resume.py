@@ -9,24 +9,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from edge_harness import (
-    PlayedSession,
-    PlayedWorker,
-    RunningEdge,
-    base64_audio,
-    ended,
-    running_edge,
-)
-from resuming import Resumer
-from stack import until
 
-from broker.client import Broker
-from broker.connection import call
-from broker.settings import BrokerSettings
-from client.chat import ask as ask_chat
-from shared_schemas.content import Message, Role, TextPart
-from shared_schemas.states import EndReason, SessionState
-from shared_schemas.stream_entries import (
+from antiphon.broker.client import Broker
+from antiphon.broker.connection import call
+from antiphon.broker.settings import BrokerSettings
+from antiphon.client.chat import ask as ask_chat
+from antiphon.shared_schemas.content import Message, Role, TextPart
+from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.stream_entries import (
     ChatDoneOut,
     ChatIn,
     DeltaOut,
@@ -38,6 +28,16 @@ from shared_schemas.stream_entries import (
     StopIn,
     StoppedOut,
 )
+from support.edge_harness import (
+    PlayedSession,
+    PlayedWorker,
+    RunningEdge,
+    base64_audio,
+    ended,
+    running_edge,
+)
+from support.resuming import Resumer
+from support.stack import until
 
 
 @asynccontextmanager

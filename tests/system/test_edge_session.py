@@ -7,20 +7,11 @@ import time
 
 import numpy as np
 import pybase64
-from edge_harness import (
-    SPEECH,
-    base64_audio,
-    ended,
-    picture,
-    played_worker,
-    prepared_session,
-    running_edge,
-)
 
-from broker.client import Broker
-from broker.settings import BrokerSettings
-from shared_schemas.states import EndReason, SessionKind, SessionState
-from shared_schemas.stream_entries import (
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     DiagnosticIn,
     ErrorOut,
@@ -32,6 +23,15 @@ from shared_schemas.stream_entries import (
     StopIn,
     StoppedOut,
     TimeoutOut,
+)
+from support.edge_harness import (
+    SPEECH,
+    base64_audio,
+    ended,
+    picture,
+    played_worker,
+    prepared_session,
+    running_edge,
 )
 
 RESULT_FIELDS = {

@@ -10,13 +10,13 @@ from typing import Any
 
 import httpx
 import pytest
-from edge_harness import running_edge
-from recordings import read_json, recorded
 
-from broker.settings import BrokerSettings
-from edge.recordings import catalogue
-from shared_schemas.recording import META_FILE, RECORDING_FILE
-from shared_schemas.states import SessionKind
+from antiphon.broker.settings import BrokerSettings
+from antiphon.edge.recordings import catalogue
+from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE
+from antiphon.shared_schemas.states import SessionKind
+from support.edge_harness import running_edge
+from support.recordings import read_json, recorded
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -13,12 +13,12 @@ import httpx
 import numpy as np
 import pytest
 import soundfile
-from edge_harness import WITHIN_S, RunningEdge, running_edge
-from recordings import recorded
 
-from broker.settings import BrokerSettings
-from edge.recordings import upload as upload_module
-from edge.recordings.incoming import UPLOADS
+from antiphon.broker.settings import BrokerSettings
+from antiphon.edge.recordings import upload as upload_module
+from antiphon.edge.recordings.incoming import UPLOADS
+from support.edge_harness import WITHIN_S, RunningEdge, running_edge
+from support.recordings import recorded
 
 LIMIT = 3 * 1024 * 1024
 

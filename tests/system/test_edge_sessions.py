@@ -14,13 +14,13 @@ from typing import Any
 
 import httpx
 import pytest
-from edge_harness import RunningEdge, running_edge
-from recordings import read_json, recorded
-from redis_server import RedisServer
 
-from broker.settings import BrokerSettings
-from shared_schemas.ids import new_recording_id, new_share_token
-from shared_schemas.recording import META_FILE, RECORDING_FILE, TIMELINE_FILE, USED_FILE
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.ids import new_recording_id, new_share_token
+from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, TIMELINE_FILE, USED_FILE
+from support.edge_harness import RunningEdge, running_edge
+from support.recordings import read_json, recorded
+from support.redis_server import RedisServer
 
 KEY, TOKEN = "client-key-0123456789", "admin-token-0123456789"
 AUDIO = "user_audio/000.wav"

@@ -8,7 +8,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import structlog
-from edge_harness import (
+
+from antiphon.broker.settings import BrokerSettings
+from antiphon.edge import body_limit
+from antiphon.edge.access import Access
+from support.edge_harness import (
     WITHIN_S,
     PlayedWorker,
     RunningEdge,
@@ -16,10 +20,6 @@ from edge_harness import (
     prepared_session,
     running_edge,
 )
-
-from broker.settings import BrokerSettings
-from edge import body_limit
-from edge.access import Access
 
 HEAD_S = 0.6
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
-from edge_harness import (
+from jsonschema import Draft202012Validator
+
+from antiphon.broker.settings import BrokerSettings
+from support.edge_harness import (
     Client,
     PlayedSession,
     PlayedWorker,
@@ -16,10 +19,7 @@ from edge_harness import (
     result,
     running_edge,
 )
-from jsonschema import Draft202012Validator
-from resuming import Resumer
-
-from broker.settings import BrokerSettings
+from support.resuming import Resumer
 
 EVERYTHING = "resume=1&capabilities=1&notices=1&playback_ack=1"
 

@@ -7,12 +7,12 @@ from contextlib import AsyncExitStack
 
 import httpx
 import pytest
-from stack import Stack, until
-from wire import Wire, open_wire
 
-from broker.client import open_broker
-from ops.operations import ask_to_drain
-from shared_schemas.states import EndReason, SessionState
+from antiphon.broker.client import open_broker
+from antiphon.cli.operations import ask_to_drain
+from antiphon.shared_schemas.states import EndReason, SessionState
+from support.stack import Stack, until
+from support.wire import Wire, open_wire
 
 
 async def talk(wire: Wire, seconds: int) -> list[int]:

@@ -13,23 +13,23 @@ import httpx
 import orjson
 import psutil
 import pytest
-from hostile_frames import Sent, good_frames, hostile_frames, sent
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protocol_samples import CHAT, PROTOCOLS, REALTIME
-from protocol_walk import Protocol
-from realtime_schema import is_valid
 from redis.asyncio import Redis
-from redis_server import RedisServer
-from stack import Stack, until
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Frame, Opcode
 from websockets.typing import Subprotocol
 
-from broker.keys import Keys
-from shared_schemas.binary_frames import BINARY_PROTOCOL, split_frame
-from shared_schemas.states import SessionState
+from antiphon.broker.keys import Keys
+from antiphon.shared_schemas.binary_frames import BINARY_PROTOCOL, split_frame
+from antiphon.shared_schemas.states import SessionState
+from support.hostile_frames import Sent, good_frames, hostile_frames, sent
+from support.protocol_samples import CHAT, PROTOCOLS, REALTIME
+from support.protocol_walk import Protocol
+from support.realtime_schema import is_valid
+from support.redis_server import RedisServer
+from support.stack import Stack, until
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -8,16 +8,16 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from redis_server import free_port
-from speech import say, share_voiced, words
-from spoken import silence, units_of
-from stack import Stack
-from wire import Wire, open_path
 
-from client.half_duplex import HalfDuplexSession, Piece, connect_half_duplex
-from shared_schemas.audio import INPUT_RATE, SILENCE, PcmFormat, Samples
-from shared_schemas.config import GenerationConfig, HalfDuplexConfig, VadConfig
-from shared_schemas.half_duplex_messages import Generating, TurnDone, VadState
+from antiphon.client.half_duplex import HalfDuplexSession, Piece, connect_half_duplex
+from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, PcmFormat, Samples
+from antiphon.shared_schemas.config import GenerationConfig, HalfDuplexConfig, VadConfig
+from antiphon.shared_schemas.half_duplex_messages import Generating, TurnDone, VadState
+from support.redis_server import free_port
+from support.speech import say, share_voiced, words
+from support.spoken import silence, units_of
+from support.stack import Stack
+from support.wire import Wire, open_path
 
 pytestmark = [pytest.mark.speech, pytest.mark.timeout(180)]
 

@@ -14,15 +14,15 @@ import httpx
 import numpy as np
 import pytest
 import yaml
-from observability import ALERTS, DEPLOY, drawn, watched
-from redis_server import RedisServer, free_port
-from stack import Service, Stack, until
 
-from client.link import Connecting
-from ops.load.material import Material
-from ops.load.plan import Kind, LoadPlan
-from ops.load.run import run_load
-from ops.load.usage import Usage
+from antiphon.cli.load.material import Material
+from antiphon.cli.load.plan import Kind, LoadPlan
+from antiphon.cli.load.run import run_load
+from antiphon.cli.load.usage import Usage
+from antiphon.client.link import Connecting
+from support.observability import ALERTS, DEPLOY, drawn, watched
+from support.redis_server import RedisServer, free_port
+from support.stack import Service, Stack, until
 
 pytestmark = pytest.mark.skipif(
     shutil.which("prometheus") is None, reason="needs Debian's package prometheus"

@@ -10,7 +10,8 @@ from pathlib import Path
 import httpx
 import orjson
 import pytest
-from stack import Stack, until
+
+from support.stack import Stack, until
 
 pytestmark = pytest.mark.timeout(280)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import httpx
-from stack import Stack, until
-from wire import open_wire
+
+from support.stack import Stack, until
+from support.wire import open_wire
 
 
 async def test_a_paused_conversation_rests_resumes_and_ends_by_itself(stack: Stack) -> None:

@@ -7,8 +7,9 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx
-from stack import Stack
-from wire import Wire, open_wire
+
+from support.stack import Stack
+from support.wire import Wire, open_wire
 
 PEOPLE = 20
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from realtime_schema import SERVER
-from speech import say, seconds, share_voiced, words
-from stack import Stack
-from wire import Wire, open_path
 
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
+from support.realtime_schema import SERVER
+from support.speech import say, seconds, share_voiced, words
+from support.stack import Stack
+from support.wire import Wire, open_path
 
 SECOND = np.zeros(INPUT_RATE, np.float32)
 

@@ -14,14 +14,14 @@ import httpx
 import numpy as np
 import soxr
 from redis.asyncio import Redis
-from stack import Stack, until
-from timed_talk import jpeg, noise
-from wire import Wire, open_path, open_wire
 
-from client.duplex import connect_duplex
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
-from shared_schemas.config import DuplexConfig
-from shared_schemas.recording import Meta, parse_meta
+from antiphon.client.duplex import connect_duplex
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.recording import Meta, parse_meta
+from support.stack import Stack, until
+from support.timed_talk import jpeg, noise
+from support.wire import Wire, open_path, open_wire
 
 SECONDS = 7
 ENGINE = '{"slots": 4, "cycle_units": 4, "prepare_ms": 10, "answer_pieces": 2, "speak_ms": 50}'

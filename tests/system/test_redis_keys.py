@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from control_plane import AUDIO, report
-from redis_server import redis_binary
-from stack import Stack, until
-from wire import open_wire
 
-from broker.client import Broker, open_broker
-from broker.contract import CONTRACT
-from broker.keys import Keys
-from shared_schemas.lifecycle import WorkerAsk
-from shared_schemas.registry import SessionRow
-from shared_schemas.voices import Voice, new_voice_id
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.contract import CONTRACT
+from antiphon.broker.keys import Keys
+from antiphon.shared_schemas.lifecycle import WorkerAsk
+from antiphon.shared_schemas.registry import SessionRow
+from antiphon.shared_schemas.voices import Voice, new_voice_id
+from support.control_plane import AUDIO, report
+from support.redis_server import redis_binary
+from support.stack import Stack, until
+from support.wire import open_wire
 
 DOC = (Path(__file__).parents[2] / "docs" / "REDIS_KEYS.md").read_text()
 TYPES = dict(re.findall(r"^\| `([^`]+)` \| (HASH|ZSET|STRING|STREAM) \|", DOC, re.MULTILINE))

@@ -11,17 +11,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from speech import say, seconds
-from spoken import ITALY
-from stack import Stack, until
 
-from client.chat import ask
-from client.duplex import connect_duplex
-from client.half_duplex import connect_half_duplex
-from shared_schemas.chat_messages import ChatGeneration
-from shared_schemas.config import DuplexConfig, GenerationConfig, HalfDuplexConfig, VadConfig
-from shared_schemas.content import Message, Role, TextPart
-from shared_schemas.half_duplex_messages import TurnDone
+from antiphon.client.chat import ask
+from antiphon.client.duplex import connect_duplex
+from antiphon.client.half_duplex import connect_half_duplex
+from antiphon.shared_schemas.chat_messages import ChatGeneration
+from antiphon.shared_schemas.config import (
+    DuplexConfig,
+    GenerationConfig,
+    HalfDuplexConfig,
+    VadConfig,
+)
+from antiphon.shared_schemas.content import Message, Role, TextPart
+from antiphon.shared_schemas.half_duplex_messages import TurnDone
+from support.speech import say, seconds
+from support.spoken import ITALY
+from support.stack import Stack, until
 
 pytestmark = [pytest.mark.speech, pytest.mark.timeout(180)]
 
@@ -33,7 +38,7 @@ async def antiphon(stack: Stack, *args: str) -> subprocess.CompletedProcess[str]
     """The command, looking for recordings where the stack has put them."""
     return await asyncio.to_thread(
         subprocess.run,
-        [sys.executable, "-m", "ops.cli", *args, "--data-dir", str(stack.data_dir)],
+        [sys.executable, "-m", "antiphon", *args, "--data-dir", str(stack.data_dir)],
         capture_output=True,
         text=True,
         timeout=100,

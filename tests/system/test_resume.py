@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pybase64
 import pytest
-from resuming import Resumer
-from spoken import ITALY, silence, spoken, units_of
-from stack import Stack, until
-from two_edges import QUICK, broker_of, ended, said, two_edges
 
-from shared_schemas.audio import INPUT_RATE, Samples
-from shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.shared_schemas.states import EndReason, SessionState
+from support.resuming import Resumer
+from support.spoken import ITALY, silence, spoken, units_of
+from support.stack import Stack, until
+from support.two_edges import QUICK, broker_of, ended, said, two_edges
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import orjson
 import pytest
-from redis_server import free_port
+
+from support.redis_server import free_port
 
 SERVICES = [
     (("edge", "--port", "{port}"), "edge_ready"),
@@ -21,7 +22,7 @@ SERVICES = [
 
 
 def command(*args: str) -> list[str]:
-    return [sys.executable, "-m", "ops.cli", *args]
+    return [sys.executable, "-m", "antiphon", *args]
 
 
 def environment(**settings: str) -> dict[str, str]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 import orjson
-from stack import Service, Stack, until
-from wire import open_wire
 
-from broker.client import open_broker
+from antiphon.broker.client import open_broker
+from support.stack import Service, Stack, until
+from support.wire import open_wire
 
 
 def entries(service: Service) -> list[dict[str, Any]]:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from otlp_receiver import OtlpReceiver, Seen
-from redis_server import free_port
-from stack import Stack, until
-from wire import open_path, open_wire
 
-from broker.client import open_broker
-from broker.tracing import TracingUnavailable, open_tracing
+from antiphon.broker.client import open_broker
+from antiphon.broker.tracing import TracingUnavailable, open_tracing
+from support.otlp_receiver import OtlpReceiver, Seen
+from support.redis_server import free_port
+from support.stack import Stack, until
+from support.wire import open_path, open_wire
 
 UNIT = ("edge.in", "worker.wait", "engine", "publish", "edge.out")
 

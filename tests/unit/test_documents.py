@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from ops.cli import app
+from antiphon.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

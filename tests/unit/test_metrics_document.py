@@ -8,12 +8,12 @@ from pathlib import Path
 import yaml
 from prometheus_client import CollectorRegistry
 
-from cleanup_job.metrics import CleanupMetrics
-from edge.metrics import EdgeMetrics
-from inference_worker.counters import Counters
-from inference_worker.metrics import WorkerMetrics
-from recorder_service.counters import RecorderCounters
-from recorder_service.metrics import RecorderMetrics
+from antiphon.cleanup_job.metrics import CleanupMetrics
+from antiphon.edge.metrics import EdgeMetrics
+from antiphon.inference_worker.counters import Counters
+from antiphon.inference_worker.metrics import WorkerMetrics
+from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.recorder_service.metrics import RecorderMetrics
 
 DOC = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 

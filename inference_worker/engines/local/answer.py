@@ -8,12 +8,12 @@ from contextlib import closing
 
 import numpy as np
 
-from inference_worker.engines.local.clauses import ClauseSplitter
-from inference_worker.engines.local.costs import Costs
-from inference_worker.engines.local.llm import Generation
-from inference_worker.engines.local.speech import Clause
-from inference_worker.engines.local.tts import Speaker
-from inference_worker.engines.types import Delta
+from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
+from antiphon.inference_worker.engines.local.costs import Costs
+from antiphon.inference_worker.engines.local.llm import Generation
+from antiphon.inference_worker.engines.local.speech import Clause
+from antiphon.inference_worker.engines.local.tts import Speaker
+from antiphon.inference_worker.engines.types import Delta
 
 
 class Answer:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from inference_worker.engines.local.dependencies import import_library
-from inference_worker.engines.types import EngineLoadError
-from shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.inference_worker.engines.local.dependencies import import_library
+from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
 _TARGET_PEAK = 0.6
 _MAX_GAIN = 10.0

@@ -5,25 +5,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
-from inference_worker.engines.local.answer import Answer
-from inference_worker.engines.local.asr import Recogniser
-from inference_worker.engines.local.content import read_history, sounds_in
-from inference_worker.engines.local.dialogue import Message as Said
-from inference_worker.engines.local.llm import Sampling
-from inference_worker.engines.local.models import Models
-from inference_worker.engines.local.transcript import transcribe
-from inference_worker.engines.processor import ChatView
-from inference_worker.engines.types import (
+from antiphon.inference_worker.engines.local.answer import Answer
+from antiphon.inference_worker.engines.local.asr import Recogniser
+from antiphon.inference_worker.engines.local.content import read_history, sounds_in
+from antiphon.inference_worker.engines.local.dialogue import Message as Said
+from antiphon.inference_worker.engines.local.llm import Sampling
+from antiphon.inference_worker.engines.local.models import Models
+from antiphon.inference_worker.engines.local.transcript import transcribe
+from antiphon.inference_worker.engines.processor import ChatView
+from antiphon.inference_worker.engines.types import (
     Delta,
     EngineError,
     ShareDone,
     UnsupportedContent,
     untold,
 )
-from inference_worker.session.video import VideoAllowance
-from shared_schemas.audio import Samples
-from shared_schemas.config import ChatOptions
-from shared_schemas.content import Message
+from antiphon.inference_worker.session.video import VideoAllowance
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.config import ChatOptions
+from antiphon.shared_schemas.content import Message
 
 
 class _Hearing:

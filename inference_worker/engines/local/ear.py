@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from inference_worker.engines.local.asr import Recogniser
-from inference_worker.engines.local.endpoint import Endpoint, EndpointDetector, EndpointRules
-from inference_worker.engines.local.vad import FRAME_MS, FRAME_SAMPLES, SpeechDetector
-from shared_schemas.audio import SILENCE, Samples
+from antiphon.inference_worker.engines.local.asr import Recogniser
+from antiphon.inference_worker.engines.local.endpoint import (
+    Endpoint,
+    EndpointDetector,
+    EndpointRules,
+)
+from antiphon.inference_worker.engines.local.vad import FRAME_MS, FRAME_SAMPLES, SpeechDetector
+from antiphon.shared_schemas.audio import SILENCE, Samples
 
 _PRE_ROLL = 6
 """Frames kept before the first voiced one: the detector is late on soft consonants."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from inference_worker.engines.local.vad import FRAME_MS
+from antiphon.inference_worker.engines.local.vad import FRAME_MS
 
 SPEECH_LEVEL = 0.5
 SILENCE_LEVEL = 0.35

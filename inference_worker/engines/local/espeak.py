@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inference_worker.engines.local.dependencies import import_library
-from inference_worker.engines.types import EngineError, EngineLoadError
+from antiphon.inference_worker.engines.local.dependencies import import_library
+from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
 
 _SYNCHRONOUS_RETRIEVAL = 2
 _PHONEME_EVENTS = 0x0001

@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from inference_worker.engines.local.answer import Answer
-from inference_worker.engines.local.costs import milliseconds_since
-from inference_worker.engines.local.dialogue import Dialogue
-from inference_worker.engines.local.llm import Sampling
-from inference_worker.engines.local.models import Models
-from inference_worker.engines.local.options import LocalOptions
-from inference_worker.engines.local.transcript import transcribe
-from inference_worker.engines.processor import HalfDuplexView
-from inference_worker.engines.types import (
+from antiphon.inference_worker.engines.local.answer import Answer
+from antiphon.inference_worker.engines.local.costs import milliseconds_since
+from antiphon.inference_worker.engines.local.dialogue import Dialogue
+from antiphon.inference_worker.engines.local.llm import Sampling
+from antiphon.inference_worker.engines.local.models import Models
+from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.transcript import transcribe
+from antiphon.inference_worker.engines.processor import HalfDuplexView
+from antiphon.inference_worker.engines.types import (
     ContextFull,
     Delta,
     EngineError,
@@ -24,9 +24,9 @@ from inference_worker.engines.types import (
     PrefillReport,
     UnsupportedContent,
 )
-from shared_schemas.audio import Samples
-from shared_schemas.config import HalfDuplexConfig
-from shared_schemas.content import AudioPart, Message, TextPart
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.config import HalfDuplexConfig
+from antiphon.shared_schemas.content import AudioPart, Message, TextPart
 
 _NEXT_UTTERANCE_TOKENS = 160
 _REPLY_SHARE = 4

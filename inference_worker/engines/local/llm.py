@@ -12,10 +12,10 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from inference_worker.engines.local.dependencies import import_library
-from inference_worker.engines.local.dialogue import Message
-from inference_worker.engines.types import ContextFull, EngineError, EngineLoadError
-from shared_schemas.config import DuplexConfig, GenerationConfig
+from antiphon.inference_worker.engines.local.dependencies import import_library
+from antiphon.inference_worker.engines.local.dialogue import Message
+from antiphon.inference_worker.engines.types import ContextFull, EngineError, EngineLoadError
+from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
 
 _STEADYING = {"min_p": 0.7, "dry_multiplier": 0.8, "dry_allowed_length": 4}
 """Keeps a very small model on its subject and out of loops, whatever sampling the client asks for.

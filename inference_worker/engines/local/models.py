@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inference_worker.engines.local.asr import Recogniser
-from inference_worker.engines.local.dependencies import bundled_model
-from inference_worker.engines.local.llm import LanguageModel
-from inference_worker.engines.local.options import LocalOptions
-from inference_worker.engines.local.tts import Speaker
-from inference_worker.engines.local.vad import SpeechDetector
-from inference_worker.engines.types import LoadProgress
+from antiphon.inference_worker.engines.local.asr import Recogniser
+from antiphon.inference_worker.engines.local.dependencies import bundled_model
+from antiphon.inference_worker.engines.local.llm import LanguageModel
+from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.tts import Speaker
+from antiphon.inference_worker.engines.local.vad import SpeechDetector
+from antiphon.inference_worker.engines.types import LoadProgress
 
 
 @dataclass(frozen=True, slots=True)

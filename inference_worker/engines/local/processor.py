@@ -9,15 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
-from inference_worker.engines.local.chat import LocalChatView
-from inference_worker.engines.local.half_duplex import LocalHalfDuplexView
-from inference_worker.engines.local.models import Models
-from inference_worker.engines.local.options import LocalOptions
-from inference_worker.engines.local.view import LocalDuplexView
-from inference_worker.engines.processor import UnifiedProcessor
-from inference_worker.engines.slots import SlotPool
-from inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
-from shared_schemas.states import SessionKind
+from antiphon.inference_worker.engines.local.chat import LocalChatView
+from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
+from antiphon.inference_worker.engines.local.models import Models
+from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.view import LocalDuplexView
+from antiphon.inference_worker.engines.processor import UnifiedProcessor
+from antiphon.inference_worker.engines.slots import SlotPool
+from antiphon.inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
+from antiphon.shared_schemas.states import SessionKind
 
 _BUNDLED_NAME = "SmolLM2-135M-Instruct"
 _THREADS_PER_SLOT = 3

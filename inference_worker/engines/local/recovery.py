@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from inference_worker.engines.local.dialogue import Dialogue
-from inference_worker.engines.local.ear import Ear, Heard
-from inference_worker.engines.local.reply import Rest
-from inference_worker.engines.local.speech import Piece, UnitSpeech, Word
-from inference_worker.engines.types import PastUnit
-from shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.inference_worker.engines.local.dialogue import Dialogue
+from antiphon.inference_worker.engines.local.ear import Ear, Heard
+from antiphon.inference_worker.engines.local.reply import Rest
+from antiphon.inference_worker.engines.local.speech import Piece, UnitSpeech, Word
+from antiphon.inference_worker.engines.types import PastUnit
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
 _REHEARD_SAMPLES = 30 * INPUT_RATE
 """Audio of an unfinished utterance that is heard again, at most."""

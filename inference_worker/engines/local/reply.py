@@ -8,13 +8,13 @@ from concurrent.futures import Executor, Future
 from contextlib import closing
 from dataclasses import dataclass
 
-from inference_worker.engines.local.clauses import ClauseSplitter, ends_sentence
-from inference_worker.engines.local.costs import Costs
-from inference_worker.engines.local.llm import Generation
-from inference_worker.engines.local.speech import Clause, SpokenClause, Word
-from inference_worker.engines.local.speech_queue import SpeechQueue
-from inference_worker.engines.local.tts import Speaker
-from shared_schemas.audio import SILENCE
+from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, ends_sentence
+from antiphon.inference_worker.engines.local.costs import Costs
+from antiphon.inference_worker.engines.local.llm import Generation
+from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause, Word
+from antiphon.inference_worker.engines.local.speech_queue import SpeechQueue
+from antiphon.inference_worker.engines.local.tts import Speaker
+from antiphon.shared_schemas.audio import SILENCE
 
 
 @dataclass(frozen=True, slots=True)

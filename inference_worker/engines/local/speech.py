@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shared_schemas.audio import OUTPUT_RATE, Samples
+from antiphon.shared_schemas.audio import OUTPUT_RATE, Samples
 
 
 @dataclass(frozen=True, slots=True)

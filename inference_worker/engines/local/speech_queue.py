@@ -7,14 +7,14 @@ import time
 
 import numpy as np
 
-from inference_worker.engines.local.speech import (
+from antiphon.inference_worker.engines.local.speech import (
     Piece,
     SpokenClause,
     UnitSpeech,
     Word,
     milliseconds,
 )
-from shared_schemas.audio import SILENCE, Samples
+from antiphon.shared_schemas.audio import SILENCE, Samples
 
 
 class SpeechQueue:

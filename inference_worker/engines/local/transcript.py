@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from inference_worker.engines.local.asr import Recogniser
-from inference_worker.engines.types import ShareDone, untold
-from shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.inference_worker.engines.local.asr import Recogniser
+from antiphon.inference_worker.engines.types import ShareDone, untold
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
 _PIECE_MIN = 6 * INPUT_RATE
 _PIECE_MAX = 14 * INPUT_RATE

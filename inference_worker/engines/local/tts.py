@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from inference_worker.engines.local.costs import Costs
-from inference_worker.engines.local.dependencies import import_library
-from inference_worker.engines.local.espeak import RawSpeech, espeak
-from inference_worker.engines.local.speech import Clause, SpokenClause
-from inference_worker.engines.types import EngineError, EngineLoadError
-from shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
+from antiphon.inference_worker.engines.local.costs import Costs
+from antiphon.inference_worker.engines.local.dependencies import import_library
+from antiphon.inference_worker.engines.local.espeak import RawSpeech, espeak
+from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause
+from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
+from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
 
 _GAIN = 3.0 / 32768.0
 """eSpeak is quiet: its peaks are at a fifth of full scale."""

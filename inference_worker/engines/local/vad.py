@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from inference_worker.session.silero import STEP_SAMPLES, SileroStream
-from shared_schemas.audio import INPUT_RATE, SILENCE, Samples
+from antiphon.inference_worker.session.silero import STEP_SAMPLES, SileroStream
+from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 
 FRAME_SAMPLES = STEP_SAMPLES
 FRAME_MS = 1000 * FRAME_SAMPLES / INPUT_RATE

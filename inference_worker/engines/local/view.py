@@ -8,19 +8,19 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
-from inference_worker.engines.local import recovery
-from inference_worker.engines.local.conversation import Conversation
-from inference_worker.engines.local.costs import milliseconds_since
-from inference_worker.engines.local.ear import Ear, Heard
-from inference_worker.engines.local.endpoint import BARGE_IN_MS, EndpointRules
-from inference_worker.engines.local.models import Models
-from inference_worker.engines.local.options import LocalOptions
-from inference_worker.engines.local.speech import UnitSpeech
-from inference_worker.engines.processor import DuplexView
-from inference_worker.engines.types import EngineError, PastUnit, PrefillReport
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
-from shared_schemas.config import DuplexConfig
-from shared_schemas.unit_result import UnitResult
+from antiphon.inference_worker.engines.local import recovery
+from antiphon.inference_worker.engines.local.conversation import Conversation
+from antiphon.inference_worker.engines.local.costs import milliseconds_since
+from antiphon.inference_worker.engines.local.ear import Ear, Heard
+from antiphon.inference_worker.engines.local.endpoint import BARGE_IN_MS, EndpointRules
+from antiphon.inference_worker.engines.local.models import Models
+from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.speech import UnitSpeech
+from antiphon.inference_worker.engines.processor import DuplexView
+from antiphon.inference_worker.engines.types import EngineError, PastUnit, PrefillReport
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.unit_result import UnitResult
 
 _WAIT_SHARE = 0.8
 _MAX_WAIT_S = 0.8

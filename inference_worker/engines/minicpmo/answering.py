@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from concurrent.futures import wait
 from dataclasses import dataclass
 
-from inference_worker.engines.minicpmo.hearing import Ears
-from inference_worker.engines.minicpmo.held_slot import (
+from antiphon.inference_worker.engines.minicpmo.hearing import Ears
+from antiphon.inference_worker.engines.minicpmo.held_slot import (
     HeldSlot,
     Parts,
     new_speaker,
 )
-from inference_worker.engines.minicpmo.narrator import Narrator
-from inference_worker.engines.minicpmo.sampler import SamplingSettings
-from inference_worker.engines.minicpmo.steps import Steps
-from inference_worker.engines.minicpmo.turns import Answer, TurnSession
-from inference_worker.engines.minicpmo.vocoder import VoiceState
-from inference_worker.engines.types import Delta
-from shared_schemas.config import GenerationConfig
+from antiphon.inference_worker.engines.minicpmo.narrator import Narrator
+from antiphon.inference_worker.engines.minicpmo.sampler import SamplingSettings
+from antiphon.inference_worker.engines.minicpmo.steps import Steps
+from antiphon.inference_worker.engines.minicpmo.turns import Answer, TurnSession
+from antiphon.inference_worker.engines.minicpmo.vocoder import VoiceState
+from antiphon.inference_worker.engines.types import Delta
+from antiphon.shared_schemas.config import GenerationConfig
 
 UNFINISHED = "\ufffd"
 """Stands at the end of a text whose last character is not complete yet."""

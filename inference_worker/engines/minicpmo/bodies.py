@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.forward import SlottedBody
-from inference_worker.engines.minicpmo.graphs import GraphPool
-from inference_worker.engines.minicpmo.kv_cache import SlottedCache
-from inference_worker.engines.minicpmo.model.attention import causal_mask, chunk_mask
-from inference_worker.engines.minicpmo.model.audio import AudioEncoder
-from inference_worker.engines.minicpmo.model.decoder import Decoder
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.forward import SlottedBody
+from antiphon.inference_worker.engines.minicpmo.graphs import GraphPool
+from antiphon.inference_worker.engines.minicpmo.kv_cache import SlottedCache
+from antiphon.inference_worker.engines.minicpmo.model.attention import causal_mask, chunk_mask
+from antiphon.inference_worker.engines.minicpmo.model.audio import AudioEncoder
+from antiphon.inference_worker.engines.minicpmo.model.decoder import Decoder
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 
 TEXT_GRAPHS = (1, 2, 16)
 """Tokens that every unit feeds: one by one, the two that end it, the eleven of a second of sound."""

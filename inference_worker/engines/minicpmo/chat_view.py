@@ -6,24 +6,24 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from inference_worker.engines.minicpmo.answering import AnsweringSlot
-from inference_worker.engines.minicpmo.content import Reading, read_message
-from inference_worker.engines.minicpmo.held_slot import (
+from antiphon.inference_worker.engines.minicpmo.answering import AnsweringSlot
+from antiphon.inference_worker.engines.minicpmo.content import Reading, read_message
+from antiphon.inference_worker.engines.minicpmo.held_slot import (
     HeldSlot,
     Parts,
     clone_voice,
 )
-from inference_worker.engines.minicpmo.images import Picture
-from inference_worker.engines.minicpmo.prompts import Clip, Part
-from inference_worker.engines.minicpmo.sight import PARTS_PER_STEP
-from inference_worker.engines.minicpmo.steps import Steps
-from inference_worker.engines.minicpmo.text_context import LONGEST_FEED
-from inference_worker.engines.processor import ChatView
-from inference_worker.engines.types import Delta, EngineError, ShareDone, untold
-from inference_worker.session.video import VideoAllowance
-from shared_schemas.audio import Samples
-from shared_schemas.config import ChatOptions
-from shared_schemas.content import Message
+from antiphon.inference_worker.engines.minicpmo.images import Picture
+from antiphon.inference_worker.engines.minicpmo.prompts import Clip, Part
+from antiphon.inference_worker.engines.minicpmo.sight import PARTS_PER_STEP
+from antiphon.inference_worker.engines.minicpmo.steps import Steps
+from antiphon.inference_worker.engines.minicpmo.text_context import LONGEST_FEED
+from antiphon.inference_worker.engines.processor import ChatView
+from antiphon.inference_worker.engines.types import Delta, EngineError, ShareDone, untold
+from antiphon.inference_worker.session.video import VideoAllowance
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.config import ChatOptions
+from antiphon.shared_schemas.content import Message
 
 _CELL_TOKENS = 66
 """Of each part of a picture, its marks included."""

@@ -8,20 +8,25 @@ from pathlib import Path
 
 import torch
 
-from inference_worker.engines.checkup import attempt
-from inference_worker.engines.minicpmo.config import EngineOptions, read_config
-from inference_worker.engines.minicpmo.load import (
+from antiphon.inference_worker.engines.checkup import attempt
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, read_config
+from antiphon.inference_worker.engines.minicpmo.load import (
     build_on_meta,
     check_names,
     find_shards,
     open_weights,
     pick_device,
 )
-from inference_worker.engines.minicpmo.memory import GIB, check_lengths, check_memory, free_bytes
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.minicpmo.toolchain import missing
-from inference_worker.engines.minicpmo.vocoder import find_token2wav
-from shared_schemas.findings import Finding, failure, ok, warning
+from antiphon.inference_worker.engines.minicpmo.memory import (
+    GIB,
+    check_lengths,
+    check_memory,
+    free_bytes,
+)
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.toolchain import missing
+from antiphon.inference_worker.engines.minicpmo.vocoder import find_token2wav
+from antiphon.shared_schemas.findings import Finding, failure, ok, warning
 
 _FETCH = "fetch the folder anew, whole: every file of openbmb/MiniCPM-o-4_5"
 _DRIVER = "install NVIDIA's driver, and a torch that was built for it"

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from inference_worker.engines.types import EngineLoadError
+from antiphon.inference_worker.engines.types import EngineLoadError
 
 Fidelity = Literal["upstream", "fixed"]
 """Reproduce the reference's oddities, or the corrected behaviour where it is plainly a bug."""

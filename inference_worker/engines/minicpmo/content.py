@@ -10,17 +10,17 @@ from typing import assert_never
 import numpy as np
 from PIL import Image
 
-from inference_worker.engines.minicpmo.config import SliceConfig
-from inference_worker.engines.minicpmo.images import Picture, cut, decode_picture
-from inference_worker.engines.minicpmo.mel import HOP, clip_mels
-from inference_worker.engines.minicpmo.model.audio import clip_embeddings
-from inference_worker.engines.minicpmo.prompts import Clip, Part
-from inference_worker.engines.minicpmo.videos import SHORTEST_SOUND, read_video
-from inference_worker.engines.types import EngineError, UnsupportedContent
-from inference_worker.session.video import InvalidVideo, VideoAllowance
-from shared_schemas.audio import Samples
-from shared_schemas.content import AudioPart, ImagePart, Message, TextPart, VideoPart
-from shared_schemas.content import Part as Sent
+from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
+from antiphon.inference_worker.engines.minicpmo.images import Picture, cut, decode_picture
+from antiphon.inference_worker.engines.minicpmo.mel import HOP, clip_mels
+from antiphon.inference_worker.engines.minicpmo.model.audio import clip_embeddings
+from antiphon.inference_worker.engines.minicpmo.prompts import Clip, Part
+from antiphon.inference_worker.engines.minicpmo.videos import SHORTEST_SOUND, read_video
+from antiphon.inference_worker.engines.types import EngineError, UnsupportedContent
+from antiphon.inference_worker.session.video import InvalidVideo, VideoAllowance
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.content import AudioPart, ImagePart, Message, TextPart, VideoPart
+from antiphon.shared_schemas.content import Part as Sent
 
 FRAME_SLICES = 1
 """Cells a video's picture is cut into where the client names no number."""

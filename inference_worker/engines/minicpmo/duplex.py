@@ -7,13 +7,17 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from inference_worker.engines.minicpmo.duplex_settings import Draft, DuplexSettings, Outcome
-from inference_worker.engines.minicpmo.hearing import Ears
-from inference_worker.engines.minicpmo.images import Picture
-from inference_worker.engines.minicpmo.memo import UnitMemo
-from inference_worker.engines.minicpmo.sampler import Chosen, Row
-from inference_worker.engines.minicpmo.speaking import Speaker
-from inference_worker.engines.minicpmo.steps import (
+from antiphon.inference_worker.engines.minicpmo.duplex_settings import (
+    Draft,
+    DuplexSettings,
+    Outcome,
+)
+from antiphon.inference_worker.engines.minicpmo.hearing import Ears
+from antiphon.inference_worker.engines.minicpmo.images import Picture
+from antiphon.inference_worker.engines.minicpmo.memo import UnitMemo
+from antiphon.inference_worker.engines.minicpmo.sampler import Chosen, Row
+from antiphon.inference_worker.engines.minicpmo.speaking import Speaker
+from antiphon.inference_worker.engines.minicpmo.steps import (
     Choose,
     Fed,
     Feed,
@@ -21,10 +25,10 @@ from inference_worker.engines.minicpmo.steps import (
     Shift,
     Steps,
 )
-from inference_worker.engines.minicpmo.text_context import TextContext
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.minicpmo.window import Layout, Slide, Unit
-from inference_worker.engines.types import ContextFull, EngineError
+from antiphon.inference_worker.engines.minicpmo.text_context import TextContext
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.window import Layout, Slide, Unit
+from antiphon.inference_worker.engines.types import ContextFull, EngineError
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from inference_worker.engines.minicpmo.config import EngineOptions, Fidelity
-from inference_worker.engines.minicpmo.sampler import SamplingSettings
-from inference_worker.engines.minicpmo.window import WindowSettings
-from shared_schemas.config import DuplexConfig
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, Fidelity
+from antiphon.inference_worker.engines.minicpmo.sampler import SamplingSettings
+from antiphon.inference_worker.engines.minicpmo.window import WindowSettings
+from antiphon.shared_schemas.config import DuplexConfig
 
 if TYPE_CHECKING:
     from torch import Tensor

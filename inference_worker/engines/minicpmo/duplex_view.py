@@ -8,21 +8,26 @@ from contextlib import suppress
 
 import numpy as np
 
-from inference_worker.engines.minicpmo.duplex import DuplexSession
-from inference_worker.engines.minicpmo.duplex_settings import Outcome, duplex_settings
-from inference_worker.engines.minicpmo.engine import Abandoned
-from inference_worker.engines.minicpmo.hearing import Ears
-from inference_worker.engines.minicpmo.held_slot import HeldSlot, Parts, clone_voice, new_speaker
-from inference_worker.engines.minicpmo.images import Picture, cut, decode_picture
-from inference_worker.engines.minicpmo.mel import clip_mels
-from inference_worker.engines.minicpmo.memo import open_sound
-from inference_worker.engines.minicpmo.replay import HeardUnit, past_memo, replay
-from inference_worker.engines.minicpmo.vocoder import VoiceState
-from inference_worker.engines.processor import DuplexView
-from inference_worker.engines.types import EngineError, PastUnit, PrefillReport
-from shared_schemas.audio import INPUT_RATE, SILENCE, Samples
-from shared_schemas.config import DuplexConfig
-from shared_schemas.unit_result import UnitResult
+from antiphon.inference_worker.engines.minicpmo.duplex import DuplexSession
+from antiphon.inference_worker.engines.minicpmo.duplex_settings import Outcome, duplex_settings
+from antiphon.inference_worker.engines.minicpmo.engine import Abandoned
+from antiphon.inference_worker.engines.minicpmo.hearing import Ears
+from antiphon.inference_worker.engines.minicpmo.held_slot import (
+    HeldSlot,
+    Parts,
+    clone_voice,
+    new_speaker,
+)
+from antiphon.inference_worker.engines.minicpmo.images import Picture, cut, decode_picture
+from antiphon.inference_worker.engines.minicpmo.mel import clip_mels
+from antiphon.inference_worker.engines.minicpmo.memo import open_sound
+from antiphon.inference_worker.engines.minicpmo.replay import HeardUnit, past_memo, replay
+from antiphon.inference_worker.engines.minicpmo.vocoder import VoiceState
+from antiphon.inference_worker.engines.processor import DuplexView
+from antiphon.inference_worker.engines.types import EngineError, PastUnit, PrefillReport
+from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.unit_result import UnitResult
 
 SILENT_SECOND: Samples = np.zeros(INPUT_RATE, dtype=np.float32)
 

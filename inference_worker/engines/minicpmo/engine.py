@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import structlog
 
-from inference_worker.engines.minicpmo.gpu_process import leave
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.scheduler import Job, Scheduler
-from inference_worker.engines.minicpmo.steps import Steps
-from inference_worker.engines.types import EngineError
+from antiphon.inference_worker.engines.minicpmo.gpu_process import leave
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduler import Job, Scheduler
+from antiphon.inference_worker.engines.minicpmo.steps import Steps
+from antiphon.inference_worker.engines.types import EngineError
 
 T = TypeVar("T")
 

@@ -9,13 +9,13 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.graphs import Forward, GraphPool
-from inference_worker.engines.minicpmo.kv_cache import CacheWindow, SlottedCache
-from inference_worker.engines.minicpmo.model.attention import additive
-from inference_worker.engines.minicpmo.model.audio import AudioEncoder
-from inference_worker.engines.minicpmo.model.decoder import Decoder
-from inference_worker.engines.minicpmo.placing import placed as on_device
-from inference_worker.engines.minicpmo.steps import SHARED_TOKENS, bucket
+from antiphon.inference_worker.engines.minicpmo.graphs import Forward, GraphPool
+from antiphon.inference_worker.engines.minicpmo.kv_cache import CacheWindow, SlottedCache
+from antiphon.inference_worker.engines.minicpmo.model.attention import additive
+from antiphon.inference_worker.engines.minicpmo.model.audio import AudioEncoder
+from antiphon.inference_worker.engines.minicpmo.model.decoder import Decoder
+from antiphon.inference_worker.engines.minicpmo.placing import placed as on_device
+from antiphon.inference_worker.engines.minicpmo.steps import SHARED_TOKENS, bucket
 
 SMALLEST_LENGTH = 256
 

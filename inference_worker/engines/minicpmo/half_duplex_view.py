@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
-from inference_worker.engines.minicpmo.answering import AnsweringSlot
-from inference_worker.engines.minicpmo.content import Reading, read_message
-from inference_worker.engines.minicpmo.held_slot import (
+from antiphon.inference_worker.engines.minicpmo.answering import AnsweringSlot
+from antiphon.inference_worker.engines.minicpmo.content import Reading, read_message
+from antiphon.inference_worker.engines.minicpmo.held_slot import (
     HeldSlot,
     Parts,
     clone_voice,
 )
-from inference_worker.engines.minicpmo.mel import clip_mels
-from inference_worker.engines.minicpmo.prompts import Clip
-from inference_worker.engines.minicpmo.steps import Steps
-from inference_worker.engines.minicpmo.turns import Bookmark, TurnSession
-from inference_worker.engines.processor import HalfDuplexView
-from inference_worker.engines.types import Delta, EngineError, PastTurn, PrefillReport
-from shared_schemas.audio import INPUT_RATE, Samples
-from shared_schemas.config import HalfDuplexConfig
-from shared_schemas.content import Message
+from antiphon.inference_worker.engines.minicpmo.mel import clip_mels
+from antiphon.inference_worker.engines.minicpmo.prompts import Clip
+from antiphon.inference_worker.engines.minicpmo.steps import Steps
+from antiphon.inference_worker.engines.minicpmo.turns import Bookmark, TurnSession
+from antiphon.inference_worker.engines.processor import HalfDuplexView
+from antiphon.inference_worker.engines.types import Delta, EngineError, PastTurn, PrefillReport
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.shared_schemas.config import HalfDuplexConfig
+from antiphon.shared_schemas.content import Message
 
 
 class TurnMemo(BaseModel):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from inference_worker.engines.minicpmo.mel import MelStream
-from inference_worker.engines.minicpmo.steps import Hear, Steps
+from antiphon.inference_worker.engines.minicpmo.mel import MelStream
+from antiphon.inference_worker.engines.minicpmo.steps import Hear, Steps
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from shared_schemas.audio import Samples
+    from antiphon.shared_schemas.audio import Samples
 
 
 @dataclass(slots=True, kw_only=True)

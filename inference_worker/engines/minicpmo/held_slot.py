@@ -7,16 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
-from inference_worker.engines.minicpmo.engine import Engine
-from inference_worker.engines.minicpmo.scheduler import Job
-from inference_worker.engines.minicpmo.speaking import Speaker
-from inference_worker.engines.minicpmo.speech_sampler import SpeechSettings
-from inference_worker.engines.minicpmo.steps import Clear, Steps
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.minicpmo.vocoder import Vocoder, VoiceState
-from inference_worker.engines.types import EngineError
-from shared_schemas.audio import Samples
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
+from antiphon.inference_worker.engines.minicpmo.engine import Engine
+from antiphon.inference_worker.engines.minicpmo.scheduler import Job
+from antiphon.inference_worker.engines.minicpmo.speaking import Speaker
+from antiphon.inference_worker.engines.minicpmo.speech_sampler import SpeechSettings
+from antiphon.inference_worker.engines.minicpmo.steps import Clear, Steps
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.vocoder import Vocoder, VoiceState
+from antiphon.inference_worker.engines.types import EngineError
+from antiphon.shared_schemas.audio import Samples
 
 T = TypeVar("T")
 

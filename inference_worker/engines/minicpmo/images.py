@@ -12,8 +12,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.config import SliceConfig
-from inference_worker.engines.types import EngineError
+from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
+from antiphon.inference_worker.engines.types import EngineError
 
 Size = tuple[int, int]
 """Width and height."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.model.rotary import turn, turn_by
+from antiphon.inference_worker.engines.minicpmo.model.rotary import turn, turn_by
 
 
 class SlottedCache:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.forward import Placed, SlottedBody
-from inference_worker.engines.minicpmo.model.audio import trim
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.placing import carried
-from inference_worker.engines.minicpmo.steps import Hear
+from antiphon.inference_worker.engines.minicpmo.forward import Placed, SlottedBody
+from antiphon.inference_worker.engines.minicpmo.model.audio import trim
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.placing import carried
+from antiphon.inference_worker.engines.minicpmo.steps import Hear
 
 
 class Listener:

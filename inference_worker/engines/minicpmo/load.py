@@ -11,12 +11,16 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig, read_config
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.model.plain import PlainKernels
-from inference_worker.engines.minicpmo.toolchain import wants_triton
-from inference_worker.engines.minicpmo.trial import try_kernels
-from inference_worker.engines.types import EngineLoadError, LoadProgress
+from antiphon.inference_worker.engines.minicpmo.config import (
+    EngineOptions,
+    ModelConfig,
+    read_config,
+)
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.model.plain import PlainKernels
+from antiphon.inference_worker.engines.minicpmo.toolchain import wants_triton
+from antiphon.inference_worker.engines.minicpmo.trial import try_kernels
+from antiphon.inference_worker.engines.types import EngineLoadError, LoadProgress
 
 SHOWN = 8
 

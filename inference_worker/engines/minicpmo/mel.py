@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers.audio_utils import mel_filter_bank
 
-from shared_schemas.audio import INPUT_RATE, SILENCE, Samples
+from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 
 N_FFT = 400
 HOP = 160

@@ -5,9 +5,9 @@ from __future__ import annotations
 import psutil
 import torch
 
-from inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
-from inference_worker.engines.minicpmo.load import build_on_meta
-from inference_worker.engines.types import EngineLoadError
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
+from antiphon.inference_worker.engines.minicpmo.load import build_on_meta
+from antiphon.inference_worker.engines.types import EngineLoadError
 
 GIB = 2**30
 HEADROOM = 1.15

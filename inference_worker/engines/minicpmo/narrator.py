@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from inference_worker.engines.minicpmo.speaking import Speaker
-from inference_worker.engines.minicpmo.speech_sampler import MAX_DRAWS
-from inference_worker.engines.minicpmo.steps import Steps
+from antiphon.inference_worker.engines.minicpmo.speaking import Speaker
+from antiphon.inference_worker.engines.minicpmo.speech_sampler import MAX_DRAWS
+from antiphon.inference_worker.engines.minicpmo.steps import Steps
 
 if TYPE_CHECKING:
     from torch import Tensor

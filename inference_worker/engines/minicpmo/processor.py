@@ -8,30 +8,30 @@ from pathlib import Path
 import structlog
 import torch
 
-from inference_worker.engines.minicpmo.chat_view import MiniCPMOChatView
-from inference_worker.engines.minicpmo.config import EngineOptions, read_config
-from inference_worker.engines.minicpmo.duplex_view import SILENT_SECOND, MiniCPMODuplexView
-from inference_worker.engines.minicpmo.engine import Engine
-from inference_worker.engines.minicpmo.half_duplex_view import MiniCPMOHalfDuplexView
-from inference_worker.engines.minicpmo.held_slot import HeldSlot, Parts
-from inference_worker.engines.minicpmo.load import load_network, pick_device
-from inference_worker.engines.minicpmo.memory import check_lengths, check_memory
-from inference_worker.engines.minicpmo.runner import Runner
-from inference_worker.engines.minicpmo.sampler import Sampler
-from inference_worker.engines.minicpmo.token2wav.opening import open_token2wav
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.minicpmo.vocoder import Vocoder, find_token2wav
-from inference_worker.engines.processor import (
+from antiphon.inference_worker.engines.minicpmo.chat_view import MiniCPMOChatView
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, read_config
+from antiphon.inference_worker.engines.minicpmo.duplex_view import SILENT_SECOND, MiniCPMODuplexView
+from antiphon.inference_worker.engines.minicpmo.engine import Engine
+from antiphon.inference_worker.engines.minicpmo.half_duplex_view import MiniCPMOHalfDuplexView
+from antiphon.inference_worker.engines.minicpmo.held_slot import HeldSlot, Parts
+from antiphon.inference_worker.engines.minicpmo.load import load_network, pick_device
+from antiphon.inference_worker.engines.minicpmo.memory import check_lengths, check_memory
+from antiphon.inference_worker.engines.minicpmo.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.token2wav.opening import open_token2wav
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.vocoder import Vocoder, find_token2wav
+from antiphon.inference_worker.engines.processor import (
     ChatView,
     DuplexView,
     HalfDuplexView,
     UnifiedProcessor,
 )
-from inference_worker.engines.slots import SlotPool
-from inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
-from shared_schemas.config import DuplexConfig
-from shared_schemas.registry import Memory
-from shared_schemas.states import SessionKind
+from antiphon.inference_worker.engines.slots import SlotPool
+from antiphon.inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.registry import Memory
+from antiphon.shared_schemas.states import SessionKind
 
 log = structlog.get_logger()
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.images import Picture
-from inference_worker.engines.minicpmo.sight import look
-from inference_worker.engines.minicpmo.steps import HearClips, Steps
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.images import Picture
+from antiphon.inference_worker.engines.minicpmo.sight import look
+from antiphon.inference_worker.engines.minicpmo.steps import HearClips, Steps
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
 
 SOUND, SIGHT = "\0sound\0", "\0sight\0"
 """Where embeddings go; no client's text can hold them, for NUL is taken out of it."""

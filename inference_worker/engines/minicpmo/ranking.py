@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.steps import bucket
+from antiphon.inference_worker.engines.minicpmo.steps import bucket
 
 TIES = 64
 """Ids beyond top_k that are looked at too, since those as likely as its last count; more are not."""

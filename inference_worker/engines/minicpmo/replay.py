@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from inference_worker.engines.minicpmo.duplex import DuplexSession
-from inference_worker.engines.minicpmo.images import Picture
-from inference_worker.engines.minicpmo.memo import UnitMemo, open_speech
-from inference_worker.engines.minicpmo.steps import Steps
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.minicpmo.window import Unit
-from inference_worker.engines.types import PastUnit
+from antiphon.inference_worker.engines.minicpmo.duplex import DuplexSession
+from antiphon.inference_worker.engines.minicpmo.images import Picture
+from antiphon.inference_worker.engines.minicpmo.memo import UnitMemo, open_speech
+from antiphon.inference_worker.engines.minicpmo.steps import Steps
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.window import Unit
+from antiphon.inference_worker.engines.types import PastUnit
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,16 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.bodies import bodies_of
-from inference_worker.engines.minicpmo.forward import Placed
-from inference_worker.engines.minicpmo.gpu_process import device_lost, settle_process
-from inference_worker.engines.minicpmo.graphs import GraphPool
-from inference_worker.engines.minicpmo.listener import Listener
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.minicpmo.placing import placed as on_device
-from inference_worker.engines.minicpmo.sampler import PlainSampler, Sampler
-from inference_worker.engines.minicpmo.speech_sampler import choose_codes
-from inference_worker.engines.minicpmo.steps import (
+from antiphon.inference_worker.engines.minicpmo.bodies import bodies_of
+from antiphon.inference_worker.engines.minicpmo.forward import Placed
+from antiphon.inference_worker.engines.minicpmo.gpu_process import device_lost, settle_process
+from antiphon.inference_worker.engines.minicpmo.graphs import GraphPool
+from antiphon.inference_worker.engines.minicpmo.listener import Listener
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.placing import placed as on_device
+from antiphon.inference_worker.engines.minicpmo.sampler import PlainSampler, Sampler
+from antiphon.inference_worker.engines.minicpmo.speech_sampler import choose_codes
+from antiphon.inference_worker.engines.minicpmo.steps import (
     Choose,
     ChooseWord,
     Clear,

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.config import Fidelity
-from inference_worker.engines.minicpmo.placing import placed
-from inference_worker.engines.minicpmo.ranking import candidates, likeliest
-from inference_worker.engines.minicpmo.tokenizer import SpecialIds
-from inference_worker.engines.types import EngineError
+from antiphon.inference_worker.engines.minicpmo.config import Fidelity
+from antiphon.inference_worker.engines.minicpmo.placing import placed
+from antiphon.inference_worker.engines.minicpmo.ranking import candidates, likeliest
+from antiphon.inference_worker.engines.minicpmo.tokenizer import SpecialIds
+from antiphon.inference_worker.engines.types import EngineError
 
 NEVER = float("-inf")
 

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from inference_worker.engines.minicpmo.steps import Step
+from antiphon.inference_worker.engines.minicpmo.steps import Step
 
 
 @dataclass(eq=False, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from inference_worker.engines.minicpmo.images import Picture
-from inference_worker.engines.minicpmo.steps import See, Steps
+from antiphon.inference_worker.engines.minicpmo.images import Picture
+from antiphon.inference_worker.engines.minicpmo.steps import See, Steps
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,8 +6,12 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from inference_worker.engines.minicpmo.speech_sampler import MAX_DRAWS, CodeRow, SpeechSettings
-from inference_worker.engines.minicpmo.steps import Condition, Steps, Utter
+from antiphon.inference_worker.engines.minicpmo.speech_sampler import (
+    MAX_DRAWS,
+    CodeRow,
+    SpeechSettings,
+)
+from antiphon.inference_worker.engines.minicpmo.steps import Condition, Steps, Utter
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.placing import placed
-from inference_worker.engines.minicpmo.sampler import NEVER, draw_index, not_finite
-from inference_worker.engines.types import EngineError
+from antiphon.inference_worker.engines.minicpmo.placing import placed
+from antiphon.inference_worker.engines.minicpmo.sampler import NEVER, draw_index, not_finite
+from antiphon.inference_worker.engines.types import EngineError
 
 MAX_DRAWS = 26
 """Draws per unit; the last is never spoken, so a unit has at most 25 codes: one second."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from inference_worker.engines.minicpmo.sampler import Row
-    from inference_worker.engines.minicpmo.speech_sampler import CodeRow
+    from antiphon.inference_worker.engines.minicpmo.sampler import Row
+    from antiphon.inference_worker.engines.minicpmo.speech_sampler import CodeRow
 
 T = TypeVar("T")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from inference_worker.engines.minicpmo.images import Picture
-from inference_worker.engines.minicpmo.sight import look
-from inference_worker.engines.minicpmo.steps import Fed, Feed, Reread, Steps
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.types import ContextFull
+from antiphon.inference_worker.engines.minicpmo.images import Picture
+from antiphon.inference_worker.engines.minicpmo.sight import look
+from antiphon.inference_worker.engines.minicpmo.steps import Fed, Feed, Reread, Steps
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.types import ContextFull
 
 if TYPE_CHECKING:
     from torch import Tensor

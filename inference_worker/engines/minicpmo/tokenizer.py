@@ -10,7 +10,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerFast
 
-from inference_worker.engines.types import EngineLoadError
+from antiphon.inference_worker.engines.types import EngineLoadError
 
 Message = dict[str, str]
 """One chat message: "role" and "content"."""

@@ -9,8 +9,8 @@ from subprocess import CalledProcessError
 import structlog
 import torch
 
-from inference_worker.engines.minicpmo.config import KernelChoice
-from inference_worker.engines.types import EngineLoadError
+from antiphon.inference_worker.engines.minicpmo.config import KernelChoice
+from antiphon.inference_worker.engines.types import EngineLoadError
 
 log = structlog.get_logger()
 

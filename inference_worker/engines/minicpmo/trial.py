@@ -9,13 +9,13 @@ import structlog
 import torch
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.config import KernelChoice
-from inference_worker.engines.minicpmo.kv_cache import CacheWindow, SlottedCache
-from inference_worker.engines.minicpmo.model.attention import additive, causal_mask
-from inference_worker.engines.minicpmo.model.decoder import Decoder
-from inference_worker.engines.minicpmo.model.layer import DecoderLayer, Kernels
-from inference_worker.engines.minicpmo.model.network import MiniCPMO
-from inference_worker.engines.types import EngineLoadError
+from antiphon.inference_worker.engines.minicpmo.config import KernelChoice
+from antiphon.inference_worker.engines.minicpmo.kv_cache import CacheWindow, SlottedCache
+from antiphon.inference_worker.engines.minicpmo.model.attention import additive, causal_mask
+from antiphon.inference_worker.engines.minicpmo.model.decoder import Decoder
+from antiphon.inference_worker.engines.minicpmo.model.layer import DecoderLayer, Kernels
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.types import EngineLoadError
 
 log = structlog.get_logger()
 

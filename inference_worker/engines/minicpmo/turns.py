@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from inference_worker.engines.minicpmo.hearing import Ears
-from inference_worker.engines.minicpmo.mel import MelStream
-from inference_worker.engines.minicpmo.narrator import Narrator
-from inference_worker.engines.minicpmo.prompts import (
+from antiphon.inference_worker.engines.minicpmo.hearing import Ears
+from antiphon.inference_worker.engines.minicpmo.mel import MelStream
+from antiphon.inference_worker.engines.minicpmo.narrator import Narrator
+from antiphon.inference_worker.engines.minicpmo.prompts import (
     Clip,
     Part,
     Turn,
@@ -19,11 +19,11 @@ from inference_worker.engines.minicpmo.prompts import (
     embed_prompt,
     message_text,
 )
-from inference_worker.engines.minicpmo.sampler import Chosen, Row, SamplingSettings
-from inference_worker.engines.minicpmo.steps import ChooseWord, Fed, Steps
-from inference_worker.engines.minicpmo.text_context import TextContext
-from inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from inference_worker.engines.types import EngineError
+from antiphon.inference_worker.engines.minicpmo.sampler import Chosen, Row, SamplingSettings
+from antiphon.inference_worker.engines.minicpmo.steps import ChooseWord, Fed, Steps
+from antiphon.inference_worker.engines.minicpmo.text_context import TextContext
+from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.types import EngineError
 
 if TYPE_CHECKING:
     from torch import Tensor

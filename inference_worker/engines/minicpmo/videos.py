@@ -9,9 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageOps
 
-from inference_worker.engines.minicpmo.images import Size, decode_picture
-from inference_worker.session.video import VideoAllowance, VideoClip, VideoLimits, split_video
-from shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.inference_worker.engines.minicpmo.images import Size, decode_picture
+from antiphon.inference_worker.session.video import (
+    VideoAllowance,
+    VideoClip,
+    VideoLimits,
+    split_video,
+)
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
 MOST_SECONDS = 64
 """Stretches a video is told in; a longer one is told in stretches of two, four, ... seconds."""

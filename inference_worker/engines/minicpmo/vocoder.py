@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from inference_worker.engines.minicpmo.config import EngineOptions
-from shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
 
 CHUNK = 25
 SILENT_PREFIX = (4218, 4218, 4218)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.eta import BASELINES, ENOUGH_SAMPLES, EtaStatus, estimate
-from shared_schemas.registry import Running, WorkerRow
-from shared_schemas.states import SessionKind, SessionState, WorkerState
+from antiphon.broker.eta import BASELINES, ENOUGH_SAMPLES, EtaStatus, estimate
+from antiphon.shared_schemas.registry import Running, WorkerRow
+from antiphon.shared_schemas.states import SessionKind, SessionState, WorkerState
 
 AUDIO, OMNI, CHAT = SessionKind.AUDIO_DUPLEX, SessionKind.OMNI_DUPLEX, SessionKind.CHAT
 LENGTHS = EtaStatus(baselines=dict(BASELINES))

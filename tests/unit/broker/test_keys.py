@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from redis.crc import key_slot
 
-from broker.keys import Keys
+from antiphon.broker.keys import Keys
 
 SIDS = ["adx_1", "omni_x", "a", "-", "Z" * 64]
 

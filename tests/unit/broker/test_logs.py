@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from broker.logs import hide_secrets
+from antiphon.broker.logs import hide_secrets
 
 OURS = "structlog.get_logger('x').info('began', n=1)"
 THEIRS = "logging.getLogger('uvicorn.error').warning('port %d', 80)"

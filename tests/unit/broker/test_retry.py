@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from broker.errors import BrokerUnavailable
-from broker.retry import persist
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.retry import persist
 
 
 async def test_it_gives_up_when_the_patience_is_over_and_not_a_pause_earlier() -> None:

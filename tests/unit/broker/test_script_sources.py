@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import broker
-from broker.keys import Keys
-from broker.scripts import NAMES, STREAM_NAMES, source
+import antiphon.broker
+from antiphon.broker.keys import Keys
+from antiphon.broker.scripts import NAMES, STREAM_NAMES, source
 
-FOLDER = Path(broker.__file__).parent / "lua"
+FOLDER = Path(antiphon.broker.__file__).parent / "lua"
 KEY_NAMES = ["queue", "leases", "workers", "edges", "events", "eta", "tickets", "reaper"]
 KEYLESS = {"TIME"}
 

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.metrics import new_registry
-from broker.status_port import status_port
+from antiphon.broker.metrics import new_registry
+from antiphon.broker.status_port import status_port
 
 
 def well() -> tuple[bool, dict[str, Any]]:

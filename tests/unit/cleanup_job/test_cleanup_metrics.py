@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pytest
 from prometheus_client import CollectorRegistry
 
-from cleanup_job.metrics import CleanupMetrics
-from cleanup_job.report import Failure, RedisReport, Removal, SweepReport, SweepStatus
-from cleanup_job.retention import Rule
+from antiphon.cleanup_job.metrics import CleanupMetrics
+from antiphon.cleanup_job.report import Failure, RedisReport, Removal, SweepReport, SweepStatus
+from antiphon.cleanup_job.retention import Rule
 
 NOW = datetime.now(UTC)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cleanup_job.retention import Policy, Rule, Stored, decide
+from antiphon.cleanup_job.retention import Policy, Rule, Stored, decide
 
 NOW = 1_000_000.0
 

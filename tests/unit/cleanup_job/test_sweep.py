@@ -16,17 +16,23 @@ from pathlib import Path
 
 import pytest
 
-from cleanup_job.inventory import examine
-from cleanup_job.lock import LOCK_FILE, only_one
-from cleanup_job.once import run_once
-from cleanup_job.orphans import TRASH, UPLOADS, discard, empty_trash
-from cleanup_job.report import SweepReport, SweepStatus
-from cleanup_job.retention import DAY_S, GIB, Rule
-from cleanup_job.service import run_loop
-from cleanup_job.settings import CleanupSettings
-from cleanup_job.sweep import sweep
-from shared_schemas.recording import USED_FILE, Meta, RecordingState, ReplayState, encode_meta
-from shared_schemas.states import SessionKind
+from antiphon.cleanup_job.inventory import examine
+from antiphon.cleanup_job.lock import LOCK_FILE, only_one
+from antiphon.cleanup_job.once import run_once
+from antiphon.cleanup_job.orphans import TRASH, UPLOADS, discard, empty_trash
+from antiphon.cleanup_job.report import SweepReport, SweepStatus
+from antiphon.cleanup_job.retention import DAY_S, GIB, Rule
+from antiphon.cleanup_job.service import run_loop
+from antiphon.cleanup_job.settings import CleanupSettings
+from antiphon.cleanup_job.sweep import sweep
+from antiphon.shared_schemas.recording import (
+    USED_FILE,
+    Meta,
+    RecordingState,
+    ReplayState,
+    encode_meta,
+)
+from antiphon.shared_schemas.states import SessionKind
 
 NO_REDIS = "redis://127.0.0.1:1/0"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from client.address import edge_address, is_loopback, new_session_id
-from client.errors import CannotConnect
-from shared_schemas.ids import duplex_kind, is_session_id
-from shared_schemas.states import SessionKind
+from antiphon.client.address import edge_address, is_loopback, new_session_id
+from antiphon.client.errors import CannotConnect
+from antiphon.shared_schemas.ids import duplex_kind, is_session_id
+from antiphon.shared_schemas.states import SessionKind
 
 
 @pytest.mark.parametrize(

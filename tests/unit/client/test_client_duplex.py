@@ -7,14 +7,14 @@ import asyncio
 import numpy as np
 import pybase64
 import pytest
-from scripted_server import SPOKEN, Scripted, Wire, speaking, talking_to
 
-from client.duplex import DuplexSession, Unit, connect_duplex
-from client.errors import CannotConnect, ServerError, SessionOver, UnreadableMessage
-from shared_schemas.audio import PcmFormat
-from shared_schemas.binary_frames import to_frame
-from shared_schemas.config import DuplexConfig
-from shared_schemas.media import Raw
+from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
+from antiphon.client.errors import CannotConnect, ServerError, SessionOver, UnreadableMessage
+from antiphon.shared_schemas.audio import PcmFormat
+from antiphon.shared_schemas.binary_frames import to_frame
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.media import Raw
+from support.scripted_server import SPOKEN, Scripted, Wire, speaking, talking_to
 
 
 async def collect(session: DuplexSession) -> list[Unit]:

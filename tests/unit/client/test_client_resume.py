@@ -7,10 +7,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
-from scripted_server import Scripted, Wire, speaking
 
-from client.duplex import connect_duplex
-from client.errors import SessionOver
+from antiphon.client.duplex import connect_duplex
+from antiphon.client.errors import SessionOver
+from support.scripted_server import Scripted, Wire, speaking
 
 SECOND = np.zeros(16_000, dtype=np.float32)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from client.errors import CannotConnect
-from client.link import Connecting, open_socket
+from antiphon.client.errors import CannotConnect
+from antiphon.client.link import Connecting, open_socket
 
 pytestmark = pytest.mark.skipif(
     shutil.which("openssl") is None, reason="makes a certificate with openssl"

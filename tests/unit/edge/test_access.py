@@ -12,12 +12,12 @@ import structlog
 from pydantic import ValidationError
 from starlette.requests import HTTPConnection
 
-from edge.__main__ import main
-from edge.access import ADMIN, CLIENT, METRICS, READER, Access
-from edge.access_settings import BadAccessSettings
-from edge.app import create_app
-from edge.refusals import Refusal
-from edge.settings import EdgeSettings
+from antiphon.edge.__main__ import main
+from antiphon.edge.access import ADMIN, CLIENT, METRICS, READER, Access
+from antiphon.edge.access_settings import BadAccessSettings
+from antiphon.edge.app import create_app
+from antiphon.edge.refusals import Refusal
+from antiphon.edge.settings import EdgeSettings
 
 KEY, OTHER, TOKEN = "client-key-0123456789", "client-key-9876543210", "admin-token-0123456789"
 GUARDS = (CLIENT, READER, ADMIN, METRICS)
@@ -204,7 +204,7 @@ def test_an_edge_with_bad_rules_does_not_start(
     monkeypatch.setenv("ANTIPHON_PORT", "0")
     monkeypatch.setenv(f"ANTIPHON_{name}", value)
     with structlog.testing.capture_logs() as logs:
-        monkeypatch.setattr("edge.__main__.configure_logging", lambda _: None)
+        monkeypatch.setattr("antiphon.edge.__main__.configure_logging", lambda _: None)
         assert main() == 1
     [line] = logs
     assert line["event"] == "edge_cannot_start"

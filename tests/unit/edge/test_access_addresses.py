@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.requests import HTTPConnection
 
-from edge.addresses import Proxies, host_name, household, is_loopback, parse
+from antiphon.edge.addresses import Proxies, host_name, household, is_loopback, parse
 
 
 def connection(peer: str | None, **headers: str) -> HTTPConnection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edge.origins import Origins, same_origin
+from antiphon.edge.origins import Origins, same_origin
 
 OWN = {
     ("https://a.example", "a.example"): True,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edge.errors import TooManyConnections
-from edge.visitors import Visitors
+from antiphon.edge.errors import TooManyConnections
+from antiphon.edge.visitors import Visitors
 
 
 class Clock:

@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from edge_harness import picture
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.doors.chat import read_request
-from edge.doors.duplex import DuplexDoor
-from edge.doors.half_duplex import HalfDuplexDoor
-from edge.doors.realtime import RealtimeDoor
-from edge.errors import NotJson
-from edge.settings import EdgeSettings
-from shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes, to_pcm16
-from shared_schemas.binary_frames import to_frame
-from shared_schemas.content import AudioPart, ImagePart, TextPart
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.media import Raw
-from shared_schemas.stream_entries import ChunkIn, HalfPrepareIn, PrepareIn
+from antiphon.edge.doors.chat import read_request
+from antiphon.edge.doors.duplex import DuplexDoor
+from antiphon.edge.doors.half_duplex import HalfDuplexDoor
+from antiphon.edge.doors.realtime import RealtimeDoor
+from antiphon.edge.errors import NotJson
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes, to_pcm16
+from antiphon.shared_schemas.binary_frames import to_frame
+from antiphon.shared_schemas.content import AudioPart, ImagePart, TextPart
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.media import Raw
+from antiphon.shared_schemas.stream_entries import ChunkIn, HalfPrepareIn, PrepareIn
+from support.edge_harness import picture
 
 SETTINGS = EdgeSettings()
 SECOND = np.linspace(-1, 1, INPUT_RATE, dtype=np.float32)

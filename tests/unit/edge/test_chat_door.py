@@ -10,17 +10,17 @@ import orjson
 import pybase64
 import pytest
 import soundfile
-from edge_harness import picture
 from pydantic import ValidationError
 
-from edge.doors.chat import ChatDoor, read_body, read_request
-from edge.errors import NotJson
-from edge.settings import EdgeSettings
-from shared_schemas.chat_messages import ChatRequest
-from shared_schemas.config import ChatOptions
-from shared_schemas.content import AudioPart, ImagePart, Message, Role, TextPart, VideoPart
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.stream_entries import ChatIn, StopIn
+from antiphon.edge.doors.chat import ChatDoor, read_body, read_request
+from antiphon.edge.errors import NotJson
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.chat_messages import ChatRequest
+from antiphon.shared_schemas.config import ChatOptions
+from antiphon.shared_schemas.content import AudioPart, ImagePart, Message, Role, TextPart, VideoPart
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.stream_entries import ChatIn, StopIn
+from support.edge_harness import picture
 
 MP4 = b"\0\0\0\x20ftypisom" + bytes(40)
 MOV = b"\0\0\0\x08wide\0\0\0\x20mdat" + bytes(40)

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.protocols.chat import ChatMachine, ChatPhase
-from edge.protocols.chat_http import ChatHttpMachine
-from edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
-from shared_schemas.config import ChatOptions
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.lifecycle import Ask
-from shared_schemas.states import EndReason
-from shared_schemas.stream_entries import (
+from antiphon.edge.protocols.chat import ChatMachine, ChatPhase
+from antiphon.edge.protocols.chat_http import ChatHttpMachine
+from antiphon.edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
+from antiphon.shared_schemas.config import ChatOptions
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_entries import (
     ChatDoneOut,
     ChatIn,
     DeltaOut,
@@ -26,7 +26,7 @@ from shared_schemas.stream_entries import (
     StopIn,
     VadOut,
 )
-from shared_schemas.wire import encode
+from antiphon.shared_schemas.wire import encode
 
 STREAMED = ChatIn(content=[], options=ChatOptions())
 WHOLE = ChatIn(content=[], options=ChatOptions(streaming=False))

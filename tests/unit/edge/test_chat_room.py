@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edge.chat_room import ChatRoom
-from edge.errors import NoRoom
+from antiphon.edge.chat_room import ChatRoom
+from antiphon.edge.errors import NoRoom
 
 MIB = 1024 * 1024
 

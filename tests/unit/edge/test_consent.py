@@ -7,12 +7,12 @@ from typing import Any
 import orjson
 import pytest
 
-from edge.doors.chat import read_body, read_request
-from edge.doors.duplex import DuplexDoor
-from edge.doors.half_duplex import HalfDuplexDoor
-from edge.doors.realtime import RealtimeDoor
-from edge.settings import EdgeSettings
-from shared_schemas.errors import InvalidInput
+from antiphon.edge.doors.chat import read_body, read_request
+from antiphon.edge.doors.duplex import DuplexDoor
+from antiphon.edge.doors.half_duplex import HalfDuplexDoor
+from antiphon.edge.doors.realtime import RealtimeDoor
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.errors import InvalidInput
 
 LIMITS = EdgeSettings()
 PREPARE = {"type": "prepare"}

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.doors.chat import ChatDoor, read_request
-from edge.doors.half_duplex import HalfDuplexDoor
-from edge.doors.realtime import RealtimeDoor
-from edge.errors import NotJson
-from edge.settings import EdgeSettings
-from shared_schemas.errors import InvalidInput
+from antiphon.edge.doors.chat import ChatDoor, read_request
+from antiphon.edge.doors.half_duplex import HalfDuplexDoor
+from antiphon.edge.doors.realtime import RealtimeDoor
+from antiphon.edge.errors import NotJson
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.errors import InvalidInput
 
 SETTINGS = EdgeSettings()
 TYPES = st.sampled_from(

@@ -6,9 +6,9 @@ import pytest
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
-from edge.access import Access
-from edge.doorstep import Doorstep
-from edge.settings import EdgeSettings
+from antiphon.edge.access import Access
+from antiphon.edge.doorstep import Doorstep
+from antiphon.edge.settings import EdgeSettings
 
 
 class Clock:

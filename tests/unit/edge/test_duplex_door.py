@@ -10,18 +10,17 @@ import orjson
 import pybase64
 import pytest
 import soundfile
-from edge_harness import picture
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.doors.duplex import DuplexDoor
-from edge.doors.frames import count_marks, open_frame
-from edge.errors import NotJson
-from edge.protocols.duplex_commands import CameraFrame
-from edge.references import load_reference
-from edge.settings import EdgeSettings
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.stream_entries import (
+from antiphon.edge.doors.duplex import DuplexDoor
+from antiphon.edge.doors.frames import count_marks, open_frame
+from antiphon.edge.errors import NotJson
+from antiphon.edge.protocols.duplex_commands import CameraFrame
+from antiphon.edge.references import load_reference
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     DiagnosticIn,
     PauseIn,
@@ -30,6 +29,7 @@ from shared_schemas.stream_entries import (
     ResumeIn,
     StopIn,
 )
+from support.edge_harness import picture
 
 
 def _door(**settings: object) -> DuplexDoor:

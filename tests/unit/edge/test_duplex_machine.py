@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.protocols.contract import Action, Close, Finish, Forward, Tell
-from edge.protocols.duplex import LEGAL, DuplexMachine
-from edge.protocols.duplex_commands import WIRE_NAMES, CameraFrame, DuplexCommand
-from edge.protocols.phases import MAX_HELD, Phase
-from shared_schemas.config import DuplexConfig
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.states import EndReason
-from shared_schemas.stream_entries import (
+from antiphon.edge.protocols.contract import Action, Close, Finish, Forward, Tell
+from antiphon.edge.protocols.duplex import LEGAL, DuplexMachine
+from antiphon.edge.protocols.duplex_commands import WIRE_NAMES, CameraFrame, DuplexCommand
+from antiphon.edge.protocols.phases import MAX_HELD, Phase
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     DiagnosticIn,
     ErrorOut,
@@ -33,7 +33,7 @@ from shared_schemas.stream_entries import (
     StoppedOut,
     TimeoutOut,
 )
-from shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.unit_result import UnitResult
 
 PREPARE = PrepareIn(system_prompt="Hi.", config=DuplexConfig())
 CHUNK = ChunkIn(audio=b"abcd")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker.errors import BrokerUnavailable, QueueFull, SessionExists, StaleFence
-from edge.errors import Draining, NotJson, explain, explain_end
-from edge.protocols.contract import Close
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.states import EndReason
+from antiphon.broker.errors import BrokerUnavailable, QueueFull, SessionExists, StaleFence
+from antiphon.edge.errors import Draining, NotJson, explain, explain_end
+from antiphon.edge.protocols.contract import Close
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.states import EndReason
 
 CASES = [
     (InvalidInput("audio: bad", field="audio"), "invalid_field", None, None),

@@ -9,11 +9,11 @@ import orjson
 import pybase64
 import pytest
 
-from edge.doors.half_duplex import HalfDuplexDoor
-from edge.settings import EdgeSettings
-from shared_schemas.content import AudioPart, TextPart
-from shared_schemas.errors import InvalidInput
-from shared_schemas.stream_entries import ChunkIn, HalfPrepareIn, StopIn
+from antiphon.edge.doors.half_duplex import HalfDuplexDoor
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.content import AudioPart, TextPart
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.stream_entries import ChunkIn, HalfPrepareIn, StopIn
 
 
 def _audio(samples: int, value: float = 0.5) -> str:

@@ -9,14 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
-from edge.protocols.half_duplex import LEGAL, WIRE_NAMES, HalfDuplexCommand, HalfDuplexMachine
-from edge.protocols.phases import Phase
-from shared_schemas.config import HalfDuplexConfig
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.lifecycle import Ask
-from shared_schemas.states import EndReason
-from shared_schemas.stream_entries import (
+from antiphon.edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
+from antiphon.edge.protocols.half_duplex import (
+    LEGAL,
+    WIRE_NAMES,
+    HalfDuplexCommand,
+    HalfDuplexMachine,
+)
+from antiphon.edge.protocols.phases import Phase
+from antiphon.shared_schemas.config import HalfDuplexConfig
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_entries import (
     BreakIn,
     ChunkIn,
     DeltaOut,
@@ -32,7 +37,7 @@ from shared_schemas.stream_entries import (
     TurnDoneOut,
     VadOut,
 )
-from shared_schemas.wire import encode
+from antiphon.shared_schemas.wire import encode
 
 PREPARE = HalfPrepareIn(content=[], config=HalfDuplexConfig())
 CHUNK = ChunkIn(audio=b"abcd")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from edge.limits import Bucket, InputBudget
-from edge.settings import EdgeSettings
-from shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.edge.limits import Bucket, InputBudget
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 
 
 class Clock:

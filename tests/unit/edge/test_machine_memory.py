@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from protocol_samples import PROTOCOLS
-from protocol_walk import Protocol, Step
 
-from edge.protocols.chat import ChatMachine
-from edge.protocols.contract import Action, Finish, Machine, Tell
-from edge.protocols.duplex import DuplexMachine
-from edge.protocols.realtime import RealtimeMachine
-from shared_schemas.stream_entries import ResultOut
+from antiphon.edge.protocols.chat import ChatMachine
+from antiphon.edge.protocols.contract import Action, Finish, Machine, Tell
+from antiphon.edge.protocols.duplex import DuplexMachine
+from antiphon.edge.protocols.realtime import RealtimeMachine
+from antiphon.shared_schemas.stream_entries import ResultOut
+from support.protocol_samples import PROTOCOLS
+from support.protocol_walk import Protocol, Step
 
 
 def _fresh(protocol: Protocol) -> Machine[object]:

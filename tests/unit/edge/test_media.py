@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pybase64
 import pytest
-from edge_harness import picture
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from edge.media import read_audio, read_image
-from edge.picture_header import picture_size
-from shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.edge.media import read_audio, read_image
+from antiphon.edge.picture_header import picture_size
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from support.edge_harness import picture
 
 
 def _text(data: bytes) -> str:

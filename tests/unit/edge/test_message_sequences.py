@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from protocol_samples import GRANTED, PROTOCOLS
-from protocol_walk import Ended, Protocol, Step
 
-from edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
-from shared_schemas.lifecycle import Ask
-from shared_schemas.states import EndReason
+from antiphon.edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
+from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.states import EndReason
+from support.protocol_samples import GRANTED, PROTOCOLS
+from support.protocol_walk import Ended, Protocol, Step
 
 PLACES = [QueuePlace("7", 2, 3, 4.5, first=first) for first in (True, False)]
 ENDS = [Ended(reason) for reason in (*EndReason, None)]

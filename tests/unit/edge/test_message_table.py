@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 import pytest
-from message_table import FILE, answer, render, rows
-from protocol_samples import CHAT, DUPLEX, HALF_DUPLEX, NO_REQUEST, PROTOCOLS, REALTIME
-from protocol_walk import Protocol
 
-from edge.protocols import duplex, half_duplex, realtime
-from edge.protocols.chat import ChatPhase
-from edge.protocols.phases import Phase
-from edge.protocols.realtime import Stage
+from antiphon.edge.protocols import duplex, half_duplex, realtime
+from antiphon.edge.protocols.chat import ChatPhase
+from antiphon.edge.protocols.phases import Phase
+from antiphon.edge.protocols.realtime import Stage
+from support.message_table import FILE, answer, render, rows
+from support.protocol_samples import CHAT, DUPLEX, HALF_DUPLEX, NO_REQUEST, PROTOCOLS, REALTIME
+from support.protocol_walk import Protocol
 
 
 def _cells() -> Iterator[tuple[str, str, str, str]]:

@@ -10,14 +10,14 @@ import orjson
 import pybase64
 import pytest
 import soundfile
-from edge_harness import picture
 
-from edge.doors.realtime import RealtimeDoor
-from edge.settings import EdgeSettings
-from edge.voices import decode_voice
-from shared_schemas.config import DuplexConfig
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.stream_entries import ChunkIn, PlaybackIn, PrepareIn, StopIn
+from antiphon.edge.doors.realtime import RealtimeDoor
+from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.voices import decode_voice
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.stream_entries import ChunkIn, PlaybackIn, PrepareIn, StopIn
+from support.edge_harness import picture
 
 
 def _base64(data: bytes) -> str:

@@ -11,17 +11,22 @@ import pybase64
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from realtime_schema import is_valid
 
-from broker.errors import BrokerUnavailable, QueueFull, StaleFence
-from edge.errors import Draining, NotJson, explain
-from edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
-from edge.protocols.realtime import LEGAL, WIRE_NAMES, RealtimeCommand, RealtimeMachine, Stage
-from edge.protocols.realtime_faults import realtime
-from shared_schemas.config import DuplexConfig
-from shared_schemas.errors import ErrorCode, InvalidInput
-from shared_schemas.states import EndReason
-from shared_schemas.stream_entries import (
+from antiphon.broker.errors import BrokerUnavailable, QueueFull, StaleFence
+from antiphon.edge.errors import Draining, NotJson, explain
+from antiphon.edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
+from antiphon.edge.protocols.realtime import (
+    LEGAL,
+    WIRE_NAMES,
+    RealtimeCommand,
+    RealtimeMachine,
+    Stage,
+)
+from antiphon.edge.protocols.realtime_faults import realtime
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     ErrorOut,
     OutEntry,
@@ -34,8 +39,9 @@ from shared_schemas.stream_entries import (
     StoppedOut,
     TimeoutOut,
 )
-from shared_schemas.unit_result import UnitResult
-from shared_schemas.wire import encode
+from antiphon.shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.wire import encode
+from support.realtime_schema import is_valid
 
 UPDATE = PrepareIn(system_prompt="Hi.", config=DuplexConfig())
 APPEND = ChunkIn(audio=b"abcd")

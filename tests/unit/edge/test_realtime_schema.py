@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from realtime_schema import CLIENT, SCHEMA, SERVER, is_valid
 
-from edge.realtime_schema import schema_for
-from edge.wishes import Wishes
-from shared_schemas.errors import InvalidInput
-from shared_schemas.realtime_messages import (
+from antiphon.edge.realtime_schema import schema_for
+from antiphon.edge.wishes import Wishes
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.realtime_messages import (
     ClosedReason,
     RealtimeClientEvent,
     RealtimeCode,
@@ -21,7 +20,8 @@ from shared_schemas.realtime_messages import (
     SessionSettings,
     parse_realtime_event,
 )
-from shared_schemas.wire import ServerMessage
+from antiphon.shared_schemas.wire import ServerMessage
+from support.realtime_schema import CLIENT, SCHEMA, SERVER, is_valid
 
 DEMANDS: dict[str, tuple[set[str], set[str]]] = {
     "session.queued": ({"position"}, {"estimated_wait_s", "ticket_id", "queue_length"}),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.recordings.form import BadForm, FormFile
+from antiphon.edge.recordings.form import BadForm, FormFile
 
 BOUNDARY = "----WebKitFormBoundary7MA4YWxkTrZu0gW"
 CONTENT_TYPE = f"multipart/form-data; boundary={BOUNDARY}"

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from edge.recordings.incoming import Incoming, remove
-from edge.recordings.names import BadName, asset_parts, media_type
-from edge.recordings.shelf import NoShelf, NotThere, Shelf
-from shared_schemas.recording import TIMELINE_FILE, USED_FILE
+from antiphon.edge.recordings.incoming import Incoming, remove
+from antiphon.edge.recordings.names import BadName, asset_parts, media_type
+from antiphon.edge.recordings.shelf import NoShelf, NotThere, Shelf
+from antiphon.shared_schemas.recording import TIMELINE_FILE, USED_FILE
 
 ONE, OTHER = "1" * 32, "2" * 32
 SECRET = b"secret"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edge.references import find_reference
-from edge.settings import SHIPPED_ASSETS, EdgeSettings
-from edge.shipped import find_shipped, shipped_voices
-from shared_schemas.errors import InvalidInput
+from antiphon.edge.references import find_reference
+from antiphon.edge.settings import SHIPPED_ASSETS, EdgeSettings
+from antiphon.edge.shipped import find_shipped, shipped_voices
+from antiphon.shared_schemas.errors import InvalidInput
 
 HALF = (np.full(16_000, 0.5) * 32767).astype("<i2").tobytes()
 

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from edge.admission import PlaceReport
-from edge.protocols.contract import QueuePlace
-from edge.queue_watch import show_places
-from edge.seats import Closing, Ended, Granted, Place, Seat
-from shared_schemas.lifecycle import SessionEvent
-from shared_schemas.registry import QueueSnapshot, Running, Ticket, Waiting
-from shared_schemas.states import EndReason, SessionKind, SessionState
+from antiphon.edge.admission import PlaceReport
+from antiphon.edge.protocols.contract import QueuePlace
+from antiphon.edge.queue_watch import show_places
+from antiphon.edge.seats import Closing, Ended, Granted, Place, Seat
+from antiphon.shared_schemas.lifecycle import SessionEvent
+from antiphon.shared_schemas.registry import QueueSnapshot, Running, Ticket, Waiting
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 
 
 def _event(state: SessionState, ticket: int = 7, reason: EndReason | None = None) -> SessionEvent:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from spoken import STEADY
 
-from inference_worker.engines.local.options import LocalOptions
-from inference_worker.engines.local.processor import LocalProcessor
-from inference_worker.engines.local.view import LocalDuplexView
+from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.view import LocalDuplexView
+from support.spoken import STEADY
 
 SLOTS = 3
 

@@ -3,8 +3,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference_worker.engines.local.clauses import ClauseSplitter, ends_sentence
-from inference_worker.engines.local.speech import Clause
+from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, ends_sentence
+from antiphon.inference_worker.engines.local.speech import Clause
 
 
 def split(text: str) -> list[Clause]:

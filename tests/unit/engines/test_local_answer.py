@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from inference_worker.engines.local.answer import Answer
-from inference_worker.engines.local.llm import Generation, Sampling
-from inference_worker.engines.local.processor import LocalProcessor
-from inference_worker.engines.local.tts import Speaker
+from antiphon.inference_worker.engines.local.answer import Answer
+from antiphon.inference_worker.engines.local.llm import Generation, Sampling
+from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.tts import Speaker
 
 pytestmark = pytest.mark.speech
 

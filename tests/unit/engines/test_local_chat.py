@@ -6,16 +6,24 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from speech import share_heard, transcribe
-from spoken import GERMANY, ITALY, spoken
-from video_files import video
 
-from inference_worker.engines.local.chat import LocalChatView
-from inference_worker.engines.local.processor import LocalProcessor
-from inference_worker.engines.types import ContextFull, Delta, UnsupportedContent
-from shared_schemas.audio import float_bytes
-from shared_schemas.config import ChatOptions, GenerationConfig, TtsConfig
-from shared_schemas.content import AudioPart, ImagePart, Message, Part, Role, TextPart, VideoPart
+from antiphon.inference_worker.engines.local.chat import LocalChatView
+from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.types import ContextFull, Delta, UnsupportedContent
+from antiphon.shared_schemas.audio import float_bytes
+from antiphon.shared_schemas.config import ChatOptions, GenerationConfig, TtsConfig
+from antiphon.shared_schemas.content import (
+    AudioPart,
+    ImagePart,
+    Message,
+    Part,
+    Role,
+    TextPart,
+    VideoPart,
+)
+from support.speech import share_heard, transcribe
+from support.spoken import GERMANY, ITALY, spoken
+from support.video_files import video
 
 pytestmark = pytest.mark.speech
 

@@ -1,7 +1,7 @@
 import pytest
 
-from inference_worker.engines.local.dependencies import bundled_model, import_library
-from inference_worker.engines.types import EngineLoadError
+from antiphon.inference_worker.engines.local.dependencies import bundled_model, import_library
+from antiphon.inference_worker.engines.types import EngineLoadError
 
 
 def test_a_missing_library_is_named_with_the_command_that_installs_it() -> None:

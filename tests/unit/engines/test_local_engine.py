@@ -9,7 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soxr
-from spoken import (
+
+from antiphon.inference_worker.engines.local.dependencies import bundled_model
+from antiphon.inference_worker.engines.local.llm import LanguageModel
+from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.view import LocalDuplexView
+from antiphon.inference_worker.engines.types import (
+    ContextFull,
+    EngineError,
+    EngineLoadError,
+    PastUnit,
+)
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.unit_result import UnitResult
+from support.spoken import (
     GERMANY,
     ITALY,
     STEADY,
@@ -25,16 +40,6 @@ from spoken import (
     text_of,
     units_of,
 )
-
-from inference_worker.engines.local.dependencies import bundled_model
-from inference_worker.engines.local.llm import LanguageModel
-from inference_worker.engines.local.options import LocalOptions
-from inference_worker.engines.local.processor import LocalProcessor
-from inference_worker.engines.local.view import LocalDuplexView
-from inference_worker.engines.types import ContextFull, EngineError, EngineLoadError, PastUnit
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
-from shared_schemas.config import DuplexConfig
-from shared_schemas.unit_result import UnitResult
 
 pytestmark = pytest.mark.speech
 
@@ -467,6 +472,6 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
 
 def test_sampling_follows_the_config() -> None:
     config = DuplexConfig(temperature=1.5, top_p=0.5, top_k=7)
-    from inference_worker.engines.local.llm import Sampling
+    from antiphon.inference_worker.engines.local.llm import Sampling
 
     assert Sampling.of(config) == Sampling(1.5, 0.5, 7)

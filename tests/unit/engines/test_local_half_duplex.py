@@ -6,18 +6,23 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from speech import share_heard, transcribe
-from spoken import ITALY, silence, spoken
 
-from inference_worker.engines.local.half_duplex import LocalHalfDuplexView
-from inference_worker.engines.local.processor import LocalProcessor
-from inference_worker.engines.local.transcript import pieces_of
-from inference_worker.engines.local.wording import is_speakable
-from inference_worker.engines.types import ContextFull, Delta, EngineError, UnsupportedContent
-from inference_worker.engines.types import PastTurn as Past
-from shared_schemas.audio import INPUT_RATE
-from shared_schemas.config import GenerationConfig, HalfDuplexConfig, TtsConfig
-from shared_schemas.content import AudioPart, ImagePart, Message, Role, TextPart
+from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
+from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.transcript import pieces_of
+from antiphon.inference_worker.engines.local.wording import is_speakable
+from antiphon.inference_worker.engines.types import (
+    ContextFull,
+    Delta,
+    EngineError,
+    UnsupportedContent,
+)
+from antiphon.inference_worker.engines.types import PastTurn as Past
+from antiphon.shared_schemas.audio import INPUT_RATE
+from antiphon.shared_schemas.config import GenerationConfig, HalfDuplexConfig, TtsConfig
+from antiphon.shared_schemas.content import AudioPart, ImagePart, Message, Role, TextPart
+from support.speech import share_heard, transcribe
+from support.spoken import ITALY, silence, spoken
 
 pytestmark = pytest.mark.speech
 

@@ -1,17 +1,17 @@
 import numpy as np
 import pytest
 import soxr
-from spoken import ITALY, silence, spoken
 
-from inference_worker.engines.local.asr import Recogniser
-from inference_worker.engines.local.costs import Costs
-from inference_worker.engines.local.ear import Ear
-from inference_worker.engines.local.endpoint import EndpointRules
-from inference_worker.engines.local.processor import LocalProcessor
-from inference_worker.engines.local.speech import Clause, Word
-from inference_worker.engines.local.tts import Speaker
-from inference_worker.engines.types import EngineLoadError
-from shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
+from antiphon.inference_worker.engines.local.asr import Recogniser
+from antiphon.inference_worker.engines.local.costs import Costs
+from antiphon.inference_worker.engines.local.ear import Ear
+from antiphon.inference_worker.engines.local.endpoint import EndpointRules
+from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.speech import Clause, Word
+from antiphon.inference_worker.engines.local.tts import Speaker
+from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
+from support.spoken import ITALY, silence, spoken
 
 pytestmark = pytest.mark.speech
 

@@ -2,18 +2,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from inference_worker.engines.local.dialogue import Dialogue
-from inference_worker.engines.local.ear import Heard
-from inference_worker.engines.local.recovery import (
+from antiphon.inference_worker.engines.local.dialogue import Dialogue
+from antiphon.inference_worker.engines.local.ear import Heard
+from antiphon.inference_worker.engines.local.recovery import (
     memo_of_hearing,
     memo_of_rest,
     memo_of_speech,
     rest_of,
     retell,
 )
-from inference_worker.engines.local.reply import Rest
-from inference_worker.engines.local.speech import Piece, UnitSpeech, Word
-from inference_worker.engines.types import PastUnit
+from antiphon.inference_worker.engines.local.reply import Rest
+from antiphon.inference_worker.engines.local.speech import Piece, UnitSpeech, Word
+from antiphon.inference_worker.engines.types import PastUnit
 
 AUDIO = np.zeros(16_000, dtype=np.float32)
 

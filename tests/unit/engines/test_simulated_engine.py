@@ -3,11 +3,11 @@ import threading
 import numpy as np
 import pytest
 
-from inference_worker.engines.simulated import SimulatedProcessor
-from inference_worker.engines.timing import SimulatedOptions
-from inference_worker.engines.types import EngineError, PastUnit
-from shared_schemas.config import DuplexConfig
-from shared_schemas.unit_result import UnitResult
+from antiphon.inference_worker.engines.simulated import SimulatedProcessor
+from antiphon.inference_worker.engines.timing import SimulatedOptions
+from antiphon.inference_worker.engines.types import EngineError, PastUnit
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.unit_result import UnitResult
 
 SECOND = np.zeros(16_000, dtype=np.float32)
 FAST = SimulatedOptions(

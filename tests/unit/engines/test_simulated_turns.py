@@ -3,12 +3,17 @@ import threading
 import numpy as np
 import pytest
 
-from inference_worker.engines.simulated import SimulatedProcessor
-from inference_worker.engines.timing import SimulatedOptions
-from inference_worker.engines.types import EngineError, PastTurn
-from shared_schemas.config import ChatOptions, GenerationConfig, HalfDuplexConfig, TtsConfig
-from shared_schemas.content import Message, Role, TextPart
-from shared_schemas.states import SessionKind
+from antiphon.inference_worker.engines.simulated import SimulatedProcessor
+from antiphon.inference_worker.engines.timing import SimulatedOptions
+from antiphon.inference_worker.engines.types import EngineError, PastTurn
+from antiphon.shared_schemas.config import (
+    ChatOptions,
+    GenerationConfig,
+    HalfDuplexConfig,
+    TtsConfig,
+)
+from antiphon.shared_schemas.content import Message, Role, TextPart
+from antiphon.shared_schemas.states import SessionKind
 
 FAST = SimulatedOptions(slots=1, prepare_ms=0, prefill_ms=0, speak_ms=0, answer_pieces=4)
 SECOND = np.zeros(16_000, dtype=np.float32)

@@ -1,6 +1,6 @@
 import pytest
 
-from inference_worker.engines.local.wording import is_speakable, spoken_word
+from antiphon.inference_worker.engines.local.wording import is_speakable, spoken_word
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference_worker.session.backlog import Backlog, Unread
-from shared_schemas.stream_entries import ChunkIn, DiagnosticIn, InEntry, PauseIn, ResumeIn
+from antiphon.inference_worker.session.backlog import Backlog, Unread
+from antiphon.shared_schemas.stream_entries import ChunkIn, DiagnosticIn, InEntry, PauseIn, ResumeIn
 
 
 def chunk(**fields: object) -> ChunkIn:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from inference_worker.session.chat import Past, recall
-from inference_worker.session.records import PastLost
-from shared_schemas.stream_entries import DeltaOut, PrefillDoneOut, StreamPosition
+from antiphon.inference_worker.session.chat import Past, recall
+from antiphon.inference_worker.session.records import PastLost
+from antiphon.shared_schemas.stream_entries import DeltaOut, PrefillDoneOut, StreamPosition
 
 SAID = [
     (StreamPosition(5, 1, n), entry)

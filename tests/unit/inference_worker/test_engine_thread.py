@@ -8,7 +8,7 @@ from contextlib import aclosing
 import pytest
 from structlog.contextvars import bound_contextvars, get_contextvars
 
-from inference_worker.engine_thread import EngineThread
+from antiphon.inference_worker.engine_thread import EngineThread
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inference_worker.session.half_duplex import GUARD_SAMPLES, Past, recall
-from inference_worker.session.records import History, PastLost
-from shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes
-from shared_schemas.config import HalfDuplexConfig
-from shared_schemas.stream_entries import (
+from antiphon.inference_worker.session.half_duplex import GUARD_SAMPLES, Past, recall
+from antiphon.inference_worker.session.records import History, PastLost
+from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes
+from antiphon.shared_schemas.config import HalfDuplexConfig
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     DeltaOut,
     ErrorOut,

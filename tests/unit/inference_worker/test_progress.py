@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from broker.errors import StaleFence
-from inference_worker.held_session import HeldSession
-from inference_worker.progress import Progress
-from shared_schemas.stream_entries import OutEntry, ProgressOut
+from antiphon.broker.errors import StaleFence
+from antiphon.inference_worker.held_session import HeldSession
+from antiphon.inference_worker.progress import Progress
+from antiphon.shared_schemas.stream_entries import OutEntry, ProgressOut
 
 
 class Heard:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inference_worker.session.records import PastLost
-from inference_worker.session.replay import recall
-from shared_schemas.audio import float_bytes
-from shared_schemas.config import DuplexConfig
-from shared_schemas.states import SessionState
-from shared_schemas.stream_entries import (
+from antiphon.inference_worker.session.records import PastLost
+from antiphon.inference_worker.session.replay import recall
+from antiphon.shared_schemas.audio import float_bytes
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.states import SessionState
+from antiphon.shared_schemas.stream_entries import (
     ChunkIn,
     Entry,
     ErrorOut,
@@ -24,7 +24,7 @@ from shared_schemas.stream_entries import (
     ResumedOut,
     StreamPosition,
 )
-from shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.unit_result import UnitResult
 
 PREPARE = PrepareIn(system_prompt="be brief", config=DuplexConfig(temperature=0.2))
 

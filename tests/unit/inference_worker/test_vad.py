@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference_worker.session.silero import STEP_SAMPLES
-from inference_worker.session.vad import (
+from antiphon.inference_worker.session.silero import STEP_SAMPLES
+from antiphon.inference_worker.session.vad import (
     MAX_UTTERANCE_S,
     WINDOW_MS,
     WINDOW_SAMPLES,
@@ -22,8 +22,8 @@ from inference_worker.session.vad import (
     StreamingVAD,
     VadEvent,
 )
-from shared_schemas.audio import INPUT_RATE, Samples
-from shared_schemas.config import VadConfig
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.shared_schemas.config import VadConfig
 
 CONFIG = VadConfig()
 END = 13
@@ -147,7 +147,7 @@ def test_a_window_is_as_likely_speech_as_its_likelier_half() -> None:
 
 @pytest.mark.speech
 def test_the_network_finds_each_spoken_sentence_and_nothing_else() -> None:
-    from spoken import ITALY, silence, spoken
+    from support.spoken import ITALY, silence, spoken
 
     rng = np.random.default_rng(1)
     sentence = spoken(ITALY, lead_s=1.0)

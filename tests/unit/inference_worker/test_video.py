@@ -8,11 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from video_files import video
 
-from inference_worker.engines.types import EngineError
-from inference_worker.session.video import InvalidVideo, VideoAllowance, VideoLimits, split_video
-from shared_schemas.audio import INPUT_RATE
+from antiphon.inference_worker.engines.types import EngineError
+from antiphon.inference_worker.session.video import (
+    InvalidVideo,
+    VideoAllowance,
+    VideoLimits,
+    split_video,
+)
+from antiphon.shared_schemas.audio import INPUT_RATE
+from support.video_files import video
 
 TONE = np.sin(2 * np.pi * 440 * np.arange(2 * INPUT_RATE) / INPUT_RATE).astype(np.float32) / 2
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder_service.captions import Caption, Words, captions
-from recorder_service.placing import Clip, Sound, captured, played
+from antiphon.recorder_service.captions import Caption, Words, captions
+from antiphon.recorder_service.placing import Clip, Sound, captured, played
 
 RATE = 1000
 """So that a sample is a millisecond."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from recorder_service.counters import RecorderCounters
-from recorder_service.metrics import RecorderMetrics
-from recorder_service.serve import health
+from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.recorder_service.metrics import RecorderMetrics
+from antiphon.recorder_service.serve import health
 
 
 def value(counters: RecorderCounters, name: str, **labels: str) -> float:

@@ -10,10 +10,15 @@ import numpy as np
 import orjson
 import pytest
 
-from recorder_service.audio_files import HEADER_BYTES, ai_audio_name, user_audio_name, wav_bytes
-from recorder_service.files import sync_tree, write_whole
-from recorder_service.frame_files import frame_name, save_frames
-from shared_schemas.recording import (
+from antiphon.recorder_service.audio_files import (
+    HEADER_BYTES,
+    ai_audio_name,
+    user_audio_name,
+    wav_bytes,
+)
+from antiphon.recorder_service.files import sync_tree, write_whole
+from antiphon.recorder_service.frame_files import frame_name, save_frames
+from antiphon.shared_schemas.recording import (
     Meta,
     Recording,
     TurnRecording,
@@ -21,7 +26,7 @@ from shared_schemas.recording import (
     encode_recording,
     parse_recording,
 )
-from shared_schemas.states import SessionKind
+from antiphon.shared_schemas.states import SessionKind
 
 
 def test_wav_is_read_back_as_it_was_rounded() -> None:

@@ -10,7 +10,26 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recorded_talk import (
+
+from antiphon.recorder_service import audio_files
+from antiphon.recorder_service.files import write_whole
+from antiphon.recorder_service.job import Ending, Job
+from antiphon.recorder_service.merge import merge
+from antiphon.recorder_service.metas import read_meta
+from antiphon.recorder_service.session_folder import SessionFolder
+from antiphon.recorder_service.timeline import TROUBLE, Journal, read_lines
+from antiphon.recorder_service.troubles import trouble_line
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.recording import RecordingState, ReplayState
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.stream_entries import (
+    ChunkIn,
+    ErrorOut,
+    PreparedOut,
+    PrepareIn,
+    StreamPosition,
+)
+from support.recorded_talk import (
     Script,
     assert_same,
     chunk,
@@ -21,19 +40,6 @@ from recorded_talk import (
     result,
     tree,
 )
-
-from recorder_service import audio_files
-from recorder_service.files import write_whole
-from recorder_service.job import Ending, Job
-from recorder_service.merge import merge
-from recorder_service.metas import read_meta
-from recorder_service.session_folder import SessionFolder
-from recorder_service.timeline import TROUBLE, Journal, read_lines
-from recorder_service.troubles import trouble_line
-from shared_schemas.config import DuplexConfig
-from shared_schemas.recording import RecordingState, ReplayState
-from shared_schemas.states import EndReason, SessionKind
-from shared_schemas.stream_entries import ChunkIn, ErrorOut, PreparedOut, PrepareIn, StreamPosition
 
 JOB = Job(sid="adx_1", ticket=7, kind=SessionKind.AUDIO_DUPLEX, recording="ab" * 16)
 T0 = 1_700_000_000_000.0

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 import soxr
-from recorded_talk import go_on, result, sound, tree
-from timed_talk import T0, TICKET, TimedTalk, noise
-from turn_talk import chat_request, delta, half_prepare
 
-from recorder_service.job import Ending
-from recorder_service.merge import merge
-from recorder_service.replay_mix import Halted
-from recorder_service.session_folder import SessionFolder
-from shared_schemas.audio import Samples, to_pcm16
-from shared_schemas.recording import RecordingState, ReplayState, TurnRecording
-from shared_schemas.states import EndReason, SessionKind
-from shared_schemas.stream_entries import BreakIn, ChatDoneOut, DeltaOut, StreamPosition
+from antiphon.recorder_service.job import Ending
+from antiphon.recorder_service.merge import merge
+from antiphon.recorder_service.replay_mix import Halted
+from antiphon.recorder_service.session_folder import SessionFolder
+from antiphon.shared_schemas.audio import Samples, to_pcm16
+from antiphon.shared_schemas.recording import RecordingState, ReplayState, TurnRecording
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.stream_entries import BreakIn, ChatDoneOut, DeltaOut, StreamPosition
+from support.recorded_talk import go_on, result, sound, tree
+from support.timed_talk import T0, TICKET, TimedTalk, noise
+from support.turn_talk import chat_request, delta, half_prepare
 
 IN, OUT = 16_000, 24_000
 ODD_ID = StreamPosition(TICKET, 1, 3).id().encode()

@@ -10,7 +10,23 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recorded_talk import (
+
+from antiphon.recorder_service.job import Ending, Job
+from antiphon.recorder_service.merge import merge
+from antiphon.recorder_service.metas import read_meta
+from antiphon.recorder_service.session_folder import SessionFolder
+from antiphon.recorder_service.turn_media import suffix
+from antiphon.shared_schemas.audio import to_pcm16
+from antiphon.shared_schemas.recording import RecordingState, TurnRecording
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.stream_entries import (
+    ChatIn,
+    DeltaOut,
+    ErrorOut,
+    GeneratingOut,
+    StreamPosition,
+)
+from support.recorded_talk import (
     Script,
     assert_same,
     damage,
@@ -21,7 +37,7 @@ from recorded_talk import (
     sound,
     tree,
 )
-from turn_talk import (
+from support.turn_talk import (
     T0,
     chat_done,
     chat_request,
@@ -33,16 +49,6 @@ from turn_talk import (
     numbered,
     turn_done,
 )
-
-from recorder_service.job import Ending, Job
-from recorder_service.merge import merge
-from recorder_service.metas import read_meta
-from recorder_service.session_folder import SessionFolder
-from recorder_service.turn_media import suffix
-from shared_schemas.audio import to_pcm16
-from shared_schemas.recording import RecordingState, TurnRecording
-from shared_schemas.states import EndReason, SessionKind
-from shared_schemas.stream_entries import ChatIn, DeltaOut, ErrorOut, GeneratingOut, StreamPosition
 
 TICKET = 7
 ENDING = Ending(at=int(T0) + 60_000, reason=EndReason.STOPPED, worker="w1")

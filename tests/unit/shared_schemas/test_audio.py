@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from shared_schemas.audio import PcmFormat, Samples, float_bytes, samples_from_bytes, to_pcm16
+from antiphon.shared_schemas.audio import (
+    PcmFormat,
+    Samples,
+    float_bytes,
+    samples_from_bytes,
+    to_pcm16,
+)
 
 FLOATS = st.floats(-2.0, 2.0, width=32)
 SAMPLES = hnp.arrays(np.float32, st.integers(0, 50), elements=FLOATS)

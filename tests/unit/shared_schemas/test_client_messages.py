@@ -3,11 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from entry_strategies import json_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared_schemas.client_messages import (
+from antiphon.shared_schemas.client_messages import (
     MAX_FRAMES,
     AudioChunk,
     ClientDiagnostic,
@@ -18,8 +17,9 @@ from shared_schemas.client_messages import (
     VideoFrame,
     parse_duplex_message,
 )
-from shared_schemas.config import DuplexConfig
-from shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from support.entry_strategies import json_values
 
 TYPES = ["prepare", "audio_chunk", "video_frame", "pause", "resume", "stop", "client_diagnostic"]
 FIELDS = [

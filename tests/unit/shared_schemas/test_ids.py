@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared_schemas.ids import duplex_kind, is_session_id, new_process_id, new_recording_id
-from shared_schemas.states import SessionKind
+from antiphon.shared_schemas.ids import duplex_kind, is_session_id, new_process_id, new_recording_id
+from antiphon.shared_schemas.states import SessionKind
 
 
 @given(text=st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True))

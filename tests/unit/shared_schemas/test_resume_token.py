@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared_schemas.resume_token import ResumeToken
+from antiphon.shared_schemas.resume_token import ResumeToken
 
 
 def test_a_token_is_read_back_from_its_text() -> None:

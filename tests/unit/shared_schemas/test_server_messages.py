@@ -7,7 +7,7 @@ import typing
 import orjson
 import pytest
 
-from shared_schemas.server_messages import (
+from antiphon.shared_schemas.server_messages import (
     DuplexServerMessage,
     Error,
     Prepared,
@@ -17,7 +17,7 @@ from shared_schemas.server_messages import (
     Result,
     Stopped,
 )
-from shared_schemas.wire import encode
+from antiphon.shared_schemas.wire import encode
 
 SEED_RESULT_FIELDS = {
     *("type", "is_listen", "text", "audio_data", "end_of_turn", "current_time", "cost_llm_ms"),

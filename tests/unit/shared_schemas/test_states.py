@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared_schemas.lifecycle import SessionEvent, UnreadableEvent
-from shared_schemas.states import (
+from antiphon.shared_schemas.lifecycle import SessionEvent, UnreadableEvent
+from antiphon.shared_schemas.states import (
     HELD_STATES,
     LEGAL_MOVES,
     WAITING_STATES,

@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from entry_strategies import entries_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared_schemas.audio import PcmFormat
-from shared_schemas.config import DuplexConfig
-from shared_schemas.stream_entries import (
+from antiphon.shared_schemas.audio import PcmFormat
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.stream_entries import (
     EPOCHS_PER_TICKET,
     ChunkIn,
     Entry,
@@ -24,7 +23,8 @@ from shared_schemas.stream_entries import (
     pack,
     unpack,
 )
-from shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.unit_result import UnitResult
+from support.entry_strategies import entries_of
 
 ENTRY_CLASSES: tuple[type[Entry], ...] = typing.get_args(Entry)
 TICKETS = st.integers(0, 2**43)

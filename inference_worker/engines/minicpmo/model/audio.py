@@ -8,9 +8,9 @@ from torch.nn.functional import avg_pool1d, gelu, pad
 from transformers import WhisperConfig
 from transformers.models.whisper.modeling_whisper import WhisperEncoderLayer
 
-from inference_worker.engines.minicpmo.config import AudioConfig, ModelConfig
-from inference_worker.engines.minicpmo.model.attention import LayerCache, additive
-from inference_worker.engines.minicpmo.placing import placed
+from antiphon.inference_worker.engines.minicpmo.config import AudioConfig, ModelConfig
+from antiphon.inference_worker.engines.minicpmo.model.attention import LayerCache, additive
+from antiphon.inference_worker.engines.minicpmo.placing import placed
 
 
 class AudioEncoder(nn.Module):

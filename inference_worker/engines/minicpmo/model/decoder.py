@@ -7,15 +7,15 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from inference_worker.engines.minicpmo.config import ModelConfig, SpeechConfig
-from inference_worker.engines.minicpmo.model.layer import (
+from antiphon.inference_worker.engines.minicpmo.config import ModelConfig, SpeechConfig
+from antiphon.inference_worker.engines.minicpmo.model.layer import (
     CacheRows,
     DecoderLayer,
     Kernels,
     LayerSizes,
     Pass,
 )
-from inference_worker.engines.minicpmo.model.rotary import frequencies, turn_by
+from antiphon.inference_worker.engines.minicpmo.model.rotary import frequencies, turn_by
 
 SPEECH_THETA = 10000.0
 SPEECH_WORDS = 32000

@@ -6,8 +6,8 @@ import torch
 import triton
 from torch import Tensor, nn
 
-from inference_worker.engines.minicpmo.model import triton_kernels as programs
-from inference_worker.engines.minicpmo.model.layer import Kernels, Pass, SelfAttention
+from antiphon.inference_worker.engines.minicpmo.model import triton_kernels as programs
+from antiphon.inference_worker.engines.minicpmo.model.layer import Kernels, Pass, SelfAttention
 
 MOST_TOKENS = 16
 """Of a row; more are a prompt. With the four heads of a group they are 64 queries of one program."""

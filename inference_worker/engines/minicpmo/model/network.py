@@ -5,20 +5,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from inference_worker.engines.minicpmo.config import ModelConfig
-from inference_worker.engines.minicpmo.model.attention import GROUPED_SDPA
-from inference_worker.engines.minicpmo.model.audio import (
+from antiphon.inference_worker.engines.minicpmo.config import ModelConfig
+from antiphon.inference_worker.engines.minicpmo.model.attention import GROUPED_SDPA
+from antiphon.inference_worker.engines.minicpmo.model.audio import (
     AudioEncoder,
     AudioProjector,
     encode_clips,
 )
-from inference_worker.engines.minicpmo.model.decoder import LanguageModel
-from inference_worker.engines.minicpmo.model.layer import Kernels
-from inference_worker.engines.minicpmo.model.plain import PlainKernels
-from inference_worker.engines.minicpmo.model.resampler import Resampler
-from inference_worker.engines.minicpmo.model.speech import SpeechModel
-from inference_worker.engines.minicpmo.model.vision import Grid, VisionEncoder
-from inference_worker.engines.minicpmo.placing import carried
+from antiphon.inference_worker.engines.minicpmo.model.decoder import LanguageModel
+from antiphon.inference_worker.engines.minicpmo.model.layer import Kernels
+from antiphon.inference_worker.engines.minicpmo.model.plain import PlainKernels
+from antiphon.inference_worker.engines.minicpmo.model.resampler import Resampler
+from antiphon.inference_worker.engines.minicpmo.model.speech import SpeechModel
+from antiphon.inference_worker.engines.minicpmo.model.vision import Grid, VisionEncoder
+from antiphon.inference_worker.engines.minicpmo.placing import carried
 
 STEPS_PER_SECOND = 50
 
@@ -68,6 +68,6 @@ def _kernels(attention: str, *, fused: bool) -> Kernels:
     if not fused:
         return plain
     # Only here: no CPU build of torch brings Triton.
-    from inference_worker.engines.minicpmo.model.fused import FusedKernels
+    from antiphon.inference_worker.engines.minicpmo.model.fused import FusedKernels
 
     return FusedKernels(prompts=plain)

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from inference_worker.engines.minicpmo.model.layer import Pass, SelfAttention
-from inference_worker.engines.minicpmo.model.rotary import turn
+from antiphon.inference_worker.engines.minicpmo.model.layer import Pass, SelfAttention
+from antiphon.inference_worker.engines.minicpmo.model.rotary import turn
 
 
 class PlainKernels:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from inference_worker.engines.minicpmo.config import ModelConfig
-from inference_worker.engines.minicpmo.model.vision import Grid
+from antiphon.inference_worker.engines.minicpmo.config import ModelConfig
+from antiphon.inference_worker.engines.minicpmo.model.vision import Grid
 
 HEAD_WIDTH = 128
 

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 from torch.nn.utils.parametrizations import weight_norm
 
-from inference_worker.engines.minicpmo.config import SpeechConfig
-from inference_worker.engines.minicpmo.model.decoder import speech_llama
-from inference_worker.engines.minicpmo.model.layer import Kernels
+from antiphon.inference_worker.engines.minicpmo.config import SpeechConfig
+from antiphon.inference_worker.engines.minicpmo.model.decoder import speech_llama
+from antiphon.inference_worker.engines.minicpmo.model.layer import Kernels
 
 
 class _Projector(nn.Module):

@@ -8,9 +8,9 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import SiglipVisionConfig
 from transformers.models.siglip.modeling_siglip import SiglipEncoder
 
-from inference_worker.engines.minicpmo.config import VisionConfig
-from inference_worker.engines.minicpmo.model.attention import additive
-from inference_worker.engines.minicpmo.placing import carried
+from antiphon.inference_worker.engines.minicpmo.config import VisionConfig
+from antiphon.inference_worker.engines.minicpmo.model.attention import additive
+from antiphon.inference_worker.engines.minicpmo.placing import carried
 
 Grid = tuple[int, int]
 """Rows and columns of patches."""

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.token2wav.flow import Flow
-from inference_worker.engines.types import EngineLoadError
+from antiphon.inference_worker.engines.minicpmo.token2wav.flow import Flow
+from antiphon.inference_worker.engines.types import EngineLoadError
 
 LARGEST = 0.005
 """Of the mel's range; on a CPU it is below 1e-6."""

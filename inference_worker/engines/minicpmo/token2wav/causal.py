@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from inference_worker.engines.minicpmo.placing import placed
-from inference_worker.engines.minicpmo.token2wav.keeping import kept_codes
-from inference_worker.engines.minicpmo.token2wav.sounding import HOP
+from antiphon.inference_worker.engines.minicpmo.placing import placed
+from antiphon.inference_worker.engines.minicpmo.token2wav.keeping import kept_codes
+from antiphon.inference_worker.engines.minicpmo.token2wav.sounding import HOP
 
 
 @dataclass(frozen=True, slots=True)

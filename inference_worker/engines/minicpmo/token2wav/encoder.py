@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from inference_worker.engines.minicpmo.placing import placed
+from antiphon.inference_worker.engines.minicpmo.placing import placed
 
 CONV_FRAMES = 2
 """Of the memory of the two convolutions, the first one's."""

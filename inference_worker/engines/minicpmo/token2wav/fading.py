@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from inference_worker.engines.minicpmo.token2wav.keeping import kept_codes_until_1_0_6
-from inference_worker.engines.minicpmo.token2wav.sounding import HOP
+from antiphon.inference_worker.engines.minicpmo.token2wav.keeping import kept_codes_until_1_0_6
+from antiphon.inference_worker.engines.minicpmo.token2wav.sounding import HOP
 
 SILENT_CODE = 4218
 

@@ -10,10 +10,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from inference_worker.engines.minicpmo.placing import placed
-from inference_worker.engines.minicpmo.token2wav.encoder import BatchedEncoder, EncoderMemory
-from inference_worker.engines.minicpmo.token2wav.keeping import kept_frames
-from inference_worker.engines.minicpmo.token2wav.solver import Solver, SolverMemory
+from antiphon.inference_worker.engines.minicpmo.placing import placed
+from antiphon.inference_worker.engines.minicpmo.token2wav.encoder import (
+    BatchedEncoder,
+    EncoderMemory,
+)
+from antiphon.inference_worker.engines.minicpmo.token2wav.keeping import kept_frames
+from antiphon.inference_worker.engines.minicpmo.token2wav.solver import Solver, SolverMemory
 
 KeptCodes = Callable[[Tensor, int], Tensor]
 

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
-from inference_worker.engines.minicpmo.token2wav.speaking import Token2WavVocoder
-from inference_worker.engines.types import EngineLoadError
+from antiphon.inference_worker.engines.minicpmo.token2wav.speaking import Token2WavVocoder
+from antiphon.inference_worker.engines.types import EngineLoadError
 
 
 def open_token2wav(folder: Path, steps: int, device: torch.device) -> Token2WavVocoder:

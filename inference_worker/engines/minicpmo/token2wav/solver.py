@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, scaled_dot_product_attention
 
-from inference_worker.engines.minicpmo.model.attention import additive
-from inference_worker.engines.minicpmo.placing import placed
+from antiphon.inference_worker.engines.minicpmo.model.attention import additive
+from antiphon.inference_worker.engines.minicpmo.placing import placed
 
 ALIGNED = 8
 """Attention copies a mask whose rows are no multiple of this."""

@@ -13,22 +13,27 @@ import numpy as np
 import soundfile
 import torch
 
-from inference_worker.engines.minicpmo.gpu_process import device_lost, leave
-from inference_worker.engines.minicpmo.token2wav.agreement import check_agreement
-from inference_worker.engines.minicpmo.token2wav.causal import Causal
-from inference_worker.engines.minicpmo.token2wav.fading import Fading
-from inference_worker.engines.minicpmo.token2wav.flow import Flow
-from inference_worker.engines.minicpmo.token2wav.meeting import Meeting
-from inference_worker.engines.minicpmo.token2wav.streams import Chunk, Heard, Stream, Streams
-from inference_worker.engines.minicpmo.vocoder import (
+from antiphon.inference_worker.engines.minicpmo.gpu_process import device_lost, leave
+from antiphon.inference_worker.engines.minicpmo.token2wav.agreement import check_agreement
+from antiphon.inference_worker.engines.minicpmo.token2wav.causal import Causal
+from antiphon.inference_worker.engines.minicpmo.token2wav.fading import Fading
+from antiphon.inference_worker.engines.minicpmo.token2wav.flow import Flow
+from antiphon.inference_worker.engines.minicpmo.token2wav.meeting import Meeting
+from antiphon.inference_worker.engines.minicpmo.token2wav.streams import (
+    Chunk,
+    Heard,
+    Stream,
+    Streams,
+)
+from antiphon.inference_worker.engines.minicpmo.vocoder import (
     CHUNK,
     SILENT_PREFIX,
     VoiceState,
     next_pieces,
     whole_second,
 )
-from inference_worker.engines.types import EngineError, EngineLoadError
-from shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
 LONGEST_REFERENCE = 15 * INPUT_RATE
 """Samples of a voice that are cloned; memory is counted for these."""

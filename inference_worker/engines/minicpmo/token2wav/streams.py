@@ -11,10 +11,10 @@ import structlog
 import torch
 from torch import Tensor
 
-from inference_worker.engines.minicpmo.token2wav.flow import Flow, Flowed, FlowMemory
-from inference_worker.engines.minicpmo.token2wav.sounding import Sounding
-from inference_worker.engines.types import EngineError
-from shared_schemas.audio import Samples
+from antiphon.inference_worker.engines.minicpmo.token2wav.flow import Flow, Flowed, FlowMemory
+from antiphon.inference_worker.engines.minicpmo.token2wav.sounding import Sounding
+from antiphon.inference_worker.engines.types import EngineError
+from antiphon.shared_schemas.audio import Samples
 
 log = structlog.get_logger()
 

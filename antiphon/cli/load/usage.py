@@ -1,0 +1,71 @@
+"""What the processes of a stack on this machine have used: CPU time and memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import psutil
+
+GENERATOR = "generator"
+_MODULES = {
+    "antiphon.edge": "edge",
+    "antiphon.inference_worker": "worker",
+    "antiphon.recorder_service": "recorder",
+    "antiphon.cleanup_job": "cleanup",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """CPU seconds so far and resident MiB, by process name."""
+
+    cpu_s: dict[str, float]
+    rss_mib: dict[str, float]
+
+    @classmethod
+    def of(cls, pids: Mapping[str, int]) -> Usage:
+        """Now, of those that live."""
+        cpu_s, rss_mib = {}, {}
+        for name, pid in pids.items():
+            try:
+                process = psutil.Process(pid)
+                times = process.cpu_times()
+                rss_mib[name] = round(process.memory_info().rss / 2**20, 1)
+            except psutil.NoSuchProcess:
+                continue
+            cpu_s[name] = float(times.user + times.system)
+        return cls(cpu_s, rss_mib)
+
+    def since(self, before: Usage) -> dict[str, float]:
+        """CPU seconds used since then, of the processes that lived all the time."""
+        return {
+            name: self.cpu_s[name] - s for name, s in before.cpu_s.items() if name in self.cpu_s
+        }
+
+
+def with_generator(pids: Mapping[str, int]) -> dict[str, int]:
+    """These and this process, which plays the users."""
+    return {**pids, GENERATOR: os.getpid()}
+
+
+def processes_of(supervisor: int) -> dict[str, int]:
+    """The services of an `antiphon up`, by name; none where it has ended."""
+    try:
+        children = psutil.Process(supervisor).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return {}
+    named = ((_name(child), child.pid) for child in children)
+    return {name: pid for name, pid in named if name is not None}
+
+
+def _name(process: psutil.Process) -> str | None:
+    try:
+        command = process.cmdline()
+    except psutil.Error:
+        return None
+    if command and "redis-server" in command[0]:
+        return "redis"
+    module = command[command.index("-m") + 1] if "-m" in command[:-1] else ""
+    return _MODULES.get(module)

@@ -1,0 +1,168 @@
+"""A full-duplex conversation over `/ws/duplex/{session_id}`: speak and listen at the same time.
+
+async with connect_duplex("ws://127.0.0.1:8006") as session:
+    await session.wait_for_turn(lambda place: print(f"number {place.position} in the queue"))
+    await session.prepare("You are a fun assistant.")
+    await session.send_audio(one_second)          # float32, 16 kHz; again every second
+    async for unit in session.results():          # usually in a task of its own
+        play(unit.audio)                          # float32, 24 kHz
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Unpack
+
+from antiphon.client.address import new_session_id
+from antiphon.client.inbox import Protocol, plain_error
+from antiphon.client.link import Connecting, Link
+from antiphon.client.opening import open_link
+from antiphon.client.parsing import Parser
+from antiphon.client.session import Session, conversing
+from antiphon.client.sounds import Unit
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.client_messages import DEFAULT_SYSTEM_PROMPT
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.server_messages import (
+    DuplexServerMessage,
+    Error,
+    Paused,
+    Prepared,
+    Queued,
+    QueueDone,
+    QueueUpdate,
+    Result,
+    Resumed,
+    Stopped,
+    Timeout,
+)
+from antiphon.shared_schemas.wire import ServerMessage
+
+__all__ = ["PARSER", "DuplexSession", "Unit", "connect_duplex"]
+
+_REPLIES = (Prepared, Paused, Resumed)
+PARSER: Parser[DuplexServerMessage] = Parser(
+    *(Queued, QueueUpdate, QueueDone, Result, *_REPLIES, Stopped, Timeout, Error)
+)
+
+
+class DuplexSession(Session[Queued, Unit]):
+    """One connected session. Made by `connect_duplex`; any call may raise ServerError or SessionOver."""
+
+    def __init__(self, link: Link, session_id: str) -> None:
+        super().__init__(link, _PROTOCOL)
+        self.session_id = session_id
+        self.prepared: Prepared | None = None
+
+    async def prepare(
+        self,
+        system_prompt: str = DEFAULT_SYSTEM_PROMPT,
+        config: DuplexConfig | None = None,
+        *,
+        ref_audio: Samples | None = None,
+        tts_ref_audio: Samples | None = None,
+        ref_audio_path: str | None = None,
+    ) -> Prepared:
+        """Initialise the session; may be called while it still waits in the queue.
+
+        The references are float32 mono at 16 kHz: the voice to speak with.
+        """
+        message: dict[str, Any] = {
+            "type": "prepare",
+            "prefix_system_prompt": system_prompt,
+            "config": (config or DuplexConfig()).model_dump(),
+        }
+        references = {"ref_audio_base64": ref_audio, "tts_ref_audio_base64": tts_ref_audio}
+        sound = self._link.sound
+        message |= {name: sound(pcm) for name, pcm in references.items() if pcm is not None}
+        if ref_audio_path is not None:
+            message["ref_audio_path"] = ref_audio_path
+        self.prepared = await self._request(message, Prepared)
+        return self.prepared
+
+    async def send_audio(
+        self, samples: Samples, *, frames: Sequence[bytes] = (), force_listen: bool = False
+    ) -> float:
+        """Send one chunk (float32 mono 16 kHz) with its JPEG frames; returns `time.monotonic()` before."""
+        sent_at = time.monotonic()
+        message: dict[str, Any] = {"type": "audio_chunk", "audio": self._link.sound(samples)}
+        if frames:
+            message["frame_base64_list"] = list(frames)
+        if force_listen:
+            message["force_listen"] = True
+        await self._send(message)
+        return sent_at
+
+    async def playback_ack(self, played_ms: float) -> None:
+        """So much of the current answer's sound has been played here (of the last one's, if none is on).
+
+        Sent now and then while playing, and once more when an answer was played out or was cut off:
+        after an interruption the server remembers only what was heard.
+        """
+        await self._send({"type": "playback_ack", "played_ms": played_ms})
+
+    async def send_diagnostic(self, metrics: dict[str, Any]) -> None:
+        """Figures measured here; the server keeps them with the recording."""
+        await self._send({"type": "client_diagnostic", "metrics": metrics})
+
+    async def results(self) -> AsyncIterator[Unit]:
+        """Units as they come, until the session has ended.
+
+        Raises ServerError for each error that no other call was waiting for (call again to go on),
+        and SessionOver when the connection broke.
+        """
+        async for unit in self._inbox.items():
+            yield unit
+
+    async def pause(self, timeout_s: float | None = None) -> Paused:
+        """Rest for at most `timeout_s` (default: the server's). Send no audio until `resume`."""
+        message: dict[str, Any] = {"type": "pause"}
+        if timeout_s is not None:
+            message["timeout"] = timeout_s
+        return await self._request(message, Paused)
+
+    async def resume(self) -> Resumed:
+        """Go on after a pause."""
+        return await self._request({"type": "resume"}, Resumed)
+
+    async def stop(self) -> Stopped:
+        """End the session; what was still to come remains readable from `results`."""
+        return await self._request({"type": "stop"}, Stopped)
+
+    async def _goodbye(self) -> None:
+        await self.stop()
+
+
+@asynccontextmanager
+async def connect_duplex(
+    url: str,
+    *,
+    session_id: str | None = None,
+    video: bool = False,
+    timing: bool = False,
+    **how: Unpack[Connecting],
+) -> AsyncIterator[DuplexSession]:
+    """Connect to an edge such as `ws://127.0.0.1:8006`; leaving the block ends the session.
+
+    `video` asks for the kind that takes frames (ignored with a `session_id` of your own); `timing`
+    for the milliseconds of each hop in every result. Raises CannotConnect.
+    """
+    sid = session_id or new_session_id("omni" if video else "adx")
+    link = await open_link(url, f"/ws/duplex/{sid}", how, timing="1" if timing else None)
+    async with conversing(DuplexSession(link, sid)) as session:
+        yield session
+
+
+def _unit(message: ServerMessage) -> Unit | None:
+    return Unit.of(message) if isinstance(message, Result) else None
+
+
+def _ending(message: ServerMessage) -> str | None:
+    return message.type if isinstance(message, Stopped | Timeout) else None
+
+
+_PROTOCOL: Protocol[Queued, Unit] = Protocol(
+    PARSER, (Queued,), (QueueDone,), _unit, _ending, plain_error
+)

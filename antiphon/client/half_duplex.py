@@ -1,0 +1,144 @@
+"""A conversation in turns over `/ws/half_duplex/{session_id}`: the server hears when you have finished.
+
+async with connect_half_duplex("ws://127.0.0.1:8006") as session:
+    await session.wait_for_turn()
+    await session.prepare("You are a fun assistant.")
+    await session.send_audio(half_a_second)       # float32, 16 kHz; again and again
+    async for event in session.events():          # usually in a task of its own
+        match event:
+            case Piece(): play(event.audio)       # float32, 24 kHz; send nothing while it plays
+            case TurnDone(): print(event.text)
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Unpack
+
+from antiphon.client.address import new_session_id
+from antiphon.client.inbox import Protocol, plain_error
+from antiphon.client.link import Connecting, Link
+from antiphon.client.opening import open_link
+from antiphon.client.parsing import Parser
+from antiphon.client.session import Session, conversing
+from antiphon.client.sounds import Piece
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.client_messages import DEFAULT_SYSTEM_PROMPT
+from antiphon.shared_schemas.config import HalfDuplexConfig
+from antiphon.shared_schemas.half_duplex_messages import (
+    Generating,
+    HalfDuplexServerMessage,
+    HalfPrepared,
+    HalfTimeout,
+    TurnChunk,
+    TurnDone,
+    VadState,
+)
+from antiphon.shared_schemas.server_messages import Error, Queued, QueueDone, QueueUpdate, Stopped
+from antiphon.shared_schemas.wire import ServerMessage
+
+__all__ = [
+    "Event",
+    "Generating",
+    "HalfDuplexSession",
+    "Piece",
+    "TurnDone",
+    "VadState",
+    "connect_half_duplex",
+]
+
+Event = VadState | Generating | Piece | TurnDone
+
+PARSER: Parser[HalfDuplexServerMessage] = Parser(
+    *(Queued, QueueUpdate, QueueDone, HalfPrepared, VadState, Generating, TurnChunk, TurnDone),
+    *(Stopped, HalfTimeout, Error),
+)
+
+
+class HalfDuplexSession(Session[Queued, Event]):
+    """One connected session. Made by `connect_half_duplex`; any call may raise ServerError or SessionOver."""
+
+    def __init__(self, link: Link, session_id: str) -> None:
+        super().__init__(link, _PROTOCOL)
+        self.session_id = session_id
+        self.prepared: HalfPrepared | None = None
+
+    async def prepare(
+        self,
+        system: str | Sequence[str | Samples] = DEFAULT_SYSTEM_PROMPT,
+        config: HalfDuplexConfig | None = None,
+        *,
+        ref_audio: Samples | None = None,
+    ) -> HalfPrepared:
+        """Initialise the session; may be called while it still waits in the queue.
+
+        `system` is a text, or texts and sounds in a row; sounds are float32 mono at 16 kHz, and the
+        first one is the voice to speak with unless `ref_audio` is.
+        """
+        message: dict[str, Any] = {
+            "type": "prepare",
+            "config": (config or HalfDuplexConfig()).model_dump(),
+        }
+        if isinstance(system, str):
+            message["system_prompt"] = system
+        else:
+            message["system_content"] = [self._part(part) for part in system]
+        if ref_audio is not None:
+            message["ref_audio_base64"] = self._link.sound(ref_audio)
+        self.prepared = await self._request(message, HalfPrepared)
+        return self.prepared
+
+    async def send_audio(self, samples: Samples) -> None:
+        """Send microphone audio of any length (float32 mono 16 kHz)."""
+        await self._send({"type": "audio_chunk", "audio_base64": self._link.sound(samples)})
+
+    async def events(self) -> AsyncIterator[Event]:
+        """What happens, until the session has ended: speech found, answers piece by piece, their ends.
+
+        Raises ServerError for each error that no other call was waiting for (call again to go on),
+        and SessionOver when the connection broke.
+        """
+        async for event in self._inbox.items():
+            yield event
+
+    async def stop(self) -> Stopped:
+        """End the session."""
+        return await self._request({"type": "stop"}, Stopped)
+
+    async def _goodbye(self) -> None:
+        await self.stop()
+
+    def _part(self, part: str | Samples) -> dict[str, Any]:
+        if isinstance(part, str):
+            return {"type": "text", "text": part}
+        return {"type": "audio", "data": self._link.sound(part)}
+
+
+@asynccontextmanager
+async def connect_half_duplex(
+    url: str, *, session_id: str | None = None, **how: Unpack[Connecting]
+) -> AsyncIterator[HalfDuplexSession]:
+    """Connect to an edge such as `ws://127.0.0.1:8006`; leaving the block ends the session.
+
+    Raises CannotConnect.
+    """
+    sid = session_id or new_session_id("hdx")
+    link = await open_link(url, f"/ws/half_duplex/{sid}", how)
+    async with conversing(HalfDuplexSession(link, sid)) as session:
+        yield session
+
+
+def _event(message: ServerMessage) -> Event | None:
+    if isinstance(message, TurnChunk):
+        return Piece.of(message)
+    return message if isinstance(message, VadState | Generating | TurnDone) else None
+
+
+def _ending(message: ServerMessage) -> str | None:
+    return message.type if isinstance(message, Stopped | HalfTimeout) else None
+
+
+_PROTOCOL: Protocol[Queued, Event] = Protocol(
+    PARSER, (Queued,), (QueueDone,), _event, _ending, plain_error
+)

@@ -1,0 +1,73 @@
+"""Server messages from the wire into the records of `shared_schemas`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Generic, TypeVar, get_type_hints
+
+import orjson
+import pybase64
+from pydantic import TypeAdapter, ValidationError
+
+from antiphon.client.errors import UnreadableMessage
+from antiphon.shared_schemas.audio import float_bytes, samples_from_bytes
+from antiphon.shared_schemas.binary_frames import split_frame
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.media import Payload, Raw
+from antiphon.shared_schemas.wire import ServerMessage
+
+_BLANKS: dict[Any, Any] = {str: "", int: 0, float: 0.0, bool: False, bytes: b""}
+_SOUND = (bytes, bytes | None)
+
+Message = TypeVar("Message", bound=ServerMessage)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    adapter: TypeAdapter[Any]
+    blanks: dict[str, Any]
+    sounds: tuple[str, ...]
+
+    @classmethod
+    def of(cls, kind: type[ServerMessage]) -> _Kind:
+        hints = get_type_hints(kind)
+        names = [item.name for item in fields(kind)]
+        blanks = {name: _BLANKS.get(hints[name]) for name in names}
+        return cls(TypeAdapter(kind), blanks, tuple(n for n in names if hints[n] in _SOUND))
+
+
+class Parser(Generic[Message]):
+    """Reads the messages of one protocol; their sound becomes float32, however it was sent."""
+
+    def __init__(self, *kinds: type[Message]) -> None:
+        self._kinds = {kind.type: _Kind.of(kind) for kind in kinds}
+
+    def parse(self, frame: str | bytes) -> Message | None:
+        """Read one message; None for a type this version does not know.
+
+        Unknown fields are ignored and missing ones left blank, so that older and newer servers can
+        be talked to. Raises UnreadableMessage on anything else that does not fit.
+        """
+        try:
+            data, payload = _open(frame)
+            kind = self._kinds.get(data["type"])
+            if kind is None:
+                return None
+            sounds = {n: _sound(data[n], payload) for n in kind.sounds if data.get(n) is not None}
+            message: Message = kind.adapter.validate_python(kind.blanks | data | sounds)
+        except (KeyError, TypeError, ValueError, InvalidInput, ValidationError) as error:
+            raise UnreadableMessage(f"the server sent something unreadable: {error}") from error
+        return message
+
+
+def _open(frame: str | bytes) -> tuple[dict[str, Any], Payload | None]:
+    header, payload = (frame, None) if isinstance(frame, str) else split_frame(frame)
+    return orjson.loads(header), payload
+
+
+def _sound(value: Any, payload: Payload | None) -> bytes:
+    if isinstance(value, dict) and payload is not None:
+        raw = payload.part(value)
+    else:
+        raw = Raw(pybase64.b64decode(value, validate=True))
+    return float_bytes(samples_from_bytes(raw.data, raw.pcm))

@@ -1,0 +1,153 @@
+"""A full-duplex conversation over `/v1/realtime`, whose events are those of its own document.
+
+async with connect_realtime("ws://127.0.0.1:8006", mode="audio") as session:
+    await session.wait_for_turn()
+    await session.update("You are a fun assistant.")
+    await session.append(one_second)              # float32, 16 kHz; again every second
+    async for heard in session.events():          # usually in a task of its own
+        if isinstance(heard, Spoken):
+            play(heard.audio)                     # float32, 24 kHz
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Literal, Unpack
+
+from antiphon.client.inbox import Protocol
+from antiphon.client.link import Connecting, Link
+from antiphon.client.opening import open_link
+from antiphon.client.parsing import Parser
+from antiphon.client.session import Session, conversing
+from antiphon.client.sounds import Spoken
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.client_messages import DEFAULT_SYSTEM_PROMPT
+from antiphon.shared_schemas.realtime_messages import (
+    AudioDelta,
+    ErrorEvent,
+    Listen,
+    RealtimeServerEvent,
+    SessionClosed,
+    SessionCreated,
+    SessionQueued,
+    SessionQueueDone,
+    SessionQueueUpdate,
+)
+from antiphon.shared_schemas.server_messages import Error
+from antiphon.shared_schemas.wire import ServerMessage
+
+__all__ = ["Listen", "RealtimeSession", "Spoken", "connect_realtime"]
+
+Place = SessionQueued | SessionQueueUpdate
+Heard = Spoken | Listen
+
+PARSER: Parser[RealtimeServerEvent] = Parser(
+    *(SessionQueued, SessionQueueUpdate, SessionQueueDone, SessionCreated),
+    *(AudioDelta, Listen, SessionClosed, ErrorEvent),
+)
+
+
+class RealtimeSession(Session[Place, Heard]):
+    """One connected session. Made by `connect_realtime`; any call may raise ServerError or SessionOver.
+
+    Once the server has closed it, `ended_by` is the reason: `stopped`, `timeout`, `context_full`,
+    `server_shutdown` or `error`.
+    """
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link, _PROTOCOL)
+        self.created: SessionCreated | None = None
+
+    async def update(
+        self,
+        instructions: str = DEFAULT_SYSTEM_PROMPT,
+        *,
+        ref_audio: Samples | None = None,
+        tts_ref_audio: Samples | None = None,
+        max_slice_nums: int | None = None,
+    ) -> SessionCreated:
+        """Set the session up, once it has its turn. The references are float32 mono at 16 kHz."""
+        settings: dict[str, Any] = {"instructions": instructions}
+        references = {"ref_audio": ref_audio, "tts_ref_audio": tts_ref_audio}
+        sound = self._link.sound
+        settings |= {name: sound(pcm) for name, pcm in references.items() if pcm is not None}
+        if max_slice_nums is not None:
+            settings["max_slice_nums"] = max_slice_nums
+        message = {"type": "session.update", "session": settings}
+        self.created = await self._request(message, SessionCreated)
+        return self.created
+
+    async def append(
+        self, samples: Samples, *, frames: Sequence[bytes] = (), force_listen: bool = False
+    ) -> None:
+        """Send a second of audio (float32 mono 16 kHz, at least 4000 samples) with its JPEG frames."""
+        message: dict[str, Any] = {
+            "type": "input_audio_buffer.append",
+            "audio": self._link.sound(samples),
+        }
+        if frames:
+            message["video_frames"] = list(frames)
+        if force_listen:
+            message["force_listen"] = True
+        await self._send(message)
+
+    async def playback_ack(self, played_ms: float) -> None:
+        """As `DuplexSession.playback_ack`; the session must have been connected with `playback_ack`."""
+        await self._send({"type": "output_audio_buffer.playback_ack", "played_ms": played_ms})
+
+    async def events(self) -> AsyncIterator[Heard]:
+        """What the model does, second by second, until the session has ended.
+
+        Raises ServerError for each error that no other call was waiting for (call again to go on),
+        and SessionOver when the connection broke.
+        """
+        async for heard in self._inbox.items():
+            yield heard
+
+    async def stop(self, reason: str = "user_stop") -> SessionClosed:
+        """End the session."""
+        return await self._request({"type": "session.close", "reason": reason}, SessionClosed)
+
+    async def _goodbye(self) -> None:
+        await self.stop()
+
+
+@asynccontextmanager
+async def connect_realtime(
+    url: str,
+    *,
+    mode: Literal["video", "audio"] = "video",
+    playback_ack: bool = False,
+    **how: Unpack[Connecting],
+) -> AsyncIterator[RealtimeSession]:
+    """Connect to an edge such as `ws://127.0.0.1:8006`; leaving the block ends the session.
+
+    Raises CannotConnect.
+    """
+    asked = "1" if playback_ack else None
+    link = await open_link(url, "/v1/realtime", how, mode=mode, playback_ack=asked)
+    async with conversing(RealtimeSession(link)) as session:
+        yield session
+
+
+def _heard(message: ServerMessage) -> Heard | None:
+    if isinstance(message, AudioDelta):
+        return Spoken.of(message)
+    return message if isinstance(message, Listen) else None
+
+
+def _ending(message: ServerMessage) -> str | None:
+    return str(message.reason) if isinstance(message, SessionClosed) else None
+
+
+def _error(message: ServerMessage) -> Error | None:
+    if not isinstance(message, ErrorEvent):
+        return None
+    text, code = str(message.error.get("message", "")), str(message.error.get("code", ""))
+    return Error(error=text, message=text, code=code)
+
+
+_PROTOCOL: Protocol[Place, Heard] = Protocol(
+    PARSER, (SessionQueued, SessionQueueUpdate), (SessionQueueDone,), _heard, _ending, _error
+)

@@ -1,0 +1,94 @@
+"""What comes back, with its sound ready to play: float32 mono at 24 kHz."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.chat_messages import ChatChunk
+from antiphon.shared_schemas.half_duplex_messages import TurnChunk
+from antiphon.shared_schemas.realtime_messages import AudioDelta
+from antiphon.shared_schemas.server_messages import Result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Unit:
+    """The answer to one second: the result as sent, its audio, and when it came.
+
+    `audio` is empty while listening; `received_at` is `time.monotonic()`.
+    """
+
+    message: Result
+    audio: Samples = field(repr=False)
+    received_at: float
+
+    @classmethod
+    def of(cls, message: Result) -> Unit:
+        """A result that has just come."""
+        audio = _samples(message.audio_data)
+        return cls(message=message, audio=audio, received_at=time.monotonic())
+
+    @property
+    def is_listen(self) -> bool:
+        """True when the server kept silent."""
+        return self.message.is_listen
+
+    @property
+    def text(self) -> str:
+        """What `audio` says."""
+        return self.message.text
+
+    @property
+    def end_of_turn(self) -> bool:
+        """True when this unit finishes what the server had to say."""
+        return self.message.end_of_turn
+
+    @property
+    def timing(self) -> dict[str, float] | None:
+        """Milliseconds per hop, where `timing` was asked for."""
+        return self.message.timing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Piece:
+    """A piece of an answer; either part may be empty. `received_at` is `time.monotonic()`."""
+
+    text: str
+    audio: Samples = field(repr=False)
+    received_at: float
+
+    @classmethod
+    def of(cls, message: TurnChunk | ChatChunk) -> Piece:
+        """A chunk that has just come."""
+        audio = _samples(message.audio_data or b"")
+        return cls(text=message.text_delta or "", audio=audio, received_at=time.monotonic())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Spoken:
+    """What a realtime session says: words and their sound. `received_at` is `time.monotonic()`."""
+
+    text: str
+    audio: Samples = field(repr=False)
+    end_of_turn: bool
+    kv_cache_length: int
+    received_at: float
+
+    @classmethod
+    def of(cls, message: AudioDelta) -> Spoken:
+        """A delta that has just come."""
+        return cls(
+            text=message.text,
+            audio=_samples(message.audio),
+            end_of_turn=message.end_of_turn,
+            kv_cache_length=message.kv_cache_length,
+            received_at=time.monotonic(),
+        )
+
+
+def _samples(data: bytes) -> Samples:
+    """The parser has brought it to float32."""
+    return np.frombuffer(data, dtype="<f4").astype(np.float32, copy=False)

@@ -1,0 +1,130 @@
+"""A call page in a visitor's browser: its verbs, and what one can hear and read in it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from playwright.async_api import Page, expect
+
+from antiphon.shared_schemas.audio import Samples
+
+_SETTINGS = {"/audio_duplex": "audio_duplex", "/omni": "omni"}
+_BLOCK_S = 0.02
+_AUDIBLE_DB = -45.0
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A call as its browser recorded it, both sides as float32 at `rate`, from the same moment on."""
+
+    user: Samples
+    model: Samples
+    rate: int
+
+    def loud(self, side: Samples) -> list[bool]:
+        """Whether each 20 ms of a side can be heard."""
+        size = round(_BLOCK_S * self.rate)
+        blocks = side[: len(side) // size * size].reshape(-1, size)
+        level = 10 * np.log10(np.mean(np.square(blocks, dtype=np.float64), axis=1) + 1e-12)
+        return [bool(db > _AUDIBLE_DB) for db in level]
+
+    def has_heard(self, spoken: Samples) -> float:
+        """How much of `spoken` is in what the model was heard to say: 1 is every sample of it."""
+        size = 1 << (len(self.model) + len(spoken)).bit_length()
+        spectrum = np.fft.rfft(self.model, size) * np.conj(np.fft.rfft(spoken, size))
+        products = np.fft.irfft(spectrum, size)[: len(self.model) - len(spoken) + 1]
+        total = np.concatenate([[0.0], np.cumsum(np.square(self.model, dtype=np.float64))])
+        energy = total[len(spoken) :] - total[: len(products)]
+        scale = np.sqrt(np.maximum(energy, 1e-9) * np.sum(np.square(spoken, dtype=np.float64)))
+        return float(np.max(products / scale))
+
+    def silent_after_s(self, from_s: float) -> float:
+        """How long after `from_s` the model can still be heard before half a second of silence."""
+        loud = self.loud(self.model)[round(from_s / _BLOCK_S) :]
+        pause = round(0.5 / _BLOCK_S)
+        first = next(i for i in range(len(loud)) if not any(loud[i : i + pause]))
+        return first * _BLOCK_S
+
+
+@dataclass(frozen=True)
+class CallPage:
+    """`page` shows `path`, opened by a visitor; buttons are found by what they say."""
+
+    page: Page
+
+    async def start(self, path: str, **settings: object) -> None:
+        """Begin a call with these settings, the devices having been looked at before."""
+        await self.keep(path, checked=True, **settings)
+        await self.press("Start the call")
+
+    async def keep(self, path: str, **settings: object) -> None:
+        """Load the page anew with settings that it finds before it can keep its own."""
+        name = json.dumps(f"antiphon.settings.{_SETTINGS[path]}")
+        kept = json.dumps(json.dumps({"version": 1, "values": settings}))
+        await self.page.add_init_script(f"localStorage.setItem({name}, {kept})")
+        await self.page.reload()
+
+    async def press(self, name: str) -> None:
+        await self.page.get_by_role("button", name=name, exact=True).click()
+
+    async def is_in(self, phase: str, *, within_s: float = 20.0) -> None:
+        """`active`, `queued`, `paused`, `ended` …"""
+        stage = self.page.locator(f".stage.{phase}")
+        await expect(stage).to_be_visible(timeout=within_s * 1000)
+
+    async def show(self, tab: str) -> None:
+        await self.page.get_by_role("tab", name=tab).click()
+
+    async def units(self) -> int:
+        """How many the measures count."""
+        await self.show("Measures")
+        figure = self.page.locator("dl.facts div", has_text="Units").locator("dd")
+        return int(await figure.inner_text()) if await figure.count() else 0
+
+    async def reaches(self, units: int, *, within_s: float = 20.0) -> None:
+        """Wait until so many units have come."""
+        await self.show("Measures")
+        await self.page.wait_for_function(
+            """(wanted) => [...document.querySelectorAll("dl.facts div")].some((figure) =>
+                 figure.querySelector("dt").textContent === "Units"
+                 && Number(figure.querySelector("dd").textContent) >= wanted)""",
+            arg=units,
+            timeout=within_s * 1000,
+        )
+
+    async def end(self) -> None:
+        await self.press("End")
+        await self.is_in("ended")
+
+    async def recording_id(self) -> str:
+        """Of the server's recording, after the end."""
+        link = self.page.get_by_role("link", name="Open")
+        return str(await link.get_attribute("href")).removeprefix("/s/")
+
+    async def saved(self, folder: Path, what: str = "Sound") -> Path:
+        """Save what the browser has recorded, after the end."""
+        async with self.page.expect_download() as download:
+            await self.press(f"Save: {what}")
+        file = await download.value
+        path = folder / file.suggested_filename
+        await file.save_as(path)
+        return path
+
+    async def heard(self, folder: Path) -> Heard:
+        samples, rate = soundfile.read(await self.saved(folder), dtype="float32", always_2d=True)
+        return Heard(np.ascontiguousarray(samples[:, 0]), np.ascontiguousarray(samples[:, 1]), rate)
+
+    async def hears_out(self) -> tuple[str, str]:
+        """Wait for an answer and for its last sound; what the user said, and what the model did."""
+        title = self.page.locator(".stage .title")
+        await expect(title).to_have_text("Speaking", timeout=40_000)
+        await expect(title).to_have_text("Listening", timeout=40_000)
+        return await self._said("user"), await self._said("model")
+
+    async def _said(self, role: str) -> str:
+        lines = self.page.locator(f"an-transcript .line.{role} p")
+        return " ".join(await lines.all_text_contents())

@@ -1,0 +1,91 @@
+"""Small steps for tests of the control plane: workers, sessions, and time bent by hand."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+
+from antiphon.broker.client import Broker
+from antiphon.broker.registry import WorkerReport
+from antiphon.shared_schemas.registry import Claim, Ticket
+from antiphon.shared_schemas.states import SessionKind, SessionState, WorkerState
+
+AUDIO = SessionKind.AUDIO_DUPLEX
+OMNI = SessionKind.OMNI_DUPLEX
+CHAT = SessionKind.CHAT
+EDGE = "edge-1"
+
+
+def report(*kinds: SessionKind, slots: int = 1, is_open: bool = True) -> WorkerReport:
+    """A worker that serves these kinds (all of them if none is named)."""
+    return WorkerReport(
+        engine="test",
+        model="none",
+        kinds=frozenset(kinds or SessionKind),
+        slots=slots,
+        state=WorkerState.IDLE,
+        device="cpu",
+        address="127.0.0.1:1",
+        open=is_open,
+        counters={"units": 3.0},
+    )
+
+
+async def join(broker: Broker, sid: str, kind: SessionKind = AUDIO, *, edge: str = EDGE) -> Ticket:
+    """Enqueue a session."""
+    return await broker.queue.join(sid, kind, edge=edge, recording=f"rec-{sid}", summary={})
+
+
+async def serve(
+    broker: Broker, worker: str = "w1", *kinds: SessionKind, slots: int = 1, is_open: bool = True
+) -> None:
+    """One heartbeat of a worker."""
+    await broker.registry.worker_beat(worker, 0, report(*kinds, slots=slots, is_open=is_open))
+
+
+async def claim(broker: Broker, worker: str = "w1") -> Claim:
+    """A claim that must succeed."""
+    claimed = await broker.leases.claim(worker)
+    assert claimed is not None
+    return claimed
+
+
+async def activate(broker: Broker, held: Claim, worker: str = "w1") -> None:
+    """Walk a claimed session to `active`."""
+    for state in (SessionState.PREPARING, SessionState.ACTIVE):
+        assert await broker.leases.move(held.sid, worker, held.epoch, state)
+
+
+async def waiting(broker: Broker) -> list[str]:
+    """Session ids in queue order."""
+    return [row.sid for row in (await broker.queue.snapshot()).waiting]
+
+
+async def used(broker: Broker) -> dict[str, int]:
+    """Occupied slots per worker."""
+    return {row.id: row.used for row in (await broker.queue.snapshot()).workers}
+
+
+async def now_ms(raw: Redis) -> int:
+    """The clock of the control plane."""
+    seconds, micros = await raw.time()
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+async def expire_lease(broker: Broker, raw: Redis, sid: str) -> None:
+    """Let a lease have run out a second ago."""
+    await raw.zadd(broker.keys.leases, {sid: await now_ms(raw) - 1000}, xx=True)
+    assert await raw.zscore(broker.keys.leases, sid) is not None
+
+
+async def silence(raw: Redis, beats: str, who: str, broker: Broker) -> None:
+    """Let a worker's or an edge's last beat be a minute old. `beats`: the ZSET's key."""
+    assert beats in (broker.keys.workers, broker.keys.edges)
+    await raw.zadd(beats, {who: await now_ms(raw) - 60_000}, xx=True)
+    assert await raw.zscore(beats, who) is not None
+
+
+async def reap(broker: Broker, raw: Redis) -> tuple[int, int]:
+    """Upkeep as it is in quiet times: it last ran just now, and spares nobody."""
+    reaper = {"last": await now_ms(raw), "quiet_until": 0}
+    await raw.hset(broker.keys.reaper, mapping=reaper)
+    return await broker.registry.reap()

@@ -1,0 +1,295 @@
+"""An edge in this process, clients of it, and a worker's part played through the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import pybase64
+from PIL import Image
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from antiphon.broker.client import Broker
+from antiphon.broker.registry import WorkerReport
+from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.stream_reader import Subscription
+from antiphon.broker.streams import StreamWriter
+from antiphon.edge.node import Edge
+from antiphon.edge.service import serving
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.registry import Claim, SessionRow
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
+from antiphon.shared_schemas.stream_entries import (
+    ChunkIn,
+    Entry,
+    HalfPrepareIn,
+    OutEntry,
+    PreparedOut,
+    PrepareIn,
+    ResultOut,
+    StreamPosition,
+)
+from antiphon.shared_schemas.unit_result import UnitResult
+
+WITHIN_S = 10.0
+"""Longest wait for anything; reached only by a failing test."""
+
+
+def base64_audio(samples: int = 16_000, value: float = 0.0) -> str:
+    return pybase64.b64encode_as_string(np.full(samples, value, dtype="<f4").tobytes())
+
+
+def picture(kind: str = "JPEG", size: tuple[int, int] = (16, 12)) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", size, "red").save(buffer, kind)
+    return buffer.getvalue()
+
+
+@dataclass
+class RunningEdge:
+    edge: Edge
+    url: str
+
+    @property
+    def ws(self) -> str:
+        return "ws" + self.url.removeprefix("http")
+
+    @asynccontextmanager
+    async def open(self, path: str, **options: Any) -> AsyncIterator[Client]:
+        async with connect(self.ws + path, max_size=None, compression=None, **options) as socket:
+            yield Client(socket)
+
+    @asynccontextmanager
+    async def client(self, sid: str, query: str = "", **options: Any) -> AsyncIterator[Client]:
+        async with self.open(f"/ws/duplex/{sid}{query}", **options) as client:
+            yield client
+
+
+@asynccontextmanager
+async def running_edge(settings: BrokerSettings, **overrides: Any) -> AsyncIterator[RunningEdge]:
+    own = EdgeSettings(**{**settings.model_dump(), "port": 0, **overrides})
+    async with serving(own) as (edge, url):
+        yield RunningEdge(edge, url)
+
+
+class Client:
+    """A WebSocket client that says what it expects."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+
+    async def send(self, type_: str, **fields: Any) -> None:
+        await self.socket.send(json.dumps({"type": type_, **fields}))
+
+    async def message(self) -> dict[str, Any]:
+        async with asyncio.timeout(WITHIN_S):
+            message: dict[str, Any] = json.loads(await self.socket.recv())
+        return message
+
+    async def expect(self, type_: str, *, skip: tuple[str, ...] = ()) -> dict[str, Any]:
+        while (message := await self.message())["type"] in skip:
+            pass
+        assert message["type"] == type_, message
+        return message
+
+    async def expect_error(self, code: str, field: str | None = None) -> dict[str, Any]:
+        message = await self.expect("error")
+        assert message["code"] == code, message
+        assert message.get("field") == field, message
+        assert message["error"] == message["message"]
+        return message
+
+    async def close_code(self) -> int | None:
+        """Wait for the server's close; anything it still says is a failure."""
+        try:
+            message = await self.message()
+        except ConnectionClosed:
+            return self.socket.close_code
+        raise AssertionError(f"expected a close, got {message}")
+
+    async def vanish(self) -> None:
+        """Cut the connection without a goodbye."""
+        self.socket.transport.abort()
+        await self.socket.wait_closed()
+
+
+@dataclass
+class PlayedSession:
+    """One claimed session, served by the test."""
+
+    broker: Broker
+    worker_id: str
+    claim: Claim
+    writer: StreamWriter
+    inputs: AsyncIterator[tuple[StreamPosition, Entry]]
+
+    async def read(self) -> tuple[StreamPosition, Entry]:
+        async with asyncio.timeout(WITHIN_S):
+            return await anext(self.inputs)
+
+    async def expect(self, kind: type[Any]) -> Any:
+        _, entry = await self.read()
+        assert type(entry) is kind, entry
+        return entry
+
+    async def publish(self, entry: OutEntry) -> None:
+        await self.writer.append(entry)
+
+    async def move(self, state: SessionState) -> None:
+        assert await self.broker.leases.move(
+            self.claim.sid, self.worker_id, self.claim.epoch, state
+        )
+
+    async def prepare(self) -> PrepareIn:
+        """Answer the client's `prepare`."""
+        entry: PrepareIn = await self.expect(PrepareIn)
+        await self.move(SessionState.PREPARING)
+        await self.publish(PreparedOut(input_n=1, prompt_length=42))
+        await self.move(SessionState.ACTIVE)
+        return entry
+
+    async def prepare_half_duplex(self) -> HalfPrepareIn:
+        """Answer a half-duplex client's `prepare`."""
+        entry: HalfPrepareIn = await self.expect(HalfPrepareIn)
+        await self.move(SessionState.PREPARING)
+        await self.publish(PreparedOut(input_n=1, prompt_length=42))
+        await self.move(SessionState.ACTIVE)
+        return entry
+
+    async def answer(self, *, speak: bool = True, text: str = "hi") -> ChunkIn:
+        """Answer the next chunk with a second of speech or a listening unit."""
+        position, entry = await self.read()
+        assert isinstance(entry, ChunkIn), entry
+        await self.publish(result(position.n, entry.at, speak=speak, text=text))
+        return entry
+
+    async def end(self, reason: EndReason) -> None:
+        claim = self.claim
+        await self.broker.sessions.end(claim.sid, reason, epoch=claim.epoch, ticket=claim.ticket)
+
+    async def row(self) -> SessionRow:
+        row = await self.broker.sessions.get(self.claim.sid)
+        assert row is not None
+        return row
+
+
+SPEECH = np.linspace(-0.5, 0.5, 24_000, dtype=np.float32)
+
+
+def result(n: int, received_at: float = 0.0, *, speak: bool = True, text: str = "hi") -> ResultOut:
+    unit = UnitResult(
+        is_listen=not speak,
+        text=text if speak else "",
+        audio=SPEECH if speak else SPEECH[:0],
+        current_time=1000 * n,
+        cost_llm_ms=1.5,
+        n_tokens=3,
+    )
+    stamps = {"received_at": received_at, "read_at": received_at + 1.0}
+    return ResultOut.of(unit, input_n=n, **stamps, prefill_ms=0.5, wall_clock_ms=2.0)
+
+
+@dataclass
+class PlayedWorker:
+    """A worker's registry row and claims; the test decides what it answers."""
+
+    broker: Broker
+    id: str
+    slots: int
+    kinds: frozenset[SessionKind]
+    held: dict[str, int] = field(default_factory=dict)
+    subscriptions: list[Any] = field(default_factory=list)
+
+    async def __aenter__(self) -> Self:
+        await self._beat()
+        self._upkeep = asyncio.create_task(self._keep_up())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._upkeep.cancel()
+        await asyncio.wait([self._upkeep])
+        for subscription in self.subscriptions:
+            await subscription.__aexit__(None, None, None)
+
+    async def claim(self) -> PlayedSession:
+        """Wait for a session and hold it."""
+        async with asyncio.timeout(WITHIN_S):
+            while (claim := await self.broker.leases.claim(self.id)) is None:
+                await asyncio.sleep(0.01)
+        return await self._open(claim)
+
+    async def serve(self) -> PlayedSession:
+        """Claim a session and answer its `prepare`."""
+        session = await self.claim()
+        await session.prepare()
+        return session
+
+    def fall_silent(self) -> None:
+        """Die as `kill -9` would have it: no more beats, no more renewals."""
+        self._upkeep.cancel()
+
+    async def _open(self, claim: Claim) -> PlayedSession:
+        self.held[claim.sid] = claim.epoch
+        streams, keys = self.broker.streams, self.broker.keys
+        writer = await streams.output_writer(claim.sid, claim.ticket, claim.epoch)
+        opened = self.broker.reader.subscribe(
+            keys.inbound(claim.sid), StreamPosition.before(claim.ticket)
+        )
+        subscription: Subscription = await opened.__aenter__()
+        self.subscriptions.append(opened)
+        return PlayedSession(self.broker, self.id, claim, writer, aiter(subscription))
+
+    async def _beat(self) -> None:
+        report = WorkerReport(
+            engine="played",
+            model="none",
+            kinds=self.kinds,
+            slots=self.slots,
+            state=WorkerState.IDLE,
+            device="cpu",
+            address="127.0.0.1:9",
+            open=True,
+        )
+        await self.broker.registry.worker_beat(self.id, len(self.held), report)
+
+    async def _keep_up(self) -> None:
+        while True:
+            await asyncio.sleep(0.5)
+            await self._beat()
+            for sid in await self.broker.leases.renew(self.id, self.held):
+                del self.held[sid]
+
+
+def played_worker(broker: Broker, *, id_: str = "w1", slots: int = 1) -> PlayedWorker:
+    return PlayedWorker(broker, id_, slots, frozenset(SessionKind))
+
+
+@asynccontextmanager
+async def prepared_session(
+    edge: RunningEdge, worker: PlayedWorker, sid: str = "adx_1", query: str = "", **options: Any
+) -> AsyncIterator[tuple[Client, PlayedSession]]:
+    """A client and the session that serves it, ready for audio."""
+    async with edge.client(sid, query, **options) as client:
+        session = await worker.claim()
+        await client.expect("queue_done", skip=("queued", "queue_update"))
+        await client.send("prepare", prefix_system_prompt="Be brief.")
+        await session.prepare()
+        await client.expect("prepared")
+        yield client, session
+
+
+async def ended(broker: Broker, sid: str) -> SessionRow:
+    """The session's row once it has ended."""
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            row = await broker.sessions.get(sid)
+            if row is not None and row.state is SessionState.ENDED:
+                return row
+            await asyncio.sleep(0.01)

@@ -1,0 +1,83 @@
+"""docs/message-table.md, as the edge's doors and machines have it.
+
+`python tests/message_table.py` writes the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from antiphon.edge.protocols.contract import Action, Finish, Forward, Tell
+from antiphon.shared_schemas.wire import ServerMessage
+from support.protocol_samples import PROTOCOLS
+from support.protocol_walk import Frame, Protocol
+
+FILE = Path(__file__).parents[2] / "docs" / "message-table.md"
+
+_HEAD = """# Message × state
+
+What the edge answers to every message of a client in every state of its session. The states are those that its
+errors name. Written by `python tests/message_table.py`; a test holds every cell.
+
+- *taken*: goes to the worker, which answers later. *kept*: waits for the worker, or a frame for its chunk.
+- *→ paused*: the state that follows. Where none is named, nothing changes.
+- `not_ready` and other codes: an `error` with that code, after which the session goes on.
+- `stopped`, 1000: that message (or an `error` with that code), then the connection closes with this number
+  and nothing follows. A number alone closes without a word.
+
+A binary frame that was not agreed on (subprotocol `antiphon.binary.v1`) closes with 1003 in every state.
+"""
+
+
+def render() -> str:
+    """The whole document."""
+    return asyncio.run(_document())
+
+
+async def _document() -> str:
+    return "\n".join([_HEAD, *[await _section(protocol) for protocol in PROTOCOLS.values()]])
+
+
+async def _section(protocol: Protocol) -> str:
+    head = ["message", *protocol.ways]
+    lines = [head, ["---"] * len(head)]
+    for name, frame in rows(protocol).items():
+        lines.append([name, *[await answer(protocol, state, frame) for state in protocol.ways]])
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"## `{protocol.path}`\n\n{table}\n"
+
+
+def rows(protocol: Protocol) -> dict[str, Frame]:
+    """What the client sends, under the names of the table's rows."""
+    named = {name if " " in name else f"`{name}`": f for name, f in protocol.messages.items()}
+    return {**named, **protocol.mistakes}
+
+
+async def answer(protocol: Protocol, state: str, frame: Frame) -> str:
+    """What becomes of one message in one state, in a few words."""
+    talk = await protocol.at(state)
+    actions = await talk.step(frame)
+    after = "" if talk.over or talk.state == state else f" → {talk.state}"
+    return (", ".join(_word(action) for action in actions) or "kept") + after
+
+
+def _word(action: Action) -> str:
+    match action:
+        case Forward():
+            return "taken"
+        case Finish(close=close):
+            return str(int(close))
+        case Tell(message=message):
+            return f"`{_name(message)}`"
+
+
+def _name(message: ServerMessage) -> str:
+    """An error is known by its code, everything else by its type."""
+    wire = message.wire()
+    error = wire.get("error")
+    return str(error["code"] if isinstance(error, dict) else wire.get("code", wire["type"]))
+
+
+if __name__ == "__main__":
+    FILE.write_text(render())

@@ -1,0 +1,34 @@
+"""The expressions of `deploy/`: what the dashboard draws and the alerts watch."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "antiphon.json").read_text())
+ALERTS: list[dict[str, Any]] = yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"][0][
+    "rules"
+]
+PANELS: list[dict[str, Any]] = [p for p in DASHBOARD["panels"] if p["type"] != "row"]
+
+
+def drawn() -> Iterator[str]:
+    """Every expression of the dashboard, over a rate interval that a test can wait for."""
+    for panel in PANELS:
+        for target in panel["targets"]:
+            yield target["expr"].replace("$__rate_interval", "10s")
+
+
+def watched() -> Iterator[str]:
+    """What each alert compares, without the comparison: that holds nothing while all is well."""
+    for alert in ALERTS:
+        compared = re.sub(r"\s*(==|>|<)\s*[\d.* ]+$", "", alert["expr"])
+        assert compared != alert["expr"], f"{alert['alert']} compares nothing"
+        yield compared

@@ -1,0 +1,229 @@
+"""The four protocols for the tests that go through all of them: every state, message and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pybase64
+
+from antiphon.edge.doors.chat import ChatDoor, read_request
+from antiphon.edge.doors.duplex import DuplexDoor
+from antiphon.edge.doors.half_duplex import HalfDuplexDoor
+from antiphon.edge.doors.realtime import RealtimeDoor
+from antiphon.edge.errors import NotJson
+from antiphon.edge.protocols.chat import ChatMachine, ChatPhase
+from antiphon.edge.protocols.contract import Action, Close, Forward
+from antiphon.edge.protocols.duplex import DuplexMachine
+from antiphon.edge.protocols.half_duplex import HalfDuplexMachine
+from antiphon.edge.protocols.phases import Phase
+from antiphon.edge.protocols.realtime import RealtimeMachine, Stage
+from antiphon.edge.protocols.realtime_faults import realtime
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.stream_entries import (
+    ChatDoneOut,
+    DeltaOut,
+    ErrorOut,
+    GeneratingOut,
+    PausedOut,
+    PrefillDoneOut,
+    PreparedOut,
+    ResumedOut,
+    StoppedOut,
+    TimeoutOut,
+    TurnDoneOut,
+    VadOut,
+)
+from support.edge_harness import base64_audio, picture, result
+from support.protocol_walk import Frame, Granted, Protocol, Step, Talk
+
+SETTINGS = EdgeSettings()
+NO_REQUEST = "waiting for the request"
+GRANTED = Granted()
+PREPARED = PreparedOut(input_n=1, prompt_length=7)
+FAILED = ErrorOut(code="inference_error", message="bad")
+BROKEN = ErrorOut(code="inference_error", message="bad", fatal=True)
+FULL = ErrorOut(code="context_full", message="full", fatal=True)
+LAST_WORDS = (StoppedOut(), TimeoutOut(reason="late", elapsed_s=60.0), BROKEN, FULL)
+AUDIO = base64_audio(4000)
+JPEG = pybase64.b64encode_as_string(picture())
+
+
+def _frame(type_: str, **fields: Any) -> str:
+    return orjson.dumps({"type": type_, **fields}).decode()
+
+
+STOP = _frame("stop")
+MISTAKES: dict[str, Frame] = {
+    "an unknown `type`": _frame("sing"),
+    "no object": "[1, 2]",
+    "no JSON": "{",
+    "a binary frame cut short": b"\x01\x02",
+}
+
+
+def _prepared(prepare: Frame, *then: Step) -> Sequence[Step]:
+    return (GRANTED, prepare, PREPARED, *then)
+
+
+_PREPARE = _frame("prepare", prefix_system_prompt="Be brief.", config={"chunk_ms": 1000})
+_PAUSE = _frame("pause", timeout=5)
+DUPLEX = Protocol(
+    path="/ws/duplex/{session_id}",
+    open=lambda: (DuplexDoor(SETTINGS), DuplexMachine("adx_1", "rec")),
+    ways={
+        Phase.QUEUED: (),
+        Phase.QUEUED_PREPARED: (_PREPARE,),
+        Phase.ASSIGNED: (GRANTED,),
+        Phase.PREPARING: (GRANTED, _PREPARE),
+        Phase.ACTIVE: _prepared(_PREPARE),
+        Phase.PAUSED: _prepared(_PREPARE, _PAUSE),
+        Phase.STOPPING: _prepared(_PREPARE, STOP),
+    },
+    messages={
+        "prepare": _PREPARE,
+        "audio_chunk": _frame("audio_chunk", audio=AUDIO),
+        "video_frame": _frame("video_frame", frame=JPEG),
+        "pause": _PAUSE,
+        "resume": _frame("resume"),
+        "playback_ack": _frame("playback_ack", played_ms=1200),
+        "stop": STOP,
+        "client_diagnostic": _frame("client_diagnostic", metrics={"fps": 1}),
+    },
+    mistakes={
+        **MISTAKES,
+        "`audio_chunk` without `audio`": _frame("audio_chunk"),
+        "`audio_chunk` with NaN": _frame("audio_chunk", audio=base64_audio(4000, float("nan"))),
+    },
+    entries=(
+        PREPARED,
+        result(1),
+        result(2, speak=False),
+        PausedOut(input_n=1, timeout_s=5),
+        ResumedOut(input_n=1),
+        FAILED,
+        *LAST_WORDS,
+    ),
+    terminal=frozenset({"stopped", "timeout"}),
+)
+
+_HALF_PREPARE = _frame("prepare", system_prompt="Be brief.", config={"vad": {"threshold": 0.6}})
+HALF_DUPLEX = Protocol(
+    path="/ws/half_duplex/{session_id}",
+    open=lambda: (HalfDuplexDoor(SETTINGS), HalfDuplexMachine("hdx_1", "rec")),
+    ways={
+        Phase.QUEUED: (),
+        Phase.QUEUED_PREPARED: (_HALF_PREPARE,),
+        Phase.ASSIGNED: (GRANTED,),
+        Phase.PREPARING: (GRANTED, _HALF_PREPARE),
+        Phase.ACTIVE: _prepared(_HALF_PREPARE),
+        Phase.STOPPING: _prepared(_HALF_PREPARE, STOP),
+    },
+    messages={
+        "prepare": _HALF_PREPARE,
+        "audio_chunk": _frame("audio_chunk", audio_base64=AUDIO),
+        "stop": STOP,
+    },
+    mistakes={
+        **MISTAKES,
+        "`audio_chunk` without `audio_base64`": _frame("audio_chunk"),
+        "`prepare` with a wrong threshold": _frame("prepare", config={"vad": {"threshold": 7}}),
+    },
+    entries=(
+        PREPARED,
+        VadOut(input_n=2, speaking=True),
+        GeneratingOut(input_n=2, turn_index=0, speech_duration_ms=1200),
+        DeltaOut(text_delta="Hi", audio=bytes(4)),
+        TurnDoneOut(input_n=2, turn_index=0, text="Hi there."),
+        FAILED,
+        *LAST_WORDS,
+    ),
+    terminal=frozenset({"stopped", "timeout"}),
+)
+
+_UPDATE = _frame("session.update", session={"instructions": "Be brief."})
+_CLOSE = _frame("session.close", reason="user_stop")
+_APPEND = "input_audio_buffer.append"
+_PLAYED = "output_audio_buffer.playback_ack"
+REALTIME = Protocol(
+    path="/v1/realtime",
+    open=lambda: (
+        RealtimeDoor(SETTINGS, video=True, playback_ack=True),
+        RealtimeMachine("rt_1714200000000"),
+    ),
+    ways={
+        Stage.QUEUED: (),
+        Stage.QUEUED_UPDATED: (_UPDATE,),
+        Stage.CONNECTED: (GRANTED,),
+        Stage.CREATING: (GRANTED, _UPDATE),
+        Stage.ACTIVE: _prepared(_UPDATE),
+        Stage.CLOSING: _prepared(_UPDATE, _CLOSE),
+    },
+    messages={
+        "session.update": _UPDATE,
+        _APPEND: _frame(_APPEND, audio=AUDIO, video_frames=[JPEG]),
+        _PLAYED: _frame(_PLAYED, played_ms=1200),
+        "session.close": _CLOSE,
+    },
+    mistakes={
+        **MISTAKES,
+        "`session.update` without `session`": _frame("session.update"),
+        f"`{_APPEND}` of 3999 samples": _frame(_APPEND, audio=base64_audio(3999)),
+    },
+    entries=(PREPARED, result(1), result(2, speak=False), FAILED, *LAST_WORDS),
+    terminal=frozenset({"session.closed"}),
+    dialect=realtime,
+    stop="session.close",
+)
+
+
+class ChatTalk(Talk):
+    """The first frame is the request; without a good one there is no session to go on with."""
+
+    @property
+    def state(self) -> str:
+        return super().state if self._machine else NO_REQUEST
+
+    async def _step(self, step: Step) -> Sequence[Action]:
+        if self._machine or isinstance(step, str | bytes):
+            return await super()._step(step)
+        return []
+
+    async def _send(self, frame: Frame) -> Sequence[Action]:
+        if self._machine:
+            return await super()._send(frame)
+        try:
+            request = await read_request(frame, SETTINGS)
+        except (InvalidInput, NotJson) as error:
+            return self._refuse(error, Close.POLICY)
+        self._machine = ChatMachine(request, "rec")
+        return [Forward(request)]
+
+
+_QUESTION = {"role": "user", "content": [{"type": "text", "text": "Hello."}]}
+_REQUEST = orjson.dumps({"messages": [_QUESTION]}).decode()
+CHAT = Protocol(
+    path="/ws/chat",
+    open=lambda: (ChatDoor(SETTINGS), None),
+    ways={
+        NO_REQUEST: (),
+        ChatPhase.QUEUED: (_REQUEST,),
+        ChatPhase.ANSWERING: (_REQUEST, GRANTED),
+        ChatPhase.STOPPING: (_REQUEST, GRANTED, STOP),
+    },
+    messages={"the request": _REQUEST, "stop": STOP},
+    mistakes={**MISTAKES, "a request without `messages`": '{"streaming": true}'},
+    entries=(
+        PrefillDoneOut(input_tokens=9),
+        DeltaOut(text_delta="Hi", audio=bytes(4)),
+        ChatDoneOut(text="Hi.", generated_tokens=2, input_tokens=9, duration_ms=12.5),
+        BROKEN,
+        FULL,
+    ),
+    terminal=frozenset({"done"}),
+    talk=ChatTalk,
+)
+
+PROTOCOLS = {protocol.path: protocol for protocol in (DUPLEX, HALF_DUPLEX, CHAT, REALTIME)}

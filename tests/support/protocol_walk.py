@@ -1,0 +1,109 @@
+"""Walks a protocol's door and machine from frame to answer as the edge does, without a socket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from antiphon.edge.dialects import Dialect, plain
+from antiphon.edge.errors import NotJson, explain
+from antiphon.edge.protocols.contract import Action, Close, Finish, QueuePlace, Tell
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_entries import OutEntry
+
+Frame = str | bytes
+
+
+@dataclass(frozen=True)
+class Granted:
+    """A worker takes the session."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The session ends under its client."""
+
+    reason: EndReason | None
+
+
+Step = Frame | Granted | OutEntry | QueuePlace | Ask | Ended
+
+
+class Talk:
+    """One connection as the edge would drive it; `over` once it is closed."""
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.over = False
+        self._protocol = protocol
+        self._door, self._machine = protocol.open()
+        self._granted = False
+
+    @property
+    def state(self) -> str:
+        """The machine's own word for it."""
+        machine = self._machine
+        return str(machine.phase if hasattr(machine, "phase") else machine.stage)
+
+    async def step(self, step: Step) -> list[Action]:
+        """What it leads to; nothing for what cannot happen now."""
+        actions = list(await self._step(step))
+        self.over = any(isinstance(action, Finish) for action in actions)
+        return actions
+
+    async def _step(self, step: Step) -> Sequence[Action]:
+        match step:
+            case str() | bytes():
+                return await self._send(step)
+            case Ended(reason=reason):
+                return list(self._machine.ended(reason))
+            case Ask():
+                return list(self._machine.asked(step))
+            case Granted():
+                granted, self._granted = self._granted, True
+                return [] if granted else self._machine.granted()
+            case QueuePlace():
+                return [] if self._granted else self._machine.placed(step)
+            case _:
+                return self._machine.deliver(step, 0) if self._granted else []
+
+    async def _send(self, frame: Frame) -> Sequence[Action]:
+        try:
+            return list(self._machine.receive(await self._door.read(frame)))
+        except (InvalidInput, NotJson) as error:
+            return self._refuse(error)
+
+    def _refuse(self, error: Exception, close: Close | None = None) -> list[Action]:
+        fault = explain(error)
+        told: list[Action] = [Tell(message) for message in self._protocol.dialect(fault)]
+        closing = fault.close or close
+        return [*told, Finish(closing, EndReason.ERROR)] if closing else told
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What is said on one endpoint: by the client (good and bad), by the worker, and as last words."""
+
+    path: str
+    open: Callable[[], tuple[Any, Any]]
+    """A door and its machine."""
+    ways: Mapping[str, Sequence[Step]]
+    """How a connection gets into each state but the last."""
+    messages: Mapping[str, Frame]
+    mistakes: Mapping[str, Frame]
+    entries: Sequence[OutEntry]
+    terminal: frozenset[str]
+    dialect: Dialect = plain
+    talk: type[Talk] = Talk
+    stop: str = "stop"
+    """The message that ends a session."""
+
+    async def at(self, state: str) -> Talk:
+        """A connection in this state."""
+        talk = self.talk(self)
+        for step in self.ways[state]:
+            await talk.step(step)
+        assert talk.state == state, talk.state
+        return talk

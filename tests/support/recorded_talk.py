@@ -1,0 +1,288 @@
+"""Conversations for the recorder's tests: written to real streams, or straight into a directory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+import wave
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from hypothesis import strategies as st
+
+from antiphon.broker.client import Broker
+from antiphon.broker.registry import WorkerReport
+from antiphon.broker.streams import StreamWriter
+from antiphon.recorder_service.job import Ending, Job
+from antiphon.recorder_service.merge import merge
+from antiphon.recorder_service.session_folder import SessionFolder
+from antiphon.recorder_service.timeline import SIDES, Side
+from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.ids import new_recording_id
+from antiphon.shared_schemas.recording import META_FILE, TIMELINE_FILE, Meta
+from antiphon.shared_schemas.registry import Claim
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
+from antiphon.shared_schemas.stream_entries import (
+    ChunkIn,
+    Entry,
+    PreparedOut,
+    PrepareIn,
+    ResultOut,
+    StreamPosition,
+)
+
+Script = list[tuple[Side, StreamPosition, Entry]]
+PATIENCE_S = 30.0
+
+
+def sound(seed: int, n: int) -> Samples:
+    """Noise that also leaves full scale, so that clipping is seen."""
+    return np.random.default_rng(seed).uniform(-1.1, 1.1, n).astype(np.float32)
+
+
+def chunk(seed: int, *, frames: int = 0, n: int = 1600, **more: Any) -> ChunkIn:
+    """A short chunk; every third one is PCM16."""
+    pictures = tuple(f"\xff\xd8 picture {seed}.{i}".encode("latin1") for i in range(frames))
+    if seed % 3 == 2:
+        audio, pcm = to_pcm16(sound(seed, n)).tobytes(), PcmFormat.S16
+    else:
+        audio, pcm = float_bytes(sound(seed, n)), PcmFormat.F32
+    return ChunkIn(audio=audio, pcm=pcm, frames=pictures, **more)
+
+
+def result(
+    input_n: int, *, speak: bool = False, end_of_turn: bool = False, **more: Any
+) -> ResultOut:
+    """A unit's result; a spoken one carries 50 ms of sound made from `input_n`."""
+    values: dict[str, Any] = {
+        "received_at": 1000.0 * input_n,
+        "read_at": 1000.0 * input_n + 3.25,
+        "prefill_ms": 11.11,
+        "wall_clock_ms": 80.04,
+        "is_listen": not speak,
+        "text": f"word{input_n} " if speak else "",
+        "audio": float_bytes(sound(9000 + input_n, 1200)) if speak else b"",
+        "end_of_turn": end_of_turn,
+        "current_time": 1000 * input_n,
+        "cost_llm_ms": 45.25,
+        "cost_tts_prep_ms": 0.5,
+        "cost_tts_ms": 12.0,
+        "cost_token2wav_ms": 3.0,
+        "cost_all_ms": 70.0,
+        "n_tokens": 3,
+        "n_tts_tokens": 4,
+        "kv_cache_length": 100 + input_n,
+        "vision_slices": 0,
+        "vision_tokens": 0,
+        "simulated": False,
+        "memo": {},
+    }
+    return ResultOut(input_n=input_n, **{**values, **more})
+
+
+class LiveTalk:
+    """One session in Redis, with an edge's and a worker's writers; the test plays both."""
+
+    def __init__(
+        self, broker: Broker, sid: str, ticket: int, recording: str, kind: SessionKind
+    ) -> None:
+        self.broker = broker
+        self.sid = sid
+        self.ticket = ticket
+        self.recording = recording
+        self.kind = kind
+        self.claim: Claim | None = None
+        self.into: StreamWriter
+        self.out: StreamWriter
+
+    @classmethod
+    async def queue(
+        cls, broker: Broker, sid: str = "", kind: SessionKind = SessionKind.AUDIO_DUPLEX
+    ) -> LiveTalk:
+        """A session that waits for a worker."""
+        sid, recording = sid or f"adx_{uuid.uuid4().hex[:10]}", new_recording_id()
+        ticket = await broker.queue.join(sid, kind, edge="e1", recording=recording, summary={})
+        return cls(broker, sid, ticket.number, recording, kind)
+
+    @classmethod
+    async def begin(cls, broker: Broker, sid: str = "", worker: str = "w1") -> LiveTalk:
+        """A session that a worker holds, prepared."""
+        talk = await cls.queue(broker, sid)
+        await talk.assign(worker)
+        await talk.prepare()
+        return talk
+
+    async def assign(self, worker: str = "w1") -> None:
+        report = WorkerReport(
+            engine="simulated",
+            model="m",
+            kinds=frozenset(SessionKind),
+            slots=1000,
+            state=WorkerState.IDLE,
+            device="cpu",
+            address="",
+            open=True,
+        )
+        await self.broker.registry.worker_beat(worker, 0, report)
+        self.claim = await self.broker.leases.claim(worker)
+        assert self.claim is not None
+        assert self.claim.sid == self.sid
+        streams = self.broker.streams
+        self.into = await streams.input_writer(self.sid, self.ticket)
+        self.out = await streams.output_writer(self.sid, self.ticket, self.claim.epoch)
+
+    async def prepare(self) -> None:
+        voice = float_bytes(sound(77, 800))
+        config = DuplexConfig(force_listen_count=1)
+        await self.into.append(PrepareIn(system_prompt="Be brief.", config=config, ref_audio=voice))
+        await self.out.append(PreparedOut(input_n=1, prompt_length=12))
+
+    async def note(self, config: DuplexConfig) -> None:
+        """As the worker does on the session's row before it prepares."""
+        assert self.claim is not None
+        move, state = self.broker.leases.move, SessionState.PREPARING
+        epoch = self.claim.epoch
+        assert await move(self.sid, "w1", epoch, state, summary=config.model_dump())
+
+    async def exchange(self, seed: int, *, frames: int = 0) -> None:
+        """One chunk and its result: two units listen, two speak, the second of them ends the turn."""
+        position = await self.into.append(chunk(seed, frames=frames))
+        phase = seed % 4
+        speak = phase >= 2
+        await self.out.append(result(position.n, speak=speak, end_of_turn=phase == 3))
+
+    async def script(self) -> Script:
+        """Everything both streams hold, as the recorder reads it."""
+        keys = self.broker.keys
+        sides: dict[Side, str] = {"in": keys.inbound(self.sid), "out": keys.outbound(self.sid)}
+        found: Script = []
+        for side, key in sides.items():
+            async for position, entry in self.broker.streams.history(key, self.ticket):
+                found.append((side, position, entry))
+        return found
+
+    async def end(self, reason: EndReason = EndReason.STOPPED) -> Ending:
+        assert await self.broker.sessions.end(self.sid, reason, ticket=self.ticket)
+        row = await self.broker.sessions.get(self.sid)
+        assert row is not None
+        return Ending(at=row.ended_at, reason=reason, worker=row.worker)
+
+    @property
+    def job(self) -> Job:
+        return Job(
+            sid=self.sid,
+            ticket=self.ticket,
+            kind=self.kind,
+            recording=self.recording,
+        )
+
+
+def record_undisturbed(root: Path, job: Job, script: Script, ending: Ending) -> dict[str, bytes]:
+    """What an undisturbed recorder makes of a script: relative path → content."""
+    by_side = [item for side in SIDES for item in script if item[0] == side]
+    return record_in_order(root, job, by_side, ending)
+
+
+def record_in_order(root: Path, job: Job, script: Script, ending: Ending) -> dict[str, bytes]:
+    """The same, with the entries as they stand in the script, from where a recording stands."""
+    folder = SessionFolder.open(root, job)
+    for side, position, entry in script:
+        folder.add(side, position, entry)
+    folder.finish(ending)
+    folder.close()
+    merge(folder.path, go_on)
+    return tree(folder.path)
+
+
+def go_on() -> None:
+    """Nobody breaks the merge off."""
+
+
+def damage(path: Path, data: st.DataObject) -> None:
+    """What a crash may leave: a torn journal, temporary files, missing or empty media, no meta."""
+    journal = path / "timeline.jsonl"
+    if not journal.exists():
+        return
+    if data.draw(st.booleans(), "tear the journal"):
+        os.truncate(journal, data.draw(st.integers(0, journal.stat().st_size), "at"))
+    if data.draw(st.booleans(), "leave a temporary file"):
+        (path / "user_audio" / ".000.wav.0a0b0c0d.tmp").write_bytes(b"half")
+    media = sorted([*path.glob("*/*.wav"), *path.glob(".pieces/*.pcm")])
+    if media and data.draw(st.booleans(), "lose a file as a power failure does"):
+        os.truncate(data.draw(st.sampled_from(media), "which"), 0)
+    if data.draw(st.booleans(), "lose the meta"):
+        os.truncate(path / "meta.json", 0)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def assert_same(actual: dict[str, bytes], expected: dict[str, bytes]) -> None:
+    """Byte by byte, telling which file differs."""
+    assert sorted(actual) == sorted(expected), actual.keys() ^ expected.keys()
+    for name, content in expected.items():
+        assert actual[name] == content, name
+
+
+def read_wav(path: Path) -> tuple[int, np.ndarray[Any, Any]]:
+    """Rate and 16-bit samples, by the standard library's reader."""
+    with wave.open(str(path)) as file:
+        assert (file.getnchannels(), file.getsampwidth()) == (1, 2)
+        return file.getframerate(), np.frombuffer(file.readframes(file.getnframes()), "<i2")
+
+
+def meta_of(data_dir: Path, recording: str) -> Meta | None:
+    """A session's `meta.json`; must be whole whenever it is there."""
+    path = data_dir / "sessions" / recording / META_FILE
+    return Meta.model_validate(orjson.loads(path.read_bytes())) if path.exists() else None
+
+
+async def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for something that only the disk shows."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise AssertionError(f"not within {PATIENCE_S:g} s: {what}") from None
+
+
+async def until_finished(data_dir: Path, *talks: LiveTalk) -> list[Meta]:
+    """The final metas."""
+    for talk in talks:
+        await until(lambda t=talk: _finished(data_dir, t.recording), f"{talk.sid} is recorded")  # type: ignore[misc]
+    return [meta for talk in talks if (meta := meta_of(data_dir, talk.recording))]
+
+
+def _finished(data_dir: Path, recording: str) -> bool:
+    """The meta says so, and what only the recorder needed has gone after that."""
+    meta = meta_of(data_dir, recording)
+    journal = data_dir / "sessions" / recording / TIMELINE_FILE
+    return meta is not None and not meta.is_busy and not journal.exists()
+
+
+async def unacknowledged(broker: Broker) -> int:
+    """Transitions that some recorder was given and has not confirmed."""
+    group = await broker.event_group("recorder", "probe")
+    try:
+        return len(await group._pending())
+    finally:
+        await group.close()
+
+
+async def until_acknowledged(broker: Broker) -> None:
+    """Every transition is worked off."""
+    async with asyncio.timeout(PATIENCE_S):
+        while await unacknowledged(broker):
+            await asyncio.sleep(0.02)

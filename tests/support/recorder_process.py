@@ -1,0 +1,65 @@
+"""Recorders for tests: quick ones, in this process or in one that can be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from antiphon.broker.settings import BrokerSettings
+from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.recorder_service.service import run
+from antiphon.recorder_service.settings import RecorderSettings
+
+QUICK = {
+    "recorder_health_port": 0,
+    "recorder_upkeep_s": 0.1,
+    "recorder_silence_s": 0.6,
+    "recorder_settle_s": 0.2,
+    "recorder_look_s": 0.3,
+    "recorder_retry_s": 0.1,
+}
+
+
+def quick(settings: BrokerSettings, data_dir: Path, **more: float) -> RecorderSettings:
+    """Settings with which a test need not wait."""
+    return RecorderSettings(**settings.model_dump(), data_dir=data_dir, **{**QUICK, **more})
+
+
+def environment(settings: RecorderSettings) -> dict[str, str]:
+    """The variables by which a process is told the same."""
+    told = settings.model_dump(exclude_none=True)
+    return {f"ANTIPHON_{name.upper()}": str(value) for name, value in told.items()}
+
+
+@asynccontextmanager
+async def process(settings: RecorderSettings) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`python -m antiphon.recorder_service`, killed at the end if it still runs."""
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "recorder_service"),
+        env={**os.environ, **environment(settings)},
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        yield child
+    finally:
+        if child.returncode is None:
+            child.kill()
+        await child.wait()
+
+
+@asynccontextmanager
+async def in_process(
+    settings: RecorderSettings, counters: RecorderCounters | None = None
+) -> AsyncIterator[asyncio.Event]:
+    """A recorder in this process; setting the event stops it early."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(run(settings, stop, counters))
+    try:
+        yield stop
+    finally:
+        stop.set()
+        await task

@@ -1,0 +1,58 @@
+"""Recordings on disk for tests of whoever reads them, made by the recorder's own code."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from antiphon.recorder_service.job import Ending, Job
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.ids import new_recording_id
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.stream_entries import PreparedOut, PrepareIn, StreamPosition
+from support.recorded_talk import Script, chunk, record_undisturbed, result
+
+T0 = 1_700_000_000_000.0
+
+
+def script(units: int, ticket: int, *, prompt: str = "Be brief.", at: float = T0) -> Script:
+    """A conversation in which every second unit speaks."""
+    config = DuplexConfig(force_listen_count=1)
+    first = StreamPosition(ticket, 1, 1)
+    entries: Script = [
+        ("in", first, PrepareIn(at=at, system_prompt=prompt, config=config)),
+        ("out", first, PreparedOut(at=at + 50, input_n=1, prompt_length=3)),
+    ]
+    for i in range(units):
+        position, when = StreamPosition(ticket, 1, i + 2), at + 1000 * (i + 1)
+        entries.append(("in", position, chunk(i, frames=i % 2, at=when)))
+        spoken = result(i + 2, speak=i % 2 == 1, end_of_turn=i % 2 == 1, at=when + 80.5)
+        entries.append(("out", position, spoken))
+    return entries
+
+
+def recorded(
+    root: Path,
+    *,
+    units: int = 4,
+    sid: str = "omni_1",
+    kind: SessionKind = SessionKind.OMNI_DUPLEX,
+    prompt: str = "Be brief.",
+    at: datetime | None = None,
+    worker: str = "w1",
+) -> str:
+    """A finished recording below `root`; returns its id."""
+    recording, ticket = new_recording_id(), 7
+    job = Job(sid=sid, ticket=ticket, kind=kind, recording=recording)
+    begun = T0 if at is None else at.astimezone(UTC).timestamp() * 1000
+    ending = Ending(at=int(begun) + 1000 * units + 2000, reason=EndReason.STOPPED, worker=worker)
+    record_undisturbed(root, job, script(units, ticket, prompt=prompt, at=begun), ending)
+    return recording
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = orjson.loads(path.read_bytes())
+    return content

@@ -1,0 +1,123 @@
+"""A real redis-server for tests: started on a free port, stopped, killed, frozen, restarted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from antiphon.broker.embedded import find_redis_server, free_port
+
+_START_TIMEOUT_S = 20.0
+
+
+def redis_binary() -> str:
+    """What ANTIPHON_TEST_REDIS_SERVER names, else what an embedded start would use."""
+    return os.environ.get("ANTIPHON_TEST_REDIS_SERVER") or str(find_redis_server().path)
+
+
+class RedisServer:
+    """One redis-server process that keeps its port and its folder over restarts.
+
+    With `aof` every write is on disk before it is answered, so a restart brings all of it back.
+    Methods are synchronous: a stop and a start take a few tens of milliseconds.
+    """
+
+    def __init__(self, folder: Path, *, aof: bool = False) -> None:
+        self.port = free_port()
+        self._folder = folder
+        self._aof = aof
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, *, empty: bool = False) -> None:
+        """Start and wait for the first answer; `empty` forgets what the folder holds."""
+        if empty:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        persist = ["--appendonly", "yes", "--appendfsync", "always"] if self._aof else []
+        self._process = subprocess.Popen(
+            [
+                redis_binary(),
+                *("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder)),
+                *("--save", "", "--appendonly", "no", "--daemonize", "no", *persist),
+            ],
+            stdout=subprocess.DEVNULL,
+        )
+        self._wait_for_answer()
+
+    def stop(self) -> None:
+        """SIGTERM, as an operator's restart does."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash does."""
+        self._end(signal.SIGKILL)
+
+    def restart(self, *, empty: bool = False) -> None:
+        """Stop, then start on the same port."""
+        self.stop()
+        self.start(empty=empty)
+
+    def freeze(self) -> None:
+        """SIGSTOP: connections stay open and nothing is answered."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self._signal(signal.SIGCONT)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.running:
+            self.kill()
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def _end(self, number: signal.Signals) -> None:
+        self._signal(number)
+        assert self._process is not None
+        self._process.wait(timeout=_START_TIMEOUT_S)
+
+    def _wait_for_answer(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise RuntimeError(f"redis-server ended with {self._process.returncode}")
+            if self._answers():
+                return
+            time.sleep(0.01)
+        self.kill()
+        raise RuntimeError(f"redis-server on port {self.port} does not answer")
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1.0) as probe:
+                probe.sendall(b"PING\r\n")
+                return probe.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False

@@ -1,0 +1,288 @@
+"""An engine whose every step a test decides: it tells what was called and waits where it is told to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from antiphon.inference_worker.engines.processor import (
+    ChatView,
+    DuplexView,
+    HalfDuplexView,
+    UnifiedProcessor,
+)
+from antiphon.inference_worker.engines.types import (
+    Delta,
+    EngineInfo,
+    LoadProgress,
+    PastTurn,
+    PastUnit,
+    PrefillReport,
+    ShareDone,
+    untold,
+)
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
+from antiphon.shared_schemas.content import Message
+from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.unit_result import UnitResult
+
+Step = Callable[[int], UnitResult]
+"""Given the number of the unit (from 1), what it says. May raise or block."""
+
+
+def listens(unit: int) -> UnitResult:
+    """Hears and keeps silent."""
+    return UnitResult(is_listen=True, memo={"unit": unit})
+
+
+def speaks(unit: int) -> UnitResult:
+    """Says its number."""
+    audio = np.full(2400, unit / 100, dtype=np.float32)
+    return UnitResult(is_listen=False, text=f"unit {unit}", audio=audio, memo={"unit": unit})
+
+
+class ScriptedView(DuplexView):
+    """Keeps a log of calls; `replayed` holds what `replay` was given."""
+
+    def __init__(self, step: Step) -> None:
+        self.calls: list[str] = []
+        self.replayed: list[PastUnit] = []
+        self.heard: list[Samples] = []
+        self.may_finalize = threading.Event()
+        self.may_finalize.set()
+        self._step = step
+        self._unit = 0
+
+    def prepare(
+        self,
+        system_prompt: str,
+        config: DuplexConfig,
+        ref_audio: Samples | None = None,
+        tts_ref_audio: Samples | None = None,
+    ) -> int:
+        self.calls.append("prepare")
+        return len(system_prompt)
+
+    def prefill(
+        self, audio: Samples, frames: Sequence[bytes] = (), max_slice_nums: int = 1
+    ) -> PrefillReport:
+        self._unit += 1
+        self.heard.append(audio)
+        self.calls.append(f"prefill {self._unit}")
+        return PrefillReport(cost_ms=1.0, vision_slices=len(frames))
+
+    def generate(self, force_listen: bool = False) -> UnitResult:
+        self.calls.append(f"generate {self._unit}" + (" forced" if force_listen else ""))
+        return self._step(self._unit)
+
+    def finalize(self) -> None:
+        self.may_finalize.wait()
+        self.calls.append(f"finalize {self._unit}")
+
+    def replay(self, units: Sequence[PastUnit]) -> None:
+        self.calls.append("replay")
+        self.replayed.extend(units)
+        self._unit = len(units)
+
+    def played(self, played_ms: float) -> None:
+        self.calls.append(f"played {played_ms:g}")
+
+    def set_break(self) -> None:
+        self.calls.append("set_break")
+
+    def clear_break(self) -> None:
+        self.calls.append("clear_break")
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+
+    def cleanup(self) -> None:
+        self.calls.append("cleanup")
+
+    @property
+    def kv_cache_length(self) -> int:
+        return self._unit
+
+
+class ScriptedTalk:
+    """What a scripted answer may look at: its number (from 1), and what the client wants.
+
+    `said` is what another worker told the client already; `quiet` is set by a break or a stop.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.number = 0
+        self.said = ""
+        self.quiet = threading.Event()
+        self.heard: list[Samples] = []
+        self.replayed: list[PastTurn] = []
+        self.messages: list[Message] = []
+        self.may_read = threading.Event()
+        self.may_read.set()
+
+    def note_break(self, call: str) -> None:
+        self.calls.append(call)
+        self.quiet.set()
+
+
+Answer = Callable[[ScriptedTalk], Iterator[Delta]]
+"""The pieces of an answer. May raise or block."""
+
+
+def piece(text: str) -> Delta:
+    """One word and its sound."""
+    return Delta(text=text, audio=np.full(240, 0.5, dtype=np.float32), n_tokens=1)
+
+
+def says_its_number(talk: ScriptedTalk) -> Iterator[Delta]:
+    """Two pieces; what was said already is left out."""
+    whole = ["answer", f" {talk.number}"]
+    yield from (piece(text) for text in whole if text not in talk.said)
+
+
+class ScriptedHalfDuplexView(HalfDuplexView):
+    """Turns by script."""
+
+    def __init__(self, answer: Answer, *, resumes: bool) -> None:
+        self.talk = ScriptedTalk()
+        self._answer = answer
+        self._resumes = resumes
+
+    def prepare(
+        self, system: Message, config: HalfDuplexConfig, ref_audio: Samples | None = None
+    ) -> int:
+        self.talk.calls.append("prepare")
+        return len(system.text)
+
+    def prefill(self, utterance: Samples) -> PrefillReport:
+        self.talk.number += 1
+        self.talk.quiet.clear()
+        self.talk.heard.append(utterance)
+        self.talk.calls.append(f"prefill {self.talk.number}")
+        return PrefillReport(cost_ms=1.0)
+
+    def generate(self) -> Iterator[Delta]:
+        self.talk.calls.append(f"generate {self.talk.number}")
+        self.talk.said = ""
+        return self._answer(self.talk)
+
+    def resume(self, said: str) -> Iterator[Delta] | None:
+        if not self._resumes:
+            return None
+        self.talk.calls.append(f"resume {self.talk.number}")
+        self.talk.said = said
+        return self._answer(self.talk)
+
+    def memo(self) -> dict[str, Any]:
+        return {"turn": self.talk.number}
+
+    def rollback(self) -> None:
+        self.talk.calls.append(f"rollback {self.talk.number}")
+
+    def replay(self, turns: Sequence[PastTurn]) -> None:
+        self.talk.calls.append("replay")
+        self.talk.replayed.extend(turns)
+        self.talk.number = len(turns)
+
+    def set_break(self) -> None:
+        self.talk.note_break("set_break")
+
+    def stop(self) -> None:
+        self.talk.note_break("stop")
+
+    def cleanup(self) -> None:
+        self.talk.calls.append("cleanup")
+
+    @property
+    def kv_cache_length(self) -> int:
+        return self.talk.number * 10
+
+
+class ScriptedChatView(ChatView):
+    """One answer by script."""
+
+    def __init__(self, answer: Answer, *, resumes: bool) -> None:
+        self.talk = ScriptedTalk()
+        self._answer = answer
+        self._resumes = resumes
+
+    def prefill(
+        self,
+        messages: Sequence[Message],
+        options: ChatOptions,
+        ref_audio: Samples | None = None,
+        on_progress: ShareDone = untold,
+    ) -> int:
+        self.talk.number = 1
+        self.talk.messages = list(messages)
+        self.talk.calls.append("prefill")
+        on_progress(0.5)
+        self.talk.may_read.wait()
+        return sum(len(message.text) for message in messages)
+
+    def generate(self) -> Iterator[Delta]:
+        self.talk.calls.append("generate")
+        return self._answer(self.talk)
+
+    def resume(self, said: str) -> Iterator[Delta] | None:
+        if not self._resumes:
+            return None
+        self.talk.said = said
+        return self._answer(self.talk)
+
+    def stop(self) -> None:
+        self.talk.note_break("stop")
+
+    def cleanup(self) -> None:
+        self.talk.calls.append("cleanup")
+
+
+class ScriptedProcessor(UnifiedProcessor):
+    """Hands out scripted views; `views` and `talks` keep them for the test to look at."""
+
+    def __init__(
+        self, step: Step = listens, answer: Answer = says_its_number, *, resumes: bool = True
+    ) -> None:
+        self.views: list[ScriptedView] = []
+        self.talks: list[ScriptedTalk] = []
+        self._step = step
+        self._answer = answer
+        self._resumes = resumes
+
+    @property
+    def info(self) -> EngineInfo:
+        return EngineInfo(
+            name="scripted",
+            model="none",
+            kinds=frozenset(SessionKind) - {SessionKind.OMNI_DUPLEX},
+            device="cpu",
+            context_tokens=8192,
+            sees_frames=False,
+            clones_voice=False,
+        )
+
+    def load(self, report: LoadProgress) -> None:
+        report("nothing to load")
+
+    def set_duplex_mode(self) -> DuplexView:
+        view = ScriptedView(self._step)
+        self.views.append(view)
+        return view
+
+    def set_half_duplex_mode(self) -> HalfDuplexView:
+        view = ScriptedHalfDuplexView(self._answer, resumes=self._resumes)
+        self.talks.append(view.talk)
+        return view
+
+    def set_chat_mode(self) -> ChatView:
+        view = ScriptedChatView(self._answer, resumes=self._resumes)
+        self.talks.append(view.talk)
+        return view
+
+    def close(self) -> None:
+        """Nothing is held."""

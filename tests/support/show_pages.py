@@ -1,0 +1,134 @@
+"""`python tests/show_pages.py [folder]`: the pictures of the documents (docs/images), from a stack that runs.
+
+Asks two questions aloud in one call, three times over, and prints how soon the answers were heard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import sys
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from playwright.async_api import Page, expect
+
+from support.call_page import CallPage
+from support.camera_film import desk
+from support.chromium import REMEDY, find_chromium
+from support.redis_server import RedisServer
+from support.spoken import GERMANY, ITALY, silence, spoken
+from support.stack import Stack
+from support.visitor import Visitor
+from support.wire import open_wire
+from web_pages import ROOT, build_pages
+
+FOLDER = ROOT / "docs" / "images"
+WIDEST = 1000
+ROUNDS = 3
+STEADY = {
+    "temperature": 0,
+    "preset": "assistant_en",
+    "prompt": "Answer in one short sentence.",
+    "forceListen": 0,
+}
+QUESTIONS = np.concatenate(
+    [silence(2.0), spoken(ITALY), silence(7.0), spoken(GERMANY), silence(6.0)]
+)
+
+
+async def show(stack: Stack, visitor: Visitor, folder: Path) -> None:
+    """Every picture."""
+    recording = await _voice_call(visitor, folder)
+    page = await visitor.open(f"/s/{recording}")
+    play = page.get_by_role("button", name="Play", exact=True)
+    await expect(play).to_be_visible(timeout=30_000)
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowDown")
+    await _save(page, folder / "viewer.png", full=True)
+    await _video_call(visitor, folder)
+    await _admin(stack, visitor, folder)
+
+
+async def _voice_call(visitor: Visitor, folder: Path) -> str:
+    """The id of its recording."""
+    page = await visitor.open("/audio_duplex", says=QUESTIONS, again=True)
+    call = CallPage(page)
+    await call.start("/audio_duplex", **STEADY)
+    await call.hears_out()
+    title = page.locator(".stage .title")
+    for answer in range(2 * ROUNDS - 1):
+        await expect(title).to_have_text("Speaking", timeout=40_000)
+        if answer == 0:
+            await _save(page, folder / "voice-call.png")
+        await expect(title).to_have_text("Listening", timeout=40_000)
+    await call.show("Measures")
+    figure = page.locator("dl.facts div", has_text="Time to first sound").locator("dd")
+    sys.stdout.write(f"time to first sound: {' '.join((await figure.inner_text()).split())}\n")
+    await call.end()
+    return await call.recording_id()
+
+
+async def _video_call(visitor: Visitor, folder: Path) -> None:
+    camera = desk(visitor.folder / "desk.y4m")
+    page = await visitor.open("/omni", says=QUESTIONS, again=True, shows=camera, phone=True)
+    call = CallPage(page)
+    await call.start("/omni", **STEADY)
+    await expect(page.locator(".stage .title")).to_have_text("Speaking", timeout=40_000)
+    await expect(page.locator(".caption")).to_be_visible()
+    await _save(page, folder / "video-call-phone.png", width=390)
+    await call.end()
+
+
+async def _admin(stack: Stack, visitor: Visitor, folder: Path) -> None:
+    async with (
+        open_wire(stack.ws_url, "adx_hears") as one,
+        open_wire(stack.ws_url, "omni_sees") as other,
+        AsyncExitStack() as later,
+    ):
+        await one.begin()
+        await other.begin()
+        waits = await later.enter_async_context(open_wire(stack.ws_url, "adx_waits"))
+        await waits.expect("queued")
+        page = await visitor.open("/admin")
+        for _ in range(6):
+            await one.send_second()
+            await one.expect("result")
+        answered = page.get_by_role("img", name=re.compile("Newest answer after"))
+        await expect(answered.first).to_be_visible()
+        await expect(page.get_by_role("region", name="Queue").get_by_role("row")).to_have_count(2)
+        await _save(page, folder / "admin.png", full=True)
+
+
+async def _save(page: Page, path: Path, *, width: int = WIDEST, full: bool = False) -> None:
+    """Small enough for a document: as wide as `width`, in 256 colours."""
+    shot = Image.open(io.BytesIO(await page.screenshot(full_page=full))).convert("RGB")
+    size = (width, round(shot.height * width / shot.width))
+    small = shot.resize(size, Image.Resampling.LANCZOS)
+    small.quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+    sys.stdout.write(f"{path}  {size[0]}×{size[1]}  {path.stat().st_size // 1000} kB\n")
+
+
+async def main(folder: Path) -> None:
+    chromium = find_chromium()
+    if chromium is None:
+        raise SystemExit(f"no Chromium on this machine: {REMEDY}")
+    build_pages()
+    with tempfile.TemporaryDirectory() as name, RedisServer(Path(name) / "redis") as redis:
+        stack = Stack(Path(name), redis)
+        try:
+            stack.edge()
+            stack.recorder(recorder_settle_s=0.1)
+            stack.worker("local", slots=2)
+            async with Visitor(chromium, stack.http_url, Path(name)) as visitor:
+                await show(stack, visitor, folder)
+        finally:
+            stack.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER))

@@ -1,0 +1,77 @@
+"""A mouth and an ear for tests: eSpeak NG says a question, Moonshine writes down the answer."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+import numpy as np
+import soxr
+
+from antiphon.inference_worker.engines.local.asr import Recogniser
+from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
+from antiphon.inference_worker.engines.local.costs import Costs
+from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.tts import Speaker
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
+from support.spoken import spoken, units_of
+
+
+@functools.cache
+def say(text: str) -> Samples:
+    """The sentence as float32 at 16 kHz, nothing but its sound."""
+    return spoken(text, lead_s=0.0)
+
+
+def seconds(*parts: Samples | float) -> list[Samples]:
+    """Speech and pauses (in seconds) on one line, cut into the 1 s chunks a client would send."""
+    line = [np.zeros(int(p * INPUT_RATE), np.float32) if isinstance(p, float) else p for p in parts]
+    return units_of(np.concatenate(line))
+
+
+@functools.cache
+def _recogniser() -> Recogniser:
+    return Recogniser()
+
+
+def transcribe(audio: Samples) -> str:
+    """What a 24 kHz recording says."""
+    return _recogniser().transcribe(soxr.resample(audio, OUTPUT_RATE, INPUT_RATE))
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words without punctuation."""
+    return re.findall(r"[a-z']+", text.lower())
+
+
+def share_heard(said: str, heard: str) -> float:
+    """The share of the said words that were heard, in any order."""
+    spoken = words(said)
+    rest = words(heard)
+    found = 0
+    for word in spoken:
+        if word in rest:
+            rest.remove(word)
+            found += 1
+    return found / len(spoken) if spoken else 0.0
+
+
+def share_voiced(text: str, audio: Samples) -> float:
+    """How much of `text` a 24 kHz recording of the model's voice says.
+
+    A small model may answer with words that no ear knows, so those count too which the ear makes of
+    the same text read out here.
+    """
+    heard = transcribe(audio)
+    return max(share_heard(text, heard), share_heard(transcribe(_read_out(text)), heard))
+
+
+def _read_out(text: str) -> Samples:
+    speaker = Speaker(LocalOptions().voice, LocalOptions().words_per_minute)
+    splitter = ClauseSplitter()
+    sound = [np.zeros(0, np.float32)]
+    after = None
+    for clause in [*splitter.feed(text), *splitter.flush()]:
+        sound.append(speaker.speak(clause, after, Costs()).audio)
+        after = clause
+    return np.concatenate(sound)

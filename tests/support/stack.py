@@ -1,0 +1,172 @@
+"""The real stack in real processes: Redis, edge, workers, recorder, as an operator would start them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from antiphon.broker.settings import BrokerSettings
+from support.redis_server import RedisServer, free_port
+
+_START_TIMEOUT_S = 90.0
+_STOP_TIMEOUT_S = 20.0
+
+
+@dataclass
+class Service:
+    """One process and its log."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log_path: Path
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace")
+
+    def kill(self) -> None:
+        """SIGKILL: no goodbye."""
+        self.process.kill()
+        self.process.wait(timeout=_STOP_TIMEOUT_S)
+
+    def freeze(self) -> None:
+        """SIGSTOP."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def stop(self) -> int:
+        """SIGTERM; returns the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=_STOP_TIMEOUT_S)
+
+
+@dataclass
+class Stack:
+    """Starts services against one Redis; stops whatever still runs at the end."""
+
+    folder: Path
+    redis: RedisServer
+    environment: dict[str, str] = field(default_factory=dict)
+    services: list[Service] = field(default_factory=list)
+    prefix: str = field(default_factory=lambda: f"t-{uuid.uuid4().hex[:12]}")
+    edge_port: int = field(default_factory=free_port)
+
+    @property
+    def data_dir(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def ws_url(self) -> str:
+        return f"ws://127.0.0.1:{self.edge_port}"
+
+    @property
+    def http_url(self) -> str:
+        return f"http://127.0.0.1:{self.edge_port}"
+
+    @property
+    def settings(self) -> BrokerSettings:
+        return BrokerSettings(redis_url=self.redis.url, key_prefix=self.prefix)
+
+    def start(self, module: str, **settings: object) -> Service:
+        """`python -m module` with ANTIPHON_* settings; returns at once."""
+        values = {
+            "redis_url": self.redis.url,
+            "key_prefix": self.prefix,
+            "data_dir": self.data_dir,
+            "health_port": 0,
+            "recorder_health_port": 0,
+            "cleanup_health_port": 0,
+            "port": self.edge_port,
+            **settings,
+        }
+        environment = {f"ANTIPHON_{k.upper()}": str(v) for k, v in values.items()}
+        log_path = self.folder / f"{module}-{len(self.services)}.log"
+        with log_path.open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", module],
+                cwd=self.folder,
+                env={**os.environ, **self.environment, **environment},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        service = Service(module, process, log_path)
+        self.services.append(service)
+        return service
+
+    def edge(self, **settings: object) -> Service:
+        """An edge that answers."""
+        service = self.start("edge", **settings)
+        port = settings.get("port", self.edge_port)
+        self._await(service, lambda: _answers(f"http://127.0.0.1:{port}/health"))
+        return service
+
+    def worker(self, engine: str = "simulated", **settings: object) -> Service:
+        """A worker whose engine is loaded."""
+        service = self.start("inference_worker", engine=engine, **settings)
+        self._await(service, lambda: "worker_ready" in service.log)
+        return service
+
+    def recorder(self, **settings: object) -> Service:
+        """A recorder."""
+        return self.start("recorder_service", **settings)
+
+    def _await(self, service: Service, ready: object) -> None:
+        assert callable(ready)
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while not ready():
+            if service.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{service.name} did not start:\n{service.log[-4000:]}")
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        """Stop everything, in the order of its start."""
+        for service in self.services:
+            if service.process.poll() is None:
+                service.process.send_signal(signal.SIGCONT)
+                service.process.terminate()
+        for service in self.services:
+            try:
+                service.process.wait(timeout=_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                service.kill()
+
+    def tracebacks(self) -> list[str]:
+        """Log lines that no healthy run has."""
+        return [
+            f"{service.name}: {line}"
+            for service in self.services
+            for line in service.log.splitlines()
+            if "Traceback" in line or "Task exception was never retrieved" in line
+        ]
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=1.0).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+async def until(condition: object, *, within_s: float = 30.0, every_s: float = 0.02) -> None:
+    """Wait for something that happens in another process. Raises TimeoutError."""
+    assert callable(condition)
+    async with asyncio.timeout(within_s):
+        while True:
+            value = condition()
+            if asyncio.iscoroutine(value):
+                value = await value
+            if value:
+                return
+            await asyncio.sleep(every_s)

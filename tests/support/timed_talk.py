@@ -1,0 +1,136 @@
+"""Conversations with times, for tests of what is made of a recording: what was said when."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import wave
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from antiphon.recorder_service.job import Ending, Job
+from antiphon.recorder_service.timeline import Side
+from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.recording import (
+    Meta,
+    Recording,
+    TurnRecording,
+    parse_meta,
+    parse_recording,
+)
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.stream_entries import (
+    ChunkIn,
+    Entry,
+    PreparedOut,
+    PrepareIn,
+    StreamPosition,
+)
+from support.recorded_talk import Script, record_in_order, result, sound
+
+T0 = 1_700_000_000_000.0
+TICKET = 7
+
+
+def jpeg(width: int, height: int, colour: tuple[int, int, int], form: str = "JPEG") -> bytes:
+    """One plain picture."""
+    file = io.BytesIO()
+    Image.new("RGB", (width, height), colour).save(file, form)
+    return file.getvalue()
+
+
+def tone(seconds: float, hz: float, rate: int, level: float = 0.4) -> Samples:
+    """A sine."""
+    at = np.arange(round(seconds * rate)) / rate
+    wave: Samples = (level * np.sin(2 * np.pi * hz * at)).astype(np.float32)
+    return wave
+
+
+@dataclass
+class TimedTalk:
+    """Entries of both streams, each with the time at which it came (s since `prepare`)."""
+
+    kind: SessionKind = SessionKind.AUDIO_DUPLEX
+    script: Script = field(default_factory=list)
+    epoch: int = 1
+
+    @classmethod
+    def prepared(cls, kind: SessionKind = SessionKind.AUDIO_DUPLEX) -> TimedTalk:
+        """A duplex session that may begin."""
+        talk = cls(kind)
+        talk.into(0.0, PrepareIn(system_prompt="p", config=DuplexConfig()))
+        talk.out(0.05, PreparedOut(input_n=1, prompt_length=3))
+        return talk
+
+    def into(self, at_s: float, entry: Entry) -> int:
+        """Say something to the server; its number."""
+        return self._add("in", at_s, entry)
+
+    def out(self, at_s: float, entry: Entry) -> int:
+        """Have the server say something."""
+        return self._add("out", at_s, entry)
+
+    def chunk(self, at_s: float, samples: Samples, *frames: bytes, **more: Any) -> int:
+        """A chunk of the user's, PCM16 as browsers may send it."""
+        audio = to_pcm16(samples).tobytes()
+        return self.into(at_s, ChunkIn(audio=audio, pcm=PcmFormat.S16, frames=frames, **more))
+
+    def speak(self, at_s: float, samples: Samples, *, end: bool = False, **more: Any) -> None:
+        """A unit with sound."""
+        audio = float_bytes(samples)
+        self.out(at_s, result(2, speak=True, end_of_turn=end, **{"audio": audio, **more}))
+
+    def listen(self, at_s: float, **more: Any) -> None:
+        """A unit without."""
+        self.out(at_s, result(2, **more))
+
+    def _add(self, side: Side, at_s: float, entry: Entry) -> int:
+        n = 1 + sum(origin == side for origin, _, _ in self.script)
+        timed = dataclasses.replace(entry, at=T0 + at_s * 1000)
+        self.script.append((side, StreamPosition(TICKET, self.epoch, n), timed))
+        return n
+
+    @property
+    def job(self) -> Job:
+        """What the recorder is asked to do."""
+        return Job(sid="talk_1", ticket=TICKET, kind=self.kind, recording="ab" * 16)
+
+    def record(self, root: Path, ended_s: float = 60.0) -> Recorded:
+        """What a recorder makes of it."""
+        ending = Ending(at=round(T0 + ended_s * 1000), reason=EndReason.STOPPED, worker="w1")
+        record_in_order(root, self.job, self.script, ending)
+        return Recorded(root / self.job.recording)
+
+
+@dataclass
+class Recorded:
+    """A finished session directory."""
+
+    folder: Path
+
+    @property
+    def meta(self) -> Meta:
+        return parse_meta((self.folder / "meta.json").read_bytes())
+
+    @property
+    def recording(self) -> Recording | TurnRecording:
+        return parse_recording((self.folder / "recording.json").read_bytes())
+
+    def replay(self) -> np.ndarray[Any, np.dtype[np.int16]]:
+        """The merged WAV, shape (n, 2): user, model."""
+        with wave.open(str(self.folder / "merged_replay.wav")) as file:
+            form = (file.getnchannels(), file.getsampwidth(), file.getframerate())
+            assert form == (2, 2, 24000)
+            return np.frombuffer(file.readframes(file.getnframes()), "<i2").reshape(-1, 2)
+
+
+def noise(seed: int, seconds: float, rate: int) -> Samples:
+    """Speech-loud noise without clipping; low-passed so that resampling keeps it."""
+    raw = sound(seed, round(seconds * rate))
+    kernel = np.hanning(33)
+    return (0.6 * np.convolve(raw, kernel / kernel.sum(), "same")).astype(np.float32)

@@ -1,0 +1,93 @@
+"""What tests do to the half-duplex and the chat page alike."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import numpy as np
+import soundfile
+import soxr
+from PIL import Image
+from playwright.async_api import Dialog, Locator, Page, WebSocket, expect
+
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
+
+
+async def without_instructions(page: Page) -> None:
+    """Take the preset's texts and its voice away: the engine has its own."""
+    await page.locator("summary", has_text="Instructions").click()
+    parts = page.locator("an-part-list li")
+    await expect(parts).to_have_count(3)
+    for left in (2, 1, 0):
+        await page.get_by_role("button", name=re.compile("^Remove: ")).first.click()
+        await expect(parts).to_have_count(left)
+
+
+async def calm(page: Page) -> None:
+    """The engine's own instructions, and answers that are alike every time, as far as it can."""
+    await without_instructions(page)
+    await page.locator("summary", has_text="Answers").click()
+    slider = page.get_by_role("slider", name="Temperature")
+    await slider.press("Home")
+    await expect(slider).to_have_value("0")
+
+
+async def sound_of(player: Locator, rate: int) -> Samples:
+    """What a player would play, at 24 kHz."""
+    samples: list[float] = await player.evaluate("(player) => [...player.samples]")
+    sound: Samples = soxr.resample(np.array(samples, dtype=np.float32), rate, OUTPUT_RATE)
+    return sound
+
+
+def at_24_khz(sound: Samples) -> Samples:
+    resampled: Samples = soxr.resample(sound, INPUT_RATE, OUTPUT_RATE)
+    return resampled
+
+
+def wav_of(sound: Samples) -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, sound, INPUT_RATE, format="WAV", subtype="PCM_16")
+    return file.getvalue()
+
+
+def png() -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (64, 48), (200, 60, 30)).save(file, "PNG")
+    return file.getvalue()
+
+
+def watch_frames(page: Page) -> list[bytes]:
+    """What is sent on any socket from now on, as bytes."""
+    sent: list[bytes] = []
+
+    def keep(payload: str | bytes) -> None:
+        sent.append(payload.encode() if isinstance(payload, str) else payload)
+
+    def watch(socket: WebSocket) -> None:
+        socket.on("framesent", keep)
+
+    page.on("websocket", watch)
+    return sent
+
+
+async def bring(page: Page, way: str, name: str) -> None:
+    """A picture from the clipboard, or from another window."""
+    await page.get_by_label("Your message").evaluate(
+        """(area, [way, name, bytes]) => {
+            const files = new DataTransfer();
+            files.items.add(new File([Uint8Array.from(bytes)], name, { type: "image/png" }));
+            const how = { bubbles: true, cancelable: true };
+            area.dispatchEvent(way === "paste"
+                ? new ClipboardEvent("paste", { ...how, clipboardData: files })
+                : new DragEvent("drop", { ...how, dataTransfer: files }));
+        }""",
+        [way, name, list(png())],
+    )
+
+
+def agree(page: Page) -> None:
+    async def accept(dialog: Dialog) -> None:
+        await dialog.accept()
+
+    page.on("dialog", accept)

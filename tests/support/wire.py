@@ -1,0 +1,81 @@
+"""A raw client: sees every message as it comes, and may send anything."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+import orjson
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+
+PATIENCE_S = 30.0
+
+
+class Wire:
+    """One WebSocket, JSON in and out."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+
+    async def send(self, **message: Any) -> None:
+        await self.socket.send(orjson.dumps(message).decode())
+
+    async def send_second(self, samples: Samples | None = None, **fields: Any) -> None:
+        """One audio chunk; silence unless given."""
+        pcm = np.zeros(INPUT_RATE, np.float32) if samples is None else samples
+        audio = base64.b64encode(pcm.astype("<f4").tobytes()).decode()
+        await self.send(type="audio_chunk", audio=audio, **fields)
+
+    async def next(self) -> dict[str, Any]:
+        async with asyncio.timeout(PATIENCE_S):
+            message: dict[str, Any] = orjson.loads(await self.socket.recv())
+        return message
+
+    async def until(self, kind: str) -> dict[str, Any]:
+        """The next message of a type; others before it are passed over."""
+        while (message := await self.next())["type"] != kind:
+            assert message["type"] != "error", message
+        return message
+
+    async def expect(self, kind: str) -> dict[str, Any]:
+        """The very next message, which must be of this type."""
+        message = await self.next()
+        assert message["type"] == kind, message
+        return message
+
+    async def closed(self) -> int:
+        """Wait for the server to close; its close code."""
+        async with asyncio.timeout(PATIENCE_S):
+            try:
+                while True:
+                    await self.socket.recv()
+            except ConnectionClosed:
+                assert self.socket.close_code is not None
+                return self.socket.close_code
+
+    async def begin(self, **prepare: Any) -> dict[str, Any]:
+        """Through the queue to `prepared`."""
+        await self.until("queue_done")
+        await self.send(type="prepare", **prepare)
+        return await self.until("prepared")
+
+
+@asynccontextmanager
+async def open_path(base: str, path: str) -> AsyncIterator[Wire]:
+    """A socket to any path."""
+    async with connect(base + path, compression=None, max_size=None, proxy=None) as socket:
+        yield Wire(socket)
+
+
+@asynccontextmanager
+async def open_wire(base: str, sid: str, query: str = "") -> AsyncIterator[Wire]:
+    """A socket to `/ws/duplex/{sid}`."""
+    async with open_path(base, f"/ws/duplex/{sid}{query}") as wire:
+        yield wire

@@ -1,0 +1,149 @@
+"""A worker in this process and a client straight on the streams, with a scripted engine between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.streams import StreamWriter
+from antiphon.inference_worker.bench import Bench
+from antiphon.inference_worker.claimer import Claimer
+from antiphon.inference_worker.engine_thread import EngineThread
+from antiphon.inference_worker.heartbeat import Heartbeat
+from antiphon.inference_worker.roster import Roster
+from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.shared_schemas.registry import SessionRow
+from antiphon.shared_schemas.states import SessionKind, SessionState
+from antiphon.shared_schemas.stream_entries import InEntry, OutEntry, StreamPosition
+from support.scripted_engine import (
+    Answer,
+    ScriptedProcessor,
+    ScriptedTalk,
+    ScriptedView,
+    Step,
+    listens,
+    says_its_number,
+)
+
+SID = "adx_test"
+
+E = TypeVar("E", bound=OutEntry)
+
+
+@dataclass
+class Caller:
+    """The client's side of one session, straight on the streams."""
+
+    broker: Broker
+    writer: StreamWriter
+    ticket: int
+    heard: asyncio.Queue[tuple[StreamPosition, OutEntry]] = field(default_factory=asyncio.Queue)
+
+    async def say(self, *entries: InEntry) -> None:
+        for entry in entries:
+            await self.writer.append(entry)
+
+    async def hear(self) -> OutEntry:
+        async with asyncio.timeout(10):
+            return (await self.heard.get())[1]
+
+    async def row(self) -> SessionRow:
+        row = await self.broker.sessions.get(SID)
+        assert row is not None
+        return row
+
+    async def ended(self) -> SessionRow:
+        async with asyncio.timeout(10):
+            while (row := await self.row()).state is not SessionState.ENDED:
+                await asyncio.sleep(0.01)
+        return row
+
+    async def hear_until(self, kind: type[E]) -> tuple[list[OutEntry], E]:
+        """Everything up to the first entry of a kind, and that one."""
+        before: list[OutEntry] = []
+        while not isinstance(entry := await self.hear(), kind):
+            before.append(entry)
+        return before, entry
+
+
+@asynccontextmanager
+async def calling(
+    broker: Broker, kind: SessionKind = SessionKind.AUDIO_DUPLEX
+) -> AsyncIterator[Caller]:
+    await broker.registry.edge_beat("edge", [])
+    ticket = await broker.queue.join(SID, kind, edge="edge", recording="r", summary={})
+    writer = await broker.streams.input_writer(SID, ticket.number)
+    caller = Caller(broker, writer, ticket.number)
+    start = StreamPosition.before(ticket.number)
+    async with broker.reader.subscribe(broker.keys.outbound(SID), start) as subscription:
+
+        async def listen() -> None:
+            async for position, entry in subscription:
+                assert isinstance(entry, OutEntry)
+                caller.heard.put_nowait((position, entry))
+
+        task = asyncio.create_task(listen())
+        yield caller
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@dataclass
+class Working:
+    """One worker's loops in this process."""
+
+    bench: Bench
+    roster: Roster
+    processor: ScriptedProcessor
+
+    @property
+    def view(self) -> ScriptedView:
+        return self.processor.views[-1]
+
+    @property
+    def talk(self) -> ScriptedTalk:
+        return self.processor.talks[-1]
+
+    async def idle(self) -> None:
+        async with asyncio.timeout(10):
+            while self.roster:
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def working(
+    broker: Broker,
+    settings: BrokerSettings,
+    step: Step = listens,
+    worker_id: str = "w1",
+    *,
+    answer: Answer = says_its_number,
+    resumes: bool = True,
+    **overrides: object,
+) -> AsyncIterator[Working]:
+    values = {**settings.model_dump(), "slots": 2, **overrides}
+    processor = ScriptedProcessor(step, answer, resumes=resumes)
+    engine = EngineThread(2)
+    bench = Bench(worker_id, broker, processor, engine, WorkerSettings(**values))
+    roster = Roster(bench)
+    heartbeat = Heartbeat(bench, roster, "")
+    heartbeat.state = None
+    await heartbeat.beat()
+    claimer = Claimer(bench, roster)
+    watch = await broker.watch_events()
+    loops = [claimer.listen(watch), claimer.fill(), heartbeat.run()]
+    tasks = [asyncio.create_task(loop) for loop in loops]
+    try:
+        yield Working(bench, roster, processor)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await roster.hand_back()
+        await watch.close()
+        engine.close()

@@ -1,0 +1,39 @@
+"""docs/configuration.md is what the settings classes say."""
+
+from __future__ import annotations
+
+import pytest
+
+from config_reference import DOCUMENT, SETTINGS, reference
+
+FIELDS = [(cls, name, field) for _, cls in SETTINGS for name, field in cls.model_fields.items()]
+
+
+def test_the_document_is_up_to_date() -> None:
+    assert DOCUMENT.read_text() == reference(), "run: python tools/config_reference.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "description"),
+    [(f"{cls.__name__}.{name}", field.description) for cls, name, field in FIELDS],
+)
+def test_every_setting_says_what_it_is_for(name: str, description: str | None) -> None:
+    assert description, name
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "| `ANTIPHON_PORT` | `8006` | 0 picks a free port; ≥ 0, ≤ 65535 |",
+        "| `ANTIPHON_ADMIN_TOKEN` |  | opens the admin routes, and everything else; secret |",
+        "| `ANTIPHON_DEFAULT_LANG` |  | language of the pages; by default the browser's; "
+        "one of `en`, `zh` |",
+        "| `ANTIPHON_ASSETS_DIR` | `edge/assets` | folder with ref_audio/*.wav and presets/*/*.yaml |",
+    ],
+)
+def test_rows_carry_default_and_limits(row: str) -> None:
+    assert row in reference()
+
+
+def test_a_setting_stands_where_it_is_declared_and_nowhere_else() -> None:
+    assert reference().count("`ANTIPHON_REDIS_URL`") == 1

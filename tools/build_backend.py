@@ -1,0 +1,62 @@
+"""The build backend of the package: setuptools, after the pages were built.
+
+A wheel without pages would be a silent half, so a build that cannot make them fails; with
+ANTIPHON_WITHOUT_PAGES=1 it goes on without. An editable installation builds nothing: `make web` does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from setuptools import build_meta
+from setuptools.build_meta import (
+    build_editable,
+    build_sdist,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+
+from nodejs import WHEEL_REQUIREMENT, NodeError, has_own_node
+from web_pages import build_pages
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+
+_WITHOUT = "ANTIPHON_WITHOUT_PAGES"
+
+
+def get_requires_for_build_wheel(config: Mapping[str, Any] | None = None) -> list[str]:
+    """Node.js too, where the machine has none that fits."""
+    own: list[str] = build_meta.get_requires_for_build_wheel(config)
+    return own if _without_pages() or has_own_node() else [*own, WHEEL_REQUIREMENT]
+
+
+def build_wheel(
+    folder: str, config: Mapping[str, Any] | None = None, metadata: str | None = None
+) -> str:
+    """Build pages, then the wheel."""
+    if not _without_pages():
+        try:
+            build_pages()
+        except NodeError as error:
+            raise SystemExit(
+                f"{error}\nTo install without pages: {_WITHOUT}=1 pip install ."
+            ) from None
+    wheel: str = build_meta.build_wheel(folder, config, metadata)
+    return wheel
+
+
+def _without_pages() -> bool:
+    return os.environ.get(_WITHOUT, "") not in ("", "0")

@@ -1,0 +1,154 @@
+"""Writes docs/configuration.md from the settings classes: `python tools/config_reference.py`."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+import annotated_types
+import orjson
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from antiphon.broker.logs import LogSettings
+from antiphon.broker.settings import AntiphonSettings, BrokerSettings, StatusSettings
+from antiphon.broker.tracing import TracingSettings
+from antiphon.cleanup_job.settings import CleanupSettings
+from antiphon.edge.access_settings import AccessSettings
+from antiphon.edge.settings import EdgeSettings
+from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.timing import SimulatedOptions
+from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.recorder_service.settings import RecorderSettings
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "configuration.md"
+
+SETTINGS: tuple[tuple[str, type[AntiphonSettings]], ...] = (
+    ("Every service: logs", LogSettings),
+    ("Every service: traces", TracingSettings),
+    ("Every service that talks to Redis", BrokerSettings),
+    ("Edge: who may come in", AccessSettings),
+    ("Edge", EdgeSettings),
+    ("Worker, recorder and cleanup", StatusSettings),
+    ("Worker", WorkerSettings),
+    ("Recorder", RecorderSettings),
+    ("Cleanup", CleanupSettings),
+)
+ENGINES: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("local", LocalOptions),
+    ("minicpmo", EngineOptions),
+    ("simulated", SimulatedOptions),
+)
+
+_INTRODUCTION = """# Settings
+
+<!-- Written by `python tools/config_reference.py`; change the settings classes, not this file. -->
+
+Flags win over `ANTIPHON_*` variables, which win over `antiphon.toml` in the working directory; there a
+setting has its name without `ANTIPHON_`, in lower case (`port = 8006`). A bad value stops the start.
+"""
+
+_ENGINES = """## Engine options
+
+What `ANTIPHON_ENGINE_OPTIONS` may hold, as a JSON object; `slots` and `model_path` are settings of the worker.
+"""
+
+
+def reference() -> str:
+    """The whole document."""
+    parts = [_INTRODUCTION]
+    parts += [_settings_section(title, cls) for title, cls in SETTINGS if _own(cls)]
+    parts += [_ENGINES, *(_engine_section(name, cls) for name, cls in ENGINES)]
+    return "\n".join(parts)
+
+
+def _settings_section(title: str, cls: type[BaseModel]) -> str:
+    rows = [
+        f"| `ANTIPHON_{name.upper()}` | {_default(field)} | {_meaning(field)} |"
+        for name, field in _own(cls)
+    ]
+    return _section(f"## {title}", inspect.cleandoc(cls.__doc__ or ""), rows)
+
+
+def _engine_section(name: str, cls: type[BaseModel]) -> str:
+    rows = [
+        f"| `{option}` | {_default(field)} | {_meaning(field)} |"
+        for option, field in _own(cls)
+        if option not in ("slots", "model_path")
+    ]
+    return _section(f"### `{name}`", inspect.cleandoc(cls.__doc__ or ""), rows)
+
+
+def _section(head: str, text: str, rows: list[str]) -> str:
+    table = "\n".join(["| name | default | |", "|---|---|---|", *rows])
+    return f"{head}\n\n{text}\n\n{table}\n"
+
+
+def _own(cls: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
+    """The fields that no parent class has."""
+    parent = cls.__mro__[1]
+    inherited = parent.model_fields if issubclass(parent, BaseModel) else {}
+    return [(name, field) for name, field in cls.model_fields.items() if name not in inherited]
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if value is PydanticUndefined:
+        return "required"
+    if value is None or value in ((), ""):
+        return ""
+    if isinstance(value, Path) and value.is_absolute():
+        value = value.resolve().relative_to(ROOT)
+    text = str(value) if isinstance(value, str | Path) else orjson.dumps(value).decode()
+    return f"`{text}`"
+
+
+def _meaning(field: FieldInfo) -> str:
+    parts = [field.description or "", ", ".join(_limits(field))]
+    return "; ".join(part for part in parts if part).replace("|", "\\|")
+
+
+def _limits(field: FieldInfo) -> Iterator[str]:
+    yield from _kind(field.annotation)
+    for limit in field.metadata:
+        match limit:
+            case annotated_types.Ge(ge=bound):
+                yield f"≥ {bound}"
+            case annotated_types.Gt(gt=bound):
+                yield f"> {bound}"
+            case annotated_types.Le(le=bound):
+                yield f"≤ {bound}"
+
+
+def _kind(annotation: Any) -> Iterator[str]:
+    """What may stand there, where a bare name or number is not plain from the default."""
+    if get_origin(annotation) is Literal:
+        yield "one of " + ", ".join(f"`{choice}`" for choice in get_args(annotation))
+    elif get_origin(annotation) in (Union, types.UnionType):
+        for part in get_args(annotation):
+            yield from _kind(part)
+    elif annotation is bool:
+        yield "`true` or `false`"
+    elif annotation is SecretStr:
+        yield "secret"
+    elif get_origin(annotation) is tuple:
+        yield "a list, with commas"
+
+
+def main() -> None:
+    """Write the document, or `-` to standard output."""
+    if "-" in sys.argv[1:]:
+        sys.stdout.write(reference())
+    else:
+        DOCUMENT.write_text(reference())
+
+
+if __name__ == "__main__":
+    main()
