@@ -64,7 +64,7 @@ async def test_a_voice_call_from_the_first_click_to_the_shared_recording(
     assert share_heard("capital of Italy", asked) > 0.6  # the smallest of ears mistakes names
     assert await barriers(page) == []
     await call.show("Measures")
-    await expect(page.locator("an-unit-charts canvas")).to_have_count(6)
+    await expect(page.locator("an-metrics-charts canvas")).to_have_count(6)
     assert await barriers(page) == []
     await call.end()
     assert await barriers(page) == []

@@ -76,7 +76,7 @@ async def test_two_spoken_turns_can_be_read_and_heard_again(stack: Stack, visito
 async def _says_what_it_writes(turn: Locator) -> None:
     text = await turn.locator(".words").inner_text()
     assert text
-    [user, model] = await turn.locator("an-sound-player").all()
+    [user, model] = await turn.locator("an-audio-player").all()
     assert share_voiced(text, await sound_of(model, OUTPUT_RATE)) >= 0.7
     assert "capital" in transcribe(await sound_of(user, INPUT_RATE)).lower()
     spoke = re.search(r"You spoke ([\d.]+) sec", await turn.inner_text())
@@ -172,7 +172,7 @@ async def test_a_file_that_cannot_be_used_is_named_and_another_taken(visitor: Vi
         ]
     )
     await expect(page.get_by_role("status").filter(has_text="broken.png")).to_be_visible()
-    await expect(page.locator("an-composer an-sound-player")).to_have_count(1)
+    await expect(page.locator("an-composer an-audio-player")).to_have_count(1)
     assert await barriers(page) == []
     await page.get_by_role("button", name="发送").click()
     await expect(page.locator("an-answer .said")).not_to_be_empty(timeout=ANSWER_MS)
@@ -190,9 +190,9 @@ async def test_a_question_in_writing_is_answered_in_words_and_speech(visitor: Vi
     answer = page.locator("an-answer")
     await expect(answer.locator(".said")).to_contain_text("Rome", timeout=ANSWER_MS)
     await expect(page.locator("an-question p")).to_have_text("What is the capital\nof Italy?")
-    await expect(answer.locator("an-sound-player")).to_be_visible(timeout=ANSWER_MS)
+    await expect(answer.locator("an-audio-player")).to_be_visible(timeout=ANSWER_MS)
     text = await answer.locator(".said").inner_text()
-    sound = await sound_of(answer.locator("an-sound-player"), OUTPUT_RATE)
+    sound = await sound_of(answer.locator("an-audio-player"), OUTPUT_RATE)
     assert share_voiced(text, sound) >= 0.7
     await answer.get_by_role("button", name="Play: the spoken answer").click()
     await expect(answer.get_by_role("button", name="Pause: the spoken answer")).to_be_visible()
@@ -221,7 +221,7 @@ async def test_a_recorded_question_is_heard_and_a_picture_is_refused_by_name(
     assert await barriers(page) == []
     await expect(page.get_by_role("timer")).to_have_text("0:03", timeout=10_000)
     await page.get_by_role("button", name="Keep the recording").click()
-    recorded = await sound_of(page.locator("an-composer an-sound-player"), INPUT_RATE)
+    recorded = await sound_of(page.locator("an-composer an-audio-player"), INPUT_RATE)
     assert "capital" in transcribe(recorded).lower()
     await bring(page, "paste", "pasted.png")
     await bring(page, "drop", "dropped.png")
@@ -251,7 +251,7 @@ async def test_an_answer_is_stopped_asked_for_again_and_taken_back(visitor: Visi
     await expect(answers.locator(".said")).to_contain_text(re.compile(r"\w+ \w+ \w+"))
     await page.get_by_role("button", name="Stop the answer").click()
     await expect(answers).to_contain_text("stopped")
-    await expect(answers.locator("an-sound-player")).to_have_count(0)
+    await expect(answers.locator("an-audio-player")).to_have_count(0)
     await answers.get_by_role("button", name="Try again").click()
     await expect(answers.locator(".said[aria-busy=true]")).to_have_count(1)
     await page.get_by_role("button", name="Stop the answer").click()

@@ -141,7 +141,7 @@ async def test_it_plays_and_goes_from_turn_to_turn(stack: Stack, visitor: Visito
     await page.keyboard.press("Space")
     await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
 
-    said = page.locator("an-said li")
+    said = page.locator("an-viewer-transcript li")
     await expect(said.filter(has_text="It is Rome.")).to_contain_text("Model")
     await expect(said.filter(has_text="What is the capital of Italy?")).to_contain_text("User")
     await expect(said.filter(has_text="Paused")).to_have_count(1)
@@ -227,7 +227,7 @@ async def test_what_is_not_there_or_not_ready_is_said(stack: Stack, visitor: Vis
     await expect(page.get_by_role("note")).to_contain_text("the disk was full")
     await page.goto(f"{stack.http_url}/s/{merging}")
     await expect(page.get_by_role("note")).to_contain_text("The sound is being put together")
-    await expect(page.locator("an-said")).to_contain_text("It is Rome.")
+    await expect(page.locator("an-viewer-transcript")).to_contain_text("It is Rome.")
     change_meta(stack, merging, replay="ready", merged_replay="merged_replay.wav")
     await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
     await expect(page.get_by_role("note")).to_have_count(0)
@@ -243,7 +243,7 @@ async def test_everyone_can_use_it(stack: Stack, visitor: Visitor) -> None:
     stack.edge()
     for path, phone, dark in ((film, False, True), (chat, True, False)):
         page = await visitor.open(f"/s/{path}", phone=phone, dark=dark)
-        await expect(page.locator("an-said li").first).to_be_visible()
+        await expect(page.locator("an-viewer-transcript li").first).to_be_visible()
         await expect(page.locator(".wave").last).to_have_attribute("d", re.compile("M.*v"))
         assert await barriers(page) == []
         too_wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")

@@ -1,4 +1,4 @@
-import { call, request } from "./http.ts";
+import { fetchApi, fetchJson } from "./http.ts";
 
 const admin = { role: "admin" } as const;
 
@@ -6,7 +6,7 @@ export type SessionKind = "chat" | "half_duplex_audio" | "audio_duplex" | "omni_
 export type RecordingState = "recording" | "complete" | "interrupted";
 
 /** A page or protocol that can be switched off. */
-export interface Switch {
+export interface AppSwitch {
   readonly app_id: string;
   readonly name: string;
   readonly route: string;
@@ -64,34 +64,38 @@ export interface RecordingFilter {
 
 /** Everything as it changes; the body goes on until `signal` ends it. */
 export function liveStream(signal: AbortSignal): Promise<Response> {
-  return request("/api/admin/live", { ...admin, signal });
+  return fetchApi("/api/admin/live", { ...admin, signal });
 }
 
 /** False: it does not wait any more. */
 export async function cancelTicket(ticket: string): Promise<boolean> {
   const path = `/api/queue/${encodeURIComponent(ticket)}`;
-  return (await call<{ success: boolean }>(path, { ...admin, method: "DELETE" })).success;
+  return (await fetchJson<{ success: boolean }>(path, { ...admin, method: "DELETE" })).success;
 }
 
 export async function drainWorker(id: string): Promise<void> {
-  await call(`/api/admin/workers/${encodeURIComponent(id)}/drain`, { ...admin, method: "POST" });
+  await fetchJson(`/api/admin/workers/${encodeURIComponent(id)}/drain`, {
+    ...admin,
+    method: "POST",
+  });
 }
 
-export async function switches(): Promise<readonly Switch[]> {
-  return (await call<{ apps: Switch[] }>("/api/admin/apps", admin)).apps;
+export async function appSwitches(): Promise<readonly AppSwitch[]> {
+  return (await fetchJson<{ apps: AppSwitch[] }>("/api/admin/apps", admin)).apps;
 }
 
-export async function turnSwitch(id: string, enabled: boolean): Promise<Switch> {
+export async function setAppEnabled(id: string, enabled: boolean): Promise<AppSwitch> {
   const path = `/api/admin/apps/${encodeURIComponent(id)}`;
-  return (await call<{ app: Switch }>(path, { ...admin, method: "PUT", body: { enabled } })).app;
+  return (await fetchJson<{ app: AppSwitch }>(path, { ...admin, method: "PUT", body: { enabled } }))
+    .app;
 }
 
 export function estimates(): Promise<Estimates> {
-  return call("/api/config/eta", admin);
+  return fetchJson("/api/config/eta", admin);
 }
 
 export function setBaselines(baselines: Baselines): Promise<Estimates> {
-  return call("/api/config/eta", { ...admin, method: "PUT", body: baselines });
+  return fetchJson("/api/config/eta", { ...admin, method: "PUT", body: baselines });
 }
 
 export function recordings(
@@ -105,11 +109,11 @@ export function recordings(
     ["offset", String(offset)],
     ["limit", String(limit)],
   ]);
-  return call(`/api/sessions?${query}`, admin);
+  return fetchJson(`/api/sessions?${query}`, admin);
 }
 
 /** Everything of one recording, as a ZIP. */
 export async function recordingArchive(id: string): Promise<Blob> {
   const path = `/api/sessions/${encodeURIComponent(id)}/download`;
-  return (await request(path, admin)).blob();
+  return (await fetchApi(path, admin)).blob();
 }

@@ -1,4 +1,4 @@
-import { call } from "./http.ts";
+import { fetchJson } from "./http.ts";
 
 /** A page that is switched on. */
 export interface AppEntry {
@@ -35,17 +35,17 @@ export interface Preset {
   readonly ref_audio?: VoiceRef;
 }
 
-export interface PresetSound {
+export interface PresetAudioClip {
   /** base64 of float32 mono PCM at 16 kHz. */
   readonly data: string;
   readonly name: string;
   readonly duration: number;
 }
 
-export interface PresetSounds {
+export interface PresetAudio {
   /** In the order of the audio items of `system_content`. */
-  readonly system_content_audio?: readonly PresetSound[];
-  readonly ref_audio?: PresetSound;
+  readonly system_content_audio?: readonly PresetAudioClip[];
+  readonly ref_audio?: PresetAudioClip;
 }
 
 export interface FrontendDefaults {
@@ -70,21 +70,21 @@ export interface ServiceStatus {
 
 /** The menu. */
 export async function apps(): Promise<readonly AppEntry[]> {
-  return (await call<{ apps: AppEntry[] }>("/api/apps")).apps;
+  return (await fetchJson<{ apps: AppEntry[] }>("/api/apps")).apps;
 }
 
 export async function presets(page: PresetPage): Promise<readonly Preset[]> {
-  return (await call<Record<string, Preset[]>>("/api/presets"))[page] ?? [];
+  return (await fetchJson<Record<string, Preset[]>>("/api/presets"))[page] ?? [];
 }
 
-export function presetSounds(page: PresetPage, id: string): Promise<PresetSounds> {
-  return call(`/api/presets/${page}/${encodeURIComponent(id)}/audio`);
+export function presetAudio(page: PresetPage, id: string): Promise<PresetAudio> {
+  return fetchJson(`/api/presets/${page}/${encodeURIComponent(id)}/audio`);
 }
 
 export function frontendDefaults(): Promise<FrontendDefaults> {
-  return call("/api/frontend_defaults");
+  return fetchJson("/api/frontend_defaults");
 }
 
 export function serviceStatus(signal?: AbortSignal): Promise<ServiceStatus> {
-  return call("/status", signal ? { signal } : {});
+  return fetchJson("/status", signal ? { signal } : {});
 }

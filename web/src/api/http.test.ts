@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { ApiError, call } from "./http.ts";
-import { keep, keyRequest, socketProtocols } from "./key.ts";
+import { ApiError, fetchJson } from "./http.ts";
+import { keyRequest, saveKey, socketProtocols } from "./key.ts";
 
 const asked = vi.fn();
 
@@ -30,11 +30,11 @@ test("a key that the reader gives is sent and kept", async () => {
   vi.stubGlobal("fetch", guarded);
   const leave = keyRequest.subscribe((request) => {
     if (request === null) return;
-    keep(request.role, "good-key");
+    saveKey(request.role, "good-key");
     request.answer(true);
   });
-  expect(await call("/api/apps")).toEqual({ ok: true });
-  expect(await call("/api/apps")).toEqual({ ok: true });
+  expect(await fetchJson("/api/apps")).toEqual({ ok: true });
+  expect(await fetchJson("/api/apps")).toEqual({ ok: true });
   leave();
   expect(asked.mock.calls).toEqual([[null], ["Bearer good-key"], ["Bearer good-key"]]);
 });
@@ -45,10 +45,10 @@ test("several calls at once ask the reader once", async () => {
   const leave = keyRequest.subscribe((request) => {
     if (request === null) return;
     questions.push(request.role);
-    keep(request.role, "good-key");
+    saveKey(request.role, "good-key");
     setTimeout(() => request.answer(true));
   });
-  await Promise.all([call("/a"), call("/b"), call("/c")]);
+  await Promise.all([fetchJson("/a"), fetchJson("/b"), fetchJson("/c")]);
   leave();
   expect(questions).toEqual(["client"]);
 });
@@ -56,7 +56,7 @@ test("several calls at once ask the reader once", async () => {
 test("who gives no key is refused", async () => {
   vi.stubGlobal("fetch", guarded);
   const leave = keyRequest.subscribe((request) => request?.answer(false));
-  await expect(call("/api/apps")).rejects.toMatchObject({ status: 401, code: "unauthorized" });
+  await expect(fetchJson("/api/apps")).rejects.toMatchObject({ status: 401, code: "unauthorized" });
   leave();
 });
 
@@ -64,7 +64,7 @@ test("the server's words are kept, and what is no JSON does no harm", async () =
   vi.stubGlobal("fetch", async () =>
     answer(413, { code: "message_too_large", message: "too long" }),
   );
-  await expect(call("/x")).rejects.toMatchObject({
+  await expect(fetchJson("/x")).rejects.toMatchObject({
     code: "message_too_large",
     message: "too long",
   });
@@ -72,22 +72,22 @@ test("the server's words are kept, and what is no JSON does no harm", async () =
     "fetch",
     async () => new Response("<html>", { status: 502, statusText: "Bad Gateway" }),
   );
-  await expect(call("/x")).rejects.toMatchObject({ status: 502, message: "Bad Gateway" });
+  await expect(fetchJson("/x")).rejects.toMatchObject({ status: 502, message: "Bad Gateway" });
 });
 
 test("no answer at all is an ApiError with status 0, an abort is not", async () => {
   vi.stubGlobal("fetch", () => Promise.reject(new TypeError("failed")));
-  await expect(call("/x")).rejects.toBeInstanceOf(ApiError);
-  await expect(call("/x")).rejects.toMatchObject({ status: 0 });
+  await expect(fetchJson("/x")).rejects.toBeInstanceOf(ApiError);
+  await expect(fetchJson("/x")).rejects.toMatchObject({ status: 0 });
   const signal = AbortSignal.abort();
   vi.stubGlobal("fetch", () => Promise.reject(signal.reason));
-  await expect(call("/x", { signal })).rejects.toBe(signal.reason);
+  await expect(fetchJson("/x", { signal })).rejects.toBe(signal.reason);
 });
 
 test("a socket's key travels as base64url, the admin token opens it too", () => {
   expect(socketProtocols()).toEqual([]);
-  keep("admin", "admin-token-?>");
+  saveKey("admin", "admin-token-?>");
   expect(socketProtocols()).toEqual(["antiphon.v1", "antiphon.key.YWRtaW4tdG9rZW4tPz4"]);
-  keep("client", "client-key");
+  saveKey("client", "client-key");
   expect(socketProtocols()[1]).toBe("antiphon.key.Y2xpZW50LWtleQ");
 });

@@ -1,4 +1,4 @@
-import { askForKey, keyHeaders, type Role } from "./key.ts";
+import { askForKey, type KeyRole, keyHeaders } from "./key.ts";
 
 /** Why a request failed. `status` 0: no answer at all. */
 export class ApiError extends Error {
@@ -13,32 +13,32 @@ export class ApiError extends Error {
   }
 }
 
-export interface Call {
+export interface ApiRequest {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
   /** Sent as JSON; a form as it is. */
   readonly body?: unknown;
-  readonly role?: Role;
+  readonly role?: KeyRole;
   readonly signal?: AbortSignal;
 }
 
 /**
- * Call a route of the edge and read its JSON. Where a key is wanted the reader is asked for one,
+ * ApiRequest a route of the edge and read its JSON. Where a key is wanted the reader is asked for one,
  * once. Rejects with ApiError, or with AbortError when `signal` says so.
  */
-export async function call<T>(path: string, options: Call = {}): Promise<T> {
-  const response = await request(path, options);
+export async function fetchJson<T>(path: string, options: ApiRequest = {}): Promise<T> {
+  const response = await fetchApi(path, options);
   return (await response.json()) as T;
 }
 
 /** As `call`, with the body unread: for files. */
-export async function request(path: string, options: Call = {}): Promise<Response> {
+export async function fetchApi(path: string, options: ApiRequest = {}): Promise<Response> {
   const role = options.role ?? "client";
   const response = await send(path, options, role);
   if (response.status !== 401 || !(await askForKey(role))) return accepted(response);
   return accepted(await send(path, options, role));
 }
 
-async function send(path: string, options: Call, role: Role): Promise<Response> {
+async function send(path: string, options: ApiRequest, role: KeyRole): Promise<Response> {
   const headers: Record<string, string> = { Accept: "application/json", ...keyHeaders(role) };
   const init: RequestInit = { method: options.method ?? "GET", headers };
   if (options.body instanceof FormData) init.body = options.body;

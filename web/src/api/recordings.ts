@@ -1,7 +1,7 @@
-import { call, request } from "./http.ts";
+import { fetchApi, fetchJson } from "./http.ts";
 
 /** The fields of `meta.json`, `recording.json` and their parts that pages read. */
-export type Kind = "chat" | "half_duplex_audio" | "audio_duplex" | "omni_duplex";
+export type RecordingKind = "chat" | "half_duplex_audio" | "audio_duplex" | "omni_duplex";
 
 export type EndReason =
   | "stopped"
@@ -14,10 +14,10 @@ export type EndReason =
   | "context_full"
   | "error";
 
-export interface Meta {
+export interface RecordingMeta {
   readonly recording_id: string;
   readonly session_id: string;
-  readonly app_type: Kind;
+  readonly app_type: RecordingKind;
   readonly state: "recording" | "complete" | "interrupted";
   readonly reason?: EndReason | null;
   readonly created_at: string;
@@ -46,7 +46,7 @@ export interface UnitTiming {
   readonly kv_cache_length: number;
 }
 
-export interface Unit {
+export interface RecordedUnit {
   readonly mode: "LISTEN" | "SPEAK";
   readonly publish_ts_ms: number;
   readonly timing: UnitTiming;
@@ -56,30 +56,30 @@ export interface Unit {
   readonly end_of_turn?: boolean;
 }
 
-export interface Chunk {
+export interface RecordedChunk {
   readonly receive_ts_ms: number;
   readonly user_audio_duration_ms?: number;
   readonly user_frame?: string;
   readonly user_frames?: readonly string[];
   readonly force_listen?: boolean;
-  readonly result?: Unit;
-  readonly repeated_results?: readonly Unit[];
+  readonly result?: RecordedUnit;
+  readonly repeated_results?: readonly RecordedUnit[];
 }
 
-export interface Happening {
+export interface RecordingEvent {
   readonly ts_ms: number;
   readonly type: string;
   readonly speaking?: boolean;
   readonly message?: string;
 }
 
-export interface MessagePart {
+export interface RecordedPart {
   readonly type: "text" | "audio" | "image" | "video";
   readonly text?: string;
   readonly file?: string;
 }
 
-export interface Turn {
+export interface RecordedTurn {
   readonly request_ts_ms: number;
   readonly done_ts_ms?: number;
   readonly input: {
@@ -88,7 +88,7 @@ export interface Turn {
     readonly audio_duration_ms?: number;
     readonly messages?: readonly {
       readonly role: string;
-      readonly parts: readonly MessagePart[];
+      readonly parts: readonly RecordedPart[];
     }[];
   };
   readonly output: {
@@ -109,16 +109,16 @@ export interface Turn {
 
 export interface DuplexRecording {
   readonly mode: "duplex";
-  readonly chunks: readonly Chunk[];
+  readonly chunks: readonly RecordedChunk[];
   /** Of chunks that were lost. */
-  readonly orphan_results?: readonly Unit[];
-  readonly events: readonly Happening[];
+  readonly orphan_results?: readonly RecordedUnit[];
+  readonly events: readonly RecordingEvent[];
 }
 
 export interface TurnRecording {
   readonly mode: "half_duplex" | "chat";
-  readonly turns: readonly Turn[];
-  readonly events: readonly Happening[];
+  readonly turns: readonly RecordedTurn[];
+  readonly events: readonly RecordingEvent[];
   readonly merged_replay_lead_ms?: number;
 }
 
@@ -128,13 +128,13 @@ export type Recording = DuplexRecording | TurnRecording;
 const path = (name: string) => `/api/sessions/${encodeURIComponent(name)}`;
 
 /** Rejects with ApiError, as all of these do. */
-export function recordingMeta(name: string): Promise<Meta> {
-  return call(path(name));
+export function recordingMeta(name: string): Promise<RecordingMeta> {
+  return fetchJson(path(name));
 }
 
 /** 404 while the session goes on. */
 export function recordingTimeline(name: string): Promise<Recording> {
-  return call(`${path(name)}/recording`);
+  return fetchJson(`${path(name)}/recording`);
 }
 
 /** The address of a file; to open it a key may be needed. */
@@ -143,14 +143,14 @@ export function assetPath(name: string, file: string): string {
 }
 
 /** What the user's browser has recorded and uploaded: an asset. */
-export interface Upload {
+export interface BrowserUpload {
   readonly path: string;
   readonly size_bytes: number;
 }
 
 /** Null where nothing was uploaded. */
-export async function uploadOf(name: string): Promise<Upload | null> {
-  const found = await call<Upload | { path: null }>(`${path(name)}/upload-recording`);
+export async function browserUpload(name: string): Promise<BrowserUpload | null> {
+  const found = await fetchJson<BrowserUpload | { path: null }>(`${path(name)}/upload-recording`);
   return found.path === null ? null : found;
 }
 
@@ -160,9 +160,9 @@ export function archivePath(name: string): string {
 }
 
 export async function recordingComment(name: string): Promise<string> {
-  return (await call<{ comment: string }>(`${path(name)}/comment`)).comment;
+  return (await fetchJson<{ comment: string }>(`${path(name)}/comment`)).comment;
 }
 
-export async function keepComment(name: string, comment: string): Promise<void> {
-  await request(`${path(name)}/comment`, { method: "POST", body: { comment } });
+export async function saveComment(name: string, comment: string): Promise<void> {
+  await fetchApi(`${path(name)}/comment`, { method: "POST", body: { comment } });
 }

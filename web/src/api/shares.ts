@@ -1,4 +1,4 @@
-import { call } from "./http.ts";
+import { fetchJson } from "./http.ts";
 
 /** A link that opens one recording, to read. */
 export interface ShareLink {
@@ -15,7 +15,7 @@ const path = (recordingId: string) => `/api/sessions/${encodeURIComponent(record
 
 /** The links that open a recording now; those that expire first in front. Rejects with ApiError. */
 export async function shareLinks(recordingId: string): Promise<readonly ShareLink[]> {
-  return (await call<{ shares: ShareLink[] }>(path(recordingId))).shares;
+  return (await fetchJson<{ shares: ShareLink[] }>(path(recordingId))).shares;
 }
 
 /** Opens for `lastsS` seconds; null: until it is revoked. Rejects with ApiError. */
@@ -23,12 +23,12 @@ export function shareRecording(
   recordingId: string,
   lastsS: number | null = WEEK_S,
 ): Promise<ShareLink> {
-  return call(path(recordingId), { method: "POST", body: { expires_in_s: lastsS } });
+  return fetchJson(path(recordingId), { method: "POST", body: { expires_in_s: lastsS } });
 }
 
 /** Rejects with ApiError. */
 export async function revokeShare(recordingId: string, token: string): Promise<void> {
-  await call(`${path(recordingId)}/${encodeURIComponent(token)}`, { method: "DELETE" });
+  await fetchJson(`${path(recordingId)}/${encodeURIComponent(token)}`, { method: "DELETE" });
 }
 
 /** What one passes on. */

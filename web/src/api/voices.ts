@@ -1,4 +1,4 @@
-import { call } from "./http.ts";
+import { fetchJson } from "./http.ts";
 
 /** A reference voice of the server. */
 export interface Voice {
@@ -13,7 +13,7 @@ export interface Voice {
 }
 
 /** A voice with its sound. */
-export interface VoiceSound {
+export interface VoiceAudio {
   readonly name: string;
   /** Seconds. */
   readonly duration: number;
@@ -26,24 +26,24 @@ export interface VoiceSound {
 const PATH = "/api/assets/ref_audio";
 
 export async function voices(): Promise<readonly Voice[]> {
-  return (await call<{ ref_audios: Voice[] }>(PATH)).ref_audios;
+  return (await fetchJson<{ ref_audios: Voice[] }>(PATH)).ref_audios;
 }
 
-export function voiceSound(id: string): Promise<VoiceSound> {
-  return call(`${PATH}/${encodeURIComponent(id)}`);
+export function voiceAudio(id: string): Promise<VoiceAudio> {
+  return fetchJson(`${PATH}/${encodeURIComponent(id)}`);
 }
 
 /** The voice that pages offer first. */
-export function defaultVoice(): Promise<VoiceSound> {
-  return call("/api/default_ref_audio");
+export function defaultVoice(): Promise<VoiceAudio> {
+  return fetchJson("/api/default_ref_audio");
 }
 
 /** Keep a voice for everyone: base64 of a WAV, or of float32 mono PCM at 16 kHz. */
 export async function uploadVoice(name: string, base64: string): Promise<string> {
   const body = { name, audio_base64: base64 };
-  return (await call<{ id: string }>(PATH, { method: "POST", body })).id;
+  return (await fetchJson<{ id: string }>(PATH, { method: "POST", body })).id;
 }
 
 export async function deleteVoice(id: string): Promise<void> {
-  await call(`${PATH}/${encodeURIComponent(id)}`, { method: "DELETE" });
+  await fetchJson(`${PATH}/${encodeURIComponent(id)}`, { method: "DELETE" });
 }

@@ -1,8 +1,8 @@
 import { TypedEvents } from "../typed-events.ts";
 import type { AudioSource } from "./audio-source.ts";
-import { ChannelStrip } from "./channel-strip.ts";
+import { resumeWhenVisible } from "./auto-resume.ts";
 import { Chunker } from "./chunker.ts";
-import { keepRunning } from "./keep-running.ts";
+import { MixerChannel } from "./mixer-channel.ts";
 import { INPUT_RATE, type Samples } from "./pcm.ts";
 import { closeTap, openTap } from "./tap.ts";
 
@@ -24,7 +24,7 @@ export interface CaptureEvents {
  */
 export class Capture extends TypedEvents<CaptureEvents> {
   readonly context: AudioContext;
-  readonly strip: ChannelStrip;
+  readonly channel: MixerChannel;
   /** What is captured, behind gain and mute, for recorders. */
   readonly stream: MediaStream;
   readonly #chunker: Chunker;
@@ -50,12 +50,12 @@ export class Capture extends TypedEvents<CaptureEvents> {
   ) {
     super();
     this.context = context;
-    this.strip = new ChannelStrip(context, INPUT_RATE);
+    this.channel = new MixerChannel(context, INPUT_RATE);
     this.#chunker = new Chunker(chunkSamples);
     this.#source = source;
     this.#input = input;
     const destination = context.createMediaStreamDestination();
-    this.strip.node.connect(destination);
+    this.channel.node.connect(destination);
     this.stream = destination.stream;
   }
 
@@ -66,7 +66,7 @@ export class Capture extends TypedEvents<CaptureEvents> {
   set muted(muted: boolean) {
     this.#muted = muted;
     this.#source.setMuted(muted);
-    this.strip.muted = muted;
+    this.channel.muted = muted;
   }
 
   /** Captured so far, against the page's clock: positive when the device runs fast. ms. */
@@ -101,15 +101,15 @@ export class Capture extends TypedEvents<CaptureEvents> {
   async #start(): Promise<void> {
     const options = { channels: 1, rate: INPUT_RATE, blockSamples: BLOCK_SAMPLES };
     this.#tap = await openTap(this.context, options, ([block]) => this.#heard(block as Samples));
-    this.strip.node.connect(this.#tap);
+    this.channel.node.connect(this.#tap);
     this.#attach();
-    keepRunning(this.context);
+    resumeWhenVisible(this.context);
     await this.context.resume();
   }
 
   #attach(): void {
     const source = this.#source;
-    this.#input.connect(this.strip.node);
+    this.#input.connect(this.channel.node);
     source.setMuted(this.#muted);
     source.onEnd(() => {
       if (source === this.#source) this.emit("end", undefined);
@@ -119,7 +119,7 @@ export class Capture extends TypedEvents<CaptureEvents> {
   #heard(block: Samples): void {
     this.#firstBlockAt ??= performance.now();
     this.#samples += block.length;
-    this.strip.observe(block);
+    this.channel.observe(block);
     this.emit("block", block);
     for (const chunk of this.#chunker.push(block)) this.emit("chunk", chunk);
   }

@@ -12,7 +12,9 @@ export class KWeighting {
   readonly #stages: Section[];
 
   constructor(sampleRate: number) {
-    this.#stages = [shelf(sampleRate), highPass(sampleRate)].map((biquad) => new Section(biquad));
+    this.#stages = [highShelf(sampleRate), highPass(sampleRate)].map(
+      (biquad) => new Section(biquad),
+    );
   }
 
   next(sample: number): number {
@@ -41,7 +43,7 @@ class Section {
   }
 }
 
-export function shelf(sampleRate: number): Biquad {
+export function highShelf(sampleRate: number): Biquad {
   const k = Math.tan((Math.PI * 1681.974450955533) / sampleRate);
   const q = 0.7071752369554196;
   const high = 10 ** (3.999843853973347 / 20);

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { highPass, shelf } from "./k-weighting.ts";
+import { highPass, highShelf } from "./k-weighting.ts";
 import { LoudnessMeter } from "./loudness.ts";
 import { concatSamples, type Samples } from "./pcm.ts";
-import { fromDb, sine } from "./testing-signals.ts";
+import { fromDb, sine } from "./test-signals.ts";
 
 /** The 1 kHz test tones of EBU Tech 3341: pairs of level (dBFS, peak) and seconds. */
 function tones(rate: number, ...parts: [db: number, seconds: number][]): Samples {
@@ -17,7 +17,7 @@ function stereo(rate: number, signal: Samples): LoudnessMeter {
 
 describe("BS.1770-4", () => {
   it("has the coefficients of the standard at 48 kHz", () => {
-    const first = shelf(48_000);
+    const first = highShelf(48_000);
     for (const [index, value] of [
       1.53512485958697, -2.69169618940638, 1.19839281085285,
     ].entries()) {

@@ -21,7 +21,7 @@ export class MediaFile implements AudioSource {
     this.element = element;
   }
 
-  get hasPicture(): boolean {
+  get hasVideo(): boolean {
     return this.element.videoWidth > 0;
   }
 

@@ -1,10 +1,10 @@
 import type { AudioSource } from "./audio-source.ts";
 import {
-  MICROPHONE,
+  MICROPHONE_DEFAULTS,
   type MicrophoneOptions,
   microphoneConstraints,
   needsLoopback,
-} from "./constraints.ts";
+} from "./microphone-constraints.ts";
 
 /** The user's voice. Made by `openMicrophone`; the browser shows it as in use until `close`. */
 export class Microphone implements AudioSource {
@@ -47,7 +47,9 @@ export class Microphone implements AudioSource {
 }
 
 /** Rejects with the browser's DOMException: NotAllowedError, NotFoundError, NotReadableError, OverconstrainedError. */
-export async function openMicrophone(options: MicrophoneOptions = MICROPHONE): Promise<Microphone> {
+export async function openMicrophone(
+  options: MicrophoneOptions = MICROPHONE_DEFAULTS,
+): Promise<Microphone> {
   const audio = microphoneConstraints(options);
   return new Microphone(await navigator.mediaDevices.getUserMedia({ audio }));
 }

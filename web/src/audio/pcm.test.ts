@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { base64FromSamples, pcm16FromSamples, samplesFromBase64 } from "./pcm.ts";
-import { sine } from "./testing-signals.ts";
+import { sine } from "./test-signals.ts";
 
 it("writes base64 as the server reads it: little-endian float32", () => {
   expect(base64FromSamples(Float32Array.of(1, -0.5))).toBe("AACAPwAAAL8=");

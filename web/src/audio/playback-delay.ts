@@ -9,7 +9,7 @@ export interface DelayLimits {
 export const PLAYBACK_DELAY: DelayLimits = { startMs: 200, minMs: 80, maxMs: 800, marginMs: 60 };
 
 /** A delay that begins at `startMs` and may become as short as that, where it is shorter than the shortest. */
-export function delayFrom(startMs: number = PLAYBACK_DELAY.startMs): DelayLimits {
+export function delayLimitsFrom(startMs: number = PLAYBACK_DELAY.startMs): DelayLimits {
   return { ...PLAYBACK_DELAY, startMs, minMs: Math.min(PLAYBACK_DELAY.minMs, startMs) };
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { resample, SincResampler } from "./sinc-resampler.ts";
-import { levelDb, sine } from "./testing-signals.ts";
+import { levelDb, sine } from "./test-signals.ts";
 
 const RATES: [number, number][] = [
   [48_000, 16_000],

@@ -1,9 +1,9 @@
 import { TypedEvents } from "../typed-events.ts";
-import { ChannelStrip } from "./channel-strip.ts";
-import { EchoPath } from "./echo-path.ts";
-import { keepRunning } from "./keep-running.ts";
+import { resumeWhenVisible } from "./auto-resume.ts";
+import { PeerLoopback } from "./loopback.ts";
+import { MixerChannel } from "./mixer-channel.ts";
 import { OUTPUT_RATE, type Samples } from "./pcm.ts";
-import { type DelayLimits, delayFrom } from "./playback-delay.ts";
+import { type DelayLimits, delayLimitsFrom } from "./playback-delay.ts";
 import { Player } from "./player.ts";
 import { closeTap, openTap } from "./tap.ts";
 
@@ -23,18 +23,18 @@ export interface SpeakerOptions {
 export class Speaker extends TypedEvents<SpeakerEvents> {
   readonly context: AudioContext;
   readonly player: Player;
-  readonly strip: ChannelStrip;
+  readonly channel: MixerChannel;
   loopbackProblem: string | undefined;
   #tap: AudioWorkletNode | undefined;
-  #path: EchoPath | undefined;
-  #resting = false;
+  #path: PeerLoopback | undefined;
+  #paused = false;
 
   /**
    * `loopback`: play through a path that the echo canceller hears. Where that cannot be had the sound is
    * played directly, and `loopbackProblem` says why. `delayMs`: how long the first turn waits.
    */
   static async open({ loopback, delayMs }: SpeakerOptions): Promise<Speaker> {
-    const speaker = new Speaker(outputContext(), delayFrom(delayMs));
+    const speaker = new Speaker(outputContext(), delayLimitsFrom(delayMs));
     try {
       await speaker.resume();
       await speaker.#openTap();
@@ -49,10 +49,10 @@ export class Speaker extends TypedEvents<SpeakerEvents> {
   private constructor(context: AudioContext, delay: DelayLimits) {
     super();
     this.context = context;
-    this.strip = new ChannelStrip(context, OUTPUT_RATE);
-    keepRunning(context, () => this.#resting);
+    this.channel = new MixerChannel(context, OUTPUT_RATE);
+    resumeWhenVisible(context, () => this.#paused);
     const pathMs = (): number => this.#path?.delayMs ?? 0;
-    this.player = new Player(context, this.strip.node, pathMs, delay);
+    this.player = new Player(context, this.channel.node, pathMs, delay);
   }
 
   /** Whether the sound goes through the peer connection. */
@@ -62,12 +62,12 @@ export class Speaker extends TypedEvents<SpeakerEvents> {
 
   /** Stand still; what is scheduled is heard after `resume`. */
   async pause(): Promise<void> {
-    this.#resting = true;
+    this.#paused = true;
     await this.context.suspend();
   }
 
   async resume(): Promise<void> {
-    this.#resting = false;
+    this.#paused = false;
     await this.context.resume();
   }
 
@@ -87,23 +87,23 @@ export class Speaker extends TypedEvents<SpeakerEvents> {
   async #openTap(): Promise<void> {
     const options = { channels: 1, rate: OUTPUT_RATE, blockSamples: BLOCK_SAMPLES };
     this.#tap = await openTap(this.context, options, ([block]) => this.#heard(block as Samples));
-    this.strip.node.connect(this.#tap);
+    this.channel.node.connect(this.#tap);
   }
 
   async #openPath(loopback: boolean): Promise<void> {
     if (loopback) {
       try {
-        this.#path = await EchoPath.open(this.context);
+        this.#path = await PeerLoopback.open(this.context);
       } catch (error) {
         this.loopbackProblem = String(error);
       }
     }
-    this.strip.node.connect(this.#path?.input ?? this.context.destination);
-    this.player.on("flush", () => this.#path?.hush());
+    this.channel.node.connect(this.#path?.input ?? this.context.destination);
+    this.player.on("flush", () => this.#path?.silence());
   }
 
   #heard(block: Samples): void {
-    this.strip.observe(block);
+    this.channel.observe(block);
     this.emit("block", block);
   }
 }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { StereoRecorder } from "./stereo-recorder.ts";
-import { levelDb, sine } from "./testing-signals.ts";
+import { levelDb, sine } from "./test-signals.ts";
 
 interface Wav {
   header: DataView;

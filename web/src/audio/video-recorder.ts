@@ -8,17 +8,17 @@ const TYPES = [
 
 export interface VideoRecorderInput {
   /** What the camera, or the file, shows; asked for with every frame. */
-  picture: () => HTMLVideoElement | undefined;
+  videoElement: () => HTMLVideoElement | undefined;
   /** Where the model's voice is, in `context`. */
   model: AudioNode;
   context: AudioContext;
   /** The user's voice. */
   user: MediaStream;
-  /** Written under the picture; asked for with every frame. */
+  /** Written under the videoElement; asked for with every frame. */
   caption: () => string;
 }
 
-/** Records the picture with both voices and the model's words. */
+/** Records the videoElement with both voices and the model's words. */
 export class VideoRecorder {
   readonly #input: VideoRecorderInput;
   readonly #canvas = document.createElement("canvas");
@@ -37,8 +37,8 @@ export class VideoRecorder {
   /** Starts at once. Throws where the browser cannot record. */
   constructor(input: VideoRecorderInput) {
     this.#input = input;
-    this.#canvas.width = input.picture()?.videoWidth || 640;
-    this.#canvas.height = input.picture()?.videoHeight || 480;
+    this.#canvas.width = input.videoElement()?.videoWidth || 640;
+    this.#canvas.height = input.videoElement()?.videoHeight || 480;
     this.#sound = input.context.createMediaStreamDestination();
     this.#user = input.context.createMediaStreamSource(input.user);
     this.#user.connect(this.#sound);
@@ -48,9 +48,9 @@ export class VideoRecorder {
   }
 
   /** Leave out what happens now. */
-  set resting(resting: boolean) {
-    if (resting && this.#recorder.state === "recording") this.#recorder.pause();
-    if (!resting && this.#recorder.state === "paused") this.#recorder.resume();
+  set paused(paused: boolean) {
+    if (paused && this.#recorder.state === "recording") this.#recorder.pause();
+    if (!paused && this.#recorder.state === "paused") this.#recorder.resume();
   }
 
   async stop(): Promise<Blob> {
@@ -70,8 +70,11 @@ export class VideoRecorder {
   }
 
   #record(): MediaRecorder {
-    const picture = this.#canvas.captureStream(FRAMES_PER_S);
-    const stream = new MediaStream([...picture.getTracks(), ...this.#sound.stream.getTracks()]);
+    const videoElement = this.#canvas.captureStream(FRAMES_PER_S);
+    const stream = new MediaStream([
+      ...videoElement.getTracks(),
+      ...this.#sound.stream.getTracks(),
+    ]);
     const mimeType = TYPES.find((type) => MediaRecorder.isTypeSupported(type));
     const recorder = new MediaRecorder(stream, { ...(mimeType ? { mimeType } : {}) });
     recorder.ondataavailable = ({ data }) => this.#parts.push(data);
@@ -83,16 +86,16 @@ export class VideoRecorder {
     const pen = this.#canvas.getContext("2d");
     if (!pen) return;
     const { width, height } = this.#canvas;
-    const picture = this.#input.picture();
+    const videoElement = this.#input.videoElement();
     pen.fillStyle = "black";
     pen.fillRect(0, 0, width, height);
-    if (picture) pen.drawImage(picture, ...within(picture, width, height));
+    if (videoElement) pen.drawImage(videoElement, ...within(videoElement, width, height));
     const caption = this.#input.caption();
     if (caption) drawCaption(pen, caption, width, height);
   }
 }
 
-/** Where a picture lies that fits in whole: left, top, width, height. */
+/** Where a videoElement lies that fits in whole: left, top, width, height. */
 function within(
   { videoWidth, videoHeight }: HTMLVideoElement,
   width: number,

@@ -1,6 +1,6 @@
 import { INPUT_RATE } from "../audio/pcm.ts";
 import { audioPart, filePart, type Part, type PartType } from "../media/parts.ts";
-import { readSound } from "./sound-file.ts";
+import { decodeAudioFile } from "./audio-file.ts";
 
 /** What a server with its own settings takes; another one says so by name. */
 const LONGEST_AUDIO_S = 600;
@@ -12,28 +12,28 @@ const JPEG_QUALITY = 0.92;
 const UPRIGHT = ["image/png", "image/webp"];
 const VIDEOS = ["video/mp4", "video/webm", "video/quicktime"];
 
-export type Attachable = Exclude<PartType, "text">;
+export type AttachmentType = Exclude<PartType, "text">;
 
 /** Why a file was not taken. */
-export type Objection = "kind" | "unreadable" | "tooLong" | "tooLarge";
+export type AttachmentProblem = "kind" | "unreadable" | "tooLong" | "tooLarge";
 
-export class Unattachable extends Error {
-  readonly objection: Objection;
+export class AttachmentError extends Error {
+  readonly attachmentErrorText: AttachmentProblem;
 
-  constructor(file: File, objection: Objection) {
+  constructor(file: File, attachmentErrorText: AttachmentProblem) {
     super(file.name);
-    this.objection = objection;
+    this.attachmentErrorText = attachmentErrorText;
   }
 }
 
 /** For the file chooser. */
-export function acceptFor(kinds: readonly Attachable[]): string {
+export function acceptFor(kinds: readonly AttachmentType[]): string {
   const accepted = { image: "image/*", audio: "audio/*", video: VIDEOS.join() };
   return kinds.map((kind) => accepted[kind]).join();
 }
 
-/** A file as part of a message: sound at 16 kHz, pictures not larger than sensible. Rejects with Unattachable. */
-export async function readAttachment(file: File, kinds: readonly Attachable[]): Promise<Part> {
+/** A file as part of a message: sound at 16 kHz, pictures not larger than sensible. Rejects with AttachmentError. */
+export async function readAttachment(file: File, kinds: readonly AttachmentType[]): Promise<Part> {
   const kind = kinds.find((known) => file.type.startsWith(`${known}/`));
   switch (kind) {
     case "audio":
@@ -43,28 +43,28 @@ export async function readAttachment(file: File, kinds: readonly Attachable[]): 
     case "video":
       return readVideo(file);
     default:
-      throw new Unattachable(file, "kind");
+      throw new AttachmentError(file, "kind");
   }
 }
 
 async function readAudio(file: File): Promise<Part> {
-  const samples = await readSound(file).catch(() => {
-    throw new Unattachable(file, "unreadable");
+  const samples = await decodeAudioFile(file).catch(() => {
+    throw new AttachmentError(file, "unreadable");
   });
-  if (samples.length === 0) throw new Unattachable(file, "unreadable");
-  if (samples.length > LONGEST_AUDIO_S * INPUT_RATE) throw new Unattachable(file, "tooLong");
+  if (samples.length === 0) throw new AttachmentError(file, "unreadable");
+  if (samples.length > LONGEST_AUDIO_S * INPUT_RATE) throw new AttachmentError(file, "tooLong");
   return audioPart(file.name, samples);
 }
 
 async function readVideo(file: File): Promise<Part> {
-  if (!VIDEOS.includes(file.type)) throw new Unattachable(file, "kind");
-  if (file.size > LARGEST_VIDEO) throw new Unattachable(file, "tooLarge");
+  if (!VIDEOS.includes(file.type)) throw new AttachmentError(file, "kind");
+  if (file.size > LARGEST_VIDEO) throw new AttachmentError(file, "tooLarge");
   return filePart("video", file.name, file, await file.arrayBuffer());
 }
 
 async function readPicture(file: File): Promise<Part> {
   const bitmap = await createImageBitmap(file).catch(() => {
-    throw new Unattachable(file, "unreadable");
+    throw new AttachmentError(file, "unreadable");
   });
   const fits = Math.max(bitmap.width, bitmap.height) <= LONGEST_SIDE;
   const blob = fits && UPRIGHT.includes(file.type) ? file : await redrawn(bitmap);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { judge, match, sweep } from "./echo-test.ts";
+import { match, rateEcho, sweep } from "./echo-test.ts";
 
 const RATE = 8000;
 const PLAYED = sweep(RATE);
@@ -29,5 +29,5 @@ test.each([
   ["a clear echo", 0.5, 0.01, "much"],
   ["an echo below the noise", 0.05, 0.04, "some"],
 ] as const)("%s", (_name, gain, noise, verdict) => {
-  expect(judge(PLAYED, room(gain, noise))).toBe(verdict);
+  expect(rateEcho(PLAYED, room(gain, noise))).toBe(verdict);
 });

@@ -1,4 +1,4 @@
-import type { AudioDesk } from "../audio/audio-desk.ts";
+import type { AudioEngine } from "../audio/audio-engine.ts";
 import { concatSamples, INPUT_RATE, OUTPUT_RATE, type Samples } from "../audio/pcm.ts";
 
 /** How much of what the speaker plays comes back through the microphone, after cancellation. */
@@ -12,10 +12,10 @@ const LISTEN_S = SWEEP_S + 0.7;
 const FAINT = 10 ** (-55 / 20); // rms, full scale 1: nothing that a model would take for speech
 
 /** Play a sound and listen for it, through the same path as a call. Takes about three seconds. */
-export async function testEcho(desk: AudioDesk): Promise<Echo> {
+export async function testEcho(audio: AudioEngine): Promise<Echo> {
   const played = sweep(OUTPUT_RATE);
-  for (let i = 0; i < REHEARSALS; i += 1) await hear(desk, played);
-  return judge(halved(sweep(INPUT_RATE)), halved(await hear(desk, played)));
+  for (let i = 0; i < REHEARSALS; i += 1) await hear(audio, played);
+  return rateEcho(halved(sweep(INPUT_RATE)), halved(await hear(audio, played)));
 }
 
 /** A rising tone with soft edges; nothing else in a room sounds like it. */
@@ -31,7 +31,7 @@ export function sweep(rate: number): Samples {
 }
 
 /** Both at the same rate. */
-export function judge(played: Float32Array, heard: Float32Array): Echo {
+export function rateEcho(played: Float32Array, heard: Float32Array): Echo {
   const { likeness, rms } = match(played, heard);
   if (rms < FAINT || likeness < 0.12) return "none";
   return likeness > 0.45 ? "much" : "some";
@@ -74,11 +74,11 @@ function halved(samples: Float32Array): Samples {
   return half;
 }
 
-async function hear(desk: AudioDesk, sound: Samples): Promise<Samples> {
+async function hear(audio: AudioEngine, sound: Samples): Promise<Samples> {
   const blocks: Samples[] = [];
-  const leave = desk.on("userBlock", (block) => blocks.push(block));
-  desk.player.push(sound);
-  desk.player.endTurn();
+  const leave = audio.on("userBlock", (block) => blocks.push(block));
+  audio.player.push(sound);
+  audio.player.endTurn();
   await new Promise((resolve) => setTimeout(resolve, LISTEN_S * 1000));
   leave();
   return concatSamples(blocks);

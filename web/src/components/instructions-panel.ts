@@ -4,28 +4,29 @@ import type { Preset } from "../api/catalog.ts";
 import { common } from "../i18n/common.ts";
 import type { Part } from "../media/parts.ts";
 import type { Instructions } from "../session/instructions.ts";
-import { tellProblem } from "../shell/problem.ts";
-import { Watch } from "../state/store.ts";
-import { type Changed, Element } from "../ui/element.ts";
-import type { Attachable } from "./attachments.ts";
+import { showError } from "../shell/errors.ts";
+import { StoreController } from "../state/store.ts";
+import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
+import type { AttachmentType } from "./attachments.ts";
 import "./part-list.ts";
 import "./preset-selector.ts";
-import type { VoiceChoice } from "./voice-shelf.ts";
+import type { VoiceSelection } from "./voice-list.ts";
 import "./voice-picker.ts";
 
 /** Preset, instructions and voices of a page, and what the reader makes of them. */
 @customElement("an-instructions-panel")
-export class InstructionsPanel extends Element {
-  #parts: Watch<readonly Part[]> | undefined;
+export class InstructionsPanel extends BaseElement {
+  #parts: StoreController<readonly Part[]> | undefined;
 
   /** Given once. */
   @property({ attribute: false }) instructions!: Instructions;
   /** What may be added to the instructions beside text. */
-  @property({ attribute: false }) kinds: readonly Attachable[] = ["audio"];
+  @property({ attribute: false }) kinds: readonly AttachmentType[] = ["audio"];
   @property({ type: Boolean }) disabled = false;
 
-  protected override willUpdate(changed: Changed<this>): void {
-    if (changed.has("instructions")) this.#parts ??= new Watch(this, this.instructions.parts);
+  protected override willUpdate(changed: ChangedProperties<this>): void {
+    if (changed.has("instructions"))
+      this.#parts ??= new StoreController(this, this.instructions.parts);
   }
 
   protected override render(): TemplateResult {
@@ -51,20 +52,20 @@ export class InstructionsPanel extends Element {
         <summary>${voices.label}</summary>
         <an-voice-picker
           .value=${{ model: kept.voice, speech: kept.speech }}
-          .own=${this.instructions.own}
+          .presetVoice=${this.instructions.presetVoice}
           ?disabled=${this.disabled}
-          @change=${({ detail }: CustomEvent<VoiceChoice>) => this.#onVoices(detail)}
+          @change=${({ detail }: CustomEvent<VoiceSelection>) => this.#onVoices(detail)}
         ></an-voice-picker>
       </details>
     </section>`;
   }
 
-  #onVoices({ model, speech }: VoiceChoice): void {
+  #onVoices({ model, speech }: VoiceSelection): void {
     this.instructions.useSpeech(speech);
     if (model !== this.instructions.kept.voice) tried(this.instructions.useVoice(model));
   }
 }
 
 function tried(work: Promise<void>): void {
-  work.catch((error: unknown) => tellProblem(error));
+  work.catch((error: unknown) => showError(error));
 }

@@ -1,5 +1,5 @@
 /** How loud a stream is right now. Made in a click. */
-export class LevelProbe {
+export class LevelMeter {
   readonly #context = new AudioContext();
   readonly #analyser: AnalyserNode;
   readonly #samples: Float32Array<ArrayBuffer>;

@@ -1,6 +1,6 @@
-import type { AudioDesk } from "../audio/audio-desk.ts";
+import type { AudioEngine } from "../audio/audio-engine.ts";
 import { Microphone } from "../audio/microphone.ts";
-import { flag, range } from "../settings/fields.ts";
+import { flag, range } from "../settings/setting-fields.ts";
 import { Settings } from "../settings/settings.ts";
 
 /** How loud each side is, the same on all pages; dB. */
@@ -13,10 +13,10 @@ export const mixer = new Settings("mixer", 1, {
 });
 
 /** A file is played as it is: only a microphone is levelled. */
-export function applyMixer({ capture, speaker, source }: AudioDesk): void {
+export function applyMixer({ capture, speaker, source }: AudioEngine): void {
   const { userDb, modelDb, userAuto, modelAuto } = mixer.value;
-  capture.strip.faderDb = userDb;
-  capture.strip.autoGain = userAuto && source instanceof Microphone;
-  speaker.strip.faderDb = modelDb;
-  speaker.strip.autoGain = modelAuto;
+  capture.channel.faderDb = userDb;
+  capture.channel.autoGain = userAuto && source instanceof Microphone;
+  speaker.channel.faderDb = modelDb;
+  speaker.channel.autoGain = modelAuto;
 }

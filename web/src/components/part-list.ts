@@ -3,12 +3,12 @@ import { customElement, property } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import { common } from "../i18n/common.ts";
 import { type FilePart, type Part, type TextPart, textPart } from "../media/parts.ts";
-import { Element, freshId } from "../ui/element.ts";
+import { BaseElement, freshId } from "../ui/base-element.ts";
 import { type IconName, icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
-import { type Attachable, acceptFor, readAttachment, Unattachable } from "./attachments.ts";
+import { AttachmentError, type AttachmentType, acceptFor, readAttachment } from "./attachments.ts";
 import "./part-list.css";
-import "./sound-player.ts";
+import "./audio-player.ts";
 
 const ICONS: Record<Part["type"], IconName> = {
   text: "chat",
@@ -23,12 +23,12 @@ const ICONS: Record<Part["type"], IconName> = {
  * @fires change - the new list
  */
 @customElement("an-part-list")
-export class PartList extends Element {
+export class PartList extends BaseElement {
   readonly #id = freshId("parts");
 
   @property({ attribute: false }) parts: readonly Part[] = [];
   /** What may be added beside text. */
-  @property({ attribute: false }) kinds: readonly Attachable[] = ["audio"];
+  @property({ attribute: false }) kinds: readonly AttachmentType[] = ["audio"];
   @property({ type: Boolean }) disabled = false;
 
   protected override render(): TemplateResult {
@@ -86,10 +86,10 @@ export class PartList extends Element {
       case "audio":
         return html`<div class="sound">
           <p class="small truncate">${part.name}</p>
-          <an-sound-player .samples=${part.samples} label=${part.name}></an-sound-player>
+          <an-audio-player .samples=${part.samples} label=${part.name}></an-audio-player>
         </div>`;
       default:
-        return picture(part);
+        return mediaPreview(part);
     }
   }
 
@@ -108,7 +108,7 @@ export class PartList extends Element {
     ></textarea>`;
   }
 
-  #adder(kind: Attachable): TemplateResult {
+  #adder(kind: AttachmentType): TemplateResult {
     const id = `${this.#id}-${kind}`;
     return html`<label class="button small" for=${id} aria-disabled=${this.disabled}>
         ${icon("plus")} ${common().parts[kind]}
@@ -123,15 +123,15 @@ export class PartList extends Element {
       />`;
   }
 
-  async #add(input: HTMLInputElement, kind: Attachable): Promise<void> {
+  async #add(input: HTMLInputElement, kind: AttachmentType): Promise<void> {
     const file = input.files?.[0];
     input.value = "";
     if (!file) return;
     try {
       this.#change([...this.parts, await readAttachment(file, [kind])]);
     } catch (error) {
-      if (!(error instanceof Unattachable)) throw error;
-      toast(objection(error));
+      if (!(error instanceof AttachmentError)) throw error;
+      toast(attachmentErrorText(error));
     }
   }
 
@@ -142,18 +142,22 @@ export class PartList extends Element {
 
   #change(parts: readonly Part[]): void {
     this.parts = parts;
-    this.tell("change", parts);
+    this.emit("change", parts);
   }
 }
 
 /** Why a file was not taken, and which ones are. */
-export function objection({ message, objection }: Unattachable) {
+export function attachmentErrorText({ message, attachmentErrorText }: AttachmentError) {
   const { objections, notTaken } = common().parts;
-  return { tone: "caution", title: notTaken(message), remedy: objections[objection] } as const;
+  return {
+    tone: "caution",
+    title: notTaken(message),
+    remedy: objections[attachmentErrorText],
+  } as const;
 }
 
 /** A picture or a film as it will be sent. */
-export function picture({ type, name, url }: FilePart): TemplateResult {
+export function mediaPreview({ type, name, url }: FilePart): TemplateResult {
   if (type === "image") return html`<img class="picture" src=${url} alt=${name} />`;
   return html`<video class="picture" src=${url} controls playsinline aria-label=${name}></video>`;
 }

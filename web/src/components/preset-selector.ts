@@ -3,9 +3,9 @@ import { customElement, property, state } from "lit/decorators.js";
 import { type Preset, type PresetPage, presets } from "../api/catalog.ts";
 import { common } from "../i18n/common.ts";
 import { language } from "../i18n/language.ts";
-import { tellProblem } from "../shell/problem.ts";
+import { showError } from "../shell/errors.ts";
+import { BaseElement } from "../ui/base-element.ts";
 import { select } from "../ui/controls.ts";
-import { Element } from "../ui/element.ts";
 
 /**
  * Which preset a conversation begins with.
@@ -13,7 +13,7 @@ import { Element } from "../ui/element.ts";
  * @fires choose - the preset, once the list is there and whenever another one is chosen
  */
 @customElement("an-preset-selector")
-export class PresetSelector extends Element {
+export class PresetSelector extends BaseElement {
   /** Whose presets. */
   @property() page: PresetPage = "audio_duplex";
   /** The id of the chosen one; null takes the first in the reader's language. */
@@ -24,7 +24,7 @@ export class PresetSelector extends Element {
 
   override connectedCallback(): void {
     super.connectedCallback();
-    this.#load().catch((error: unknown) => tellProblem(error, common().presets.failed));
+    this.#load().catch((error: unknown) => showError(error, common().presets.failed));
   }
 
   protected override render(): TemplateResult {
@@ -49,12 +49,12 @@ export class PresetSelector extends Element {
   async #load(): Promise<void> {
     this.all = await presets(this.page);
     const first = this.#now;
-    if (first) this.tell("choose", first);
+    if (first) this.emit("choose", first);
   }
 
   #choose(id: string): void {
     this.chosen = id;
     const preset = this.#now;
-    if (preset) this.tell("choose", preset);
+    if (preset) this.emit("choose", preset);
   }
 }

@@ -1,13 +1,13 @@
 // @vitest-environment happy-dom
 import { expect, it } from "vitest";
-import type { Phase } from "../session/conversation-state.ts";
+import type { Phase } from "../session/session-state.ts";
 import { queueChime } from "./queue-chimes.ts";
 
 const at = (position: number) => ({
   phase: "queued" as const,
-  place: { position, length: 3, etaS: 30, at: 0 },
+  queue: { position, length: 3, etaS: 30, at: 0 },
 });
-const out = (phase: Phase) => ({ phase, place: null });
+const out = (phase: Phase) => ({ phase, queue: null });
 
 it("rings for a better place and for one's turn, not for leaving", () => {
   expect(queueChime(at(3), at(2))).toBe("closer");

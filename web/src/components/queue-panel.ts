@@ -1,12 +1,12 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
 import { common } from "../i18n/common.ts";
-import { clock } from "../i18n/format.ts";
-import type { QueuePlace } from "../session/conversation-state.ts";
+import { formatClock } from "../i18n/format.ts";
+import type { QueueStatus } from "../session/session-state.ts";
 import { devices } from "../settings/devices.ts";
-import { Watch } from "../state/store.ts";
+import { StoreController } from "../state/store.ts";
+import { BaseElement } from "../ui/base-element.ts";
 import { toggle } from "../ui/controls.ts";
-import { Element } from "../ui/element.ts";
 import { icon } from "../ui/icon.ts";
 import { allowChimes, chime } from "./chimes.ts";
 import "./queue-panel.css";
@@ -19,15 +19,15 @@ import "./queue-panel.css";
  * @fires leave - the reader does not want to wait
  */
 @customElement("an-queue-panel")
-export class QueuePanel extends Element {
-  readonly #devices = new Watch(this, devices);
+export class QueuePanel extends BaseElement {
+  readonly #devices = new StoreController(this, devices);
   #timer = 0;
 
-  @property({ attribute: false }) place: QueuePlace | null = null;
+  @property({ attribute: false }) status: QueueStatus | null = null;
 
   override connectedCallback(): void {
     super.connectedCallback();
-    this.#timer = window.setInterval(() => this.place && this.requestUpdate(), 500);
+    this.#timer = window.setInterval(() => this.status && this.requestUpdate(), 500);
   }
 
   override disconnectedCallback(): void {
@@ -36,23 +36,23 @@ export class QueuePanel extends Element {
   }
 
   protected override render(): TemplateResult | typeof nothing {
-    const { place } = this;
-    if (place === null) return nothing;
+    const { status } = this;
+    if (status === null) return nothing;
     const { queue } = common();
-    const left = remaining(place);
+    const left = remaining(status);
     return html`<section class="card" aria-live="polite" aria-label=${queue.title}>
-      <p class="place number" aria-hidden="true">${place.position}</p>
+      <p class="place number" aria-hidden="true">${status.position}</p>
       <div class="stack tight grow">
-        <h2>${place.position === 1 ? queue.next : queue.title}</h2>
+        <h2>${status.position === 1 ? queue.next : queue.title}</h2>
         <p class="soft">
-          ${queue.position(place.position, place.length)}<span aria-hidden="true">
-            · ${left < 1 ? queue.soon : queue.eta(clock(left))}</span
+          ${queue.position(status.position, status.length)}<span aria-hidden="true">
+            · ${left < 1 ? queue.soon : queue.eta(formatClock(left))}</span
           >
         </p>
         <p class="small soft">${queue.wait}</p>
         <div class="row apart">
           ${toggle({ label: queue.chimes, checked: this.#devices.value.chimes, onChange: setChimes })}
-          <button class="button" @click=${() => this.tell("leave", null)}>
+          <button class="button" @click=${() => this.emit("leave", null)}>
             ${icon("close")} ${queue.leave}
           </button>
         </div>
@@ -68,6 +68,6 @@ function setChimes(on: boolean): void {
   chime("closer");
 }
 
-function remaining(place: QueuePlace): number {
-  return Math.max(0, place.etaS - (performance.now() - place.at) / 1000);
+function remaining(status: QueueStatus): number {
+  return Math.max(0, status.etaS - (performance.now() - status.at) / 1000);
 }

@@ -9,13 +9,13 @@ import {
   WEEK_S,
 } from "../api/shares.ts";
 import { common } from "../i18n/common.ts";
-import { moment } from "../i18n/format.ts";
-import { tellProblem } from "../shell/problem.ts";
+import { formatDateTime } from "../i18n/format.ts";
+import { showError } from "../shell/errors.ts";
+import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { select } from "../ui/controls.ts";
-import { type Changed, Element } from "../ui/element.ts";
 import { icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
-import { shareWords as words } from "./share-words.ts";
+import { shareLinksStrings } from "./share-links-strings.ts";
 import "./share-links.css";
 
 const LIVES = { hour: 3600, day: 86_400, week: WEEK_S, month: 30 * 86_400, ever: null } as const;
@@ -23,34 +23,34 @@ type Life = keyof typeof LIVES;
 
 /** The links that open a recording: made, copied, withdrawn. */
 @customElement("an-share-links")
-export class ShareLinks extends Element {
+export class ShareLinks extends BaseElement {
   @property({ attribute: false }) recordingId = "";
 
   @state() private life: Life = "week";
   @state() private links: readonly ShareLink[] | null = null;
   @state() private busy = false;
 
-  protected override willUpdate(changed: Changed<this>): void {
+  protected override willUpdate(changed: ChangedProperties<this>): void {
     if (changed.has("recordingId")) void this.#load();
   }
 
   protected override render(): TemplateResult {
-    const say = words();
-    return html`<p class="small soft">${say.intro}</p>
+    const t = shareLinksStrings();
+    return html`<p class="small soft">${t.intro}</p>
       <div class="make">
         ${select<Life>({
-          label: say.expires,
+          label: t.expires,
           value: this.life,
           options: (Object.keys(LIVES) as Life[]).map((value) => ({
             value,
-            label: say.lives[value],
+            label: t.lives[value],
           })),
           onChange: (life) => {
             this.life = life;
           },
         })}
         <button class="button primary" ?disabled=${this.busy} @click=${() => this.#make()}>
-          ${icon("link")} ${say.make}
+          ${icon("link")} ${t.make}
         </button>
       </div>
       ${this.#list()}`;
@@ -59,33 +59,33 @@ export class ShareLinks extends Element {
   #list(): TemplateResult {
     if (this.links === null)
       return html`<p class="row soft small"><span class="spinner"></span></p>`;
-    if (this.links.length === 0) return html`<p class="small soft">${words().none}</p>`;
+    if (this.links.length === 0) return html`<p class="small soft">${shareLinksStrings().none}</p>`;
     return html`<ul role="list">
       ${this.links.map((link) => this.#row(link))}
     </ul>`;
   }
 
   #row(link: ShareLink): TemplateResult {
-    const say = words();
-    const until = link.expires_at === null ? say.forever : say.until(moment(link.expires_at));
+    const t = shareLinksStrings();
+    const until = link.expires_at === null ? t.forever : t.until(formatDateTime(link.expires_at));
     return html`<li class="row still tight">
       <div class="grow">
         <input
           class="input"
           readonly
-          aria-label=${`${say.link}, ${until}`}
+          aria-label=${`${t.link}, ${until}`}
           .value=${shareAddress(link)}
           @focus=${(event: Event) => (event.target as HTMLInputElement).select()}
         />
         <p class="tiny soft">${until}</p>
       </div>
-      <button class="button square" aria-label=${say.copy} title=${say.copy} @click=${() => copy(link)}>
+      <button class="button square" aria-label=${t.copy} title=${t.copy} @click=${() => copy(link)}>
         ${icon("copy")}
       </button>
       <button
         class="button quiet square"
-        aria-label=${say.revoke}
-        title=${say.revoke}
+        aria-label=${t.revoke}
+        title=${t.revoke}
         ?disabled=${this.busy}
         @click=${() => this.#revoke(link)}
       >
@@ -102,17 +102,17 @@ export class ShareLinks extends Element {
   }
 
   async #make(): Promise<void> {
-    await this.#do(words().notMade, async () => {
+    await this.#do(shareLinksStrings().notMade, async () => {
       const link = await shareRecording(this.recordingId, LIVES[this.life]);
       this.links = [link, ...(this.links ?? [])];
     });
   }
 
   async #revoke(link: ShareLink): Promise<void> {
-    await this.#do(words().notRevoked, async () => {
+    await this.#do(shareLinksStrings().notRevoked, async () => {
       await revokeShare(this.recordingId, link.token);
       this.links = (this.links ?? []).filter(({ token }) => token !== link.token);
-      toast({ tone: "good", title: words().revoked });
+      toast({ tone: "good", title: shareLinksStrings().revoked });
     });
   }
 
@@ -121,7 +121,7 @@ export class ShareLinks extends Element {
     try {
       await action();
     } catch (error) {
-      tellProblem(error, problem);
+      showError(error, problem);
     } finally {
       this.busy = false;
     }
@@ -131,8 +131,8 @@ export class ShareLinks extends Element {
 async function copy(link: ShareLink): Promise<void> {
   try {
     await navigator.clipboard.writeText(shareAddress(link));
-    toast({ tone: "good", title: words().copied });
+    toast({ tone: "good", title: shareLinksStrings().copied });
   } catch (error) {
-    tellProblem(error, words().notCopied);
+    showError(error, shareLinksStrings().notCopied);
   }
 }

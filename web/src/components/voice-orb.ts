@@ -1,6 +1,6 @@
 import { html, type PropertyValues, type TemplateResult } from "lit";
 import { customElement, property, query } from "lit/decorators.js";
-import { Element, freshId } from "../ui/element.ts";
+import { BaseElement, freshId } from "../ui/base-element.ts";
 import { outlinePath } from "./orb-shape.ts";
 import "./voice-orb.css";
 
@@ -23,7 +23,7 @@ const CALM: ReadonlySet<OrbMode> = new Set(["paused", "ended"]);
  * shows must be said in words beside it. Stands still for those who want less motion, and only grows.
  */
 @customElement("an-voice-orb")
-export class VoiceOrb extends Element {
+export class VoiceOrb extends BaseElement {
   readonly #id = freshId("orb");
   readonly #still = matchMedia("(prefers-reduced-motion: reduce)");
   #frame = 0;

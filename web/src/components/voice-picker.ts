@@ -2,26 +2,26 @@ import { html, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import type { Voice } from "../api/voices.ts";
 import { common } from "../i18n/common.ts";
-import { number } from "../i18n/format.ts";
-import { tellProblem } from "../shell/problem.ts";
-import { Watch } from "../state/store.ts";
-import { type Option, select } from "../ui/controls.ts";
+import { formatNumber } from "../i18n/format.ts";
+import { showError } from "../shell/errors.ts";
+import { StoreController } from "../state/store.ts";
+import { BaseElement } from "../ui/base-element.ts";
+import { type SelectOption, select } from "../ui/controls.ts";
 import { dialog } from "../ui/dialog.ts";
-import { Element } from "../ui/element.ts";
 import { icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
 import {
   DEFAULT_VOICE,
-  hush,
-  loadShelf,
-  type OwnVoice,
-  playing,
+  loadVoices,
+  type PresetVoice,
+  previewedVoice,
   removeVoice,
-  shelf,
-  togglePlaying,
-  type VoiceChoice,
-} from "./voice-shelf.ts";
-import "./voice-adder.ts";
+  stopPreview,
+  togglePreview,
+  type VoiceSelection,
+  voiceList,
+} from "./voice-list.ts";
+import "./voice-upload.ts";
 import "./voice-picker.css";
 
 /**
@@ -30,31 +30,31 @@ import "./voice-picker.css";
  * @fires change - a VoiceChoice
  */
 @customElement("an-voice-picker")
-export class VoicePicker extends Element {
-  readonly #shelf = new Watch(this, shelf);
-  readonly #playing = new Watch(this, playing);
+export class VoicePicker extends BaseElement {
+  readonly #voiceList = new StoreController(this, voiceList);
+  readonly #playing = new StoreController(this, previewedVoice);
 
-  @property({ attribute: false }) value: VoiceChoice = { model: null, speech: null };
+  @property({ attribute: false }) value: VoiceSelection = { model: null, speech: null };
   /** Of a preset: what the model has where none is chosen, instead of the server's default voice. */
-  @property({ attribute: false }) own: OwnVoice | null = null;
+  @property({ attribute: false }) presetVoice: PresetVoice | null = null;
   @property({ type: Boolean }) disabled = false;
 
   @state() private open = false;
 
   override connectedCallback(): void {
     super.connectedCallback();
-    if (shelf.value === null) loadShelf().catch((error: unknown) => tellProblem(error));
+    if (voiceList.value === null) loadVoices().catch((error: unknown) => showError(error));
   }
 
   override disconnectedCallback(): void {
-    hush();
+    stopPreview();
     super.disconnectedCallback();
   }
 
   protected override render(): TemplateResult {
     const { voices } = common();
     return html`<div class="stack">
-      ${this.#choice("model", voices.model, voices.modelHint, this.own ? voices.own : voices.default)}
+      ${this.#choice("model", voices.model, voices.modelHint, this.presetVoice ? voices.own : voices.default)}
       ${this.#choice("speech", voices.speech, voices.speechHint, voices.same)}
       <div>
         <button class="button small" ?disabled=${this.disabled} @click=${() => this.#show(true)}>
@@ -65,7 +65,7 @@ export class VoicePicker extends Element {
         open: this.open,
         title: voices.add,
         body: html`<div class="stack loose">
-          <an-voice-adder @added=${this.#onAdded}></an-voice-adder>
+          <an-voice-upload @added=${this.#onAdded}></an-voice-upload>
           ${this.#list()}
         </div>`,
         onClose: () => this.#show(false),
@@ -73,7 +73,7 @@ export class VoicePicker extends Element {
     </div>`;
   }
 
-  #choice(role: keyof VoiceChoice, label: string, hint: string, none: string): TemplateResult {
+  #choice(role: keyof VoiceSelection, label: string, hint: string, none: string): TemplateResult {
     const chosen = this.value[role];
     const { voices } = common();
     return html`<div class="choice">
@@ -104,7 +104,7 @@ export class VoicePicker extends Element {
           (voice) => html`<li class="row apart still">
             <span class="truncate">${voice.name}</span>
             <span class="row tight still">
-              <span class="tiny soft number">${voices.seconds(number(voice.duration_ms / 1000, 1))}</span>
+              <span class="tiny soft number">${voices.seconds(formatNumber(voice.duration_ms / 1000, 1))}</span>
               ${this.#playButton(voice)}
               <button
                 class="button quiet square small"
@@ -121,10 +121,10 @@ export class VoicePicker extends Element {
   }
 
   /** What is heard with the present choice: the speech has the model's voice, the model the default one. */
-  #audible(role: keyof VoiceChoice): Pick<Voice, "id" | "name"> {
+  #audible(role: keyof VoiceSelection): Pick<Voice, "id" | "name"> {
     const id = this.value[role] ?? (role === "speech" ? this.value.model : null);
-    const name = this.own?.name ?? common().voices.default;
-    return this.#shelf.value?.find((voice) => voice.id === id) ?? { id: DEFAULT_VOICE, name };
+    const name = this.presetVoice?.name ?? common().voices.default;
+    return this.#voiceList.value?.find((voice) => voice.id === id) ?? { id: DEFAULT_VOICE, name };
   }
 
   #playButton({ id, name }: Pick<Voice, "id" | "name">): TemplateResult {
@@ -133,26 +133,26 @@ export class VoicePicker extends Element {
     return html`<button
       class="button square listen"
       aria-label=${plays ? voices.stop : voices.play(name)}
-      @click=${() => this.#listen(id).catch((error: unknown) => tellProblem(error))}
+      @click=${() => this.#listen(id).catch((error: unknown) => showError(error))}
     >
       ${icon(plays ? "stop" : "play")}
     </button>`;
   }
 
   #listen(id: string): Promise<void> {
-    return togglePlaying(id, id === DEFAULT_VOICE ? this.own : null);
+    return togglePreview(id, id === DEFAULT_VOICE ? this.presetVoice : null);
   }
 
   #of(source: Voice["source_type"]): readonly Voice[] {
-    return (this.#shelf.value ?? []).filter((voice) => voice.source_type === source);
+    return (this.#voiceList.value ?? []).filter((voice) => voice.source_type === source);
   }
 
-  #options(source: Voice["source_type"]): readonly Option[] {
+  #options(source: Voice["source_type"]): readonly SelectOption[] {
     return this.#of(source).map(({ id, name }) => ({ value: id, label: name }));
   }
 
   #show(open: boolean): void {
-    hush();
+    stopPreview();
     this.open = open;
   }
 
@@ -161,9 +161,9 @@ export class VoicePicker extends Element {
     this.#change({ model: event.detail });
   }
 
-  #change(change: Partial<VoiceChoice>): void {
+  #change(change: Partial<VoiceSelection>): void {
     this.value = { ...this.value, ...change };
-    this.tell("change", this.value);
+    this.emit("change", this.value);
   }
 
   async #remove(voice: Voice): Promise<void> {
@@ -172,7 +172,7 @@ export class VoicePicker extends Element {
     try {
       await removeVoice(voice.id);
     } catch (error) {
-      tellProblem(error);
+      showError(error);
       return;
     }
     const kept = (id: string | null) => (id === voice.id ? null : id);

@@ -1,6 +1,6 @@
 import { en } from "./en.ts";
-import { texts } from "./texts.ts";
+import { defineStrings } from "./strings.ts";
 import { zh } from "./zh.ts";
 
 /** Words that every page uses. */
-export const common = texts(en, zh);
+export const common = defineStrings(en, zh);

@@ -1,7 +1,7 @@
 import { tag } from "./language.ts";
 
 /** Seconds as `0:07`, `12:05` or `1:02:03`. */
-export function clock(seconds: number): string {
+export function formatClock(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
   const [hours, minutes, rest] = [
     Math.floor(whole / 3600),
@@ -13,27 +13,27 @@ export function clock(seconds: number): string {
 }
 
 /** `3.2 s`, `480 ms`. */
-export function duration(ms: number): string {
+export function formatDuration(ms: number): string {
   return ms < 1000 ? unit(ms, "millisecond", 0) : unit(ms / 1000, "second", 1);
 }
 
 /** `0.8 s`, never in smaller units. */
-export function seconds(value: number): string {
+export function formatSeconds(value: number): string {
   return unit(value, "second", 1);
 }
 
 /** A number as readers of the chosen language write it. */
-export function number(value: number, digits = 0): string {
+export function formatNumber(value: number, digits = 0): string {
   return new Intl.NumberFormat(tag(), { maximumFractionDigits: digits }).format(value);
 }
 
 /** `48 kB`, `3.2 MB`. */
-export function bytes(count: number): string {
-  return count < 1e6 ? `${number(count / 1e3)} kB` : `${number(count / 1e6, 1)} MB`;
+export function formatBytes(count: number): string {
+  return count < 1e6 ? `${formatNumber(count / 1e3)} kB` : `${formatNumber(count / 1e6, 1)} MB`;
 }
 
 /** Date and time, short. */
-export function moment(when: string | number | Date): string {
+export function formatDateTime(when: string | number | Date): string {
   const style = { dateStyle: "medium", timeStyle: "short" } as const;
   return new Intl.DateTimeFormat(tag(), style).format(new Date(when));
 }

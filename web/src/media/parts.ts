@@ -51,12 +51,12 @@ export function filePart(type: FilePart["type"], name: string, file: Blob, bytes
 }
 
 /** Whether there is anything in it to send. */
-export function saysSomething(part: Part): boolean {
+export function isNotEmpty(part: Part): boolean {
   return part.type !== "text" || part.text.trim() !== "";
 }
 
 /** As the wire has it. */
-export function contentOf(part: Part): ContentPart {
+export function toContentPart(part: Part): ContentPart {
   switch (part.type) {
     case "text":
       return { type: "text", text: part.text };
@@ -68,7 +68,7 @@ export function contentOf(part: Part): ContentPart {
 }
 
 /** The words, without the rest. */
-export function wordsOf(parts: readonly Part[]): string {
+export function plainText(parts: readonly Part[]): string {
   return parts
     .filter((part) => part.type === "text")
     .map(({ text }) => text)

@@ -1,7 +1,7 @@
-import { call } from "../api/http.ts";
+import { fetchJson } from "../api/http.ts";
 import type { ChatRequest } from "./chat-messages.ts";
-import { isRecord, number, or, sound, text } from "./fields.ts";
-import { toText } from "./frames.ts";
+import { isRecord, number, or, sound, text } from "./field-readers.ts";
+import { encodeText } from "./frames.ts";
 import { type MessageOf, messageReader, shape } from "./message-reader.ts";
 
 const answer = shape("answer", {
@@ -18,8 +18,8 @@ const read = messageReader(answer);
 
 /** `POST /api/chat`: the answer in one piece. Rejects with ApiError. */
 export async function askChat(request: ChatRequest, signal?: AbortSignal): Promise<ChatAnswer> {
-  const body: unknown = JSON.parse(toText(request));
+  const body: unknown = JSON.parse(encodeText(request));
   const options = { method: "POST", body, ...(signal ? { signal } : {}) } as const;
-  const value = await call<unknown>("/api/chat", options);
+  const value = await fetchJson<unknown>("/api/chat", options);
   return read({ ...(isRecord(value) ? value : {}), type: "answer" }) as ChatAnswer;
 }

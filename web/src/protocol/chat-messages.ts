@@ -1,5 +1,5 @@
-import { flag, number, or, sound, text } from "./fields.ts";
-import type { Picture, Sound } from "./frames.ts";
+import { flag, number, or, sound, text } from "./field-readers.ts";
+import type { WireAudio, WireImage } from "./frames.ts";
 import { type MessageOf, messageReader, shape } from "./message-reader.ts";
 import { error, queueDone, queued, queueUpdate } from "./queue-messages.ts";
 
@@ -7,9 +7,9 @@ import { error, queueDone, queued, queueUpdate } from "./queue-messages.ts";
 
 export type ContentPart =
   | { type: "text"; text: string }
-  | { type: "audio"; data: Sound }
-  | { type: "image"; data: Picture }
-  | { type: "video"; data: Picture; stack_frames?: number };
+  | { type: "audio"; data: WireAudio }
+  | { type: "image"; data: WireImage }
+  | { type: "video"; data: WireImage; stack_frames?: number };
 
 export interface ChatMessage {
   role: "system" | "user" | "assistant";
@@ -34,7 +34,7 @@ export interface ChatRequest {
     | {
         enabled?: boolean;
         mode?: "default" | "audio_assistant" | "omni" | "audio_roleplay" | "voice_cloning";
-        ref_audio_data?: Sound | undefined;
+        ref_audio_data?: WireAudio | undefined;
         ref_audio_path?: string | undefined;
       }
     | undefined;

@@ -15,16 +15,16 @@ import {
   type HalfDuplexServerMessage,
   readHalfDuplexMessage,
 } from "./half-duplex-messages.ts";
-import { type Dialect, ProtocolClient } from "./protocol-client.ts";
+import { ProtocolClient, type ProtocolSpec } from "./protocol-client.ts";
 import {
   type RealtimeClientMessage,
   type RealtimeServerMessage,
   readRealtimeMessage,
 } from "./realtime-messages.ts";
-import type { LinkOptions } from "./resumable-socket.ts";
+import type { SocketOptions } from "./resumable-socket.ts";
 
 /** One client per protocol. */
-export interface ClientOptions extends LinkOptions {
+export interface ClientOptions extends SocketOptions {
   /** Another server than the one that the page came from. */
   base?: string;
   /** Sound and pictures as bytes, sound in 16 bits: a third of what base64 of float32 takes. */
@@ -38,8 +38,8 @@ export type RealtimeClient = ProtocolClient<RealtimeServerMessage, RealtimeClien
 
 export function connectDuplex(sessionId: string, options: ClientOptions = {}): DuplexClient {
   const ends = ({ type }: DuplexServerMessage): boolean => type === "stopped" || type === "timeout";
-  const dialect = { read: readDuplexMessage, ends };
-  return connect(`/ws/duplex/${sessionId}?notices=1&transcript=1`, dialect, options);
+  const spec = { read: readDuplexMessage, ends };
+  return connect(`/ws/duplex/${sessionId}?notices=1&transcript=1`, spec, options);
 }
 
 export function connectHalfDuplex(
@@ -48,8 +48,8 @@ export function connectHalfDuplex(
 ): HalfDuplexClient {
   const ends = ({ type }: HalfDuplexServerMessage): boolean =>
     type === "stopped" || type === "timeout";
-  const dialect = { read: readHalfDuplexMessage, ends };
-  return connect(`/ws/half_duplex/${sessionId}`, dialect, options);
+  const spec = { read: readHalfDuplexMessage, ends };
+  return connect(`/ws/half_duplex/${sessionId}`, spec, options);
 }
 
 export function connectChat(options: ClientOptions = {}): ChatClient {
@@ -62,18 +62,18 @@ export function connectRealtime(
   options: ClientOptions = {},
 ): RealtimeClient {
   const ends = ({ type }: RealtimeServerMessage): boolean => type === "session.closed";
-  const dialect = { read: readRealtimeMessage, ends };
-  return connect(`/v1/realtime?mode=${mode}&notices=1&playback_ack=1`, dialect, options);
+  const spec = { read: readRealtimeMessage, ends };
+  return connect(`/v1/realtime?mode=${mode}&notices=1&playback_ack=1`, spec, options);
 }
 
 function connect<Server, Client extends object>(
   path: string,
-  dialect: Dialect<Server>,
-  { base, binary = true, protocols = [], ...link }: ClientOptions,
+  spec: ProtocolSpec<Server>,
+  { base, binary = true, protocols = [], ...connection }: ClientOptions,
 ): ProtocolClient<Server, Client> {
   const url = socketUrl(path, base);
-  if (!binary) return new ProtocolClient(url, dialect, { protocols, ...link });
+  if (!binary) return new ProtocolClient(url, spec, { protocols, ...connection });
   url.searchParams.set("pcm", "s16");
   const offered = withProtocol(BINARY_PROTOCOL, protocols);
-  return new ProtocolClient(url, dialect, { protocols: offered, ...link });
+  return new ProtocolClient(url, spec, { protocols: offered, ...connection });
 }

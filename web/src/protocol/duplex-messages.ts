@@ -1,5 +1,5 @@
-import { flag, number, or, record, sound, text } from "./fields.ts";
-import type { Picture, Sound } from "./frames.ts";
+import { flag, number, or, record, sound, text } from "./field-readers.ts";
+import type { WireAudio, WireImage } from "./frames.ts";
 import { type MessageOf, messageReader, shape } from "./message-reader.ts";
 import { error, notice, queueDone, queued, queueUpdate } from "./queue-messages.ts";
 
@@ -24,8 +24,8 @@ export interface DuplexPrepare {
   /** One of the server's voices. */
   ref_audio_path?: string | undefined;
   /** The voice to speak with, 16 kHz; `tts_`: another one for the speech than for the model's ear. */
-  ref_audio_base64?: Sound | undefined;
-  tts_ref_audio_base64?: Sound | undefined;
+  ref_audio_base64?: WireAudio | undefined;
+  tts_ref_audio_base64?: WireAudio | undefined;
   max_slice_nums?: number | undefined;
   /** False: nothing of the session is kept on the server. */
   record?: boolean | undefined;
@@ -35,8 +35,8 @@ export type DuplexClientMessage =
   | ({ type: "prepare" } & DuplexPrepare)
   | {
       type: "audio_chunk";
-      audio: Sound;
-      frame_base64_list?: Picture[] | undefined;
+      audio: WireAudio;
+      frame_base64_list?: WireImage[] | undefined;
       force_listen?: boolean | undefined;
       max_slice_nums?: number | undefined;
     }
@@ -79,7 +79,7 @@ const resumed = shape("resumed", {});
 const stopped = shape("stopped", { session_id: or(text, "") });
 const timeout = shape("timeout", { reason: or(text, "") });
 
-export type Result = MessageOf<typeof result>;
+export type DuplexResult = MessageOf<typeof result>;
 
 export const readDuplexMessage = messageReader(
   queued,

@@ -1,23 +1,28 @@
 import { expect, it } from "vitest";
 import { samplesFromBase64 } from "../audio/pcm.ts";
-import { fromFrame, toFrame, toText } from "./frames.ts";
+import { decodeFrame, encodeFrame, encodeText } from "./frames.ts";
 
 const SOUND = Float32Array.of(0.5, -0.25, 1);
 const PICTURE = Uint8Array.of(0xff, 0xd8, 1, 2, 3);
 
 it("writes sound and pictures as base64 in text", () => {
-  const text = toText({ type: "audio_chunk", audio: SOUND, frame_base64_list: [PICTURE], n: 1 });
+  const text = encodeText({
+    type: "audio_chunk",
+    audio: SOUND,
+    frame_base64_list: [PICTURE],
+    n: 1,
+  });
   const message = JSON.parse(text);
   expect(samplesFromBase64(message.audio)).toEqual(SOUND);
   expect(message).toMatchObject({ type: "audio_chunk", frame_base64_list: ["/9gBAgM="], n: 1 });
 });
 
 it("leaves out what is undefined", () => {
-  expect(toText({ type: "pause", timeout: undefined })).toBe('{"type":"pause"}');
+  expect(encodeText({ type: "pause", timeout: undefined })).toBe('{"type":"pause"}');
 });
 
 it("writes sound in 16 bits and pictures as they are in a binary frame, each at its place", () => {
-  const frame = toFrame({ type: "audio_chunk", audio: SOUND, frame_base64_list: [PICTURE] });
+  const frame = encodeFrame({ type: "audio_chunk", audio: SOUND, frame_base64_list: [PICTURE] });
   if (typeof frame === "string") throw new Error("not binary");
   const length = new DataView(frame).getUint32(0, true);
   expect((4 + length) % 4).toBe(0);
@@ -33,7 +38,7 @@ it("writes sound in 16 bits and pictures as they are in a binary frame, each at 
 });
 
 it("writes text where there is nothing to carry", () => {
-  expect(toFrame({ type: "stop" })).toBe('{"type":"stop"}');
+  expect(encodeFrame({ type: "stop" })).toBe('{"type":"stop"}');
 });
 
 it("reads a binary frame's sound wherever it begins, in both formats", () => {
@@ -41,18 +46,18 @@ it("reads a binary frame's sound wherever it begins, in both formats", () => {
     Uint8Array.of(9),
     new Uint8Array(SOUND.buffer),
   ]);
-  expect(fromFrame(frame)).toEqual({ type: "result", audio_data: SOUND });
+  expect(decodeFrame(frame)).toEqual({ type: "result", audio_data: SOUND });
   const short = binary({ audio_data: { at: 0, bytes: 4, format: "s16" } }, [
     new Uint8Array(Int16Array.of(-32_768, 16_384).buffer),
   ]);
-  expect(fromFrame(short)).toEqual({ audio_data: Float32Array.of(-1, 0.5) });
+  expect(decodeFrame(short)).toEqual({ audio_data: Float32Array.of(-1, 0.5) });
 });
 
 it("refuses frames that point beyond their end, or are no JSON", () => {
-  expect(() => fromFrame(binary({ a: { at: 0, bytes: 8, format: "f32" } }, []))).toThrow(
+  expect(() => decodeFrame(binary({ a: { at: 0, bytes: 8, format: "f32" } }, []))).toThrow(
     RangeError,
   );
-  expect(() => fromFrame("{")).toThrow(SyntaxError);
+  expect(() => decodeFrame("{")).toThrow(SyntaxError);
 });
 
 function binary(header: object, payload: Uint8Array[]): ArrayBuffer {

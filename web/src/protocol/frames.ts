@@ -1,5 +1,5 @@
 import { base64FromBytes, pcm16FromSamples, type Samples } from "../audio/pcm.ts";
-import { isRecord } from "./fields.ts";
+import { isRecord } from "./field-readers.ts";
 
 /**
  * Messages as WebSocket frames: JSON text with base64, or a binary frame of `antiphon.binary.v1`, which is
@@ -14,22 +14,22 @@ const LENGTH_BYTES = 4;
 const ALIGNMENT = 4;
 
 /** Sound of an outgoing message: float32 samples, or base64 of them. */
-export type Sound = Samples | string;
+export type WireAudio = Samples | string;
 
 /** A picture or a film of an outgoing message: the file's bytes, or base64 of them. */
-export type Picture = Uint8Array<ArrayBuffer> | string;
+export type WireImage = Uint8Array<ArrayBuffer> | string;
 
 type Media = Float32Array | Uint8Array;
 
 /** JSON text; sound and pictures become base64. */
-export function toText(message: object): string {
+export function encodeText(message: object): string {
   return JSON.stringify(message, (_, value: unknown) =>
     isMedia(value) ? base64FromBytes(bytesOf(value)) : value,
   );
 }
 
 /** A binary frame with sound as 16-bit PCM, or text when there is nothing to carry as bytes. */
-export function toFrame(message: object): string | ArrayBuffer {
+export function encodeFrame(message: object): string | ArrayBuffer {
   const payload: Uint8Array[] = [];
   let at = 0;
   const header = JSON.stringify(message, (_, value: unknown) => {
@@ -45,7 +45,7 @@ export function toFrame(message: object): string | ArrayBuffer {
 }
 
 /** The message in a frame, media as `Float32Array`. Throws SyntaxError or RangeError. */
-export function fromFrame(frame: string | ArrayBuffer): unknown {
+export function decodeFrame(frame: string | ArrayBuffer): unknown {
   if (typeof frame === "string") return JSON.parse(frame);
   const length = new DataView(frame).getUint32(0, true);
   const header = new TextDecoder().decode(new Uint8Array(frame, LENGTH_BYTES, length));

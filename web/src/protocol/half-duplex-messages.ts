@@ -1,5 +1,5 @@
-import { flag, number, or, sound, text } from "./fields.ts";
-import type { Sound } from "./frames.ts";
+import { flag, number, or, sound, text } from "./field-readers.ts";
+import type { WireAudio } from "./frames.ts";
 import { messageReader, shape } from "./message-reader.ts";
 import { error, queueDone, queued, queueUpdate } from "./queue-messages.ts";
 
@@ -23,7 +23,7 @@ export interface HalfDuplexConfig {
   session?: { timeout_s?: number };
 }
 
-export type SystemItem = { type: "text"; text: string } | { type: "audio"; data: Sound };
+export type SystemItem = { type: "text"; text: string } | { type: "audio"; data: WireAudio };
 
 export interface HalfDuplexPrepare {
   system_prompt?: string | undefined;
@@ -31,14 +31,14 @@ export interface HalfDuplexPrepare {
   system_content?: SystemItem[] | undefined;
   config?: HalfDuplexConfig | undefined;
   /** The voice to speak with, 16 kHz. */
-  ref_audio_base64?: Sound | undefined;
+  ref_audio_base64?: WireAudio | undefined;
   /** False: nothing of the session is kept on the server. */
   record?: boolean | undefined;
 }
 
 export type HalfDuplexClientMessage =
   | ({ type: "prepare" } & HalfDuplexPrepare)
-  | { type: "audio_chunk"; audio_base64: Sound }
+  | { type: "audio_chunk"; audio_base64: WireAudio }
   | { type: "stop" };
 
 export const readHalfDuplexMessage = messageReader(

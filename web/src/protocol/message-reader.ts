@@ -1,4 +1,4 @@
-import type { FieldReader } from "./fields.ts";
+import type { FieldReader } from "./field-readers.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: a reader of any type; `MessageOf` finds which
 type Fields = Readonly<Record<string, FieldReader<any>>>;
@@ -25,7 +25,7 @@ export type MessageReader<Message> = (
 ) => Message | undefined;
 
 /** A message of a known type lacks a field, or has one that cannot be used. */
-export class BadMessage extends Error {}
+export class InvalidMessage extends Error {}
 
 export function shape<const Type extends string, F extends Fields>(
   type: Type,
@@ -49,7 +49,7 @@ function read(known: AnyShape, value: Readonly<Record<string, unknown>>): Record
   const message: Record<string, unknown> = { type: known.type };
   for (const [name, reader] of Object.entries(known.fields as Fields)) {
     const field: unknown = reader(value[name]);
-    if (field === undefined) throw new BadMessage(`${known.type}: ${name} is missing or wrong`);
+    if (field === undefined) throw new InvalidMessage(`${known.type}: ${name} is missing or wrong`);
     message[name] = field;
   }
   return message;

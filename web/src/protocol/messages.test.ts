@@ -3,7 +3,7 @@ import { base64FromSamples } from "../audio/pcm.ts";
 import { readChatMessage } from "./chat-messages.ts";
 import { readDuplexMessage } from "./duplex-messages.ts";
 import { readHalfDuplexMessage } from "./half-duplex-messages.ts";
-import { BadMessage } from "./message-reader.ts";
+import { InvalidMessage } from "./message-reader.ts";
 import { readRealtimeMessage } from "./realtime-messages.ts";
 
 const SOUND = Float32Array.of(0.5, -0.5);
@@ -40,7 +40,7 @@ describe("a result", () => {
     ["current_time", null],
     ["server_send_ts", Number.NaN],
   ])("with a bad %s is refused by that name", (name, value) => {
-    expect(() => readDuplexMessage({ ...RESULT, [name]: value })).toThrow(BadMessage);
+    expect(() => readDuplexMessage({ ...RESULT, [name]: value })).toThrow(InvalidMessage);
     expect(() => readDuplexMessage({ ...RESULT, [name]: value })).toThrow(name);
   });
 });
@@ -88,7 +88,7 @@ it("reads the examples of the realtime protocol", () => {
   expect(readRealtimeMessage(delta)).toEqual({ ...delta, audio: SOUND });
   const error = { code: "missing_field", message: "audio is required", type: "client_error" };
   expect(readRealtimeMessage({ type: "error", error })).toEqual({ type: "error", error });
-  expect(() => readRealtimeMessage({ type: "error", error: "text" })).toThrow(BadMessage);
+  expect(() => readRealtimeMessage({ type: "error", error: "text" })).toThrow(InvalidMessage);
 });
 
 it("reads a whole chat answer whose sound is null", () => {

@@ -1,22 +1,22 @@
 import { TypedEvents } from "../typed-events.ts";
-import { BadMessage, type MessageReader } from "./message-reader.ts";
+import { InvalidMessage, type MessageReader } from "./message-reader.ts";
 import {
-  type Closed,
-  type LinkOptions,
-  type LinkState,
   ResumableSocket,
+  type SocketClose,
+  type SocketOptions,
+  type SocketState,
 } from "./resumable-socket.ts";
 
 export interface ClientEvents<Server> {
   /** Checked; types that this client does not know never get here. */
   message: Server;
-  link: LinkState;
+  connection: SocketState;
   /** The server sent something that cannot be used; the session goes on. */
   problem: string;
-  closed: Closed;
+  closed: SocketClose;
 }
 
-export interface Dialect<Server> {
+export interface ProtocolSpec<Server> {
   read: MessageReader<Server>;
   /** Whether the session is over once this has come. */
   ends: (message: Server) => boolean;
@@ -27,19 +27,19 @@ export class ProtocolClient<Server, Client extends object> extends TypedEvents<
   ClientEvents<Server>
 > {
   readonly #socket: ResumableSocket;
-  readonly #dialect: Dialect<Server>;
+  readonly #spec: ProtocolSpec<Server>;
 
-  constructor(url: URL, dialect: Dialect<Server>, options: LinkOptions = {}) {
+  constructor(url: URL, spec: ProtocolSpec<Server>, options: SocketOptions = {}) {
     super();
-    this.#dialect = dialect;
+    this.#spec = spec;
     this.#socket = new ResumableSocket(url, options);
     this.#socket.on("message", (message) => this.#receive(message));
-    this.#socket.on("state", (state) => this.emit("link", state));
+    this.#socket.on("state", (state) => this.emit("connection", state));
     this.#socket.on("problem", (problem) => this.emit("problem", problem));
     this.#socket.on("closed", (closed) => this.emit("closed", closed));
   }
 
-  get link(): LinkState {
+  get connection(): SocketState {
     return this.#socket.state;
   }
 
@@ -75,15 +75,15 @@ export class ProtocolClient<Server, Client extends object> extends TypedEvents<
   #receive(value: Readonly<Record<string, unknown>>): void {
     const message = this.#read(value);
     if (message === undefined) return;
-    if (this.#dialect.ends(message)) this.#socket.finish();
+    if (this.#spec.ends(message)) this.#socket.finish();
     this.emit("message", message);
   }
 
   #read(value: Readonly<Record<string, unknown>>): Server | undefined {
     try {
-      return this.#dialect.read(value);
+      return this.#spec.read(value);
     } catch (error) {
-      if (!(error instanceof BadMessage)) throw error;
+      if (!(error instanceof InvalidMessage)) throw error;
       this.emit("problem", `the server sent a message that cannot be used: ${error.message}`);
       return undefined;
     }

@@ -1,4 +1,4 @@
-import { number, or, text } from "./fields.ts";
+import { number, or, text } from "./field-readers.ts";
 import { type MessageOf, shape } from "./message-reader.ts";
 
 const place = {

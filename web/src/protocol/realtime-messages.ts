@@ -1,5 +1,5 @@
-import { type FieldReader, flag, isRecord, number, or, sound, text } from "./fields.ts";
-import type { Picture, Sound } from "./frames.ts";
+import { type FieldReader, flag, isRecord, number, or, sound, text } from "./field-readers.ts";
+import type { WireAudio, WireImage } from "./frames.ts";
 import { messageReader, shape } from "./message-reader.ts";
 
 /** Both directions of `/v1/realtime?mode=video|audio`. */
@@ -11,16 +11,16 @@ export type RealtimeClientMessage =
         instructions: string;
         max_slice_nums?: number | undefined;
         /** 16 kHz. */
-        ref_audio?: Sound | undefined;
-        tts_ref_audio?: Sound | undefined;
+        ref_audio?: WireAudio | undefined;
+        tts_ref_audio?: WireAudio | undefined;
         /** False: nothing of the session is kept on the server. */
         record?: boolean | undefined;
       };
     }
   | {
       type: "input_audio_buffer.append";
-      audio: Sound;
-      video_frames?: Picture[] | undefined;
+      audio: WireAudio;
+      video_frames?: WireImage[] | undefined;
       force_listen?: boolean | undefined;
       max_slice_nums?: number | undefined;
     }
@@ -30,14 +30,14 @@ export type RealtimeClientMessage =
 
 const place = { position: number, estimated_wait_s: number, queue_length: number };
 
-export interface RealtimeProblem {
+export interface RealtimeError {
   readonly code: string;
   readonly message: string;
   /** Whose fault it is. */
   readonly type: string;
 }
 
-const problem: FieldReader<RealtimeProblem> = (value) => {
+const problem: FieldReader<RealtimeError> = (value) => {
   if (!isRecord(value)) return undefined;
   const { code, message, type } = value;
   const known = typeof code === "string" && typeof message === "string" && typeof type === "string";

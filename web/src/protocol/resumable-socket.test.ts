@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { GRACE_MS, ResumableSocket } from "./resumable-socket.ts";
-import { Wire } from "./testing-wire.ts";
+import { FakeWebSocket } from "./fake-websocket.ts";
+import { RESUME_WINDOW_MS, ResumableSocket } from "./resumable-socket.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
-  vi.stubGlobal("WebSocket", Wire);
-  Wire.all = [];
+  vi.stubGlobal("WebSocket", FakeWebSocket);
+  FakeWebSocket.all = [];
 });
 afterEach(() => {
   vi.useRealTimers();
@@ -26,43 +26,43 @@ function open(): { socket: ResumableSocket; log: string[]; heard: unknown[] } {
 /** A session that can be resumed, and has heard message 4. */
 function resumable(): ReturnType<typeof open> {
   const opened = open();
-  Wire.last.accept();
-  Wire.last.say({ type: "queue_done", resume_token: "T1", seq: 4 });
+  FakeWebSocket.last.accept();
+  FakeWebSocket.last.say({ type: "queue_done", resume_token: "T1", seq: 4 });
   return opened;
 }
 
 describe("an ordinary connection", () => {
   it("asks for resume on the URL it was given, and offers the subprotocols", () => {
     open();
-    expect(Wire.last.url.href).toBe("ws://x/ws/duplex/adx_1?a=b&resume=1");
-    expect(Wire.last.protocols).toEqual(["p"]);
+    expect(FakeWebSocket.last.url.href).toBe("ws://x/ws/duplex/adx_1?a=b&resume=1");
+    expect(FakeWebSocket.last.protocols).toEqual(["p"]);
   });
 
   it("sends what was said before it was open, in order", () => {
     const { socket } = open();
     socket.send({ n: 1 });
     socket.send({ n: 2 });
-    Wire.last.accept();
-    expect(Wire.last.sent).toEqual([{ n: 1 }, { n: 2 }]);
+    FakeWebSocket.last.accept();
+    expect(FakeWebSocket.last.sent).toEqual([{ n: 1 }, { n: 2 }]);
   });
 
   it("ends when the server closes it", () => {
     const { log } = resumable();
-    Wire.last.drop(1000);
+    FakeWebSocket.last.drop(1000);
     expect(log).toEqual(["open", "closed", "closed 1000"]);
   });
 
   it("ends when it drops and the server never gave a token", () => {
     const { log } = open();
-    Wire.last.accept();
-    Wire.last.drop(1006);
+    FakeWebSocket.last.accept();
+    FakeWebSocket.last.drop(1006);
     expect(log).toEqual(["open", "closed", "closed 1006"]);
   });
 
   it("tells of what cannot be read and goes on", () => {
     const { log, heard } = resumable();
-    Wire.last.onmessage({ data: "{" });
-    Wire.last.say({ type: "result", seq: 5 });
+    FakeWebSocket.last.onmessage({ data: "{" });
+    FakeWebSocket.last.say({ type: "result", seq: 5 });
     expect(log[1]).toContain("cannot be read");
     expect(heard).toEqual(["queue_done", "result"]);
   });
@@ -71,127 +71,132 @@ describe("an ordinary connection", () => {
 describe("a dropped connection", () => {
   it("is taken up again with the token and the last number", () => {
     const { log, heard } = resumable();
-    Wire.last.drop(1006);
+    FakeWebSocket.last.drop(1006);
     vi.advanceTimersByTime(200);
-    expect(Wire.last.url.searchParams.get("resume_token")).toBe("T1");
-    expect(Wire.last.url.searchParams.get("seq")).toBe("4");
-    Wire.last.accept();
+    expect(FakeWebSocket.last.url.searchParams.get("resume_token")).toBe("T1");
+    expect(FakeWebSocket.last.url.searchParams.get("seq")).toBe("4");
+    FakeWebSocket.last.accept();
     expect(log.at(-1)).toBe("reconnecting");
-    Wire.last.say({ type: "resumed", seq: 4, resume_token: "T2" });
+    FakeWebSocket.last.say({ type: "resumed", seq: 4, resume_token: "T2" });
     expect(log.at(-1)).toBe("open");
-    Wire.last.say({ type: "result", seq: 4 });
-    Wire.last.say({ type: "result", seq: 5 });
+    FakeWebSocket.last.say({ type: "result", seq: 4 });
+    FakeWebSocket.last.say({ type: "result", seq: 5 });
     expect(heard).toEqual(["queue_done", "result"]);
   });
 
   it("uses the newest token the next time", () => {
     resumable();
-    Wire.last.drop(1012);
+    FakeWebSocket.last.drop(1012);
     vi.advanceTimersByTime(200);
-    Wire.last.accept();
-    Wire.last.say({ type: "resumed", seq: 4, resume_token: "T2" });
-    Wire.last.drop(1006);
+    FakeWebSocket.last.accept();
+    FakeWebSocket.last.say({ type: "resumed", seq: 4, resume_token: "T2" });
+    FakeWebSocket.last.drop(1006);
     vi.advanceTimersByTime(200);
-    expect(Wire.last.url.searchParams.get("resume_token")).toBe("T2");
+    expect(FakeWebSocket.last.url.searchParams.get("resume_token")).toBe("T2");
   });
 
   it("sends afterwards what waited: all commands, of the audio the newest three", () => {
     const { socket } = resumable();
-    Wire.last.drop(1006);
+    FakeWebSocket.last.drop(1006);
     for (let n = 0; n < 6; n++) socket.send({ chunk: n }, { perishable: true });
     socket.send({ type: "pause" });
     vi.advanceTimersByTime(200);
-    Wire.last.accept();
-    expect(Wire.last.sent).toEqual([]);
-    Wire.last.say({ type: "resumed", seq: 4, resume_token: "T2" });
-    expect(Wire.last.sent).toEqual([{ chunk: 3 }, { chunk: 4 }, { chunk: 5 }, { type: "pause" }]);
+    FakeWebSocket.last.accept();
+    expect(FakeWebSocket.last.sent).toEqual([]);
+    FakeWebSocket.last.say({ type: "resumed", seq: 4, resume_token: "T2" });
+    expect(FakeWebSocket.last.sent).toEqual([
+      { chunk: 3 },
+      { chunk: 4 },
+      { chunk: 5 },
+      { type: "pause" },
+    ]);
   });
 
   it("is tried again with growing waits, and given up after the grace period", () => {
     const { log } = resumable();
-    Wire.last.drop(1006);
-    for (let ms = 0; ms < GRACE_MS; ms += 50) {
+    FakeWebSocket.last.drop(1006);
+    for (let ms = 0; ms < RESUME_WINDOW_MS; ms += 50) {
       vi.advanceTimersByTime(50);
-      if (Wire.last.readyState === 0) Wire.last.drop(1006);
+      if (FakeWebSocket.last.readyState === 0) FakeWebSocket.last.drop(1006);
     }
     expect(log).toEqual(["open", "reconnecting", "closed", "closed 1006"]);
-    expect(Wire.all.length).toBeGreaterThan(4);
-    expect(Wire.all.length).toBeLessThan(12);
+    expect(FakeWebSocket.all.length).toBeGreaterThan(4);
+    expect(FakeWebSocket.all.length).toBeLessThan(12);
   });
 
   it("is given up at once when the server does not know the token, or another tab took over", () => {
     const { log } = resumable();
-    Wire.last.drop(1006);
+    FakeWebSocket.last.drop(1006);
     vi.advanceTimersByTime(200);
-    Wire.last.drop(4410);
+    FakeWebSocket.last.drop(4410);
     expect(log.at(-1)).toBe("closed 4410");
   });
 
   it("is tried again when the server is busy, which would end a new one", () => {
     const { log } = resumable();
-    Wire.last.drop(1006);
+    FakeWebSocket.last.drop(1006);
     vi.advanceTimersByTime(200);
-    Wire.last.drop(1013);
+    FakeWebSocket.last.drop(1013);
     expect(log.at(-1)).toBe("reconnecting");
     const fresh = resumable();
-    Wire.last.drop(1013);
+    FakeWebSocket.last.drop(1013);
     expect(fresh.log.at(-1)).toBe("closed 1013");
   });
 
   it("does not take the end of a pause for its return", () => {
     const { log, heard } = resumable();
-    Wire.last.say({ type: "resumed", seq: 5 });
+    FakeWebSocket.last.say({ type: "resumed", seq: 5 });
     expect(heard).toEqual(["queue_done", "resumed"]);
-    Wire.last.drop(1006);
+    FakeWebSocket.last.drop(1006);
     vi.advanceTimersByTime(200);
-    expect(Wire.last.url.searchParams.get("seq")).toBe("5");
+    expect(FakeWebSocket.last.url.searchParams.get("seq")).toBe("5");
     expect(log.at(-1)).toBe("reconnecting");
   });
 
   it("does not wait for an attempt that hears nothing", () => {
     resumable();
-    Wire.last.drop(1006);
+    FakeWebSocket.last.drop(1006);
     vi.advanceTimersByTime(200);
-    const stuck = Wire.last;
+    const stuck = FakeWebSocket.last;
     vi.advanceTimersByTime(4000 + 700);
-    expect(Wire.last).not.toBe(stuck);
+    expect(FakeWebSocket.last).not.toBe(stuck);
   });
 
   it("is tried at once when the user asks", () => {
     const { socket } = resumable();
-    Wire.last.drop(1006);
+    FakeWebSocket.last.drop(1006);
     vi.advanceTimersByTime(200);
-    Wire.last.drop(1006);
-    const before = Wire.all.length;
+    FakeWebSocket.last.drop(1006);
+    const before = FakeWebSocket.all.length;
     socket.retryNow();
-    expect(Wire.all.length).toBe(before + 1);
+    expect(FakeWebSocket.all.length).toBe(before + 1);
   });
 
   it("is no loss once the session is over", () => {
     const { socket, log } = resumable();
     socket.finish();
-    Wire.last.drop(1006);
+    FakeWebSocket.last.drop(1006);
     expect(log.at(-1)).toBe("closed 1006");
   });
 });
 
 it("leaves a connection that is dead without having closed", () => {
   const { socket, log } = resumable();
-  const dead = Wire.last;
+  const dead = FakeWebSocket.last;
   socket.reconnect();
   vi.advanceTimersByTime(200);
-  expect(Wire.last).not.toBe(dead);
+  expect(FakeWebSocket.last).not.toBe(dead);
   dead.say({ type: "result", seq: 9 });
-  Wire.last.accept();
-  Wire.last.say({ type: "resumed", seq: 4, resume_token: "T2" });
+  FakeWebSocket.last.accept();
+  FakeWebSocket.last.say({ type: "resumed", seq: 4, resume_token: "T2" });
   expect(log).toEqual(["open", "reconnecting", "open"]);
 });
 
 it("closes at once while it tries to reconnect", () => {
   const { socket, log } = resumable();
-  Wire.last.drop(1006);
+  FakeWebSocket.last.drop(1006);
   socket.close();
-  vi.advanceTimersByTime(GRACE_MS);
+  vi.advanceTimersByTime(RESUME_WINDOW_MS);
   expect(log.at(-1)).toBe("closed 1000");
-  expect(Wire.all).toHaveLength(1);
+  expect(FakeWebSocket.all).toHaveLength(1);
 });

@@ -1,11 +1,11 @@
 import { TypedEvents } from "../typed-events.ts";
 import { backoffMs } from "./backoff.ts";
-import { isRecord } from "./fields.ts";
-import { BINARY_PROTOCOL, fromFrame, toFrame, toText } from "./frames.ts";
-import { Outbox } from "./outbox.ts";
+import { isRecord } from "./field-readers.ts";
+import { BINARY_PROTOCOL, decodeFrame, encodeFrame, encodeText } from "./frames.ts";
+import { SendQueue } from "./send-queue.ts";
 
 /** How long the server keeps a session for a client that lost its connection, ms. */
-export const GRACE_MS = 15_000;
+export const RESUME_WINDOW_MS = 15_000;
 
 const ATTEMPT_MS = 4000; // an attempt that hears nothing for so long is given up
 const FINAL_CODES: ReadonlySet<number> = new Set([
@@ -13,23 +13,23 @@ const FINAL_CODES: ReadonlySet<number> = new Set([
 ]);
 
 /** `reconnecting`: the session lives on and this page tries to reach it. */
-export type LinkState = "connecting" | "open" | "reconnecting" | "closed";
+export type SocketState = "connecting" | "open" | "reconnecting" | "closed";
 
-export interface Closed {
+export interface SocketClose {
   /** Of the WebSocket's close; 1006 when there was none. */
   code: number;
   reason: string;
 }
 
-export interface LinkEvents {
-  state: LinkState;
+export interface SocketEvents {
+  state: SocketState;
   message: Readonly<Record<string, unknown>>;
   /** A frame could not be read. */
   problem: string;
-  closed: Closed;
+  closed: SocketClose;
 }
 
-export interface LinkOptions {
+export interface SocketOptions {
   /** Subprotocols, as `socketProtocols()` gives them for a key. */
   protocols?: string[];
   /** Ask for a session that survives a dropped connection. */
@@ -41,12 +41,12 @@ export interface LinkOptions {
  * a `resume_token` is taken up again within 15 s, without loss on the server's side; of what could not
  * be sent meanwhile, the newest audio and everything else is sent then.
  */
-export class ResumableSocket extends TypedEvents<LinkEvents> {
+export class ResumableSocket extends TypedEvents<SocketEvents> {
   readonly #url: URL;
   readonly #protocols: string[];
-  readonly #outbox = new Outbox();
+  readonly #queue = new SendQueue();
   #socket: WebSocket | undefined;
-  #state: LinkState = "connecting";
+  #state: SocketState = "connecting";
   #token: string | undefined;
   #seq = 0; // messages are counted from 1
   #over = false;
@@ -54,7 +54,7 @@ export class ResumableSocket extends TypedEvents<LinkEvents> {
   #lostAt = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(url: URL, { protocols = [], resumable = true }: LinkOptions = {}) {
+  constructor(url: URL, { protocols = [], resumable = true }: SocketOptions = {}) {
     super();
     this.#url = new URL(url);
     if (resumable) this.#url.searchParams.set("resume", "1");
@@ -62,7 +62,7 @@ export class ResumableSocket extends TypedEvents<LinkEvents> {
     this.#open(this.#url);
   }
 
-  get state(): LinkState {
+  get state(): SocketState {
     return this.#state;
   }
 
@@ -70,7 +70,7 @@ export class ResumableSocket extends TypedEvents<LinkEvents> {
   send(message: object, { perishable = false } = {}): void {
     if (this.#state === "closed") return;
     if (this.#state === "open") this.#transmit(message);
-    else this.#outbox.put(message, perishable);
+    else this.#queue.put(message, perishable);
   }
 
   /** The session is over: a close that follows is no loss. */
@@ -87,7 +87,7 @@ export class ResumableSocket extends TypedEvents<LinkEvents> {
 
   /** When a lost session is given up, `performance.now()`. */
   get deadline(): number {
-    return this.#lostAt + GRACE_MS;
+    return this.#lostAt + RESUME_WINDOW_MS;
   }
 
   /** Do not wait for the next attempt. */
@@ -126,12 +126,12 @@ export class ResumableSocket extends TypedEvents<LinkEvents> {
     clearTimeout(this.#timer);
     this.#attempt = 0;
     this.#move("open");
-    for (const message of this.#outbox.take()) this.#transmit(message);
+    for (const message of this.#queue.take()) this.#transmit(message);
   }
 
   #transmit(message: object): void {
     const binary = this.#socket?.protocol === BINARY_PROTOCOL;
-    this.#socket?.send(binary ? toFrame(message) : toText(message));
+    this.#socket?.send(binary ? encodeFrame(message) : encodeText(message));
   }
 
   #receive(frame: string | ArrayBuffer): void {
@@ -145,7 +145,7 @@ export class ResumableSocket extends TypedEvents<LinkEvents> {
 
   #parse(frame: string | ArrayBuffer): Record<string, unknown> | undefined {
     try {
-      const message = fromFrame(frame);
+      const message = decodeFrame(frame);
       if (isRecord(message)) return message;
       this.emit("problem", "the server sent something that is no message");
     } catch (error) {
@@ -163,7 +163,7 @@ export class ResumableSocket extends TypedEvents<LinkEvents> {
     return false;
   }
 
-  #drop(closed: Closed): void {
+  #drop(closed: SocketClose): void {
     this.#socket = undefined;
     clearTimeout(this.#timer);
     if (this.#isFinal(closed.code)) {
@@ -184,9 +184,9 @@ export class ResumableSocket extends TypedEvents<LinkEvents> {
     return this.#over || this.#token === undefined || refused || FINAL_CODES.has(code);
   }
 
-  #retry(closed: Closed): void {
+  #retry(closed: SocketClose): void {
     const wait = backoffMs(this.#attempt++);
-    if (performance.now() + wait - this.#lostAt > GRACE_MS) this.#end(closed);
+    if (performance.now() + wait - this.#lostAt > RESUME_WINDOW_MS) this.#end(closed);
     else this.#timer = setTimeout(() => this.#resume(), wait);
   }
 
@@ -202,7 +202,7 @@ export class ResumableSocket extends TypedEvents<LinkEvents> {
     }, ATTEMPT_MS);
   }
 
-  #end(closed: Closed): void {
+  #end(closed: SocketClose): void {
     if (this.#state === "closed") return;
     clearTimeout(this.#timer);
     this.#socket = undefined;
@@ -210,7 +210,7 @@ export class ResumableSocket extends TypedEvents<LinkEvents> {
     this.emit("closed", closed);
   }
 
-  #move(state: LinkState): void {
+  #move(state: SocketState): void {
     this.#state = state;
     this.emit("state", state);
   }

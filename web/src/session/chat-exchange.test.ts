@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { Wire } from "../protocol/testing-wire.ts";
+import { FakeWebSocket } from "../protocol/fake-websocket.ts";
 import { ChatExchange } from "./chat-exchange.ts";
-import type { Problem } from "./conversation-state.ts";
+import type { Problem } from "./session-state.ts";
 
 const REQUEST = { messages: [{ role: "user" as const, content: "Hello" }] };
 
 beforeEach(() => {
   vi.useFakeTimers();
-  vi.stubGlobal("WebSocket", Wire);
+  vi.stubGlobal("WebSocket", FakeWebSocket);
 });
 afterEach(() => {
   vi.useRealTimers();
@@ -19,63 +19,68 @@ function ask(): { exchange: ChatExchange; problems: Problem[] } {
   const problems: Problem[] = [];
   exchange.on("problem", (problem) => problems.push(problem));
   exchange.start();
-  Wire.last.accept();
+  FakeWebSocket.last.accept();
   return { exchange, problems };
 }
 
 it("asks, waits for its turn, and collects the answer", () => {
   const { exchange } = ask();
-  expect(Wire.last.sent).toEqual([REQUEST]);
-  const place = {
+  expect(FakeWebSocket.last.sent).toEqual([REQUEST]);
+  const queue = {
     ticket_id: "t",
     position: 2,
     queue_length: 3,
     eta_seconds: 9,
     estimated_wait_s: 9,
   };
-  Wire.last.say({ type: "queued", ...place });
-  expect(exchange.state.value).toMatchObject({ phase: "queued", place: { position: 2, etaS: 9 } });
-  Wire.last.say({ type: "queue_done" });
-  expect(exchange.state.value).toMatchObject({ phase: "preparing", place: null });
-  Wire.last.say({ type: "prefill_done", input_tokens: 97 });
-  Wire.last.say({ type: "chunk", text_delta: "A " });
-  Wire.last.say({ type: "chunk", text_delta: "cat.", audio_data: "AAAAPw==" });
+  FakeWebSocket.last.say({ type: "queued", ...queue });
+  expect(exchange.state.value).toMatchObject({ phase: "queued", queue: { position: 2, etaS: 9 } });
+  FakeWebSocket.last.say({ type: "queue_done" });
+  expect(exchange.state.value).toMatchObject({ phase: "preparing", queue: null });
+  FakeWebSocket.last.say({ type: "prefill_done", input_tokens: 97 });
+  FakeWebSocket.last.say({ type: "chunk", text_delta: "A " });
+  FakeWebSocket.last.say({ type: "chunk", text_delta: "cat.", audio_data: "AAAAPw==" });
   expect(exchange.state.value).toMatchObject({ phase: "active", text: "A cat.", inputTokens: 97 });
-  Wire.last.say({ type: "done", text: "A cat.", generated_tokens: 4, recording_session_id: "r" });
+  FakeWebSocket.last.say({
+    type: "done",
+    text: "A cat.",
+    generated_tokens: 4,
+    recording_session_id: "r",
+  });
   expect(exchange.state.value).toMatchObject({
     phase: "ended",
     generatedTokens: 4,
     recordingId: "r",
-    ending: { by: "user", code: "answered" },
+    end: { by: "user", code: "answered" },
   });
   expect(exchange.sound).toEqual(Float32Array.of(0.5));
 });
 
 it("stops, and says that the answer is not whole", () => {
   const { exchange } = ask();
-  Wire.last.say({ type: "chunk", text_delta: "Once" });
+  FakeWebSocket.last.say({ type: "chunk", text_delta: "Once" });
   exchange.stop();
-  expect(Wire.last.sent.at(-1)).toEqual({ type: "stop" });
-  Wire.last.say({ type: "chunk", text_delta: " upon" });
+  expect(FakeWebSocket.last.sent.at(-1)).toEqual({ type: "stop" });
+  FakeWebSocket.last.say({ type: "chunk", text_delta: " upon" });
   expect(exchange.state.value.phase).toBe("stopping");
-  Wire.last.say({ type: "done", text: "Once upon", stopped: true });
-  expect(exchange.state.value).toMatchObject({ stopped: true, ending: { code: "stopped" } });
+  FakeWebSocket.last.say({ type: "done", text: "Once upon", stopped: true });
+  expect(exchange.state.value).toMatchObject({ stopped: true, end: { code: "stopped" } });
 });
 
 it("is left when the server does not confirm the stop", () => {
   const { exchange } = ask();
   exchange.stop();
   vi.advanceTimersByTime(3000);
-  expect(exchange.state.value).toMatchObject({ phase: "ended", ending: { by: "user" } });
+  expect(exchange.state.value).toMatchObject({ phase: "ended", end: { by: "user" } });
 });
 
 it("ends with what the server said was wrong", () => {
   const { exchange, problems } = ask();
   const error = { type: "error", message: "messages: too long", code: "invalid_field" };
-  Wire.last.say(error);
-  Wire.last.drop(1008);
+  FakeWebSocket.last.say(error);
+  FakeWebSocket.last.drop(1008);
   expect(problems).toEqual([{ code: "invalid_field", message: "messages: too long" }]);
-  expect(exchange.state.value.ending).toEqual({
+  expect(exchange.state.value.end).toEqual({
     by: "server",
     code: "invalid_field",
     message: "messages: too long",
@@ -89,22 +94,22 @@ it.each([
   [4410, "connection", "lost"],
 ])("tells a close with %i from others", (code, by, name) => {
   const { exchange } = ask();
-  Wire.last.drop(code);
-  expect(exchange.state.value.ending).toMatchObject({ by, code: name });
-  expect(exchange.state.value.link.state).toBe(by === "connection" ? "lost" : "none");
+  FakeWebSocket.last.drop(code);
+  expect(exchange.state.value.end).toMatchObject({ by, code: name });
+  expect(exchange.state.value.connection.state).toBe(by === "connection" ? "lost" : "none");
 });
 
 it("tells a server that cannot be reached from one that was lost", () => {
   const exchange = new ChatExchange(REQUEST, { connection: { base: "http://x/" } });
   exchange.start();
-  Wire.last.drop(1006);
-  expect(exchange.state.value.ending).toMatchObject({ by: "connection", code: "unreachable" });
+  FakeWebSocket.last.drop(1006);
+  expect(exchange.state.value.end).toMatchObject({ by: "connection", code: "unreachable" });
 });
 
 it("tells of a message that cannot be used, by its field, and goes on", () => {
   const { exchange, problems } = ask();
-  Wire.last.say({ type: "chunk", text_delta: 7 });
+  FakeWebSocket.last.say({ type: "chunk", text_delta: 7 });
   expect(problems[0]).toMatchObject({ code: "bad_message" });
   expect(problems[0]?.message).toContain("text_delta");
-  expect(exchange.state.value.ending).toBeNull();
+  expect(exchange.state.value.end).toBeNull();
 });

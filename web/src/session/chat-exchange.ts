@@ -6,17 +6,17 @@ import type {
   ChatServerMessage,
 } from "../protocol/chat-messages.ts";
 import { type ClientOptions, connectChat } from "../protocol/clients.ts";
-import { Conversation } from "./conversation.ts";
-import { type ConversationState, NEW_CONVERSATION } from "./conversation-state.ts";
+import { Session } from "./session.ts";
+import { NEW_SESSION, type SessionState } from "./session-state.ts";
 
-export interface ExchangeOptions {
+export interface ChatExchangeOptions {
   /** Speaks the answer as it comes; without one its sound is only kept. */
   player?: Player | undefined;
   /** Key and server; see `socketProtocols()`. */
   connection?: ClientOptions;
 }
 
-export interface ExchangeState extends ConversationState {
+export interface ChatExchangeState extends SessionState {
   readonly text: string;
   /** How much of the request has been read, 0 to 1. */
   readonly read: number;
@@ -26,40 +26,36 @@ export interface ExchangeState extends ConversationState {
   readonly stopped: boolean;
   /** From asking, queue included, ms. */
   readonly firstTextMs: number | null;
-  readonly firstSoundMs: number | null;
+  readonly firstAudioMs: number | null;
 }
 
 /**
  * One request and its answer. `preparing` until the request has been read, `active` while the answer
  * comes. Whether it is complete, `ending` says: `{by: "user", code: "answered" | "stopped"}`.
  */
-export class ChatExchange extends Conversation<
-  ExchangeState,
-  ChatServerMessage,
-  ChatClientMessage
-> {
+export class ChatExchange extends Session<ChatExchangeState, ChatServerMessage, ChatClientMessage> {
   readonly #request: ChatRequest;
-  readonly #options: ExchangeOptions;
+  readonly #options: ChatExchangeOptions;
   readonly #sound: Samples[] = [];
   readonly #unsubscribe: (() => void) | undefined;
   #askedAt = 0;
 
-  constructor(request: ChatRequest, options: ExchangeOptions = {}) {
+  constructor(request: ChatRequest, options: ChatExchangeOptions = {}) {
     super({
-      ...NEW_CONVERSATION,
+      ...NEW_SESSION,
       text: "",
       read: 0,
       inputTokens: 0,
       generatedTokens: 0,
       stopped: false,
       firstTextMs: null,
-      firstSoundMs: null,
+      firstAudioMs: null,
     });
     this.#request = request;
     this.#options = options;
     this.#unsubscribe = options.player?.on("start", ({ atMs }) => {
-      if (this.state.value.firstSoundMs === null)
-        this.patch({ firstSoundMs: atMs - this.#askedAt });
+      if (this.state.value.firstAudioMs === null)
+        this.patch({ firstAudioMs: atMs - this.#askedAt });
     });
   }
 
@@ -116,7 +112,7 @@ export class ChatExchange extends Conversation<
     }
   }
 
-  #go(change: Partial<ExchangeState>): void {
+  #go(change: Partial<ChatExchangeState>): void {
     const stopping = this.state.value.phase === "stopping";
     this.patch({ ...change, ...(stopping ? {} : { phase: "active" }) });
   }

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { type Part, textPart } from "../media/parts.ts";
-import { Wire } from "../protocol/testing-wire.ts";
+import { FakeWebSocket } from "../protocol/fake-websocket.ts";
 import { ChatLog } from "./chat-log.ts";
 import type { Answer } from "./chat-request.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
-  vi.stubGlobal("WebSocket", Wire);
+  vi.stubGlobal("WebSocket", FakeWebSocket);
 });
 afterEach(() => {
   vi.useRealTimers();
@@ -21,7 +21,7 @@ function newLog(): ChatLog {
   }));
 }
 
-const picture: Part = {
+const videoElement: Part = {
   id: 900,
   type: "image",
   name: "cat.jpg",
@@ -30,31 +30,34 @@ const picture: Part = {
 };
 
 function reply(text: string): void {
-  Wire.last.accept();
-  Wire.last.say({ type: "done", text, generated_tokens: 1 });
-  Wire.last.drop(1000);
+  FakeWebSocket.last.accept();
+  FakeWebSocket.last.say({ type: "done", text, generated_tokens: 1 });
+  FakeWebSocket.last.drop(1000);
 }
 
 function refuse(field: string): void {
-  Wire.last.accept();
-  Wire.last.say({ type: "error", message: "cannot see", code: "invalid_field", field });
-  Wire.last.drop(1008);
+  FakeWebSocket.last.accept();
+  FakeWebSocket.last.say({ type: "error", message: "cannot see", code: "invalid_field", field });
+  FakeWebSocket.last.drop(1008);
 }
 
-const texts = (log: ChatLog): string[] =>
-  log.state.value.said.map((one) =>
+const defineStrings = (log: ChatLog): string[] =>
+  log.state.value.entries.map((one) =>
     one.role === "user"
       ? one.parts.map((part) => ("text" in part ? part.text : "")).join()
       : one.text,
   );
 /** What was asked last, once the connection is there. */
 function asked(): { roles: string[]; text: string } {
-  Wire.last.accept();
-  const messages = (Wire.last.sent[0]?.["messages"] ?? []) as { role: string }[];
-  return { roles: messages.map(({ role }) => role), text: JSON.stringify(Wire.last.sent[0]) };
+  FakeWebSocket.last.accept();
+  const messages = (FakeWebSocket.last.sent[0]?.["messages"] ?? []) as { role: string }[];
+  return {
+    roles: messages.map(({ role }) => role),
+    text: JSON.stringify(FakeWebSocket.last.sent[0]),
+  };
 }
 
-const answer = (log: ChatLog): Answer => log.state.value.said.at(-1) as Answer;
+const answer = (log: ChatLog): Answer => log.state.value.entries.at(-1) as Answer;
 
 async function conversation(): Promise<ChatLog> {
   const log = newLog();
@@ -67,8 +70,8 @@ async function conversation(): Promise<ChatLog> {
 
 it("asks with everything that was said before", async () => {
   const log = await conversation();
-  expect(texts(log)).toEqual(["One?", "1", "Two?", "2"]);
-  expect(Wire.last.sent[0]).toMatchObject({ record: false });
+  expect(defineStrings(log)).toEqual(["One?", "1", "Two?", "2"]);
+  expect(FakeWebSocket.last.sent[0]).toMatchObject({ record: false });
   expect(asked().roles).toEqual(["system", "user", "assistant", "user"]);
 });
 
@@ -76,7 +79,7 @@ it("takes no second question while one is being answered", async () => {
   const log = newLog();
   await log.ask([textPart("One?")]);
   await log.ask([textPart("Two?")]);
-  expect(texts(log)).toEqual(["One?", ""]);
+  expect(defineStrings(log)).toEqual(["One?", ""]);
   expect(log.busy).toBe(true);
   reply("1");
   expect(log.busy).toBe(false);
@@ -86,15 +89,15 @@ it("asks again in the place of the last answer", async () => {
   const log = await conversation();
   await log.again();
   reply("two");
-  expect(texts(log)).toEqual(["One?", "1", "Two?", "two"]);
+  expect(defineStrings(log)).toEqual(["One?", "1", "Two?", "two"]);
 });
 
 it("forgets what followed a question that was changed", async () => {
   const log = await conversation();
-  await log.edit(log.state.value.said[0]?.id ?? 0, [textPart("Three?")]);
+  await log.edit(log.state.value.entries[0]?.id ?? 0, [textPart("Three?")]);
   expect(asked().roles).toEqual(["system", "user"]);
   reply("3");
-  expect(texts(log)).toEqual(["Three?", "3"]);
+  expect(defineStrings(log)).toEqual(["Three?", "3"]);
 });
 
 it("lets an answer be reworded, and that is what the model then has said", async () => {
@@ -106,24 +109,24 @@ it("lets an answer be reworded, and that is what the model then has said", async
 
 it("takes something back, and that back unless something else happened", async () => {
   const log = await conversation();
-  const undo = log.remove(log.state.value.said[0]?.id ?? 0);
-  expect(texts(log)).toEqual(["1", "Two?", "2"]);
+  const undo = log.remove(log.state.value.entries[0]?.id ?? 0);
+  expect(defineStrings(log)).toEqual(["1", "Two?", "2"]);
   undo();
-  expect(texts(log)).toEqual(["One?", "1", "Two?", "2"]);
-  const late = log.remove(log.state.value.said[3]?.id ?? 0);
+  expect(defineStrings(log)).toEqual(["One?", "1", "Two?", "2"]);
+  const late = log.remove(log.state.value.entries[3]?.id ?? 0);
   await log.ask([textPart("Three?")]);
   late();
-  expect(texts(log)).toEqual(["One?", "1", "Two?", "Three?", ""]);
+  expect(defineStrings(log)).toEqual(["One?", "1", "Two?", "Three?", ""]);
 });
 
 it("names the part that was refused, and can go on without its kind", async () => {
   const log = newLog();
-  await log.ask([picture, textPart("What is this?")]);
+  await log.ask([videoElement, textPart("What is this?")]);
   refuse("messages.1.content.0");
   expect(answer(log)).toMatchObject({
     kept: false,
-    refused: picture,
-    exchange: { ending: { by: "server" } },
+    refused: videoElement,
+    exchange: { end: { by: "server" } },
   });
   log.leaveOut(log.partsOf("image"));
   expect(log.partsOf("image")).toEqual([]);
@@ -136,10 +139,10 @@ it("names the part that was refused, and can go on without its kind", async () =
 it("ends an answer when everything is cleared", async () => {
   const log = newLog();
   await log.ask([textPart("One?")]);
-  Wire.last.accept();
+  FakeWebSocket.last.accept();
   log.clear();
-  expect(Wire.last.sent.at(-1)).toEqual({ type: "stop" });
-  Wire.last.say({ type: "done", text: "too late", stopped: true });
-  expect(log.state.value.said).toEqual([]);
+  expect(FakeWebSocket.last.sent.at(-1)).toEqual({ type: "stop" });
+  FakeWebSocket.last.say({ type: "done", text: "too late", stopped: true });
+  expect(log.state.value.entries).toEqual([]);
   expect(log.busy).toBe(false);
 });

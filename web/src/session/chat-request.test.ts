@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import { audioPart, type Part, textPart } from "../media/parts.ts";
-import { type Answer, historyOf, partAt, type Said } from "./chat-request.ts";
+import { type Answer, buildMessages, type ChatEntry, partAt } from "./chat-request.ts";
 
-const picture: Part = {
+const videoElement: Part = {
   id: 900,
   type: "image",
   name: "cat.jpg",
@@ -16,20 +16,20 @@ function answer(text: string): Answer {
   return { role: "assistant", id: 2, text, sound: null, ...how };
 }
 
-const talk: Said[] = [
-  { role: "user", id: 1, parts: [picture, textPart("What is this?")] },
+const sessionState: ChatEntry[] = [
+  { role: "user", id: 1, parts: [videoElement, textPart("What is this?")] },
   answer("A cat."),
   { role: "user", id: 3, parts: [sound] },
 ];
 
 it("sends instructions, questions and answers in their order", () => {
-  const { messages } = historyOf([textPart("Be brief.")], talk, new Set());
+  const { messages } = buildMessages([textPart("Be brief.")], sessionState, new Set());
   expect(messages).toEqual([
     { role: "system", content: [{ type: "text", text: "Be brief." }] },
     {
       role: "user",
       content: [
-        { type: "image", data: picture.bytes },
+        { type: "image", data: videoElement.bytes },
         { type: "text", text: "What is this?" },
       ],
     },
@@ -39,10 +39,10 @@ it("sends instructions, questions and answers in their order", () => {
 });
 
 it("leaves out what says nothing: empty texts, answers that failed, refused parts", () => {
-  const { messages } = historyOf(
+  const { messages } = buildMessages(
     [textPart("  ")],
-    [...talk.slice(0, 1), answer(""), ...talk.slice(2)],
-    new Set([picture.id]),
+    [...sessionState.slice(0, 1), answer(""), ...sessionState.slice(2)],
+    new Set([videoElement.id]),
   );
   expect(messages.map(({ role, content }) => [role, content.length])).toEqual([
     ["user", 1],
@@ -51,13 +51,13 @@ it("leaves out what says nothing: empty texts, answers that failed, refused part
 });
 
 it.each([
-  ["messages.1.content.0", picture],
-  ["messages.1.content.0.data", picture],
+  ["messages.1.content.0", videoElement],
+  ["messages.1.content.0.data", videoElement],
   ["messages.3.content.0", sound],
   ["messages.9.content.0", null],
   ["enable_thinking", null],
   [undefined, null],
 ])("finds the part that %s means", (field, expected) => {
-  const history = historyOf([textPart("Be brief.")], talk, new Set());
+  const history = buildMessages([textPart("Be brief.")], sessionState, new Set());
   expect(partAt(history, field)).toBe(expected);
 });

@@ -1,7 +1,7 @@
 import type { Samples } from "../audio/pcm.ts";
-import { contentOf, type Part, saysSomething } from "../media/parts.ts";
+import { isNotEmpty, type Part, toContentPart } from "../media/parts.ts";
 import type { ChatMessage } from "../protocol/chat-messages.ts";
-import type { ExchangeState } from "./chat-exchange.ts";
+import type { ChatExchangeState } from "./chat-exchange.ts";
 
 /** What the user said. */
 export interface Question {
@@ -19,47 +19,47 @@ export interface Answer {
   /** 24 kHz; null until it is complete, and where nothing was spoken. */
   readonly sound: Samples | null;
   /** How it came to be, or how far it is. */
-  readonly exchange: ExchangeState;
+  readonly exchange: ChatExchangeState;
   /** What the server could not use. */
   readonly refused: Part | null;
   /** A recording was allowed. */
   readonly kept: boolean;
 }
 
-export type Said = Question | Answer;
+export type ChatEntry = Question | Answer;
 
 /** Messages as the wire has them, and what each of their parts is to the page. */
-export interface History {
+export interface RequestMessages {
   readonly messages: ChatMessage[];
   readonly parts: readonly (readonly Part[])[];
 }
 
 /** Everything that is to be sent: instructions, questions, answers, but for parts with these ids. */
-export function historyOf(
+export function buildMessages(
   system: readonly Part[],
-  said: readonly Said[],
+  entries: readonly ChatEntry[],
   leftOut: ReadonlySet<number>,
-): History {
-  const all = [{ role: "system" as const, parts: system }, ...said.map(outgoing)]
+): RequestMessages {
+  const all = [{ role: "system" as const, parts: system }, ...entries.map(outgoing)]
     .map(({ role, parts }) => ({ role, parts: parts.filter((part) => counts(part, leftOut)) }))
     .filter(({ parts }) => parts.length > 0);
   return {
-    messages: all.map(({ role, parts }) => ({ role, content: parts.map(contentOf) })),
+    messages: all.map(({ role, parts }) => ({ role, content: parts.map(toContentPart) })),
     parts: all.map(({ parts }) => parts),
   };
 }
 
 /** What an error's field means: `messages.1.content.0`, with or without `.data`. */
-export function partAt({ parts }: History, field: string | undefined): Part | null {
+export function partAt({ parts }: RequestMessages, field: string | undefined): Part | null {
   const [, message, part] = /^messages\.(\d+)\.content\.(\d+)/.exec(field ?? "") ?? [];
   return parts[Number(message)]?.[Number(part)] ?? null;
 }
 
-function outgoing(one: Said): { role: Said["role"]; parts: readonly Part[] } {
+function outgoing(one: ChatEntry): { role: ChatEntry["role"]; parts: readonly Part[] } {
   if (one.role === "user") return one;
   return { role: one.role, parts: [{ id: 0, type: "text", text: one.text }] };
 }
 
 function counts(part: Part, leftOut: ReadonlySet<number>): boolean {
-  return saysSomething(part) && !leftOut.has(part.id);
+  return isNotEmpty(part) && !leftOut.has(part.id);
 }

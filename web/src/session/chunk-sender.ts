@@ -1,22 +1,22 @@
 import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
 import { frameEdge, grabFrame } from "../media/frame.ts";
 import type { DuplexClient } from "../protocol/clients.ts";
-import type { UnitClock } from "./unit-metrics.ts";
+import type { UnitLatencyTracker } from "./unit-metrics.ts";
 
 /** Sends chunks in their order, each with the picture of its moment. */
 export class ChunkSender {
   readonly #client: DuplexClient;
-  readonly #clock: UnitClock;
+  readonly #clock: UnitLatencyTracker;
   readonly #maxSliceNums: number;
   /** What to look at; undefined where there is only sound. */
-  picture: HTMLVideoElement | undefined;
+  videoElement: HTMLVideoElement | undefined;
   /** Chunks that come while it is closed are dropped. */
   open = false;
   #forceListen = false;
   #queue: Promise<void> = Promise.resolve();
   #count = 0;
 
-  constructor(client: DuplexClient, clock: UnitClock, maxSliceNums: number) {
+  constructor(client: DuplexClient, clock: UnitLatencyTracker, maxSliceNums: number) {
     this.#client = client;
     this.#clock = clock;
     this.#maxSliceNums = maxSliceNums;
@@ -36,10 +36,11 @@ export class ChunkSender {
   }
 
   async #send(audio: Samples): Promise<void> {
-    const frame = this.open && this.picture && (await grabFrame(this.picture, this.#edge));
+    const frame =
+      this.open && this.videoElement && (await grabFrame(this.videoElement, this.#edge));
     if (!this.open) return;
     const durationMs = (audio.length / INPUT_RATE) * 1000;
-    if (this.#client.link === "open") this.#clock.sent(durationMs, performance.now());
+    if (this.#client.connection === "open") this.#clock.sent(durationMs, performance.now());
     this.#client.sendPerishable({
       type: "audio_chunk",
       audio,

@@ -1,4 +1,4 @@
-import type { AudioDesk } from "../audio/audio-desk.ts";
+import type { AudioEngine } from "../audio/audio-engine.ts";
 import type { ResponseTimes } from "./response-times.ts";
 import type { UnitMetrics } from "./unit-metrics.ts";
 
@@ -9,7 +9,7 @@ export interface DuplexMetrics {
   readonly units: number;
   readonly chunksSent: number;
   /** From the user's last sound to the model's first one, of the last reply and of all (median). */
-  readonly firstSoundMs: number | null;
+  readonly firstAudioMs: number | null;
   readonly firstSoundMedianMs: number | null;
   /** Scheduled and not yet heard. */
   readonly aheadMs: number;
@@ -28,7 +28,7 @@ export const NO_METRICS: DuplexMetrics = {
   unit: null,
   units: 0,
   chunksSent: 0,
-  firstSoundMs: null,
+  firstAudioMs: null,
   firstSoundMedianMs: null,
   aheadMs: 0,
   delayMs: 0,
@@ -40,34 +40,34 @@ export const NO_METRICS: DuplexMetrics = {
 };
 
 /** All but what a unit says of itself. */
-export function measure(
-  desk: AudioDesk,
+export function collectMetrics(
+  audio: AudioEngine,
   responses: ResponseTimes,
   chunksSent: number,
 ): Omit<DuplexMetrics, "unit" | "units"> {
-  const { aheadMs, delayMs, gaps, gapMs, driftMs, playedMs } = desk.player.stats;
+  const { aheadMs, delayMs, gaps, gapMs, driftMs, playedMs } = audio.player.stats;
   return {
     chunksSent,
-    firstSoundMs: responses.last,
+    firstAudioMs: responses.last,
     firstSoundMedianMs: responses.median,
     aheadMs,
     delayMs,
     gaps,
     gapMs,
     playbackDriftMs: driftMs,
-    captureDriftMs: desk.capture.driftMs,
+    captureDriftMs: audio.capture.driftMs,
     playedMs,
   };
 }
 
 /** For `client_diagnostic`, in the wire's words. */
-export function wireMetrics(metrics: DuplexMetrics): Record<string, number | null> {
+export function diagnosticFields(metrics: DuplexMetrics): Record<string, number | null> {
   return {
     latency_ms: metrics.unit?.latencyMs ?? null,
     drift_ms: metrics.unit?.driftMs ?? null,
     units: metrics.units,
     chunks_sent: metrics.chunksSent,
-    first_sound_ms: metrics.firstSoundMs,
+    first_sound_ms: metrics.firstAudioMs,
     first_sound_median_ms: metrics.firstSoundMedianMs,
     ahead_ms: metrics.aheadMs,
     delay_ms: metrics.delayMs,

@@ -1,44 +1,44 @@
-import type { AudioDesk } from "../audio/audio-desk.ts";
+import type { AudioEngine } from "../audio/audio-engine.ts";
 import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
 import { newSessionId } from "../protocol/address.ts";
 import { connectDuplex, type DuplexClient } from "../protocol/clients.ts";
 import type {
   DuplexClientMessage,
+  DuplexResult,
   DuplexServerMessage,
-  Result,
 } from "../protocol/duplex-messages.ts";
 import type { Notice } from "../protocol/queue-messages.ts";
 import { ChunkSender } from "./chunk-sender.ts";
-import { measure, wireMetrics } from "./duplex-metrics.ts";
-import { type DuplexSettings, type DuplexState, NEW_DUPLEX } from "./duplex-state.ts";
-import { ModelVoice } from "./model-voice.ts";
-import { SpokenConversation } from "./spoken-conversation.ts";
-import { UnitClock } from "./unit-metrics.ts";
+import { collectMetrics, diagnosticFields } from "./duplex-metrics.ts";
+import { type DuplexSessionOptions, type DuplexSessionState, NEW_DUPLEX } from "./duplex-state.ts";
+import { ModelSpeech } from "./model-speech.ts";
+import { UnitLatencyTracker } from "./unit-metrics.ts";
+import { VoiceSession } from "./voice-session.ts";
 
 const DIAGNOSTIC_MS = 10_000;
 const STALLED_MS = 8000; // units come every second; a worker that is lost is replaced sooner
 
 /** A full-duplex conversation: what a page needs but its looks. `start` on a user's gesture, once. */
-export class DuplexSession extends SpokenConversation<
-  DuplexState,
+export class DuplexSession extends VoiceSession<
+  DuplexSessionState,
   DuplexServerMessage,
   DuplexClientMessage
 > {
-  readonly #settings: DuplexSettings;
-  readonly #clock = new UnitClock();
-  #voice: ModelVoice | undefined;
+  readonly #settings: DuplexSessionOptions;
+  readonly #clock = new UnitLatencyTracker();
+  #voice: ModelSpeech | undefined;
   #sender: ChunkSender | undefined;
-  #picture: HTMLVideoElement | undefined;
+  #videoElement: HTMLVideoElement | undefined;
   #heardAt = 0;
   #diagnosticAt = 0;
 
-  constructor(settings: DuplexSettings) {
+  constructor(settings: DuplexSessionOptions) {
     const sessionId = newSessionId(settings.kind === "audio" ? "adx" : "omni");
     const chunkMs = settings.prepare.config?.chunk_ms ?? 1000;
     const chunkSamples = Math.round((INPUT_RATE * chunkMs) / 1000);
-    super({ ...NEW_DUPLEX, sessionId }, { chunkSamples, ...settings.desk });
+    super({ ...NEW_DUPLEX, sessionId }, { chunkSamples, ...settings.audio });
     this.#settings = settings;
-    this.#picture = settings.picture;
+    this.#videoElement = settings.videoElement;
   }
 
   /** Rest; the server ends the session after `timeoutS` (default: its own). */
@@ -46,7 +46,7 @@ export class DuplexSession extends SpokenConversation<
     if (this.state.value.phase !== "active") return;
     this.client.send({ type: "pause", timeout: timeoutS });
     if (this.#sender) this.#sender.open = false;
-    void this.desk?.pause();
+    void this.audio?.pause();
     this.patch({ phase: "paused" });
   }
 
@@ -65,9 +65,9 @@ export class DuplexSession extends SpokenConversation<
   }
 
   /** Another camera or file from the next chunk on. */
-  setPicture(picture: HTMLVideoElement | undefined): void {
-    this.#picture = picture;
-    if (this.#sender) this.#sender.picture = picture;
+  setVideoElement(videoElement: HTMLVideoElement | undefined): void {
+    this.#videoElement = videoElement;
+    if (this.#sender) this.#sender.videoElement = videoElement;
   }
 
   override stop(): void {
@@ -86,14 +86,17 @@ export class DuplexSession extends SpokenConversation<
     super.release();
   }
 
-  protected override connect(desk: AudioDesk): DuplexClient {
-    this.#voice = new ModelVoice(desk, (modelSpeaks) => this.#modelSpeaks(modelSpeaks));
-    desk.on("voice", (speaking) => this.#userSpeaks(speaking));
+  protected override connect(audio: AudioEngine): DuplexClient {
+    this.#voice = new ModelSpeech(audio, (modelSpeaks) => this.#modelSpeaks(modelSpeaks));
+    audio.on("voice", (speaking) => this.#userSpeaks(speaking));
     const { kind, prepare, connection } = this.#settings;
     const client = connectDuplex(this.state.value.sessionId, connection);
-    client.on("link", (link) => link === "reconnecting" && this.#clock.interrupted());
+    client.on(
+      "connection",
+      (connection) => connection === "reconnecting" && this.#clock.interrupted(),
+    );
     this.#sender = new ChunkSender(client, this.#clock, prepare.max_slice_nums ?? 1);
-    this.#sender.picture = kind === "omni" ? this.#picture : undefined;
+    this.#sender.videoElement = kind === "omni" ? this.#videoElement : undefined;
     return client;
   }
 
@@ -133,7 +136,7 @@ export class DuplexSession extends SpokenConversation<
   protected override heard(chunk: Samples): void {
     if (this.state.value.phase !== "active") return;
     this.#sender?.send(chunk);
-    if (this.desk?.player.stats.playing) this.#acknowledge();
+    if (this.audio?.player.stats.playing) this.#acknowledge();
     this.#watchLink();
     if (performance.now() - this.#diagnosticAt > DIAGNOSTIC_MS) this.#sendDiagnostic();
   }
@@ -150,7 +153,7 @@ export class DuplexSession extends SpokenConversation<
     this.#heardAt = performance.now();
     this.patch({ phase: "active" });
     if (this.#sender) this.#sender.open = true;
-    void this.desk?.start();
+    void this.audio?.start();
   }
 
   #paused(timeoutS: number | null): void {
@@ -163,11 +166,11 @@ export class DuplexSession extends SpokenConversation<
     this.patch({ limit: { of, deadline: performance.now() + seconds_left * 1000 } });
   }
 
-  #unit(result: Result): void {
+  #unit(result: DuplexResult): void {
     const unit = this.#clock.received(result, performance.now(), Date.now());
     this.#voice?.unit(result);
     this.patch({ transcript: this.#voice?.lines ?? [], simulated: result.simulated });
-    this.#measure({ unit, units: this.state.value.metrics.units + 1 });
+    this.#collectMetrics({ unit, units: this.state.value.metrics.units + 1 });
     this.emit("unit", unit);
   }
 
@@ -181,7 +184,7 @@ export class DuplexSession extends SpokenConversation<
   #userSpeaks(speaking: boolean): void {
     this.patch({ userSpeaks: speaking });
     const bargesIn = speaking && (this.#settings.bargeIn ?? true);
-    if (bargesIn && this.desk?.player.stats.playing) this.forceListen();
+    if (bargesIn && this.audio?.player.stats.playing) this.forceListen();
   }
 
   /** No more chunks, no more sound. */
@@ -192,7 +195,7 @@ export class DuplexSession extends SpokenConversation<
 
   /** The server learns what of an answer was heard, so that the model remembers no more than that. */
   #acknowledge(): void {
-    const played_ms = Math.round(this.desk?.player.stats.turnPlayedMs ?? 0);
+    const played_ms = Math.round(this.audio?.player.stats.turnPlayedMs ?? 0);
     this.client.send({ type: "playback_ack", played_ms });
   }
 
@@ -201,9 +204,11 @@ export class DuplexSession extends SpokenConversation<
     this.patch({ transcript: this.#voice?.lines ?? [] });
   }
 
-  #measure(change: Pick<Partial<DuplexState["metrics"]>, "unit" | "units"> = {}): void {
-    if (!this.desk || !this.#voice) return;
-    const measured = measure(this.desk, this.#voice.responses, this.#sender?.count ?? 0);
+  #collectMetrics(
+    change: Pick<Partial<DuplexSessionState["metrics"]>, "unit" | "units"> = {},
+  ): void {
+    if (!this.audio || !this.#voice) return;
+    const measured = collectMetrics(this.audio, this.#voice.responses, this.#sender?.count ?? 0);
     this.patch({ metrics: { ...this.state.value.metrics, ...measured, ...change } });
   }
 
@@ -217,7 +222,10 @@ export class DuplexSession extends SpokenConversation<
 
   #sendDiagnostic(): void {
     this.#diagnosticAt = performance.now();
-    this.#measure();
-    this.client.send({ type: "client_diagnostic", metrics: wireMetrics(this.state.value.metrics) });
+    this.#collectMetrics();
+    this.client.send({
+      type: "client_diagnostic",
+      metrics: diagnosticFields(this.state.value.metrics),
+    });
   }
 }

@@ -1,14 +1,14 @@
 import type { DuplexPrepare } from "../protocol/duplex-messages.ts";
-import { NEW_CONVERSATION } from "./conversation-state.ts";
 import { type DuplexMetrics, NO_METRICS } from "./duplex-metrics.ts";
-import type { SpokenSettings, SpokenState } from "./spoken-conversation.ts";
-import type { Line } from "./transcript.ts";
+import { NEW_SESSION } from "./session-state.ts";
+import type { TranscriptLine } from "./transcript.ts";
+import type { VoiceSessionOptions, VoiceSessionState } from "./voice-session.ts";
 
-export interface DuplexSettings extends SpokenSettings {
+export interface DuplexSessionOptions extends VoiceSessionOptions {
   kind: "audio" | "omni";
   prepare: DuplexPrepare;
   /** What to show: a camera's or a file's element. Omni only; `setPicture` replaces it. */
-  picture?: HTMLVideoElement | undefined;
+  videoElement?: HTMLVideoElement | undefined;
   /** Fall silent as soon as the user speaks, before the server says so; true unless said otherwise. */
   bargeIn?: boolean;
 }
@@ -19,7 +19,7 @@ export interface Limit {
   readonly deadline: number;
 }
 
-export interface DuplexState extends SpokenState {
+export interface DuplexSessionState extends VoiceSessionState {
   /** Heard right now, not merely received. */
   readonly modelSpeaks: boolean;
   readonly userSpeaks: boolean;
@@ -27,14 +27,14 @@ export interface DuplexState extends SpokenState {
   readonly pauseDeadline: number | null;
   /** A limit that is near: of the session's length, or of what the model can keep in mind. */
   readonly limit: Limit | null;
-  readonly transcript: readonly Line[];
+  readonly transcript: readonly TranscriptLine[];
   readonly metrics: DuplexMetrics;
   /** The engine only replays a timing model. */
   readonly simulated: boolean;
 }
 
-export const NEW_DUPLEX: DuplexState = {
-  ...NEW_CONVERSATION,
+export const NEW_DUPLEX: DuplexSessionState = {
+  ...NEW_SESSION,
   muted: false,
   modelSpeaks: false,
   userSpeaks: false,

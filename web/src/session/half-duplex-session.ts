@@ -1,5 +1,5 @@
-import { call } from "../api/http.ts";
-import type { AudioDesk } from "../audio/audio-desk.ts";
+import { fetchJson } from "../api/http.ts";
+import type { AudioEngine } from "../audio/audio-engine.ts";
 import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
 import { newSessionId } from "../protocol/address.ts";
 import { connectHalfDuplex, type HalfDuplexClient } from "../protocol/clients.ts";
@@ -8,14 +8,14 @@ import type {
   HalfDuplexServerMessage,
 } from "../protocol/half-duplex-messages.ts";
 import {
-  type HalfDuplexSettings,
-  type HalfDuplexState,
+  type HalfDuplexSessionOptions,
+  type HalfDuplexSessionState,
+  type HalfDuplexTurnState,
   NEW_HALF_DUPLEX,
   NEW_TURN,
-  type Turn,
 } from "./half-duplex-state.ts";
-import { SpokenConversation } from "./spoken-conversation.ts";
-import { type TurnSound, TurnSounds } from "./turn-sounds.ts";
+import { type TurnAudio, TurnAudioLog } from "./turn-audio.ts";
+import { VoiceSession } from "./voice-session.ts";
 
 const CHUNK_SAMPLES = INPUT_RATE / 2;
 const SETTLE_MS = 800; // the room's echo of the last word
@@ -24,36 +24,37 @@ const SETTLE_MS = 800; // the room's echo of the last word
  * A conversation by turns. The microphone is not sent from the moment that an answer is made until
  * 0.8 s after its last sound, nor while it is muted and nothing was begun. `start` on a user's gesture, once.
  */
-export class HalfDuplexSession extends SpokenConversation<
-  HalfDuplexState,
+export class HalfDuplexSession extends VoiceSession<
+  HalfDuplexSessionState,
   HalfDuplexServerMessage,
   HalfDuplexClientMessage
 > {
-  readonly #settings: HalfDuplexSettings;
-  readonly #sounds = new TurnSounds();
+  readonly #settings: HalfDuplexSessionOptions;
+  readonly #turnAudio = new TurnAudioLog();
   #askedAt = 0;
   #replyComplete = true;
   #settling: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(settings: HalfDuplexSettings) {
+  constructor(settings: HalfDuplexSessionOptions) {
     const state = { ...NEW_HALF_DUPLEX, sessionId: newSessionId("hdx") };
-    super(state, { chunkSamples: CHUNK_SAMPLES, ...settings.desk });
+    super(state, { chunkSamples: CHUNK_SAMPLES, ...settings.audio });
     this.#settings = settings;
   }
 
   /** End the reply that is being given; the session goes on. Rejects with ApiError. */
   async stopReply(): Promise<void> {
-    const { floor, sessionId } = this.state.value;
-    if (floor !== "thinking" && floor !== "speaking") return;
+    const { turnState, sessionId } = this.state.value;
+    if (turnState !== "thinking" && turnState !== "speaking") return;
     this.#changeTurn({ cut: true });
-    this.desk?.player.flush();
+    this.audio?.player.flush();
     if (this.#replyComplete) this.#settle();
-    else await call("/api/half_duplex/stop", { method: "POST", body: { session_id: sessionId } });
+    else
+      await fetchJson("/api/half_duplex/stop", { method: "POST", body: { session_id: sessionId } });
   }
 
   /** What was heard in a turn, to be listened to again. */
-  soundOf(turn: Turn): TurnSound {
-    return this.#sounds.of(turn.id);
+  audioOf(turn: HalfDuplexTurnState): TurnAudio {
+    return this.#turnAudio.of(turn.id);
   }
 
   protected override goodbye(): HalfDuplexClientMessage {
@@ -65,9 +66,9 @@ export class HalfDuplexSession extends SpokenConversation<
     super.release();
   }
 
-  protected override connect(desk: AudioDesk): HalfDuplexClient {
-    desk.player.on("start", ({ atMs }) => this.#beginsToSound(atMs));
-    desk.player.on("idle", () => this.#replyComplete && this.#settle());
+  protected override connect(audio: AudioEngine): HalfDuplexClient {
+    audio.player.on("start", ({ atMs }) => this.#beginsToSound(atMs));
+    audio.player.on("idle", () => this.#replyComplete && this.#settle());
     return connectHalfDuplex(this.state.value.sessionId, this.#settings.connection);
   }
 
@@ -84,7 +85,7 @@ export class HalfDuplexSession extends SpokenConversation<
         this.#prepared(message.recording_session_id, message.timeout_s);
         break;
       case "vad_state":
-        this.patch({ floor: message.speaking ? "hearing" : "listening" });
+        this.patch({ turnState: message.speaking ? "hearing" : "listening" });
         break;
       case "generating":
         this.#generating(message.speech_duration_ms);
@@ -108,11 +109,11 @@ export class HalfDuplexSession extends SpokenConversation<
   }
 
   protected override heard(chunk: Samples): void {
-    const { phase, floor, muted } = this.state.value;
-    const open = floor === "hearing" || (floor === "listening" && !muted);
+    const { phase, turnState, muted } = this.state.value;
+    const open = turnState === "hearing" || (turnState === "listening" && !muted);
     if (phase !== "active" || !open) return;
     this.client.sendPerishable({ type: "audio_chunk", audio_base64: chunk });
-    this.#sounds.hear(chunk);
+    this.#turnAudio.hear(chunk);
     this.patch({ quietDeadline: this.#deadline });
   }
 
@@ -126,52 +127,53 @@ export class HalfDuplexSession extends SpokenConversation<
     if (this.state.value.phase !== "preparing") return;
     this.patch({ phase: "active", recordingId, timeoutS });
     this.patch({ quietDeadline: this.#deadline });
-    void this.desk?.start();
+    void this.audio?.start();
   }
 
   #generating(speechMs: number): void {
     this.#askedAt = performance.now();
     this.#replyComplete = false;
     const { turns } = this.state.value;
-    this.#sounds.begin(speechMs);
+    this.#turnAudio.begin(speechMs);
     const turn = { ...NEW_TURN, id: turns.length, speechMs };
-    this.patch({ floor: "thinking", turns: [...turns, turn], quietDeadline: null });
-    this.desk?.source.pause();
+    this.patch({ turnState: "thinking", turns: [...turns, turn], quietDeadline: null });
+    this.audio?.source.pause();
   }
 
   #chunk(text: string, audio: Samples): void {
     const turn = this.state.value.turns.at(-1);
     if (!turn || turn.cut) return;
     this.#changeTurn({ reply: turn.reply + text });
-    this.#sounds.say(audio);
-    this.desk?.player.push(audio);
+    this.#turnAudio.say(audio);
+    this.audio?.player.push(audio);
   }
 
-  #turnDone(change: Partial<Turn>): void {
+  #turnDone(change: Partial<HalfDuplexTurnState>): void {
     this.#replyComplete = true;
     this.#changeTurn({ ...change, done: true });
     this.patch({ quietDeadline: this.#deadline });
-    this.desk?.player.endTurn();
-    if (!this.desk?.player.stats.playing) this.#settle();
+    this.audio?.player.endTurn();
+    if (!this.audio?.player.stats.playing) this.#settle();
   }
 
   #beginsToSound(atMs: number): void {
-    this.patch({ floor: "speaking" });
-    this.#changeTurn({ firstSoundMs: atMs - this.#askedAt });
+    this.patch({ turnState: "speaking" });
+    this.#changeTurn({ firstAudioMs: atMs - this.#askedAt });
   }
 
   #settle(): void {
-    this.patch({ floor: "settling" });
+    this.patch({ turnState: "settling" });
     clearTimeout(this.#settling);
     this.#settling = setTimeout(() => {
-      this.patch({ floor: "listening" });
-      void this.desk?.start();
+      this.patch({ turnState: "listening" });
+      void this.audio?.start();
     }, SETTLE_MS);
   }
 
-  #changeTurn(change: Partial<Turn>): void {
+  #changeTurn(change: Partial<HalfDuplexTurnState>): void {
     const last = this.state.value.turns.length - 1;
-    const changed = (turn: Turn, n: number): Turn => (n === last ? { ...turn, ...change } : turn);
+    const changed = (turn: HalfDuplexTurnState, n: number): HalfDuplexTurnState =>
+      n === last ? { ...turn, ...change } : turn;
     this.patch({ turns: this.state.value.turns.map(changed) });
   }
 }

@@ -1,13 +1,13 @@
 import type { HalfDuplexPrepare } from "../protocol/half-duplex-messages.ts";
-import { NEW_CONVERSATION } from "./conversation-state.ts";
-import type { SpokenSettings, SpokenState } from "./spoken-conversation.ts";
+import { NEW_SESSION } from "./session-state.ts";
+import type { VoiceSessionOptions, VoiceSessionState } from "./voice-session.ts";
 
-export interface HalfDuplexSettings extends SpokenSettings {
+export interface HalfDuplexSessionOptions extends VoiceSessionOptions {
   prepare: HalfDuplexPrepare;
 }
 
 /** Whose turn it is. */
-export type Floor =
+export type TurnState =
   | "listening"
   /** The user speaks. */
   | "hearing"
@@ -17,7 +17,7 @@ export type Floor =
   /** Spoken; the microphone waits until the room is silent. */
   | "settling";
 
-export interface Turn {
+export interface HalfDuplexTurnState {
   readonly id: number;
   /** How long the user spoke, ms. */
   readonly speechMs: number;
@@ -26,32 +26,32 @@ export interface Turn {
   /** The reply was stopped. */
   readonly cut: boolean;
   /** From the end of the user's speech, as the server found it, to the first sound, ms. */
-  readonly firstSoundMs: number | null;
+  readonly firstAudioMs: number | null;
 }
 
-export interface HalfDuplexState extends SpokenState {
-  readonly floor: Floor;
-  readonly turns: readonly Turn[];
+export interface HalfDuplexSessionState extends VoiceSessionState {
+  readonly turnState: TurnState;
+  readonly turns: readonly HalfDuplexTurnState[];
   /** So long may the server hear nothing, silence included, before it ends the session. */
   readonly timeoutS: number | null;
   /** When it will, unless something is sent, `performance.now()`; null while it answers. */
   readonly quietDeadline: number | null;
 }
 
-export const NEW_TURN: Turn = {
+export const NEW_TURN: HalfDuplexTurnState = {
   id: 0,
   speechMs: 0,
   reply: "",
   done: false,
   cut: false,
-  firstSoundMs: null,
+  firstAudioMs: null,
 };
 
-export const NEW_HALF_DUPLEX: HalfDuplexState = {
-  ...NEW_CONVERSATION,
+export const NEW_HALF_DUPLEX: HalfDuplexSessionState = {
+  ...NEW_SESSION,
   muted: false,
   sourceEnded: false,
-  floor: "listening",
+  turnState: "listening",
   turns: [],
   timeoutS: null,
   quietDeadline: null,

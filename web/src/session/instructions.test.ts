@@ -63,9 +63,9 @@ async function begun(): Promise<Instructions> {
 }
 
 it("begins with the preset's texts and sounds in their order", async () => {
-  const { parts, own } = await begun();
+  const { parts, presetVoice } = await begun();
   expect(shown(parts.value)).toEqual(["Speak like this.", "english.wav", "Be brief."]);
-  expect(own?.samples).toEqual(SOUND);
+  expect(presetVoice?.samples).toEqual(SOUND);
 });
 
 it("remembers the reader's words until another preset is chosen", async () => {
@@ -120,5 +120,5 @@ it("tells only what says something", async () => {
   const instructions = await begun();
   const [one, sound, three] = instructions.parts.value as [Part, Part, Part];
   instructions.edit([{ ...one, type: "text", text: "  " } as Part, sound, three]);
-  expect(shown(instructions.told)).toEqual(["english.wav", "Be brief."]);
+  expect(shown(instructions.messageParts)).toEqual(["english.wav", "Be brief."]);
 });

@@ -1,9 +1,9 @@
-import { type Preset, type PresetPage, type PresetSound, presetSounds } from "../api/catalog.ts";
+import { type Preset, type PresetAudioClip, type PresetPage, presetAudio } from "../api/catalog.ts";
 import { ApiError } from "../api/http.ts";
-import { voiceSound } from "../api/voices.ts";
+import { voiceAudio } from "../api/voices.ts";
 import { samplesFromBase64 } from "../audio/pcm.ts";
-import { type AudioPart, audioPart, type Part, saysSomething, textPart } from "../media/parts.ts";
-import { optional, wording } from "../settings/fields.ts";
+import { type AudioPart, audioPart, isNotEmpty, type Part, textPart } from "../media/parts.ts";
+import { optional, textList } from "../settings/setting-fields.ts";
 import type { Values } from "../settings/settings.ts";
 import { Store } from "../state/store.ts";
 
@@ -11,7 +11,7 @@ import { Store } from "../state/store.ts";
 export const INSTRUCTION_FIELDS = {
   preset: optional(64),
   /** The preset's texts as the reader changed them. */
-  wording: wording(20_000),
+  textList: textList(20_000),
   /** Ids of voices: of the model, and of its speech. */
   voice: optional(64),
   speech: optional(64),
@@ -32,7 +32,7 @@ export class Instructions {
   readonly parts = new Store<readonly Part[]>([]);
   readonly page: PresetPage;
   readonly #kept: Shelf;
-  #own: AudioPart | undefined;
+  #presetVoice: AudioPart | undefined;
   #worn: AudioPart | undefined;
   #loading = 0;
 
@@ -48,20 +48,20 @@ export class Instructions {
   /** Begin with a preset; texts that were changed stay when it is the one of before. Rejects with ApiError. */
   async choose(preset: Preset): Promise<void> {
     const again = preset.id === this.kept.preset;
-    this.#kept.update({ preset: preset.id, ...(again ? {} : { wording: null }) });
+    this.#kept.update({ preset: preset.id, ...(again ? {} : { textList: null }) });
     await this.#load(async () => {
-      const sounds = (await presetSounds(this.page, preset.id)).system_content_audio ?? [];
-      const parts = partsOf(preset, sounds);
-      this.#own = parts.find((part) => part.type === "audio");
-      return withWording(parts, this.kept.wording);
+      const turnAudio = (await presetAudio(this.page, preset.id)).system_content_audio ?? [];
+      const parts = partsOf(preset, turnAudio);
+      this.#presetVoice = parts.find((part) => part.type === "audio");
+      return withTexts(parts, this.kept.textList);
     });
   }
 
   /** What the reader made of it. */
   edit(parts: readonly Part[]): void {
     this.parts.set(parts);
-    const texts = parts.filter((part) => part.type === "text").map(({ text }) => text);
-    this.#kept.update({ wording: texts });
+    const defineStrings = parts.filter((part) => part.type === "text").map(({ text }) => text);
+    this.#kept.update({ textList: defineStrings });
   }
 
   /** Another voice for the model; null is the preset's own. Rejects with ApiError. */
@@ -75,13 +75,13 @@ export class Instructions {
   }
 
   /** The voice of the preset itself. */
-  get own(): AudioPart | null {
-    return this.#own ?? null;
+  get presetVoice(): AudioPart | null {
+    return this.#presetVoice ?? null;
   }
 
   /** Those that say something. */
-  get told(): readonly Part[] {
-    return this.parts.value.filter(saysSomething);
+  get messageParts(): readonly Part[] {
+    return this.parts.value.filter(isNotEmpty);
   }
 
   /** With the voice that is chosen now; of two that are under way the later one counts. */
@@ -98,20 +98,20 @@ export class Instructions {
 
   async #voice(): Promise<AudioPart | undefined> {
     const { voice } = this.kept;
-    if (voice === null) return this.#own;
+    if (voice === null) return this.#presetVoice;
     try {
-      const { name, base64 } = await voiceSound(voice);
+      const { name, base64 } = await voiceAudio(voice);
       return audioPart(name, samplesFromBase64(base64));
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 404)) throw error;
       this.#kept.update({ voice: null }); // someone deleted it
-      return this.#own;
+      return this.#presetVoice;
     }
   }
 }
 
-function partsOf(preset: Preset, sounds: readonly PresetSound[]): Part[] {
-  const waiting = [...sounds];
+function partsOf(preset: Preset, turnAudio: readonly PresetAudioClip[]): Part[] {
+  const waiting = [...turnAudio];
   return (preset.system_content ?? []).flatMap((item): Part[] => {
     if (item.type === "text") return [textPart(item.text)];
     const sound = waiting.shift();
@@ -120,9 +120,9 @@ function partsOf(preset: Preset, sounds: readonly PresetSound[]): Part[] {
 }
 
 /** The texts in their places; what is too many comes last, places without one are dropped. */
-export function withWording(parts: readonly Part[], texts: readonly string[] | null): Part[] {
-  if (texts === null) return [...parts];
-  const waiting = [...texts];
+export function withTexts(parts: readonly Part[], defineStrings: readonly string[] | null): Part[] {
+  if (defineStrings === null) return [...parts];
+  const waiting = [...defineStrings];
   const placed = parts.flatMap((part): Part[] => {
     if (part.type !== "text") return [part];
     const text = waiting.shift();
@@ -133,7 +133,7 @@ export function withWording(parts: readonly Part[], texts: readonly string[] | n
 
 /** The first sound replaced; at the beginning where there was none. */
 export function withVoice(parts: readonly Part[], voice: AudioPart | undefined): Part[] {
-  const place = parts.findIndex(({ type }) => type === "audio");
+  const queue = parts.findIndex(({ type }) => type === "audio");
   if (!voice) return [...parts];
-  return place < 0 ? [voice, ...parts] : parts.with(place, voice);
+  return queue < 0 ? [voice, ...parts] : parts.with(queue, voice);
 }

@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
-import { SpeechGate, type Verdict } from "./speech-gate.ts";
+import { type GateDecision, SpeechGate } from "./speech-gate.ts";
 
 const LISTEN = { is_listen: true, end_of_turn: false };
 const SPEAK = { is_listen: false, end_of_turn: false };
 const LAST = { is_listen: false, end_of_turn: true };
 
-function verdicts(...units: (typeof LISTEN | "interrupt")[]): (Verdict | undefined)[] {
+function verdicts(...units: (typeof LISTEN | "interrupt")[]): (GateDecision | undefined)[] {
   const gate = new SpeechGate();
   return units.map((unit) => (unit === "interrupt" ? void gate.interrupt() : gate.unit(unit)));
 }

@@ -1,5 +1,5 @@
 /** What to do with a unit's sound. */
-export type Verdict =
+export type GateDecision =
   | "play"
   /** The model fell silent in mid-speech: what waits must not be heard. */
   | "flush"
@@ -16,7 +16,7 @@ export class SpeechGate {
     this.#interrupted = true;
   }
 
-  unit(unit: { is_listen: boolean; end_of_turn: boolean }): Verdict {
+  unit(unit: { is_listen: boolean; end_of_turn: boolean }): GateDecision {
     const wasInTurn = this.#inTurn;
     const wasInterrupted = this.#interrupted;
     this.#inTurn = !unit.is_listen && !unit.end_of_turn;

@@ -1,4 +1,4 @@
-export interface Line {
+export interface TranscriptLine {
   readonly id: number;
   readonly role: "user" | "model";
   readonly text: string;
@@ -12,15 +12,15 @@ export interface Line {
 
 /** What was said, line by line; a new array for every change. */
 export class Transcript {
-  #lines: readonly Line[] = [];
+  #lines: readonly TranscriptLine[] = [];
   #nextId = 0;
 
-  get lines(): readonly Line[] {
+  get lines(): readonly TranscriptLine[] {
     return this.#lines;
   }
 
   /** Add to the line that the role is speaking, or begin one. */
-  say(role: Line["role"], text: string): void {
+  say(role: TranscriptLine["role"], text: string): void {
     if (text === "") return;
     const open = this.#open(role);
     if (open) this.#change({ ...open, text: open.text + text });
@@ -28,27 +28,27 @@ export class Transcript {
   }
 
   /** A line that is known as a whole. */
-  add(role: Line["role"], text: string): void {
+  add(role: TranscriptLine["role"], text: string): void {
     this.say(role, text);
     this.end(role);
   }
 
   /** What the role says next is another line. */
-  end(role: Line["role"], { cut = false } = {}): void {
+  end(role: TranscriptLine["role"], { cut = false } = {}): void {
     const open = this.#open(role);
     if (open) this.#change({ ...open, done: true, cut });
   }
 
-  #open(role: Line["role"]): Line | undefined {
+  #open(role: TranscriptLine["role"]): TranscriptLine | undefined {
     return this.#lines.find((line) => line.role === role && !line.done);
   }
 
-  #begin(role: Line["role"], text: string): void {
+  #begin(role: TranscriptLine["role"], text: string): void {
     const line = { id: this.#nextId++, role, text, at: performance.now(), done: false, cut: false };
     this.#lines = [...this.#lines, line];
   }
 
-  #change(line: Line): void {
+  #change(line: TranscriptLine): void {
     this.#lines = this.#lines.map((other) => (other.id === line.id ? line : other));
   }
 }

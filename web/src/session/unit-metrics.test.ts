@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import { type Result, readDuplexMessage } from "../protocol/duplex-messages.ts";
-import { UnitClock } from "./unit-metrics.ts";
+import { type DuplexResult, readDuplexMessage } from "../protocol/duplex-messages.ts";
+import { UnitLatencyTracker } from "./unit-metrics.ts";
 
-function result(currentMs: number, sentAtS: number): Result {
+function result(currentMs: number, sentAtS: number): DuplexResult {
   return readDuplexMessage({
     type: "result",
     is_listen: true,
@@ -10,11 +10,11 @@ function result(currentMs: number, sentAtS: number): Result {
     server_send_ts: sentAtS,
     cost_all_ms: 78.5,
     kv_cache_length: 512,
-  }) as Result;
+  }) as DuplexResult;
 }
 
 it("measures from the chunk that a result answers", () => {
-  const clock = new UnitClock();
+  const clock = new UnitLatencyTracker();
   clock.sent(1000, 5000);
   clock.sent(1000, 6000);
   expect(clock.received(result(1000, 0), 6100, 0).latencyMs).toBe(1100);
@@ -26,20 +26,20 @@ it("measures from the chunk that a result answers", () => {
 });
 
 it("knows which chunk is meant when the server skipped some", () => {
-  const clock = new UnitClock();
+  const clock = new UnitLatencyTracker();
   for (let n = 0; n < 5; n++) clock.sent(1000, 1000 * n);
   expect(clock.received(result(4000, 0), 3500, 0).latencyMs).toBe(500);
   expect(clock.received(result(5000, 0), 4200, 0).latencyMs).toBe(200);
 });
 
 it("counts drift from the first result, whatever the clocks say", () => {
-  const clock = new UnitClock();
+  const clock = new UnitLatencyTracker();
   const transit = [2000, 2000, 2150].map((ms) => clock.received(result(0, 100), 0, 100_000 + ms));
   expect(transit.map(({ driftMs }) => driftMs)).toEqual([0, 0, 150]);
 });
 
 it("finds its feet again after chunks were lost", () => {
-  const clock = new UnitClock();
+  const clock = new UnitLatencyTracker();
   clock.sent(1000, 0);
   clock.sent(1000, 1000);
   clock.interrupted();
@@ -51,7 +51,7 @@ it("finds its feet again after chunks were lost", () => {
 });
 
 it("does so too when several results come at once after a pause of the network", () => {
-  const clock = new UnitClock();
+  const clock = new UnitLatencyTracker();
   clock.sent(1000, 0);
   clock.interrupted();
   clock.sent(1000, 7000);

@@ -1,4 +1,4 @@
-import type { Result } from "../protocol/duplex-messages.ts";
+import type { DuplexResult } from "../protocol/duplex-messages.ts";
 
 /** One unit as the page saw it; milliseconds, null where it cannot be known. */
 export interface UnitMetrics {
@@ -26,7 +26,7 @@ interface Sent {
 const MAX_UNANSWERED = 60;
 
 /** Finds for each result the chunk that it answers, by the session time that both count. Pure. */
-export class UnitClock {
+export class UnitLatencyTracker {
   #sent: Sent[] = [];
   #sentMs = 0;
   #offsetMs: number | null = 0; // the server's session time less ours
@@ -43,7 +43,7 @@ export class UnitClock {
   }
 
   /** `at`: `performance.now()`; `unixMs`: the same moment on the clock of the day. */
-  received(result: Result, at: number, unixMs: number): UnitMetrics {
+  received(result: DuplexResult, at: number, unixMs: number): UnitMetrics {
     return {
       at,
       listen: result.is_listen,
@@ -59,7 +59,7 @@ export class UnitClock {
     };
   }
 
-  #latency({ current_time, wall_clock_ms }: Result, at: number): number | null {
+  #latency({ current_time, wall_clock_ms }: DuplexResult, at: number): number | null {
     if (this.#offsetMs === null) return this.#realign(current_time, at - wall_clock_ms);
     const ours = current_time - this.#offsetMs;
     const chunk = this.#sent.find(({ endMs }) => Math.abs(endMs - ours) < 1);

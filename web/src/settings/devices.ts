@@ -1,4 +1,4 @@
-import { flag, optional } from "./fields.ts";
+import { flag, optional } from "./setting-fields.ts";
 import { Settings } from "./settings.ts";
 
 /** Which devices the pages use, the same on all; null is the system's own choice. */

@@ -1,6 +1,6 @@
 // @vitest-environment happy-dom
 import { beforeEach, expect, test } from "vitest";
-import { choice, flag, optional, range, text, wording } from "./fields.ts";
+import { choice, flag, optional, range, text, textList } from "./setting-fields.ts";
 import { Settings } from "./settings.ts";
 
 const FIELDS = {
@@ -78,7 +78,7 @@ test("listeners hear of a change once, until they leave", () => {
 });
 
 test("texts are kept as they are, and nothing else as texts", () => {
-  const field = wording(10);
+  const field = textList(10);
   expect(field.accept(["a", "b"])).toEqual(["a", "b"]);
   expect(field.accept(null)).toBeNull();
   for (const wrong of ["a", ["a", 1], ["x".repeat(11)], {}])

@@ -1,5 +1,5 @@
 import { Store } from "../state/store.ts";
-import type { Field } from "./fields.ts";
+import type { Field } from "./setting-fields.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: a field of any type; `Values` finds which
 export type Fields = Record<string, Field<any>>;

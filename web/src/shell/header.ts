@@ -3,11 +3,11 @@ import { customElement, property, state } from "lit/decorators.js";
 import type { AppEntry } from "../api/catalog.ts";
 import { common } from "../i18n/common.ts";
 import { choose, language } from "../i18n/language.ts";
-import { Watch } from "../state/store.ts";
-import { Element } from "../ui/element.ts";
+import { StoreController } from "../state/store.ts";
+import { BaseElement } from "../ui/base-element.ts";
 import { icon } from "../ui/icon.ts";
 import { type Theme, theme } from "../ui/theme.ts";
-import { menu, nameOf } from "./menu.ts";
+import { menu, pageName } from "./menu.ts";
 import "./header.css";
 
 const NEXT: Record<Theme, Theme> = { system: "light", light: "dark", dark: "system" };
@@ -15,9 +15,9 @@ const THEME_ICONS = { system: "system", light: "sun", dark: "moon" } as const;
 
 /** The bar on top of every page: where am I, where can I go, how does it look. */
 @customElement("an-header")
-export class Header extends Element {
-  readonly #menu = new Watch(this, menu);
-  readonly #theme = new Watch(this, theme);
+export class Header extends BaseElement {
+  readonly #menu = new StoreController(this, menu);
+  readonly #theme = new StoreController(this, theme);
 
   /** Without a menu: for those whom a link brought here. */
   @property({ type: Boolean }) bare = false;
@@ -85,7 +85,7 @@ export class Header extends Element {
 
 function link(app: AppEntry): TemplateResult {
   const here = location.pathname === app.route;
-  return html`<a href=${app.route} aria-current=${here ? "page" : nothing}>${nameOf(app)}</a>`;
+  return html`<a href=${app.route} aria-current=${here ? "page" : nothing}>${pageName(app)}</a>`;
 }
 
 /** Two voices that answer each other. */

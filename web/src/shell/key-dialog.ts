@@ -1,15 +1,15 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, query } from "lit/decorators.js";
-import { type KeyRequest, keep, keyRequest } from "../api/key.ts";
+import { type KeyRequest, keyRequest, saveKey } from "../api/key.ts";
 import { common } from "../i18n/common.ts";
-import { Watch } from "../state/store.ts";
+import { StoreController } from "../state/store.ts";
+import { BaseElement, freshId } from "../ui/base-element.ts";
 import { dialog } from "../ui/dialog.ts";
-import { Element, freshId } from "../ui/element.ts";
 
 /** Asks for the API key, or for the admin token, where the server wants one. */
 @customElement("an-key-dialog")
-export class KeyDialog extends Element {
-  readonly #request = new Watch(this, keyRequest);
+export class KeyDialog extends BaseElement {
+  readonly #request = new StoreController(this, keyRequest);
   readonly #id = freshId("key");
 
   @query("input") private readonly input!: HTMLInputElement | null;
@@ -65,7 +65,7 @@ export class KeyDialog extends Element {
   #send(request: KeyRequest): void {
     const value = this.input?.value.trim() ?? "";
     if (value === "") return;
-    keep(request.role, value);
+    saveKey(request.role, value);
     request.answer(true);
   }
 }

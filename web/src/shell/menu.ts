@@ -19,11 +19,11 @@ export async function loadMenu(): Promise<void> {
 }
 
 /** A page's name in the chosen language; the server's own name where we have none. */
-export function nameOf(app: AppEntry): string {
+export function pageName(app: AppEntry): string {
   const names: Readonly<Record<string, string>> = common().apps;
   return names[app.app_id] ?? app.name;
 }
 
-export function iconOf(app: AppEntry): IconName {
+export function pageIcon(app: AppEntry): IconName {
   return ICONS[app.app_id] ?? "voice";
 }

@@ -6,8 +6,8 @@ import "./header.ts";
 import "./key-dialog.ts";
 import { frontendDefaults } from "../api/catalog.ts";
 import { language, suggest, tag } from "../i18n/language.ts";
+import { showError } from "./errors.ts";
 import { loadMenu } from "./menu.ts";
-import { tellProblem } from "./problem.ts";
 
 /** What a page is besides its content. */
 export interface Page {
@@ -28,7 +28,7 @@ export function mount(page: Page): void {
   document.querySelector("noscript")?.remove();
   language.subscribe(draw);
   draw();
-  if (!page.bare) begin().catch((error: unknown) => tellProblem(error));
+  if (!page.bare) begin().catch((error: unknown) => showError(error));
 }
 
 function frame(page: Page): TemplateResult {

@@ -27,7 +27,7 @@ export class Store<T> {
 }
 
 /** Renders its host anew whenever a store changes: `#place = new Watch(this, place)`. */
-export class Watch<T> implements ReactiveController {
+export class StoreController<T> implements ReactiveController {
   readonly #host: ReactiveControllerHost;
   readonly #store: Store<T>;
   #leave: () => void = () => undefined;

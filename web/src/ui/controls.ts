@@ -2,7 +2,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { live } from "lit/directives/live.js";
 import { type IconName, icon } from "./icon.ts";
 
-export interface Option<T extends string = string> {
+export interface SelectOption<T extends string = string> {
   readonly value: T;
   readonly label: string;
   readonly icon?: IconName;
@@ -14,21 +14,21 @@ interface Labelled {
   readonly disabled?: boolean | undefined;
 }
 
-export interface Group<T extends string = string> {
+export interface OptionGroup<T extends string = string> {
   readonly label: string;
-  readonly options: readonly Option<T>[];
+  readonly options: readonly SelectOption<T>[];
 }
 
 interface Select<T extends string> extends Labelled {
   readonly value: T;
-  readonly options?: readonly Option<T>[];
-  readonly groups?: readonly Group<T>[];
+  readonly options?: readonly SelectOption<T>[];
+  readonly groups?: readonly OptionGroup<T>[];
   readonly onChange: (value: T) => void;
 }
 
 /** One of many. */
 export function select<T extends string>(spec: Select<T>): TemplateResult {
-  const options = (all: readonly Option<T>[]) =>
+  const options = (all: readonly SelectOption<T>[]) =>
     all.map(
       ({ value, label }) =>
         html`<option value=${value} .selected=${live(value === spec.value)}>${label}</option>`,
@@ -52,7 +52,7 @@ interface Segmented<T extends string> extends Labelled {
   /** Names the radio group; unique in the page. */
   readonly name: string;
   readonly value: T;
-  readonly options: readonly Option<T>[];
+  readonly options: readonly SelectOption<T>[];
   readonly onChange: (value: T) => void;
 }
 

@@ -3,7 +3,7 @@ import { ref } from "lit/directives/ref.js";
 import { common } from "../i18n/common.ts";
 import { icon } from "./icon.ts";
 
-export interface Dialog {
+export interface DialogOptions {
   readonly open: boolean;
   readonly title: string;
   readonly body: TemplateResult;
@@ -21,7 +21,7 @@ export function dialog({
   footer,
   wide = false,
   onClose,
-}: Dialog): TemplateResult {
+}: DialogOptions): TemplateResult {
   return html`<dialog
     class="dialog ${wide ? "wide" : ""}"
     aria-label=${title}

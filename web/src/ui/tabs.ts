@@ -2,7 +2,7 @@ import { html, type TemplateResult } from "lit";
 import { type IconName, icon } from "./icon.ts";
 import "./tabs.css";
 
-export interface Tab<T extends string = string> {
+export interface TabOption<T extends string = string> {
   readonly value: T;
   readonly label: string;
   readonly icon?: IconName;
@@ -13,7 +13,7 @@ interface Tabs<T extends string> {
   readonly id: string;
   readonly label: string;
   readonly value: T;
-  readonly options: readonly Tab<T>[];
+  readonly options: readonly TabOption<T>[];
   readonly onChange: (value: T) => void;
 }
 

@@ -2,8 +2,8 @@ import { html, nothing, type TemplateResult } from "lit";
 import { customElement, query } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import { common } from "../i18n/common.ts";
-import { Store, Watch } from "../state/store.ts";
-import { Element } from "./element.ts";
+import { Store, StoreController } from "../state/store.ts";
+import { BaseElement } from "./base-element.ts";
 import { type IconName, icon } from "./icon.ts";
 import "./toasts.css";
 
@@ -55,8 +55,8 @@ function dismiss(id: number): void {
 
 /** Where messages appear; every page has one. */
 @customElement("an-toasts")
-export class Toasts extends Element {
-  readonly #shown = new Watch(this, shown);
+export class Toasts extends BaseElement {
+  readonly #shown = new StoreController(this, shown);
 
   @query("[popover]") private readonly box!: HTMLElement;
 

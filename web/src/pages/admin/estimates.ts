@@ -9,12 +9,12 @@ import {
   setBaselines,
 } from "../../api/admin.ts";
 import { common } from "../../i18n/common.ts";
-import { number } from "../../i18n/format.ts";
-import { tellProblem } from "../../shell/problem.ts";
-import { Element, freshId } from "../../ui/element.ts";
+import { formatNumber } from "../../i18n/format.ts";
+import { showError } from "../../shell/errors.ts";
+import { BaseElement, freshId } from "../../ui/base-element.ts";
 import { toast } from "../../ui/toasts.ts";
 import { kindName } from "./labels.ts";
-import { words } from "./words.ts";
+import { adminStrings } from "./strings.ts";
 
 const ROWS: readonly (readonly [EtaName, SessionKind])[] = [
   ["chat", "chat"],
@@ -25,7 +25,7 @@ const ROWS: readonly (readonly [EtaName, SessionKind])[] = [
 
 /** What waiting times are estimated from: what an operator thinks, and what was measured. */
 @customElement("an-admin-estimates")
-export class AdminEstimates extends Element {
+export class AdminEstimates extends BaseElement {
   readonly #id = freshId("eta");
 
   @state() private known: Estimates | null = null;
@@ -37,36 +37,36 @@ export class AdminEstimates extends Element {
       (known) => {
         this.known = known;
       },
-      (error: unknown) => tellProblem(error),
+      (error: unknown) => showError(error),
     );
   }
 
   protected override render(): TemplateResult {
-    const say = words();
+    const t = adminStrings();
     return html`<section class="card stack" aria-labelledby="estimates">
       <div class="stack tight">
-        <h2 id="estimates">${say.estimates}</h2>
-        <p class="small soft">${say.estimatesHint}</p>
+        <h2 id="estimates">${t.estimates}</h2>
+        <p class="small soft">${t.estimatesHint}</p>
       </div>
       ${this.known ? this.#form(this.known) : html`<span class="spinner"></span>`}
     </section>`;
   }
 
   #form(known: Estimates): TemplateResult {
-    const say = words();
+    const t = adminStrings();
     return html`<form class="stack" @submit=${this.#save}>
       <div class="estimates">
         ${ROWS.map(([name, kind]) =>
           this.#number(`eta_${name}_s`, {
-            label: say.seconds(kindName(kind)),
+            label: t.seconds(kindName(kind)),
             hint: measured(known, name),
             value: known.config[`eta_${name}_s`],
             most: 86_400,
           }),
         )}
         ${this.#number("ema_alpha", {
-          label: say.alpha,
-          hint: say.alphaHint,
+          label: t.alpha,
+          hint: t.alphaHint,
           value: known.config.ema_alpha,
           most: 1,
         })}
@@ -105,9 +105,9 @@ export class AdminEstimates extends Element {
     this.saving = true;
     try {
       this.known = await setBaselines(Object.fromEntries(given) as unknown as Baselines);
-      toast({ tone: "good", title: words().saved });
+      toast({ tone: "good", title: adminStrings().saved });
     } catch (error) {
-      tellProblem(error);
+      showError(error);
     } finally {
       this.saving = false;
     }
@@ -116,6 +116,6 @@ export class AdminEstimates extends Element {
 
 function measured(known: Estimates, name: EtaName): string {
   const average = known[`ema_${name}_s`];
-  if (average === null) return words().unmeasured;
-  return words().measured(number(average, 1), known[`ema_${name}_samples`]);
+  if (average === null) return adminStrings().unmeasured;
+  return adminStrings().measured(formatNumber(average, 1), known[`ema_${name}_samples`]);
 }

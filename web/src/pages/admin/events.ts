@@ -3,12 +3,12 @@ import { customElement, property, state } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import type { SessionKind } from "../../api/admin.ts";
 import { tag } from "../../i18n/language.ts";
+import { BaseElement, freshId } from "../../ui/base-element.ts";
 import { select } from "../../ui/controls.ts";
-import { Element, freshId } from "../../ui/element.ts";
 import { emptyNote, KINDS, kindName, named, sessionName, stateBadge } from "./labels.ts";
 import type { EventRow } from "./live-state.ts";
-import { stateWords } from "./state-words.ts";
-import { words } from "./words.ts";
+import { stateStrings } from "./state-strings.ts";
+import { adminStrings } from "./strings.ts";
 import "./events.css";
 import "./filters.css";
 
@@ -17,7 +17,7 @@ const SHOWN = 100;
 
 /** What became of sessions, the newest in front, with filters. */
 @customElement("an-admin-events")
-export class AdminEvents extends Element {
+export class AdminEvents extends BaseElement {
   readonly #id = freshId("filter");
 
   @property({ attribute: false }) events: readonly EventRow[] = [];
@@ -27,13 +27,13 @@ export class AdminEvents extends Element {
   @state() private text = "";
 
   protected override render(): TemplateResult {
-    const say = words();
+    const t = adminStrings();
     const found = this.events.filter((event) => this.#fits(event)).slice(-SHOWN);
-    return html`<section class="card flush" aria-label=${say.events}>
+    return html`<section class="card flush" aria-label=${t.events}>
       <div class="filters">${this.#filters()}</div>
       ${
         found.length === 0
-          ? emptyNote("info", say.noEvents, say.noEventsHint)
+          ? emptyNote("info", t.noEvents, t.noEventsHint)
           : html`<ol role="list" class="events">
               ${repeat(found.toReversed(), ({ id }) => id, line)}
             </ol>`
@@ -42,12 +42,12 @@ export class AdminEvents extends Element {
   }
 
   #filters(): TemplateResult {
-    const say = words();
+    const t = adminStrings();
     return html`${select<SessionKind | "">({
-      label: say.kind,
+      label: t.kind,
       value: this.kind,
       options: [
-        { value: "", label: say.anyKind },
+        { value: "", label: t.anyKind },
         ...KINDS.map((value) => ({ value, label: kindName(value) })),
       ],
       onChange: (kind) => {
@@ -55,23 +55,23 @@ export class AdminEvents extends Element {
       },
     })}
     ${select({
-      label: say.state,
+      label: t.state,
       value: this.wanted,
       options: [
-        { value: "", label: say.anyState },
-        ...STATES.map((value) => ({ value, label: named(stateWords().states, value) })),
+        { value: "", label: t.anyState },
+        ...STATES.map((value) => ({ value, label: named(stateStrings().states, value) })),
       ],
       onChange: (wanted) => {
         this.wanted = wanted;
       },
     })}
     <div class="field grow">
-      <label for=${this.#id}>${say.search}</label>
+      <label for=${this.#id}>${t.search}</label>
       <input
         class="input"
         id=${this.#id}
         type="search"
-        placeholder=${say.filter}
+        placeholder=${t.filter}
         .value=${this.text}
         @input=${(event: Event) => {
           this.text = (event.target as HTMLInputElement).value;
@@ -89,20 +89,20 @@ export class AdminEvents extends Element {
 }
 
 function line(event: EventRow): TemplateResult {
-  const say = words();
-  const why = event.ask ? named(stateWords().asks, event.ask) : event.reason;
+  const t = adminStrings();
+  const why = event.ask ? named(stateStrings().asks, event.ask) : event.reason;
   return html`<li>
     <time class="tiny soft number" datetime=${new Date(event.at).toISOString()}>${time(event.at)}</time>
-    ${stateBadge(stateWords().states, event.state)}
+    ${stateBadge(stateStrings().states, event.state)}
     <span class="grow">${sessionName(event.session, event.kind)}</span>
     <span class="small soft about">
-      ${why === null ? nothing : named(stateWords().reasons, why)}
+      ${why === null ? nothing : named(stateStrings().reasons, why)}
       ${why === null && event.worker ? html`<span class="id">${event.worker}</span>` : nothing}
     </span>
     ${
       event.state === "ended" && event.recording
-        ? html`<a class="small" href="/s/${event.recording}" aria-label=${say.openOne(event.session)}
-            >${say.recording}</a
+        ? html`<a class="small" href="/s/${event.recording}" aria-label=${t.openOne(event.session)}
+            >${t.recording}</a
           >`
         : html`<span></span>`
     }

@@ -2,7 +2,7 @@ import { html, type TemplateResult } from "lit";
 import type { SessionKind } from "../../api/admin.ts";
 import type { IconName } from "../../ui/icon.ts";
 import { icon } from "../../ui/icon.ts";
-import { stateWords } from "./state-words.ts";
+import { stateStrings } from "./state-strings.ts";
 
 const KIND_ICONS: Record<SessionKind, IconName> = {
   chat: "chat",
@@ -40,7 +40,7 @@ export function named(names: Readonly<Record<string, string>>, word: string): st
 }
 
 export function kindName(kind: string): string {
-  return named(stateWords().kinds, kind);
+  return named(stateStrings().kinds, kind);
 }
 
 export function kindIcon(kind: SessionKind): TemplateResult {

@@ -3,14 +3,14 @@ import { ApiError } from "../../api/http.ts";
 import { backoffMs } from "../../protocol/backoff.ts";
 import { Store } from "../../state/store.ts";
 import { streamEvents } from "./event-stream.ts";
-import { apply, NOTHING, type System } from "./live-state.ts";
+import { apply, EMPTY_SYSTEM, type System } from "./live-state.ts";
 
 /** The server says something every ten seconds at least. */
 const SILENT_MS = 25_000;
 
-export interface Live {
+export interface LiveFeedState {
   /** `refused`: no token, a wrong one, or admin routes are closed; why is in `problem`. */
-  readonly link: "connecting" | "open" | "lost" | "refused";
+  readonly connection: "connecting" | "open" | "lost" | "refused";
   readonly problem: ApiError | null;
   readonly system: System;
   /** This machine's clock less that of Redis, ms. */
@@ -19,10 +19,10 @@ export interface Live {
 
 /** Keeps a page told of the whole system, over lost connections, until it is stopped. */
 export class LiveFeed {
-  readonly state = new Store<Live>({
-    link: "connecting",
+  readonly state = new Store<LiveFeedState>({
+    connection: "connecting",
     problem: null,
-    system: NOTHING,
+    system: EMPTY_SYSTEM,
     skew: 0,
   });
   #leaving: AbortController | null = null;
@@ -30,7 +30,7 @@ export class LiveFeed {
   start(): void {
     this.stop();
     this.#leaving = new AbortController();
-    this.#tell({ link: "connecting", problem: null });
+    this.#patch({ connection: "connecting", problem: null });
     void this.#run(this.#leaving.signal);
   }
 
@@ -42,9 +42,9 @@ export class LiveFeed {
   async #run(leaving: AbortSignal): Promise<void> {
     for (let attempt = 0; !leaving.aborted; attempt++) {
       const heard = await this.#listen(leaving).catch((error: unknown) => this.#failed(error));
-      if (leaving.aborted || this.state.value.link === "refused") return;
+      if (leaving.aborted || this.state.value.connection === "refused") return;
       if (heard) attempt = 0;
-      this.#tell({ link: "lost" });
+      this.#patch({ connection: "lost" });
       await pause(backoffMs(attempt + 1), leaving);
     }
   }
@@ -79,16 +79,16 @@ export class LiveFeed {
     const system = apply(this.state.value.system, name, data);
     const looked = system.redis && system.at !== this.state.value.system.at;
     const skew = looked ? Date.now() - system.at : this.state.value.skew;
-    this.#tell({ link: "open", problem: null, system, skew });
+    this.#patch({ connection: "open", problem: null, system, skew });
   }
 
   #failed(error: unknown): false {
     const refused = error instanceof ApiError && (error.status === 401 || error.status === 403);
-    if (refused) this.#tell({ link: "refused", problem: error });
+    if (refused) this.#patch({ connection: "refused", problem: error });
     return false;
   }
 
-  #tell(change: Partial<Live>): void {
+  #patch(change: Partial<LiveFeedState>): void {
     this.state.set({ ...this.state.value, ...change });
   }
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { streamEvents } from "./event-stream.ts";
-import { apply, NOTHING, type SessionRow } from "./live-state.ts";
+import { apply, EMPTY_SYSTEM, type SessionRow } from "./live-state.ts";
 
 function session(count: number, ms: number): SessionRow {
   const latency = count > 0 ? { count, ms } : null;
@@ -26,7 +26,7 @@ const SNAPSHOT = {
 };
 
 test("a snapshot takes the place of everything, changes touch what they name", () => {
-  const first = apply(NOTHING, "snapshot", SNAPSHOT);
+  const first = apply(EMPTY_SYSTEM, "snapshot", SNAPSHOT);
   const change = { set: { "8": { session: "b", position: 1 } }, gone: ["7"] };
   const second = apply(first, "change", { at: 11, redis: true, queue: change });
   expect(second.queue).toEqual({ "8": { session: "b", position: 1 } });
@@ -38,7 +38,7 @@ test("a snapshot takes the place of everything, changes touch what they name", (
 
 test("events are added, the oldest go", () => {
   const many = Array.from({ length: 299 }, (_, n) => ({ id: `2-${n}` }));
-  const first = apply(NOTHING, "snapshot", SNAPSHOT);
+  const first = apply(EMPTY_SYSTEM, "snapshot", SNAPSHOT);
   const full = apply(first, "events", { events: [...many, { id: "3-0" }] });
   expect(full.events).toHaveLength(300);
   expect(full.events[0]?.id).toBe("2-0");
@@ -46,7 +46,7 @@ test("events are added, the oldest go", () => {
 });
 
 test("each answer's wait is kept once, also over a new connection, until its session ends", () => {
-  let system = apply(NOTHING, "snapshot", SNAPSHOT);
+  let system = apply(EMPTY_SYSTEM, "snapshot", SNAPSHOT);
   expect(system.waits).toEqual({ s1: [] });
   const answers = [session(1, 50), session(2, 70), session(2, 70), session(3, 70)];
   for (const s1 of answers) {

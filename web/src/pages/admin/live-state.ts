@@ -73,7 +73,7 @@ export interface System extends Tables {
   readonly waits: Rows<readonly number[]>;
 }
 
-export const NOTHING: System = {
+export const EMPTY_SYSTEM: System = {
   at: 0,
   redis: true,
   workers: {},
@@ -95,22 +95,22 @@ interface Change {
 
 /** The system after one message; messages of other names change nothing. */
 export function apply(before: System, name: string, data: unknown): System {
-  const told = data as Partial<System> & { readonly [table: string]: unknown };
+  const messageParts = data as Partial<System> & { readonly [table: string]: unknown };
   if (name === "snapshot") {
-    const fresh = { ...NOTHING, ...(told as Partial<System>) };
+    const fresh = { ...EMPTY_SYSTEM, ...(messageParts as Partial<System>) };
     return { ...fresh, waits: waits(before, fresh.sessions) };
   }
   if (name === "events") {
-    const events = [...before.events, ...(told.events ?? [])].slice(-EVENTS_KEPT);
+    const events = [...before.events, ...(messageParts.events ?? [])].slice(-EVENTS_KEPT);
     return { ...before, events };
   }
   if (name !== "change") return before;
   const tables: Record<string, unknown> = {};
   for (const table of NAMES) {
-    const change = told[table] as Change | undefined;
+    const change = messageParts[table] as Change | undefined;
     if (change) tables[table] = changed(before[table], change);
   }
-  const { at, redis } = told as System;
+  const { at, redis } = messageParts as System;
   const after = { ...before, ...(tables as Partial<Tables>), at, redis };
   return { ...after, waits: waits(before, after.sessions) };
 }

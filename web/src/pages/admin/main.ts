@@ -1,6 +1,6 @@
 import { html } from "lit";
 import { mount } from "../../shell/shell.ts";
 import "./page.ts";
-import { words } from "./words.ts";
+import { adminStrings } from "./strings.ts";
 
-mount({ title: () => words().title, content: () => html`<an-admin-page></an-admin-page>` });
+mount({ title: () => adminStrings().title, content: () => html`<an-admin-page></an-admin-page>` });

@@ -1,24 +1,24 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, state } from "lit/decorators.js";
-import { forget } from "../../api/key.ts";
-import { moment } from "../../i18n/format.ts";
-import { Watch } from "../../state/store.ts";
-import { Element } from "../../ui/element.ts";
+import { deleteKey } from "../../api/key.ts";
+import { formatDateTime } from "../../i18n/format.ts";
+import { StoreController } from "../../state/store.ts";
+import { BaseElement } from "../../ui/base-element.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
 import { LiveFeed } from "./live-feed.ts";
-import { queue } from "./queue.ts";
-import { sessions } from "./sessions.ts";
+import { queueTable } from "./queue.ts";
+import { sessionTable } from "./sessions.ts";
+import { adminStrings } from "./strings.ts";
 import { summary } from "./summary.ts";
-import { words } from "./words.ts";
-import { workers } from "./workers.ts";
+import { workerCards } from "./workers.ts";
 import "./page.css";
 import "./settings.css";
 import "./tables.css";
 import "./estimates.ts";
 import "./events.ts";
-import "./question.ts";
+import "./confirm-dialog.ts";
 import "./recordings.ts";
-import "./switches.ts";
+import "./app-switches.ts";
 
 const PARTS = {
   live: "voice",
@@ -32,9 +32,9 @@ const TONES = { connecting: "", open: "good live", lost: "caution", refused: "da
 
 /** Watch the system, and lend a hand. */
 @customElement("an-admin-page")
-export class AdminPage extends Element {
+export class AdminPage extends BaseElement {
   readonly #feed = new LiveFeed();
-  readonly #live = new Watch(this, this.#feed.state);
+  readonly #live = new StoreController(this, this.#feed.state);
   #ticking = 0;
 
   @state() private shown: Part = chosen();
@@ -54,40 +54,41 @@ export class AdminPage extends Element {
   }
 
   protected override render(): TemplateResult {
-    const say = words();
-    const { link } = this.#live.value;
+    const t = adminStrings();
+    const { connection } = this.#live.value;
     return html`<div class="page-head">
-        <h1>${say.title}</h1>
-        <span class="badge dot ${TONES[link]}" role="status">${say.link[link]}</span>
+        <h1>${t.title}</h1>
+        <span class="badge dot ${TONES[connection]}" role="status">${t.connection[connection]}</span>
       </div>
-      ${link === "refused" ? this.#refused() : html`${this.#tabs()} ${this.#outage()} ${this.#part()}`}
-      <an-admin-question></an-admin-question>`;
+      ${connection === "refused" ? this.#refused() : html`${this.#tabs()} ${this.#outage()} ${this.#part()}`}
+      <an-confirm-dialog></an-confirm-dialog>`;
   }
 
   #tabs(): TemplateResult {
-    const say = words();
-    return html`<nav class="tabs" aria-label=${say.parts}>
+    const t = adminStrings();
+    return html`<nav class="tabs" aria-label=${t.parts}>
       ${(Object.keys(PARTS) as Part[]).map(
         (part) => html`<a href="#${part}" aria-current=${part === this.shown ? "page" : nothing}
-          >${icon(PARTS[part])} ${say[part]}</a
+          >${icon(PARTS[part])} ${t[part]}</a
         >`,
       )}
     </nav>`;
   }
 
   #part(): TemplateResult {
-    const { link, system, skew } = this.#live.value;
+    const { connection, system, skew } = this.#live.value;
     const now = Date.now() - skew;
-    if (link === "connecting") return html`<div class="empty"><span class="spinner"></span></div>`;
+    if (connection === "connecting")
+      return html`<div class="empty"><span class="spinner"></span></div>`;
     switch (this.shown) {
       case "live":
-        return html`${summary(system, now)} ${workers(system.workers)} ${sessions(system, now)}
-        ${queue(system.queue, now)}`;
+        return html`${summary(system, now)} ${workerCards(system.workers)} ${sessionTable(system, now)}
+        ${queueTable(system.queue, now)}`;
       case "recordings":
         return html`<an-admin-recordings></an-admin-recordings>`;
       case "settings":
         return html`<div class="settings">
-          <an-admin-switches></an-admin-switches><an-admin-estimates></an-admin-estimates>
+          <an-admin-app-switches></an-admin-app-switches><an-admin-estimates></an-admin-estimates>
         </div>`;
       case "events":
         return html`<an-admin-events .events=${system.events}></an-admin-events>`;
@@ -95,31 +96,31 @@ export class AdminPage extends Element {
   }
 
   #outage(): TemplateResult | typeof nothing {
-    const { link, system } = this.#live.value;
-    if (link === "connecting" || system.redis) return nothing;
-    const say = words();
+    const { connection, system } = this.#live.value;
+    if (connection === "connecting" || system.redis) return nothing;
+    const t = adminStrings();
     return html`<div class="callout danger" role="alert">
       ${icon("alert")}
-      <div><p class="strong">${say.outage}</p><p>${say.outageHint(moment(system.at))}</p></div>
+      <div><p class="strong">${t.outage}</p><p>${t.outageHint(formatDateTime(system.at))}</p></div>
     </div>`;
   }
 
   #refused(): TemplateResult {
-    const say = words();
+    const t = adminStrings();
     const { problem } = this.#live.value;
     return html`<div class="card empty">
-      ${icon("key")}<strong>${say.refused}</strong>
-      <p>${problem?.status === 403 ? problem.message : say.refusedHint}</p>
+      ${icon("key")}<strong>${t.refused}</strong>
+      <p>${problem?.status === 403 ? problem.message : t.refusedHint}</p>
       ${
         problem?.status === 403
           ? nothing
-          : html`<button class="button primary" @click=${() => this.#again()}>${say.enter}</button>`
+          : html`<button class="button primary" @click=${() => this.#again()}>${t.enter}</button>`
       }
     </div>`;
   }
 
   #again(): void {
-    forget("admin");
+    deleteKey("admin");
     this.#feed.start();
   }
 

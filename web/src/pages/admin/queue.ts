@@ -1,37 +1,37 @@
 import { html, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { cancelTicket } from "../../api/admin.ts";
-import { clock } from "../../i18n/format.ts";
-import { tellProblem } from "../../shell/problem.ts";
+import { formatClock } from "../../i18n/format.ts";
+import { showError } from "../../shell/errors.ts";
 import { toast } from "../../ui/toasts.ts";
+import { confirmAction } from "./confirm-dialog.ts";
 import { emptyNote, sessionName, stateBadge } from "./labels.ts";
 import type { Rows, WaitingRow } from "./live-state.ts";
-import { ask } from "./question.ts";
-import { stateWords } from "./state-words.ts";
-import { words } from "./words.ts";
+import { stateStrings } from "./state-strings.ts";
+import { adminStrings } from "./strings.ts";
 
 /** Who waits, in order. `now`: ms by the clock of Redis. */
-export function queue(rows: Rows<WaitingRow>, now: number): TemplateResult {
-  const say = words();
+export function queueTable(rows: Rows<WaitingRow>, now: number): TemplateResult {
+  const t = adminStrings();
   const all = Object.entries(rows).sort(([, one], [, other]) => one.position - other.position);
   if (all.length === 0) {
     return html`<section class="card flush" aria-labelledby="queue">
-      <header><h2 id="queue">${say.queue}</h2></header>
-      ${emptyNote("clock", say.noQueue)}
+      <header><h2 id="queue">${t.queue}</h2></header>
+      ${emptyNote("clock", t.noQueue)}
     </section>`;
   }
   return html`<section class="card flush" aria-labelledby="queue">
-    <header><h2 id="queue">${say.queue}</h2><span class="badge number caution">${all.length}</span></header>
-    <div class="table-box" tabindex="0" role="region" aria-label=${say.queue}>
+    <header><h2 id="queue">${t.queue}</h2><span class="badge number caution">${all.length}</span></header>
+    <div class="table-box" tabindex="0" role="region" aria-label=${t.queue}>
       <table class="table stacked">
         <thead>
           <tr>
-            <th scope="col">${say.place}</th>
-            <th scope="col">${say.session}</th>
-            <th scope="col">${say.state}</th>
-            <th scope="col">${say.waited}</th>
-            <th scope="col">${say.expected}</th>
-            <th><span class="visually-hidden">${say.remove}</span></th>
+            <th scope="col">${t.place}</th>
+            <th scope="col">${t.session}</th>
+            <th scope="col">${t.state}</th>
+            <th scope="col">${t.waited}</th>
+            <th scope="col">${t.expected}</th>
+            <th><span class="visually-hidden">${t.remove}</span></th>
           </tr>
         </thead>
         <tbody>
@@ -47,35 +47,37 @@ export function queue(rows: Rows<WaitingRow>, now: number): TemplateResult {
 }
 
 function line(ticket: string, row: WaitingRow, now: number): TemplateResult {
-  const say = words();
+  const t = adminStrings();
   return html`<tr>
-    <td data-label=${say.place}><span class="place number">${row.position}</span></td>
+    <td data-label=${t.place}><span class="place number">${row.position}</span></td>
     <td class="head">${sessionName(row.session, row.kind)}</td>
-    <td data-label=${say.state}>${stateBadge(stateWords().states, row.state)}</td>
-    <td data-label=${say.waited}>${clock((now - row.queued_at) / 1000)}</td>
-    <td data-label=${say.expected}>${clock(row.eta_s)}</td>
+    <td data-label=${t.state}>${stateBadge(stateStrings().states, row.state)}</td>
+    <td data-label=${t.waited}>${formatClock((now - row.queued_at) / 1000)}</td>
+    <td data-label=${t.expected}>${formatClock(row.eta_s)}</td>
     <td class="end">
       <button
         class="button small"
-        aria-label=${say.removeOne(row.session)}
+        aria-label=${t.removeOne(row.session)}
         @click=${() => askToRemove(ticket, row.session)}
       >
-        ${say.remove}
+        ${t.remove}
       </button>
     </td>
   </tr>`;
 }
 
 function askToRemove(ticket: string, session: string): void {
-  const say = words();
+  const t = adminStrings();
   const run = () => {
     cancelTicket(ticket).then(
       (waited) =>
         toast(
-          waited ? { tone: "good", title: words().removed } : { tone: "info", title: words().gone },
+          waited
+            ? { tone: "good", title: adminStrings().removed }
+            : { tone: "info", title: adminStrings().gone },
         ),
-      (error: unknown) => tellProblem(error),
+      (error: unknown) => showError(error),
     );
   };
-  ask({ title: say.removeAsk, text: say.removeHint(session), yes: say.remove, run });
+  confirmAction({ title: t.removeAsk, text: t.removeHint(session), yes: t.remove, run });
 }

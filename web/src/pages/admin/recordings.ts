@@ -9,16 +9,16 @@ import {
   recordings,
   type SessionKind,
 } from "../../api/admin.ts";
-import { bytes, clock, moment } from "../../i18n/format.ts";
-import { saveRecording } from "../../session/upload-recording.ts";
-import { tellProblem } from "../../shell/problem.ts";
+import { formatBytes, formatClock, formatDateTime } from "../../i18n/format.ts";
+import { saveRecording } from "../../session/browser-recording.ts";
+import { showError } from "../../shell/errors.ts";
+import { BaseElement, freshId } from "../../ui/base-element.ts";
 import { select } from "../../ui/controls.ts";
-import { Element, freshId } from "../../ui/element.ts";
 import { icon } from "../../ui/icon.ts";
 import { emptyNote, KINDS, kindName, named, sessionName, stateBadge } from "./labels.ts";
-import { recordingsWords } from "./recordings-words.ts";
-import { stateWords } from "./state-words.ts";
-import { words as pageWords } from "./words.ts";
+import { recordingsStrings } from "./recordings-strings.ts";
+import { stateStrings } from "./state-strings.ts";
+import { adminStrings as pageStrings } from "./strings.ts";
 import "./filters.css";
 
 const STATES: readonly RecordingState[] = ["recording", "complete", "interrupted"];
@@ -26,11 +26,11 @@ const PAGE = 25;
 const TYPING_MS = 300;
 const DAY_MS = 86_400_000;
 
-const words = () => ({ ...pageWords(), ...recordingsWords() });
+const strings = () => ({ ...pageStrings(), ...recordingsStrings() });
 
 /** Every recording, the newest in front, with filters. */
 @customElement("an-admin-recordings")
-export class AdminRecordings extends Element {
+export class AdminRecordings extends BaseElement {
   readonly #id = freshId("recordings");
   #asked = 0;
   #typing = 0;
@@ -58,43 +58,43 @@ export class AdminRecordings extends Element {
   }
 
   protected override render(): TemplateResult {
-    const say = words();
-    return html`<section class="card flush" aria-label=${say.recordings}>
+    const t = strings();
+    return html`<section class="card flush" aria-label=${t.recordings}>
       <div class="filters">${this.#filters()}</div>
-      ${this.page?.complete === false ? html`<p class="callout caution">${icon("info")}${say.incomplete}</p>` : nothing}
+      ${this.page?.complete === false ? html`<p class="callout caution">${icon("info")}${t.incomplete}</p>` : nothing}
       ${this.page === null ? html`<div class="empty"><span class="spinner"></span></div>` : this.#list(this.page)}
     </section>`;
   }
 
   #filters(): TemplateResult {
-    const say = words();
+    const t = strings();
     return html`${select<SessionKind | "">({
-      label: say.kind,
+      label: t.kind,
       value: this.filter.kind,
       options: [
-        { value: "", label: say.anyKind },
+        { value: "", label: t.anyKind },
         ...KINDS.map((value) => ({ value, label: kindName(value) })),
       ],
       onChange: (kind) => this.#narrow({ kind }),
     })}
     ${select<RecordingState | "">({
-      label: say.state,
+      label: t.state,
       value: this.filter.state,
       options: [
-        { value: "", label: say.anyState },
-        ...STATES.map((value) => ({ value, label: named(stateWords().recordingStates, value) })),
+        { value: "", label: t.anyState },
+        ...STATES.map((value) => ({ value, label: named(stateStrings().recordingStates, value) })),
       ],
       onChange: (state) => this.#narrow({ state }),
     })}
-    ${this.#date("since", say.from, 0)} ${this.#date("until", say.to, DAY_MS)}
+    ${this.#date("since", t.from, 0)} ${this.#date("until", t.to, DAY_MS)}
     <div class="field grow">
-      <label for="${this.#id}-text">${say.search}</label>
+      <label for="${this.#id}-text">${t.search}</label>
       <input
         class="input"
         id="${this.#id}-text"
         type="search"
         maxlength="200"
-        placeholder=${say.searchHint}
+        placeholder=${t.searchHint}
         @input=${(event: Event) => this.#type((event.target as HTMLInputElement).value)}
       />
     </div>`;
@@ -114,20 +114,20 @@ export class AdminRecordings extends Element {
   }
 
   #list(page: RecordingPage): TemplateResult {
-    const say = words();
+    const t = strings();
     if (page.sessions.length === 0) {
-      return emptyNote("search", say.noRecordings, say.noRecordingsHint);
+      return emptyNote("search", t.noRecordings, t.noRecordingsHint);
     }
-    return html`<div class="table-box" tabindex="0" role="region" aria-label=${say.recordings}>
+    return html`<div class="table-box" tabindex="0" role="region" aria-label=${t.recordings}>
         <table class="table stacked">
           <thead>
             <tr>
-              <th scope="col">${say.session}</th>
-              <th scope="col">${say.begun}</th>
-              <th scope="col">${say.state}</th>
-              <th scope="col">${say.length}</th>
-              <th scope="col" class="end">${say.size}</th>
-              <th><span class="visually-hidden">${say.open}</span></th>
+              <th scope="col">${t.session}</th>
+              <th scope="col">${t.begun}</th>
+              <th scope="col">${t.state}</th>
+              <th scope="col">${t.length}</th>
+              <th scope="col" class="end">${t.size}</th>
+              <th><span class="visually-hidden">${t.open}</span></th>
             </tr>
           </thead>
           <tbody>
@@ -139,40 +139,40 @@ export class AdminRecordings extends Element {
   }
 
   #line(row: RecordingInfo): TemplateResult {
-    const say = words();
+    const t = strings();
     return html`<tr>
       <td class="head">${sessionName(row.session_id, row.app_type)}</td>
-      <td data-label=${say.begun}>${moment(row.created_at)}</td>
-      <td data-label=${say.state}>${stateBadge(stateWords().recordingStates, row.state)}</td>
-      <td data-label=${say.length}>${lengthOf(row)}</td>
-      <td data-label=${say.size} class="end">${bytes(row.size_bytes)}</td>
+      <td data-label=${t.begun}>${formatDateTime(row.created_at)}</td>
+      <td data-label=${t.state}>${stateBadge(stateStrings().recordingStates, row.state)}</td>
+      <td data-label=${t.length}>${lengthOf(row)}</td>
+      <td data-label=${t.size} class="end">${formatBytes(row.size_bytes)}</td>
       <td class="end">
         <span class="row tight still actions">
           <button
             class="button quiet square small"
-            aria-label=${say.download(row.session_id)}
+            aria-label=${t.download(row.session_id)}
             ?disabled=${this.loading.has(row.id)}
             @click=${() => void this.#download(row)}
           >
             ${this.loading.has(row.id) ? html`<span class="spinner"></span>` : icon("download")}
           </button>
-          <a class="button small" href=${row.url} aria-label=${say.openOne(row.session_id)}>${say.open}</a>
+          <a class="button small" href=${row.url} aria-label=${t.openOne(row.session_id)}>${t.open}</a>
         </span>
       </td>
     </tr>`;
   }
 
   #turner(page: RecordingPage): TemplateResult {
-    const say = words();
+    const t = strings();
     const last = this.offset + page.sessions.length;
     return html`<footer class="row apart">
-      <span class="small soft number" role="status">${say.range(this.offset + 1, last, page.total)}</span>
+      <span class="small soft number" role="status">${t.range(this.offset + 1, last, page.total)}</span>
       <span class="row tight">
         <button class="button small" ?disabled=${this.offset === 0} @click=${() => this.#turn(-PAGE)}>
-          ${say.newer}
+          ${t.newer}
         </button>
         <button class="button small" ?disabled=${last >= page.total} @click=${() => this.#turn(PAGE)}>
-          ${say.older}
+          ${t.older}
         </button>
       </span>
     </footer>`;
@@ -202,7 +202,7 @@ export class AdminRecordings extends Element {
       const page = await recordings(this.filter, this.offset, PAGE);
       if (asked === this.#asked) this.page = page;
     } catch (error) {
-      tellProblem(error);
+      showError(error);
     }
   }
 
@@ -211,7 +211,7 @@ export class AdminRecordings extends Element {
     try {
       saveRecording(row.id, await recordingArchive(row.id));
     } catch (error) {
-      tellProblem(error);
+      showError(error);
     } finally {
       this.loading = new Set([...this.loading].filter((id) => id !== row.id));
     }
@@ -219,7 +219,7 @@ export class AdminRecordings extends Element {
 }
 
 function lengthOf(row: RecordingInfo): string {
-  if (row.duration_s === null) return words().nobody;
-  const length = clock(row.duration_s);
-  return row.turns === null ? length : `${length}, ${words().turnsOf(row.turns)}`;
+  if (row.duration_s === null) return strings().nobody;
+  const length = formatClock(row.duration_s);
+  return row.turns === null ? length : `${length}, ${strings().turnsOf(row.turns)}`;
 }

@@ -1,6 +1,6 @@
 import { html, svg, type TemplateResult } from "lit";
-import { duration } from "../../i18n/format.ts";
-import { words } from "./words.ts";
+import { formatDuration } from "../../i18n/format.ts";
+import { adminStrings } from "./strings.ts";
 
 const WIDTH = 120;
 const HEIGHT = 28;
@@ -13,7 +13,7 @@ const LEAST_MS = 100;
 /** The waits for the newest answers as a small line, newest on the right. */
 export function sparkline(waits: readonly number[]): TemplateResult {
   const last = waits.at(-1);
-  if (last === undefined) return html`<span class="soft">${words().nobody}</span>`;
+  if (last === undefined) return html`<span class="soft">${adminStrings().nobody}</span>`;
   const most = Math.max(...waits);
   const step = (WIDTH - 2 * EDGE) / (Math.max(POINTS, waits.length) - 1);
   const points = waits.map((ms, n) => {
@@ -23,9 +23,9 @@ export function sparkline(waits: readonly number[]): TemplateResult {
   });
   const end = points.at(-1)?.split(",");
   return html`<span class="latency">
-    <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label=${words().lately(duration(last), duration(most))}>
+    <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label=${adminStrings().lately(formatDuration(last), formatDuration(most))}>
       ${svg`<line x1="0" x2=${WIDTH} y1=${HEIGHT - 1} y2=${HEIGHT - 1} /><polyline points=${points.join(" ")} /><circle cx=${end?.[0]} cy=${end?.[1]} r="2.5" />`}
     </svg>
-    <span class="number strong">${duration(last)}</span>
+    <span class="number strong">${formatDuration(last)}</span>
   </span>`;
 }

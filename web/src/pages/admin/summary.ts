@@ -1,12 +1,12 @@
 import { html, type TemplateResult } from "lit";
-import { clock, duration, number } from "../../i18n/format.ts";
+import { formatClock, formatDuration, formatNumber } from "../../i18n/format.ts";
 import { meter } from "../../ui/controls.ts";
 import type { System } from "./live-state.ts";
-import { words } from "./words.ts";
+import { adminStrings } from "./strings.ts";
 
 /** The five figures that an operator looks at first. `now`: ms by the clock of Redis. */
 export function summary(system: System, now: number): TemplateResult {
-  const say = words();
+  const t = adminStrings();
   const open = Object.values(system.workers).filter((worker) => worker.open);
   const all = open.reduce((sum, worker) => sum + worker.slots, 0);
   const used = open.reduce((sum, worker) => sum + worker.used, 0);
@@ -15,20 +15,20 @@ export function summary(system: System, now: number): TemplateResult {
   const answer = median(Object.values(system.waits).flatMap((waits) => waits.slice(-1)));
   return html`<dl class="card summary">
     <div class="wide">
-      <dt>${say.places}</dt>
-      <dd>${say.placesOf(used, all)}${meter(say.places, all > 0 ? used / all : 0, used >= all)}</dd>
+      <dt>${t.places}</dt>
+      <dd>${t.placesOf(used, all)}${meter(t.places, all > 0 ? used / all : 0, used >= all)}</dd>
     </div>
-    <div><dt>${say.waiting}</dt><dd>${number(waiting.length)}</dd></div>
+    <div><dt>${t.waiting}</dt><dd>${formatNumber(waiting.length)}</dd></div>
     <div>
-      <dt>${say.longest}</dt>
-      <dd>${waiting.length > 0 ? clock((now - oldest) / 1000) : say.nobody}</dd>
+      <dt>${t.longest}</dt>
+      <dd>${waiting.length > 0 ? formatClock((now - oldest) / 1000) : t.nobody}</dd>
     </div>
     <div>
-      <dt title=${say.answersHint}>${say.answers}</dt>
-      <dd>${answer === null ? say.nobody : duration(answer)}</dd>
+      <dt title=${t.answersHint}>${t.answers}</dt>
+      <dd>${answer === null ? t.nobody : formatDuration(answer)}</dd>
     </div>
-    <div><dt>${say.workers}</dt><dd>${number(Object.keys(system.workers).length)}</dd></div>
-    <div><dt>${say.edges}</dt><dd>${number(Object.keys(system.edges).length)}</dd></div>
+    <div><dt>${t.workers}</dt><dd>${formatNumber(Object.keys(system.workers).length)}</dd></div>
+    <div><dt>${t.edges}</dt><dd>${formatNumber(Object.keys(system.edges).length)}</dd></div>
   </dl>`;
 }
 

@@ -1,9 +1,9 @@
 import { html } from "lit";
-import { words } from "../../duplex/words.ts";
+import { callStrings } from "../../call/strings.ts";
 import { mount } from "../../shell/shell.ts";
 import "./page.ts";
 
 mount({
-  title: () => words().title.audio,
+  title: () => callStrings().title.audio,
   content: () => html`<an-audio-duplex-page></an-audio-duplex-page>`,
 });

@@ -1,9 +1,9 @@
 import { html } from "lit";
 import { mount } from "../../shell/shell.ts";
 import "./page.ts";
-import { words } from "./words.ts";
+import { halfDuplexStrings } from "./strings.ts";
 
 mount({
-  title: () => words().title,
+  title: () => halfDuplexStrings().title,
   content: () => html`<an-half-duplex-page></an-half-duplex-page>`,
 });

@@ -1,36 +1,36 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, query, state } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
-import type { Levels } from "../../audio/audio-desk.ts";
-import { endingNotice } from "../../components/ending-notice.ts";
+import type { Levels } from "../../audio/audio-engine.ts";
+import { sessionEndNotice } from "../../components/ending-notice.ts";
 import { loudnessShare } from "../../components/orb-shape.ts";
 import type { VoiceOrb } from "../../components/voice-orb.ts";
 import { common } from "../../i18n/common.ts";
-import type { Link } from "../../session/conversation-state.ts";
-import type { Turn } from "../../session/half-duplex-state.ts";
+import type { HalfDuplexTurnState } from "../../session/half-duplex-state.ts";
 import { Instructions } from "../../session/instructions.ts";
-import { Watch } from "../../state/store.ts";
+import type { ConnectionStatus } from "../../session/session-state.ts";
+import { StoreController } from "../../state/store.ts";
+import { BaseElement } from "../../ui/base-element.ts";
 import { dialog } from "../../ui/dialog.ts";
-import { Element } from "../../ui/element.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
-import { Call } from "./call.ts";
-import { panel } from "./panel.ts";
-import { settings } from "./settings.ts";
-import { stage } from "./stage.ts";
-import { words } from "./words.ts";
+import { halfDuplexPanel } from "./panel.ts";
+import { SessionController } from "./session-controller.ts";
+import { halfDuplexSettings } from "./settings.ts";
+import { halfDuplexStage } from "./stage.ts";
+import { halfDuplexStrings } from "./strings.ts";
 import "../../components/queue-panel.ts";
-import "../../components/session-banner.ts";
+import "../../components/connection-banner.ts";
 import "../../components/voice-orb.ts";
 import "./turn.ts";
 import "./page.css";
 
 /** A conversation by turns: stage, what was said, settings. */
 @customElement("an-half-duplex-page")
-export class HalfDuplexPage extends Element {
-  readonly #settings = new Watch(this, settings);
-  readonly #instructions = new Instructions("half_duplex_audio", settings);
-  readonly #call = new Call(this, this.#instructions, (levels) => this.#show(levels));
+export class HalfDuplexPage extends BaseElement {
+  readonly #settings = new StoreController(this, halfDuplexSettings);
+  readonly #instructions = new Instructions("half_duplex_audio", halfDuplexSettings);
+  readonly #call = new SessionController(this, this.#instructions, (levels) => this.#show(levels));
   #scrolledFor = "";
 
   @state() private checking = false;
@@ -46,41 +46,41 @@ export class HalfDuplexPage extends Element {
   }
 
   protected override render(): TemplateResult {
-    const say = words();
+    const t = halfDuplexStrings();
     const { state } = this.#call;
     return html`<div class="page-head">
         <div>
-          <h1>${say.title}</h1>
-          <p>${say.lead}</p>
+          <h1>${t.title}</h1>
+          <p>${t.lead}</p>
         </div>
-        ${sidePanelButton(say.settings)}
+        ${sidePanelButton(t.settings)}
       </div>
       <div class="split">
         <div class="stack talk">
-          <an-session-banner
-            .link=${troubled(state?.link)}
+          <an-connection-banner
+            .connection=${troubled(state?.connection)}
             @retry=${this.#call.retryNow}
             @again=${this.#call.start}
-          ></an-session-banner>
-          ${endingNotice(state?.ending ?? null)}
-          <an-queue-panel .place=${state?.place ?? null} @leave=${this.#call.stop}></an-queue-panel>
-          ${stage(this.#call, () => this.#check(true))} ${this.#turns()}
+          ></an-connection-banner>
+          ${sessionEndNotice(state?.end ?? null)}
+          <an-queue-panel .queue=${state?.queue ?? null} @leave=${this.#call.stop}></an-queue-panel>
+          ${halfDuplexStage(this.#call, () => this.#check(true))} ${this.#turns()}
         </div>
-        ${sidePanel({ label: say.settings, body: panel(this.#instructions, this.#call.running) })}
+        ${sidePanel({ label: t.settings, body: halfDuplexPanel(this.#instructions, this.#call.running) })}
       </div>
       ${this.#checkDialog()}`;
   }
 
   #turns(): TemplateResult {
-    const say = words();
+    const t = halfDuplexStrings();
     const turns = this.#call.state?.turns ?? [];
     const spoken = this.#settings.value.spoken;
-    return html`<section class="card flush turns" tabindex="0" aria-label=${say.turns}>
+    return html`<section class="card flush turns" tabindex="0" aria-label=${t.turns}>
       ${
         turns.length === 0
           ? html`<div class="empty">
-              ${icon("turns")}<strong>${say.noTurns}</strong>
-              <p>${say.noTurnsHint}</p>
+              ${icon("turns")}<strong>${t.noTurns}</strong>
+              <p>${t.noTurnsHint}</p>
             </div>`
           : nothing
       }
@@ -95,13 +95,13 @@ export class HalfDuplexPage extends Element {
     </section>`;
   }
 
-  #turn(turn: Turn): TemplateResult {
+  #turn(turn: HalfDuplexTurnState): TemplateResult {
     const { running, state } = this.#call;
-    const rests = state?.floor === "listening" || state?.floor === "settling";
+    const rests = state?.turnState === "listening" || state?.turnState === "settling";
     return html`<li>
       <an-half-duplex-turn
         .turn=${turn}
-        .soundOf=${this.#call.soundOf}
+        .audioOf=${this.#call.audioOf}
         ?silent=${running && !rests}
       ></an-half-duplex-turn>
     </li>`;
@@ -112,7 +112,7 @@ export class HalfDuplexPage extends Element {
     const kept = state?.phase === "ended" && state.recordingId && state.turns.length > 0;
     if (!kept || !this.#settings.value.record) return nothing;
     return html`<p class="recording">
-      <a class="button small" href="/s/${state.recordingId}">${icon("link")} ${words().recording}</a>
+      <a class="button small" href="/s/${state.recordingId}">${icon("link")} ${halfDuplexStrings().recording}</a>
     </p>`;
   }
 
@@ -121,7 +121,7 @@ export class HalfDuplexPage extends Element {
     return dialog({
       open: this.checking,
       title: preflight.title,
-      body: html`<an-preflight></an-preflight>`,
+      body: html`<an-device-check></an-device-check>`,
       footer: html`<button class="button primary" @click=${() => this.#check(false)}>
         ${preflight.done}
       </button>`,
@@ -130,7 +130,7 @@ export class HalfDuplexPage extends Element {
   }
 
   async #check(open: boolean): Promise<void> {
-    if (open) await import("../../components/preflight.ts");
+    if (open) await import("../../components/device-check.ts");
     this.checking = open;
   }
 
@@ -142,6 +142,8 @@ export class HalfDuplexPage extends Element {
 }
 
 /** That it connects, the stage says. */
-function troubled(link: Link | undefined): Link {
-  return link === undefined || link.state === "connecting" ? { state: "none" } : link;
+function troubled(connection: ConnectionStatus | undefined): ConnectionStatus {
+  return connection === undefined || connection.state === "connecting"
+    ? { state: "none" }
+    : connection;
 }

@@ -1,11 +1,11 @@
 import { html, type TemplateResult } from "lit";
-import { duration, number, seconds } from "../../i18n/format.ts";
+import { formatDuration, formatNumber, formatSeconds } from "../../i18n/format.ts";
 import type { Instructions } from "../../session/instructions.ts";
 import { slider, toggle } from "../../ui/controls.ts";
-import "../../components/device-choice.ts";
+import "../../components/device-select.ts";
 import "../../components/instructions-panel.ts";
-import { settings } from "./settings.ts";
-import { words } from "./words.ts";
+import { halfDuplexSettings } from "./settings.ts";
+import { halfDuplexStrings } from "./strings.ts";
 
 type Figure =
   | "threshold"
@@ -25,7 +25,7 @@ interface Scale {
 }
 
 /** What a session begins with; `fixed` while one is under way. */
-export function panel(instructions: Instructions, fixed: boolean): TemplateResult {
+export function halfDuplexPanel(instructions: Instructions, fixed: boolean): TemplateResult {
   return html`
     <an-instructions-panel
       .instructions=${instructions}
@@ -33,94 +33,102 @@ export function panel(instructions: Instructions, fixed: boolean): TemplateResul
       ?disabled=${fixed}
     ></an-instructions-panel>
     <section class="card stack">${hearing(fixed)} ${answers(fixed)} ${session(fixed)}</section>
-    <p class="tiny soft" ?hidden=${!fixed}>${words().later}</p>
+    <p class="tiny soft" ?hidden=${!fixed}>${halfDuplexStrings().later}</p>
   `;
 }
 
 function hearing(fixed: boolean): TemplateResult {
-  const say = words();
+  const t = halfDuplexStrings();
   return html`<details class="fold">
-    <summary>${say.hearing}</summary>
+    <summary>${t.hearing}</summary>
     <div class="stack">
       ${figure("minSilenceMs", fixed, {
-        label: say.minSilence,
-        hint: say.minSilenceHint,
+        label: t.minSilence,
+        hint: t.minSilenceHint,
         bounds: [200, 3000, 50],
-        format: (ms) => seconds(ms / 1000),
+        format: (ms) => formatSeconds(ms / 1000),
       })}
       ${figure("threshold", fixed, {
-        label: say.threshold,
-        hint: say.thresholdHint,
+        label: t.threshold,
+        hint: t.thresholdHint,
         bounds: [0.05, 0.95, 0.05],
-        format: (value) => number(value, 2),
+        format: (value) => formatNumber(value, 2),
       })}
       ${figure("minSpeechMs", fixed, {
-        label: say.minSpeech,
-        hint: say.minSpeechHint,
+        label: t.minSpeech,
+        hint: t.minSpeechHint,
         bounds: [0, 1000, 8],
-        format: duration,
+        format: formatDuration,
       })}
-      ${figure("padMs", fixed, { label: say.pad, bounds: [0, 500, 10], format: duration })}
+      ${figure("padMs", fixed, { label: t.pad, bounds: [0, 500, 10], format: formatDuration })}
     </div>
   </details>`;
 }
 
 function answers(fixed: boolean): TemplateResult {
-  const say = words();
+  const t = halfDuplexStrings();
   return html`<details class="fold">
-    <summary>${say.answers}</summary>
+    <summary>${t.answers}</summary>
     <div class="stack">
       ${toggle({
-        label: say.spoken,
-        checked: settings.value.spoken,
+        label: t.spoken,
+        checked: halfDuplexSettings.value.spoken,
         disabled: fixed,
-        onChange: (spoken) => settings.update({ spoken }),
+        onChange: (spoken) => halfDuplexSettings.update({ spoken }),
       })}
       ${figure("maxTokens", fixed, {
-        label: say.maxTokens,
+        label: t.maxTokens,
         bounds: [16, 1024, 16],
-        format: (value) => say.tokens(number(value)),
+        format: (value) => t.tokens(formatNumber(value)),
       })}
       ${figure("temperature", fixed, {
-        label: say.temperature,
-        hint: say.temperatureHint,
+        label: t.temperature,
+        hint: t.temperatureHint,
         bounds: [0, 1.5, 0.1],
-        format: (value) => number(value, 1),
+        format: (value) => formatNumber(value, 1),
       })}
       ${figure("lengthPenalty", fixed, {
-        label: say.lengthPenalty,
-        hint: say.lengthPenaltyHint,
+        label: t.lengthPenalty,
+        hint: t.lengthPenaltyHint,
         bounds: [0.5, 2, 0.1],
-        format: (value) => number(value, 1),
+        format: (value) => formatNumber(value, 1),
       })}
     </div>
   </details>`;
 }
 
 function session(fixed: boolean): TemplateResult {
-  const say = words();
+  const t = halfDuplexStrings();
   return html`<details class="fold">
-    <summary>${say.session}</summary>
+    <summary>${t.session}</summary>
     <div class="stack">
       ${figure("timeoutS", fixed, {
-        label: say.timeout,
+        label: t.timeout,
         bounds: [30, 600, 10],
-        format: seconds,
+        format: formatSeconds,
       })}
       ${toggle({
-        label: say.record,
-        hint: say.recordHint,
-        checked: settings.value.record,
+        label: t.record,
+        hint: t.recordHint,
+        checked: halfDuplexSettings.value.record,
         disabled: fixed,
-        onChange: (record) => settings.update({ record }),
+        onChange: (record) => halfDuplexSettings.update({ record }),
       })}
-      <an-device-choice ?disabled=${fixed}></an-device-choice>
+      <an-device-select ?disabled=${fixed}></an-device-select>
     </div>
   </details>`;
 }
 
 function figure(name: Figure, disabled: boolean, { bounds, ...scale }: Scale): TemplateResult {
   const [min, max, step] = bounds;
-  const onInput = (value: number): void => settings.update({ [name]: value });
-  return slider({ ...scale, min, max, step, value: settings.value[name], disabled, onInput });
+  const onInput = (value: number): void => halfDuplexSettings.update({ [name]: value });
+  return slider({
+    ...scale,
+    min,
+    max,
+    step,
+    value: halfDuplexSettings.value[name],
+    disabled,
+    onInput,
+  });
 }

@@ -1,11 +1,11 @@
-import { voiceSound } from "../../api/voices.ts";
+import { voiceAudio } from "../../api/voices.ts";
 import type { HalfDuplexPrepare, SystemItem } from "../../protocol/half-duplex-messages.ts";
 import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
-import { flag, range } from "../../settings/fields.ts";
+import { flag, range } from "../../settings/setting-fields.ts";
 import { Settings } from "../../settings/settings.ts";
 
 /** Durations in ms, unless the name says otherwise. */
-export const settings = new Settings("half-duplex", 1, {
+export const halfDuplexSettings = new Settings("half-duplex", 1, {
   ...INSTRUCTION_FIELDS,
   threshold: range(0.8, 0.05, 0.95),
   minSpeechMs: range(128, 0, 1000),
@@ -19,14 +19,14 @@ export const settings = new Settings("half-duplex", 1, {
   record: flag(true),
 });
 
-export type Chosen = typeof settings.value;
+export type HalfDuplexChoices = typeof halfDuplexSettings.value;
 
 /** What a session begins with. Rejects with ApiError where the chosen voice cannot be had. */
-export async function prepareWith(
-  chosen: Chosen,
+export async function prepareHalfDuplex(
+  chosen: HalfDuplexChoices,
   instructions: Instructions,
 ): Promise<HalfDuplexPrepare> {
-  const speech = chosen.speech === null ? undefined : (await voiceSound(chosen.speech)).base64;
+  const speech = chosen.speech === null ? undefined : (await voiceAudio(chosen.speech)).base64;
   return {
     system_content: systemContent(instructions),
     ref_audio_base64: speech,
@@ -49,8 +49,8 @@ export async function prepareWith(
   };
 }
 
-function systemContent({ told }: Instructions): SystemItem[] {
-  return told.flatMap((part): SystemItem[] => {
+function systemContent({ messageParts }: Instructions): SystemItem[] {
+  return messageParts.flatMap((part): SystemItem[] => {
     if (part.type === "text") return [{ type: "text", text: part.text }];
     return part.type === "audio" ? [{ type: "audio", data: part.samples }] : [];
   });

@@ -1,11 +1,11 @@
 import type { OrbMode } from "../../components/voice-orb.ts";
-import type { HalfDuplexState } from "../../session/half-duplex-state.ts";
-import type { words } from "./words.ts";
+import type { HalfDuplexSessionState } from "../../session/half-duplex-state.ts";
+import type { halfDuplexStrings } from "./strings.ts";
 
 /** What the stage shows, in one word. */
-export type Stage = keyof ReturnType<typeof words>["state"];
+export type StageState = keyof ReturnType<typeof halfDuplexStrings>["state"];
 
-const MODES: Record<Stage, OrbMode> = {
+const MODES: Record<StageState, OrbMode> = {
   idle: "idle",
   opening: "connecting",
   connecting: "connecting",
@@ -22,15 +22,15 @@ const MODES: Record<Stage, OrbMode> = {
   ended: "ended",
 };
 
-export function stageOf(state: HalfDuplexState | null): Stage {
+export function stageOf(state: HalfDuplexSessionState | null): StageState {
   const begun = state?.recordingId !== null; // what never began has not ended either
   if (state === null || (state.phase === "ended" && !begun)) return "idle";
   if (state.phase !== "active") return state.phase === "paused" ? "listening" : state.phase;
-  if (state.floor === "listening" && state.muted) return "muted";
-  const writes = state.floor === "thinking" && state.turns.at(-1)?.reply;
-  return writes ? "writing" : state.floor;
+  if (state.turnState === "listening" && state.muted) return "muted";
+  const writes = state.turnState === "thinking" && state.turns.at(-1)?.reply;
+  return writes ? "writing" : state.turnState;
 }
 
-export function modeOf(stage: Stage): OrbMode {
+export function orbModeOf(stage: StageState): OrbMode {
   return MODES[stage];
 }

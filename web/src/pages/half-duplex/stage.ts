@@ -1,77 +1,77 @@
 import { html, nothing, type TemplateResult } from "lit";
-import { clock, seconds } from "../../i18n/format.ts";
-import type { HalfDuplexState } from "../../session/half-duplex-state.ts";
+import { formatClock, formatSeconds } from "../../i18n/format.ts";
+import type { HalfDuplexSessionState } from "../../session/half-duplex-state.ts";
 import { icon } from "../../ui/icon.ts";
-import type { Call } from "./call.ts";
-import { settings } from "./settings.ts";
-import { modeOf, type Stage, stageOf } from "./stage-state.ts";
-import { words } from "./words.ts";
+import type { SessionController } from "./session-controller.ts";
+import { halfDuplexSettings } from "./settings.ts";
+import { orbModeOf, type StageState, stageOf } from "./stage-state.ts";
+import { halfDuplexStrings } from "./strings.ts";
 
 const SHOWN_BELOW_S = 2; // less than the whole time: something has not been sent for so long
 const SOON_S = 20;
 
 /** Whose turn it is, how loud, and what can be done now. */
-export function stage(call: Call, check: () => void): TemplateResult {
+export function halfDuplexStage(call: SessionController, check: () => void): TemplateResult {
   const state = call.state;
   const at = stageOf(state);
-  const say = words();
-  return html`<section class="card stage" aria-label=${say.stage}>
-    <an-voice-orb mode=${modeOf(at)}></an-voice-orb>
+  const t = halfDuplexStrings();
+  return html`<section class="card stage" aria-label=${t.stage}>
+    <an-voice-orb mode=${orbModeOf(at)}></an-voice-orb>
     <div class="stack tight middle">
-      <h2><span role="status">${say.state[at]}</span>${spokenFor(at, call)}</h2>
+      <h2><span role="status">${t.state[at]}</span>${spokenFor(at, call)}</h2>
       <p class="soft hint">${hint(at)}</p>
       ${countdown(state)}
     </div>
-    <div class="row controls">${call.running ? running(at, call) : resting(at, call, check)}</div>
+    <div class="row controls">${call.running ? running(at, call) : paused(at, call, check)}</div>
   </section>`;
 }
 
-function spokenFor(at: Stage, call: Call): TemplateResult | typeof nothing {
+function spokenFor(at: StageState, call: SessionController): TemplateResult | typeof nothing {
   if (at !== "hearing") return nothing;
   const spokenS = (performance.now() - call.heardSince) / 1000;
-  return html`<span class="soft number" aria-hidden="true"> ${clock(spokenS)}</span>`;
+  return html`<span class="soft number" aria-hidden="true"> ${formatClock(spokenS)}</span>`;
 }
 
-function hint(at: Stage): string {
-  const say = words().hint;
-  const hints: Partial<Record<Stage, string>> = {
-    ...say,
-    listening: say.listening(seconds(settings.value.minSilenceMs / 1000)),
+function hint(at: StageState): string {
+  const t = halfDuplexStrings().hint;
+  const hints: Partial<Record<StageState, string>> = {
+    ...t,
+    listening: t.listening(formatSeconds(halfDuplexSettings.value.minSilenceMs / 1000)),
   };
   return hints[at] ?? "";
 }
 
 /** Only while nothing is sent. */
-function countdown(state: HalfDuplexState | null): TemplateResult | typeof nothing {
+function countdown(state: HalfDuplexSessionState | null): TemplateResult | typeof nothing {
   if (state?.phase !== "active" || !state.quietDeadline || !state.timeoutS) return nothing;
   const leftS = (state.quietDeadline - performance.now()) / 1000;
   if (leftS > state.timeoutS - SHOWN_BELOW_S) return nothing;
-  const text = clock(Math.max(0, leftS));
-  const say = words();
-  return html`<p class="badge dot countdown ${leftS < SOON_S ? "caution" : ""}" title=${say.leftLong(text)}>
-    <span class="number" role="timer">${say.left(text)}</span>
+  const text = formatClock(Math.max(0, leftS));
+  const t = halfDuplexStrings();
+  return html`<p class="badge dot countdown ${leftS < SOON_S ? "caution" : ""}" title=${t.leftLong(text)}>
+    <span class="number" role="timer">${t.left(text)}</span>
   </p>`;
 }
 
-function resting(at: Stage, call: Call, check: () => void): TemplateResult {
-  const say = words();
+function paused(at: StageState, call: SessionController, check: () => void): TemplateResult {
+  const t = halfDuplexStrings();
   return html`<button class="button primary large" @click=${call.start}>
-      ${icon("mic")} ${at === "idle" ? say.start : say.again}
+      ${icon("mic")} ${at === "idle" ? t.start : t.again}
     </button>
     ${
       at === "idle"
-        ? html`<button class="button quiet" @click=${check}>${say.check}</button>`
+        ? html`<button class="button quiet" @click=${check}>${t.check}</button>`
         : nothing
     }`;
 }
 
-function running(at: Stage, call: Call): TemplateResult {
-  const say = words();
+function running(at: StageState, call: SessionController): TemplateResult {
+  const t = halfDuplexStrings();
   const muted = call.state?.muted ?? false;
   const answers = at === "thinking" || at === "speaking" || at === "writing";
   return html`<button
       class="button square large"
-      aria-label=${muted ? say.unmute : say.mute}
+      aria-label=${muted ? t.unmute : t.mute}
       aria-pressed=${muted}
       ?disabled=${call.state?.phase !== "active"}
       @click=${call.toggleMuted}
@@ -79,9 +79,9 @@ function running(at: Stage, call: Call): TemplateResult {
       ${icon(muted ? "micOff" : "mic")}
     </button>
     <button class="button large stop-reply" ?disabled=${!answers} @click=${call.stopReply}>
-      ${icon("hand")} ${say.stopReply}
+      ${icon("hand")} ${t.stopReply}
     </button>
     <button class="button danger large" ?disabled=${at === "stopping"} @click=${call.stop}>
-      ${icon("stop")} ${say.end}
+      ${icon("stop")} ${t.end}
     </button>`;
 }

@@ -1,37 +1,37 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
 import { INPUT_RATE, OUTPUT_RATE, type Samples } from "../../audio/pcm.ts";
-import { duration } from "../../i18n/format.ts";
-import type { Turn } from "../../session/half-duplex-state.ts";
-import type { TurnSound } from "../../session/turn-sounds.ts";
-import { type Changed, Element } from "../../ui/element.ts";
+import { formatDuration } from "../../i18n/format.ts";
+import type { HalfDuplexTurnState } from "../../session/half-duplex-state.ts";
+import type { TurnAudio } from "../../session/turn-audio.ts";
+import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import { toast } from "../../ui/toasts.ts";
-import "../../components/sound-player.ts";
-import { words } from "./words.ts";
+import "../../components/audio-player.ts";
+import { halfDuplexStrings } from "./strings.ts";
 
 /** What both said in one turn, to be read and heard again. */
 @customElement("an-half-duplex-turn")
-export class HalfDuplexTurn extends Element {
-  #sound: TurnSound | undefined;
+export class HalfDuplexTurn extends BaseElement {
+  #sound: TurnAudio | undefined;
 
-  @property({ attribute: false }) turn!: Turn;
-  @property({ attribute: false }) soundOf!: (turn: Turn) => TurnSound;
+  @property({ attribute: false }) turn!: HalfDuplexTurnState;
+  @property({ attribute: false }) audioOf!: (turn: HalfDuplexTurnState) => TurnAudio;
   /** Nothing can be listened to now. */
   @property({ type: Boolean }) silent = false;
 
-  protected override willUpdate(changed: Changed<this>): void {
-    const before = changed.get("turn") as Turn | undefined;
+  protected override willUpdate(changed: ChangedProperties<this>): void {
+    const before = changed.get("turn") as HalfDuplexTurnState | undefined;
     const grew = before === undefined || before.done !== this.turn.done;
-    if (changed.has("turn") && grew) this.#sound = this.soundOf(this.turn);
+    if (changed.has("turn") && grew) this.#sound = this.audioOf(this.turn);
   }
 
   protected override render(): TemplateResult {
-    const say = words();
+    const t = halfDuplexStrings();
     const { id, speechMs } = this.turn;
     return html`<div class="said you">
-        <p class="tiny strong">${say.spoke(duration(speechMs))}</p>
-        ${this.#player(this.#sound?.user, INPUT_RATE, say.yourSpeech(id + 1))}
+        <p class="tiny strong">${t.spoke(formatDuration(speechMs))}</p>
+        ${this.#player(this.#sound?.user, INPUT_RATE, t.yourSpeech(id + 1))}
       </div>
       <div class="said they">
         ${this.#reply()} ${this.turn.done ? this.#below() : nothing}
@@ -42,27 +42,27 @@ export class HalfDuplexTurn extends Element {
     const { reply, done, cut } = this.turn;
     if (reply === "" && !done)
       return html`<p class="dots" aria-hidden="true"><i></i><i></i><i></i></p>`;
-    if (reply === "") return html`<p class="soft">${words().empty}</p>`;
+    if (reply === "") return html`<p class="soft">${halfDuplexStrings().empty}</p>`;
     return html`<p aria-busy=${!done}>
       <span class="words">${reply.trim()}</span>
-      ${cut ? html`<span class="badge">${words().cut}</span>` : nothing}
+      ${cut ? html`<span class="badge">${halfDuplexStrings().cut}</span>` : nothing}
     </p>`;
   }
 
   #below(): TemplateResult {
-    const say = words();
-    const { id, firstSoundMs, reply } = this.turn;
+    const t = halfDuplexStrings();
+    const { id, firstAudioMs, reply } = this.turn;
     return html`<div class="row tight below">
-      ${this.#player(this.#sound?.model, OUTPUT_RATE, say.reply(id + 1))}
+      ${this.#player(this.#sound?.model, OUTPUT_RATE, t.reply(id + 1))}
       <span class="row tight still">
         ${
-          firstSoundMs === null
+          firstAudioMs === null
             ? nothing
-            : html`<span class="tiny soft">${say.firstSound(duration(firstSoundMs))}</span>`
+            : html`<span class="tiny soft">${t.firstAudio(formatDuration(firstAudioMs))}</span>`
         }
         <button
           class="button quiet square small"
-          aria-label=${say.copy}
+          aria-label=${t.copy}
           ?hidden=${reply === ""}
           @click=${this.#copy}
         >
@@ -78,16 +78,16 @@ export class HalfDuplexTurn extends Element {
     label: string,
   ): TemplateResult | typeof nothing {
     if (!samples?.length) return nothing;
-    return html`<an-sound-player
+    return html`<an-audio-player
       .samples=${samples}
       .rate=${rate}
       label=${label}
       ?disabled=${this.silent}
-    ></an-sound-player>`;
+    ></an-audio-player>`;
   }
 
   async #copy(): Promise<void> {
     await navigator.clipboard.writeText(this.turn.reply.trim());
-    toast({ tone: "good", title: words().copied });
+    toast({ tone: "good", title: halfDuplexStrings().copied });
   }
 }

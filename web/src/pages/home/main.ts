@@ -1,6 +1,6 @@
 import { html } from "lit";
 import { mount } from "../../shell/shell.ts";
 import "./page.ts";
-import { words } from "./words.ts";
+import { homeStrings } from "./strings.ts";
 
-mount({ title: () => words().title, content: () => html`<an-home-page></an-home-page>` });
+mount({ title: () => homeStrings().title, content: () => html`<an-home-page></an-home-page>` });

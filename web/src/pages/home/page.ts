@@ -2,13 +2,13 @@ import { html, nothing, type TemplateResult } from "lit";
 import { customElement, state } from "lit/decorators.js";
 import type { AppEntry } from "../../api/catalog.ts";
 import { common } from "../../i18n/common.ts";
-import { iconOf, menu, nameOf } from "../../shell/menu.ts";
-import { Watch } from "../../state/store.ts";
+import { menu, pageIcon, pageName } from "../../shell/menu.ts";
+import { StoreController } from "../../state/store.ts";
+import { BaseElement } from "../../ui/base-element.ts";
 import { dialog } from "../../ui/dialog.ts";
-import { Element } from "../../ui/element.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
-import { voices } from "./voices.ts";
-import { words } from "./words.ts";
+import { voicesIllustration } from "./illustration.ts";
+import { homeStrings } from "./strings.ts";
 import "./page.css";
 import "./service-badge.ts";
 
@@ -16,8 +16,8 @@ const FIRST = "audio_duplex";
 
 /** Where everyone arrives: what this is, how to begin, whether there is room. */
 @customElement("an-home-page")
-export class HomePage extends Element {
-  readonly #menu = new Watch(this, menu);
+export class HomePage extends BaseElement {
+  readonly #menu = new StoreController(this, menu);
 
   @state() private checking = false;
 
@@ -26,33 +26,33 @@ export class HomePage extends Element {
   }
 
   #hero(): TemplateResult {
-    const say = words();
+    const t = homeStrings();
     const first = this.#menu.value?.find(({ app_id }) => app_id === FIRST) ?? this.#menu.value?.[0];
     return html`<section class="hero">
       <div class="stack loose">
         <an-service-badge></an-service-badge>
-        <h1>${say.headline}</h1>
-        <p class="lead">${say.lead}</p>
+        <h1>${t.headline}</h1>
+        <p class="lead">${t.lead}</p>
         <div class="row">
           ${first ? startLink(first) : nothing}
-          <button class="button large" @click=${() => this.#open()}>${icon("mic")} ${say.check}</button>
+          <button class="button large" @click=${() => this.#open()}>${icon("mic")} ${t.check}</button>
         </div>
       </div>
-      ${voices()}
+      ${voicesIllustration()}
     </section>`;
   }
 
   #modes(): TemplateResult {
-    const say = words();
+    const t = homeStrings();
     const all = this.#menu.value;
     if (all?.length === 0) {
       return html`<div class="card empty">
-        ${icon("pause")}<strong>${say.noModes}</strong>
-        <p>${say.noModesHint}</p>
+        ${icon("pause")}<strong>${t.noModes}</strong>
+        <p>${t.noModesHint}</p>
       </div>`;
     }
     return html`<section class="stack" aria-labelledby="modes">
-      <h2 id="modes">${say.modes}</h2>
+      <h2 id="modes">${t.modes}</h2>
       <ul role="list" class="modes">
         ${(all ?? []).map(mode)}
       </ul>
@@ -63,7 +63,7 @@ export class HomePage extends Element {
     return dialog({
       open: this.checking,
       title: common().preflight.title,
-      body: html`<an-preflight></an-preflight>`,
+      body: html`<an-device-check></an-device-check>`,
       footer: html`<button class="button primary" @click=${() => this.#close()}>
         ${common().preflight.done}
       </button>`,
@@ -72,7 +72,7 @@ export class HomePage extends Element {
   }
 
   async #open(): Promise<void> {
-    await import("../../components/preflight.ts");
+    await import("../../components/device-check.ts");
     this.checking = true;
   }
 
@@ -82,17 +82,17 @@ export class HomePage extends Element {
 }
 
 function startLink(app: AppEntry): TemplateResult {
-  const label = app.app_id === FIRST ? words().start : nameOf(app);
-  return html`<a class="button primary large" href=${app.route}>${icon(iconOf(app))} ${label}</a>`;
+  const label = app.app_id === FIRST ? homeStrings().start : pageName(app);
+  return html`<a class="button primary large" href=${app.route}>${icon(pageIcon(app))} ${label}</a>`;
 }
 
 function mode(app: AppEntry): TemplateResult {
-  const about: Readonly<Record<string, string>> = words().about;
+  const about: Readonly<Record<string, string>> = homeStrings().about;
   return html`<li>
     <a class="card mode" href=${app.route}>
-      <span class="sign">${icon(iconOf(app))}</span>
+      <span class="sign">${icon(pageIcon(app))}</span>
       <span class="stack tight">
-        <strong>${nameOf(app)}</strong>
+        <strong>${pageName(app)}</strong>
         <span class="small soft">${about[app.app_id] ?? app.name}</span>
       </span>
       <span class="go">${icon("arrow")}</span>
@@ -101,11 +101,11 @@ function mode(app: AppEntry): TemplateResult {
 }
 
 function facts(): TemplateResult {
-  const say = words().facts;
+  const t = homeStrings().facts;
   const rows: readonly (readonly [IconName, string, string])[] = [
-    ["voice", say.interrupt, say.interruptText],
-    ["refresh", say.resume, say.resumeText],
-    ["key", say.private, say.privateText],
+    ["voice", t.interrupt, t.interruptText],
+    ["refresh", t.resume, t.resumeText],
+    ["key", t.private, t.privateText],
   ];
   return html`<ul role="list" class="tiles promises">
     ${rows.map(
@@ -119,12 +119,12 @@ function facts(): TemplateResult {
 }
 
 function footer(): TemplateResult {
-  const say = words();
+  const t = homeStrings();
   return html`<footer class="row apart small soft">
-    <p>${say.footer}</p>
-    <nav class="row" aria-label=${say.service}>
-      <a href="/docs">${say.api}</a>
-      <a href="/admin">${say.admin}</a>
+    <p>${t.footer}</p>
+    <nav class="row" aria-label=${t.service}>
+      <a href="/docs">${t.api}</a>
+      <a href="/admin">${t.admin}</a>
     </nav>
   </footer>`;
 }

@@ -1,17 +1,17 @@
 import { html, type TemplateResult } from "lit";
 import { customElement, state } from "lit/decorators.js";
 import { type ServiceStatus, serviceStatus } from "../../api/catalog.ts";
-import { Element } from "../../ui/element.ts";
-import { words } from "./words.ts";
+import { BaseElement } from "../../ui/base-element.ts";
+import { homeStrings } from "./strings.ts";
 
-interface Verdict {
+interface GateDecision {
   readonly tone: "good" | "caution" | "danger" | "";
   readonly text: string;
 }
 
 /** Whether a conversation could start right now. */
 @customElement("an-service-badge")
-export class ServiceBadge extends Element {
+export class ServiceBadge extends BaseElement {
   @state() private status: ServiceStatus | null = null;
 
   override connectedCallback(): void {
@@ -43,14 +43,14 @@ export class ServiceBadge extends Element {
   };
 }
 
-function verdict(status: ServiceStatus | null): Verdict {
-  const say = words();
-  if (status === null) return { tone: "", text: say.unknown };
+function verdict(status: ServiceStatus | null): GateDecision {
+  const t = homeStrings();
+  if (status === null) return { tone: "", text: t.unknown };
   const places = status.slots_total - status.slots_used;
   if (status.slots_total === 0 && status.loading_workers > 0) {
-    return { tone: "caution", text: say.loading };
+    return { tone: "caution", text: t.loading };
   }
-  if (status.slots_total === 0) return { tone: "danger", text: say.down };
-  if (places > 0 && status.queue_length === 0) return { tone: "good", text: say.free(places) };
-  return { tone: "caution", text: say.full(status.queue_length) };
+  if (status.slots_total === 0) return { tone: "danger", text: t.down };
+  if (places > 0 && status.queue_length === 0) return { tone: "good", text: t.free(places) };
+  return { tone: "caution", text: t.full(status.queue_length) };
 }

@@ -1,6 +1,9 @@
 import { html } from "lit";
-import { words } from "../../duplex/words.ts";
+import { callStrings } from "../../call/strings.ts";
 import { mount } from "../../shell/shell.ts";
 import "./page.ts";
 
-mount({ title: () => words().title.omni, content: () => html`<an-omni-page></an-omni-page>` });
+mount({
+  title: () => callStrings().title.omni,
+  content: () => html`<an-omni-page></an-omni-page>`,
+});

@@ -1,5 +1,5 @@
 import { customElement } from "lit/decorators.js";
-import { CallPage } from "../../duplex/call-page.ts";
+import { CallPage } from "../../call/call-page.ts";
 
 @customElement("an-omni-page")
 export class OmniPage extends CallPage {

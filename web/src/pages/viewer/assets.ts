@@ -1,6 +1,6 @@
 import { nothing } from "lit";
 import { until } from "lit/directives/until.js";
-import { request } from "../../api/http.ts";
+import { fetchApi } from "../../api/http.ts";
 import { keyFor } from "../../api/key.ts";
 import { assetPath } from "../../api/recordings.ts";
 
@@ -40,7 +40,7 @@ export class Assets {
   /** Its bytes as they come. Rejects with ApiError. */
   async stream(file: string): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> {
     if (!this.areOpen) return (await this.#blob(file)).stream();
-    const { body } = await request(assetPath(this.#name, file));
+    const { body } = await fetchApi(assetPath(this.#name, file));
     return body ?? new Blob([]).stream();
   }
 
@@ -53,7 +53,7 @@ export class Assets {
 
   #blob(file: string): Promise<Blob> {
     const known =
-      this.#kept.get(file) ?? request(assetPath(this.#name, file)).then((found) => found.blob());
+      this.#kept.get(file) ?? fetchApi(assetPath(this.#name, file)).then((found) => found.blob());
     this.#kept.set(file, known);
     return known;
   }

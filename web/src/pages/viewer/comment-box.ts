@@ -1,18 +1,18 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
-import { keepComment } from "../../api/recordings.ts";
+import { saveComment } from "../../api/recordings.ts";
 import { common } from "../../i18n/common.ts";
-import { tellProblem } from "../../shell/problem.ts";
+import { showError } from "../../shell/errors.ts";
+import { BaseElement } from "../../ui/base-element.ts";
 import { textArea } from "../../ui/controls.ts";
-import { Element } from "../../ui/element.ts";
 import { toast } from "../../ui/toasts.ts";
-import { words } from "./words.ts";
+import { viewerStrings } from "./strings.ts";
 
 const LONGEST = 2000;
 
 /** What somebody has to say of the conversation; only its owner may change it. */
 @customElement("an-comment-box")
-export class CommentBox extends Element {
+export class CommentBox extends BaseElement {
   @property() name = "";
   @property() comment = "";
   @property({ type: Boolean }) fixed = false;
@@ -22,23 +22,23 @@ export class CommentBox extends Element {
   @state() private busy = false;
 
   protected override render(): TemplateResult | typeof nothing {
-    const say = words().comment;
+    const t = viewerStrings().comment;
     if (this.fixed) {
       if (this.comment === "") return nothing;
       return html`<section class="card stack tight">
-        <h2 class="small strong">${say.title}</h2>
+        <h2 class="small strong">${t.title}</h2>
         <p class="text">${this.comment}</p>
       </section>`;
     }
     const isNew = this.draft !== null && this.draft.trim() !== this.comment;
     return html`<form class="card stack tight" @submit=${this.#save}>
       ${textArea({
-        label: say.title,
+        label: t.title,
         value: this.draft ?? this.comment,
         rows: 3,
         longest: LONGEST,
-        placeholder: say.placeholder,
-        hint: say.hint,
+        placeholder: t.placeholder,
+        hint: t.hint,
         onInput: (value) => {
           this.draft = value;
         },
@@ -54,12 +54,12 @@ export class CommentBox extends Element {
     const text = (this.draft ?? "").trim();
     this.busy = true;
     try {
-      await keepComment(this.name, text);
+      await saveComment(this.name, text);
       this.comment = text;
       this.draft = null;
-      toast({ tone: "good", title: words().comment.saved });
+      toast({ tone: "good", title: viewerStrings().comment.saved });
     } catch (error) {
-      tellProblem(error, words().comment.failed);
+      showError(error, viewerStrings().comment.failed);
     } finally {
       this.busy = false;
     }

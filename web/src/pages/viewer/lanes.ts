@@ -1,5 +1,5 @@
 import { type SVGTemplateResult, svg } from "lit";
-import type { Band, Cost, Mark, Score } from "./score.ts";
+import type { SpeakerSegment, Timeline, TimelineEvent, UnitCost } from "./timeline.ts";
 
 const RULER = 22;
 const PICTURES = 60;
@@ -11,7 +11,7 @@ const COSTS = 52;
 /** Where the lanes of a time line lie, from top to bottom; pixels. */
 export interface Lanes {
   readonly ruler: number;
-  readonly pictures: number | null;
+  readonly frames: number | null;
   readonly pictureHeight: number;
   readonly user: number;
   readonly model: number;
@@ -22,15 +22,15 @@ export interface Lanes {
   readonly height: number;
 }
 
-export function lanesOf(score: Score): Lanes {
-  const hasPictures = score.pictures.length > 0;
-  const hasCosts = score.costs.some(({ total }) => total > 0);
+export function lanesOf(timeline: Timeline): Lanes {
+  const hasPictures = timeline.frames.length > 0;
+  const hasCosts = timeline.costs.some(({ total }) => total > 0);
   const user = RULER + (hasPictures ? PICTURES + GAP : GAP);
   const model = user + WAVE + WORDS + GAP;
   const costs = model + WAVE + WORDS + GAP;
   return {
     ruler: RULER,
-    pictures: hasPictures ? RULER + GAP / 2 : null,
+    frames: hasPictures ? RULER + GAP / 2 : null,
     pictureHeight: PICTURES - GAP,
     user,
     model,
@@ -48,16 +48,16 @@ export function tickS(pxPerS: number): number {
   return [1, 2, 5, 10, 15, 30, 60, 120, 300].find((step) => step >= wanted) ?? 600;
 }
 
-export function bandShapes(bands: readonly Band[], lanes: Lanes, pxPerS: number) {
-  return bands.map(({ mode, fromMs, untilMs }) => {
+export function segmentShapes(segments: readonly SpeakerSegment[], lanes: Lanes, pxPerS: number) {
+  return segments.map(({ mode, fromMs, untilMs }) => {
     const y = mode === "listen" ? lanes.user : lanes.model;
     const width = Math.max(1, ((untilMs - fromMs) / 1000) * pxPerS);
     return svg`<rect class="band ${mode}" x=${(fromMs / 1000) * pxPerS} y=${y} width=${width} height=${lanes.wave} rx="5" />`;
   });
 }
 
-export function markShapes(marks: readonly Mark[], lanes: Lanes, pxPerS: number) {
-  return marks.map(({ atMs, type }) => {
+export function eventShapes(events: readonly TimelineEvent[], lanes: Lanes, pxPerS: number) {
+  return events.map(({ atMs, type }) => {
     const x = (atMs / 1000) * pxPerS;
     return svg`<path class="mark ${type}" d="M${x} ${lanes.user}V${lanes.height}" />`;
   });
@@ -67,7 +67,7 @@ const PARTS = ["read", "think", "speak"] as const;
 
 /** One bar per unit: what it read, the words it found, the voice it gave them. */
 export function costShapes(
-  costs: readonly Cost[],
+  costs: readonly UnitCost[],
   lanes: Lanes,
   pxPerS: number,
 ): SVGTemplateResult[] {

@@ -1,10 +1,10 @@
 import { html } from "lit";
 import { mount } from "../../shell/shell.ts";
 import "./page.ts";
-import { words } from "./words.ts";
+import { viewerStrings } from "./strings.ts";
 
 mount({
   bare: true,
-  title: () => words().title,
+  title: () => viewerStrings().title,
   content: () => html`<an-viewer-page></an-viewer-page>`,
 });

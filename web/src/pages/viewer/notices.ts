@@ -1,12 +1,12 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { ApiError } from "../../api/http.ts";
-import type { Meta } from "../../api/recordings.ts";
+import type { RecordingMeta } from "../../api/recordings.ts";
 import { common } from "../../i18n/common.ts";
-import { clock } from "../../i18n/format.ts";
+import { formatClock } from "../../i18n/format.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
 import { isShareToken } from "./assets.ts";
-import { noticeWords } from "./notice-words.ts";
-import { words } from "./words.ts";
+import { noticeStrings } from "./notice-strings.ts";
+import { viewerStrings } from "./strings.ts";
 
 interface Notice {
   readonly tone: "" | "caution" | "danger";
@@ -16,7 +16,7 @@ interface Notice {
 }
 
 /** What one should know of a recording before one trusts it. */
-export function notices(meta: Meta, isBroken: boolean): TemplateResult {
+export function recordingNotices(meta: RecordingMeta, isBroken: boolean): TemplateResult {
   return html`${[...lost(meta), ...replay(meta, isBroken)].map(
     ({ tone, sign, title, why }) =>
       html`<div class="callout ${tone}" role="note">
@@ -29,46 +29,46 @@ export function notices(meta: Meta, isBroken: boolean): TemplateResult {
   )}`;
 }
 
-function* lost(meta: Meta): Generator<Notice> {
-  const say = noticeWords();
+function* lost(meta: RecordingMeta): Generator<Notice> {
+  const t = noticeStrings();
   const { missing = [], degraded = [] } = meta;
   if (meta.state === "interrupted") {
     const why = [...new Set(missing.map((gap) => gap.why ?? "").filter((text) => text !== ""))];
-    const text = missing.length === 0 ? say.endUnknown : say.missingWhy(why.join("; "));
-    yield { tone: "caution", sign: "alert", title: say.missing, why: text };
+    const text = missing.length === 0 ? t.endUnknown : t.missingWhy(why.join("; "));
+    yield { tone: "caution", sign: "alert", title: t.missing, why: text };
   }
   if (degraded.length > 0) {
     const why = [...new Set(degraded.map(({ error }) => error))].join("; ");
-    yield { tone: "", sign: "info", title: say.degraded, why: say.degradedWhy(why) };
+    yield { tone: "", sign: "info", title: t.degraded, why: t.degradedWhy(why) };
   }
 }
 
-function* replay({ replay: state, app_type }: Meta, isBroken: boolean): Generator<Notice> {
-  const say = noticeWords();
+function* replay({ replay: state, app_type }: RecordingMeta, isBroken: boolean): Generator<Notice> {
+  const t = noticeStrings();
   if (state === "merging") {
-    yield { tone: "", sign: "clock", title: say.merging, why: say.mergingWhy };
+    yield { tone: "", sign: "clock", title: t.merging, why: t.mergingWhy };
   } else if (state === "failed") {
-    yield { tone: "caution", sign: "alert", title: say.failed, why: say.failedWhy };
+    yield { tone: "caution", sign: "alert", title: t.failed, why: t.failedWhy };
   } else if (state !== "ready" && app_type !== "chat") {
-    yield { tone: "", sign: "speakerOff", title: say.none, why: say.noneWhy };
+    yield { tone: "", sign: "speakerOff", title: t.none, why: t.noneWhy };
   }
-  if (isBroken) yield { tone: "caution", sign: "alert", title: say.broken, why: say.brokenWhy };
+  if (isBroken) yield { tone: "caution", sign: "alert", title: t.broken, why: t.brokenWhy };
 }
 
 /** The session goes on. */
-export function stillLive(meta: Meta): TemplateResult {
-  const say = noticeWords();
+export function stillLive(meta: RecordingMeta): TemplateResult {
+  const t = noticeStrings();
   const seconds = (Date.now() - Date.parse(meta.created_at)) / 1000;
   return html`<div class="card empty">
-    <span class="badge danger dot live">${words().kinds[meta.app_type]}</span>
-    <h1>${say.live}</h1>
-    <p>${say.liveWhy}</p>
-    <p class="number">${say.liveSince(clock(seconds))}</p>
+    <span class="badge danger dot live">${viewerStrings().kinds[meta.app_type]}</span>
+    <h1>${t.live}</h1>
+    <p>${t.liveWhy}</p>
+    <p class="number">${t.liveSince(formatClock(seconds))}</p>
   </div>`;
 }
 
 /** Why there is nothing to see. */
-export function closed(name: string, error: unknown, again: () => void): TemplateResult {
+export function unavailableNotice(name: string, error: unknown, again: () => void): TemplateResult {
   const { sign, title, why, mayHelp } = reasonOf(name, error);
   return html`<div class="card empty">
     ${icon(sign)}
@@ -76,7 +76,7 @@ export function closed(name: string, error: unknown, again: () => void): Templat
     <p>${why}</p>
     <div class="row">
       ${mayHelp ? html`<button class="button primary" @click=${again}>${common().retry}</button>` : nothing}
-      ${isShareToken(name) ? nothing : html`<a class="button" href="/">${noticeWords().home}</a>`}
+      ${isShareToken(name) ? nothing : html`<a class="button" href="/">${noticeStrings().home}</a>`}
     </div>
   </div>`;
 }
@@ -90,22 +90,22 @@ interface Reason {
 }
 
 function reasonOf(name: string, error: unknown): Reason {
-  const say = noticeWords();
+  const t = noticeStrings();
   const status = error instanceof ApiError ? error.status : null;
   if (status === 404 || status === 400) {
     return isShareToken(name)
-      ? { sign: "link", title: say.expired, why: say.expiredWhy, mayHelp: false }
-      : { sign: "search", title: say.notFound, why: say.notFoundWhy, mayHelp: false };
+      ? { sign: "link", title: t.expired, why: t.expiredWhy, mayHelp: false }
+      : { sign: "search", title: t.notFound, why: t.notFoundWhy, mayHelp: false };
   }
   if (status === 401 || status === 403) {
-    return { sign: "key", title: say.keyNeeded, why: say.keyNeededWhy, mayHelp: true };
+    return { sign: "key", title: t.keyNeeded, why: t.keyNeededWhy, mayHelp: true };
   }
   if (status === 503) {
-    return { sign: "file", title: say.noRecordings, why: say.noRecordingsWhy, mayHelp: true };
+    return { sign: "file", title: t.noRecordings, why: t.noRecordingsWhy, mayHelp: true };
   }
   if (status === 0) {
-    return { sign: "wifiOff", title: say.unreachable, why: say.unreachableWhy, mayHelp: true };
+    return { sign: "wifiOff", title: t.unreachable, why: t.unreachableWhy, mayHelp: true };
   }
   const why = error instanceof Error ? error.message : String(error);
-  return { sign: "alert", title: say.other, why, mayHelp: true };
+  return { sign: "alert", title: t.other, why, mayHelp: true };
 }

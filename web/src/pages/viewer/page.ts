@@ -1,19 +1,19 @@
 import { html, type TemplateResult } from "lit";
 import { customElement } from "lit/decorators.js";
 import { common } from "../../i18n/common.ts";
-import { Watch } from "../../state/store.ts";
-import { Element } from "../../ui/element.ts";
-import { closed, stillLive } from "./notices.ts";
-import { Opening } from "./opened.ts";
+import { StoreController } from "../../state/store.ts";
+import { BaseElement } from "../../ui/base-element.ts";
+import { stillLive, unavailableNotice } from "./notices.ts";
+import { RecordingLoader } from "./recording-loader.ts";
 import "./recording.ts";
 import "./page.css";
 
 /** One recording, for whoever has its id or the token of a share link: `/s/{either}`. */
 @customElement("an-viewer-page")
-export class ViewerPage extends Element {
+export class ViewerPage extends BaseElement {
   readonly #name = decodeURIComponent(location.pathname.split("/")[2] ?? "");
-  readonly #opening = new Opening(this.#name);
-  readonly #opened = new Watch(this, this.#opening.state);
+  readonly #opening = new RecordingLoader(this.#name);
+  readonly #opened = new StoreController(this, this.#opening.state);
 
   override connectedCallback(): void {
     super.connectedCallback();
@@ -33,7 +33,7 @@ export class ViewerPage extends Element {
           <span class="spinner"></span>${common().loading}
         </div>`;
       case "closed":
-        return closed(this.#name, opened.error, () => void this.#opening.look());
+        return unavailableNotice(this.#name, opened.error, () => void this.#opening.look());
       case "live":
         return stillLive(opened.meta);
       case "open":

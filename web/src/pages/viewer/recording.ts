@@ -1,43 +1,43 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
-import type { Meta } from "../../api/recordings.ts";
-import { readShape, type WaveShape } from "../../audio/wave-shape.ts";
+import type { RecordingMeta } from "../../api/recordings.ts";
+import { readWaveform, type Waveform } from "../../audio/waveform.ts";
 import "../../components/share-links.ts";
-import { clock, moment } from "../../i18n/format.ts";
-import { tellProblem } from "../../shell/problem.ts";
-import { Watch } from "../../state/store.ts";
+import { formatClock, formatDateTime } from "../../i18n/format.ts";
+import { showError } from "../../shell/errors.ts";
+import { StoreController } from "../../state/store.ts";
+import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { dialog } from "../../ui/dialog.ts";
-import { type Changed, Element } from "../../ui/element.ts";
 import { icon } from "../../ui/icon.ts";
-import { about } from "./about.ts";
 import { Assets, isShareToken } from "./assets.ts";
+import { recordingDetails } from "./details.ts";
 import "./comment-box.ts";
-import "./costs.ts";
-import { onKey } from "./keys.ts";
-import { notices } from "./notices.ts";
-import type { Opened } from "./opened.ts";
-import { Replay, type ReplayState } from "./replay.ts";
-import "./own-recording.ts";
-import "./said.ts";
-import { saveArchive } from "./save-archive.ts";
-import { turnBeside } from "./score.ts";
-import "./stage.ts";
-import "./time-line.ts";
-import "./transport.ts";
-import { words } from "./words.ts";
+import "./unit-costs.ts";
+import { handleKey } from "./keyboard.ts";
+import { recordingNotices } from "./notices.ts";
+import type { LoadState } from "./recording-loader.ts";
+import { ReplayPlayer, type ReplayState } from "./replay-player.ts";
+import "./browser-recording.ts";
+import "./transcript.ts";
+import { downloadArchive } from "./save-archive.ts";
+import { adjacentTurn } from "./timeline.ts";
+import "./replay-media.ts";
+import "./timeline-view.ts";
+import "./player-controls.ts";
+import { viewerStrings } from "./strings.ts";
 
 /** An opened recording: its player, time line, words, and what can be done with it. */
 @customElement("an-recording")
-export class RecordingView extends Element {
-  #replay = new Replay(0);
+export class RecordingView extends BaseElement {
+  #replay = new ReplayPlayer(0);
   #assets = new Assets("");
-  #state: Watch<ReplayState> | null = null;
+  #state: StoreController<ReplayState> | null = null;
 
   /** Its id, or the token of a share link. */
   @property() name = "";
-  @property({ attribute: false }) opened!: Opened & { is: "open" };
+  @property({ attribute: false }) opened!: LoadState & { is: "open" };
 
-  @state() private shape: WaveShape | null = null;
+  @state() private shape: Waveform | null = null;
   @state() private shares = false;
   @state() private packs = false;
 
@@ -51,28 +51,28 @@ export class RecordingView extends Element {
     super.disconnectedCallback();
   }
 
-  protected override willUpdate(changed: Changed<this>): void {
+  protected override willUpdate(changed: ChangedProperties<this>): void {
     if (changed.has("name")) this.#assets = new Assets(this.name);
     if (!changed.has("opened")) return;
     if (this.#state === null) {
-      this.#replay = new Replay(this.opened.score.lengthMs);
-      this.#state = new Watch(this, this.#replay.state);
+      this.#replay = new ReplayPlayer(this.opened.timeline.lengthMs);
+      this.#state = new StoreController(this, this.#replay.state);
     }
     const file = this.opened.meta.merged_replay;
-    if (file && this.shape === null) void this.#readShape(file);
+    if (file && this.shape === null) void this.#readWaveform(file);
   }
 
   protected override render(): TemplateResult {
-    const { meta, score, comment } = this.opened;
+    const { meta, timeline, comment } = this.opened;
     const isShared = isShareToken(this.name);
     const isChat = meta.app_type === "chat";
     const hasReplay = Boolean(meta.merged_replay);
     return html`${this.#head(meta, isShared)}
-      ${notices(meta, this.#state?.value.broken ?? false)}
+      ${recordingNotices(meta, this.#state?.value.broken ?? false)}
       <div class="split">
         ${this.#player(
           meta,
-          score.costs.some(({ total }) => total > 0),
+          timeline.costs.some(({ total }) => total > 0),
         )}
         ${isChat ? this.#said(!hasReplay, "wide") : this.#said(!hasReplay, "beside")}
         <section class="stack ${isChat ? "beside" : ""}">${this.#foot(meta, isShared, comment)}</section>
@@ -80,30 +80,26 @@ export class RecordingView extends Element {
       ${this.#shareDialog()}`;
   }
 
-  #head(meta: Meta, isShared: boolean): TemplateResult {
-    const say = words();
+  #head(meta: RecordingMeta, isShared: boolean): TemplateResult {
+    const t = viewerStrings();
     const length = meta.duration_s ?? this.#replay.lengthMs / 1000;
     const count =
-      meta.chunks != null
-        ? say.units(meta.chunks)
-        : meta.turns != null
-          ? say.turns(meta.turns)
-          : "";
+      meta.chunks != null ? t.units(meta.chunks) : meta.turns != null ? t.turns(meta.turns) : "";
     return html`<div class="page-head">
       <div>
-        <h1>${say.kinds[meta.app_type]}</h1>
+        <h1>${t.kinds[meta.app_type]}</h1>
         <p class="row tight small">
-          <span>${moment(meta.created_at)}</span>
-          <span class="number">${clock(length)}</span>
+          <span>${formatDateTime(meta.created_at)}</span>
+          <span class="number">${formatClock(length)}</span>
           ${count === "" ? nothing : html`<span>${count}</span>`}
-          ${meta.state === "interrupted" ? html`<span class="badge caution">${say.interrupted}</span>` : nothing}
-          ${isShared ? html`<span class="badge accent">${say.shared}</span>` : nothing}
+          ${meta.state === "interrupted" ? html`<span class="badge caution">${t.interrupted}</span>` : nothing}
+          ${isShared ? html`<span class="badge accent">${t.shared}</span>` : nothing}
         </p>
       </div>
       <div class="row tight">
         <button class="button" ?disabled=${this.packs} @click=${() => this.#download()}>
           ${this.packs ? html`<span class="spinner"></span>` : icon("download")}
-          ${this.packs ? say.downloading : say.download}
+          ${this.packs ? t.downloading : t.download}
         </button>
         ${
           isShared
@@ -114,54 +110,54 @@ export class RecordingView extends Element {
                   this.shares = true;
                 }}
               >
-                ${icon("share")} ${say.share}
+                ${icon("share")} ${t.share}
               </button>`
         }
       </div>
     </div>`;
   }
 
-  #player(meta: Meta, hasCosts: boolean): TemplateResult | typeof nothing {
-    const { score } = this.opened;
-    const isEmpty = score.lengthMs === 0 || meta.app_type === "chat";
+  #player(meta: RecordingMeta, hasCosts: boolean): TemplateResult | typeof nothing {
+    const { timeline } = this.opened;
+    const isEmpty = timeline.lengthMs === 0 || meta.app_type === "chat";
     if (!meta.merged_replay && isEmpty) return nothing;
-    return html`<section class="card flush player" aria-label=${words().player.label}>
-      <an-stage .meta=${meta} .score=${score} .replay=${this.#replay} .assets=${this.#assets}></an-stage>
+    return html`<section class="card flush player" aria-label=${viewerStrings().player.label}>
+      <an-replay-media .meta=${meta} .timeline=${timeline} .replay=${this.#replay} .assets=${this.#assets}></an-replay-media>
       ${
         meta.merged_replay
-          ? html`<an-transport class="row still" .replay=${this.#replay} .step=${this.#step}></an-transport>`
+          ? html`<an-player-controls class="row still" .replay=${this.#replay} .step=${this.#step}></an-player-controls>`
           : nothing
       }
-      <an-time-line
-        .score=${score}
+      <an-timeline
+        .timeline=${timeline}
         .replay=${this.#replay}
         .assets=${this.#assets}
         .shape=${this.shape}
-      ></an-time-line>
-      ${hasCosts ? html`<an-costs .score=${score} .replay=${this.#replay}></an-costs>` : nothing}
+      ></an-timeline>
+      ${hasCosts ? html`<an-unit-costs .timeline=${timeline} .replay=${this.#replay}></an-unit-costs>` : nothing}
     </section>`;
   }
 
   #said(sounds: boolean, style = ""): TemplateResult {
-    return html`<an-said
+    return html`<an-viewer-transcript
       class="card flush ${style}"
       ?sounds=${sounds}
-      .score=${this.opened.score}
+      .timeline=${this.opened.timeline}
       .replay=${this.#replay}
       .assets=${this.#assets}
-    ></an-said>`;
+    ></an-viewer-transcript>`;
   }
 
-  #foot(meta: Meta, isShared: boolean, comment: string): TemplateResult {
-    return html`<an-own-recording name=${this.name} .assets=${this.#assets} .replay=${this.#replay}></an-own-recording>
+  #foot(meta: RecordingMeta, isShared: boolean, comment: string): TemplateResult {
+    return html`<an-browser-recording name=${this.name} .assets=${this.#assets} .replay=${this.#replay}></an-browser-recording>
       <an-comment-box name=${this.name} comment=${comment} ?fixed=${isShared}></an-comment-box>
-      ${about(meta, this.opened.score)}`;
+      ${recordingDetails(meta, this.opened.timeline)}`;
   }
 
   #shareDialog(): TemplateResult {
     return dialog({
       open: this.shares,
-      title: words().share,
+      title: viewerStrings().share,
       body: html`<an-share-links .recordingId=${this.name}></an-share-links>`,
       onClose: () => {
         this.shares = false;
@@ -170,31 +166,31 @@ export class RecordingView extends Element {
   }
 
   readonly #step = (by: -1 | 1): void => {
-    const to = turnBeside(this.opened.score, this.#replay.at.value, by);
+    const to = adjacentTurn(this.opened.timeline, this.#replay.at.value, by);
     if (to !== null) this.#replay.seek(to);
   };
 
   readonly #onKey = (event: KeyboardEvent): void => {
-    if (onKey(event, this.#replay, this.#step)) event.preventDefault();
+    if (handleKey(event, this.#replay, this.#step)) event.preventDefault();
   };
 
-  async #readShape(file: string): Promise<void> {
+  async #readWaveform(file: string): Promise<void> {
     try {
-      await readShape(await this.#assets.stream(file), (shape) => {
+      await readWaveform(await this.#assets.stream(file), (shape) => {
         this.#replay.reach(shape.seconds * 1000);
         this.shape = shape;
       });
     } catch (error) {
-      tellProblem(error, words().waveFailed);
+      showError(error, viewerStrings().waveFailed);
     }
   }
 
   async #download(): Promise<void> {
     this.packs = true;
     try {
-      await saveArchive(this.name, this.#assets);
+      await downloadArchive(this.name, this.#assets);
     } catch (error) {
-      tellProblem(error);
+      showError(error);
     } finally {
       this.packs = false;
     }

@@ -1,0 +1,150 @@
+import { TypedEvents } from "../typed-events.ts";
+import type { AudioSource } from "./audio-source.ts";
+import { BLOCK_SAMPLES, Capture } from "./capture.ts";
+import type { Loudness } from "./loudness.ts";
+import { Microphone, openMicrophone } from "./microphone.ts";
+import { MICROPHONE_DEFAULTS, type MicrophoneOptions } from "./microphone-constraints.ts";
+import { INPUT_RATE, type Samples } from "./pcm.ts";
+import type { Player } from "./player.ts";
+import { Speaker } from "./speaker.ts";
+import { VoiceActivityDetector } from "./voice-activity.ts";
+
+export interface AudioEngineOptions {
+  microphone?: MicrophoneOptions;
+  /** Instead of the microphone: a `MediaFile`. */
+  source?: AudioSource | undefined;
+  speakerId?: string | undefined;
+  /** Samples per chunk at 16 kHz. */
+  chunkSamples?: number;
+  autoGain?: { user: boolean; model: boolean };
+  /** How long the model's first turn waits before it sounds; later ones as the network needs. */
+  delayMs?: number | undefined;
+  /** Play through the peer connection: where the canceller needs it, always, or never. */
+  loopback?: "auto" | "always" | "never";
+}
+
+export interface Levels {
+  user: Loudness;
+  model: Loudness;
+}
+
+export interface AudioEngineEvents {
+  /** Exactly `chunkSamples` at 16 kHz. */
+  chunk: Samples;
+  /** 20 ms of the user at 16 kHz, and of the model as played at 24 kHz, silence too. */
+  userBlock: Samples;
+  modelBlock: Samples;
+  /** The user begins (true) or ceases to speak, by loudness. */
+  voice: boolean;
+  /** Ten times a second. */
+  levels: Levels;
+  /** The microphone is gone, or the file was played to its end. */
+  sourceEnd: undefined;
+}
+
+const BLOCK_MS = (BLOCK_SAMPLES / INPUT_RATE) * 1000;
+const BLOCKS_PER_LEVEL = 5;
+
+/** Everything between a user and a conversation: source, capture, speaker, gains, meters. No policy. */
+export class AudioEngine extends TypedEvents<AudioEngineEvents> {
+  readonly capture: Capture;
+  readonly speaker: Speaker;
+  readonly #onset = new VoiceActivityDetector();
+  #source: AudioSource;
+  #blocks = 0;
+
+  /** Call on a user's gesture. Rejects with the browser's DOMException when the microphone is refused. */
+  static async open(options: AudioEngineOptions = {}): Promise<AudioEngine> {
+    const source =
+      options.source ?? (await openMicrophone(options.microphone ?? MICROPHONE_DEFAULTS));
+    const opened: { close(): unknown }[] = [source];
+    try {
+      const capture = await Capture.open(source, options.chunkSamples);
+      opened.push(capture);
+      const loopback = wantsLoopback(source, options.loopback);
+      const speaker = await Speaker.open({ loopback, delayMs: options.delayMs });
+      opened.push(speaker);
+      if (options.speakerId) await speaker.setSpeaker(options.speakerId);
+      return new AudioEngine(source, capture, speaker, options.autoGain);
+    } catch (error) {
+      for (const part of opened) part.close();
+      throw error;
+    }
+  }
+
+  private constructor(
+    source: AudioSource,
+    capture: Capture,
+    speaker: Speaker,
+    autoGain: AudioEngineOptions["autoGain"],
+  ) {
+    super();
+    this.#source = source;
+    this.capture = capture;
+    this.speaker = speaker;
+    capture.channel.autoGain = autoGain?.user ?? false;
+    speaker.channel.autoGain = autoGain?.model ?? false;
+    capture.on("block", (block) => this.#heardUser(block));
+    capture.on("chunk", (chunk) => this.emit("chunk", chunk));
+    capture.on("end", () => this.emit("sourceEnd", undefined));
+    speaker.on("block", (block) => this.emit("modelBlock", block));
+  }
+
+  get player(): Player {
+    return this.speaker.player;
+  }
+
+  get source(): AudioSource {
+    return this.#source;
+  }
+
+  get userSpeaks(): boolean {
+    return this.#onset.speaking;
+  }
+
+  /** When the user was last heard, `performance.now()`; -Infinity before that. */
+  get userLastHeardAt(): number {
+    return performance.now() - this.#onset.quietMs;
+  }
+
+  get levels(): Levels {
+    return { user: this.capture.channel.loudness, model: this.speaker.channel.loudness };
+  }
+
+  /** Chunks begin now, a file starts to play, and what was left of the model's speech goes on. */
+  async start(): Promise<void> {
+    this.capture.restartChunk();
+    await Promise.all([this.#source.start(), this.speaker.resume()]);
+  }
+
+  /** The file and the model's speech stand still; chunks go on. */
+  async pause(): Promise<void> {
+    this.#source.pause();
+    await this.speaker.pause();
+  }
+
+  async replaceSource(source: AudioSource): Promise<void> {
+    await this.capture.replace(source);
+    this.#source = source;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.capture.close(), this.speaker.close()]);
+  }
+
+  #heardUser(block: Samples): void {
+    const change = this.#onset.push(block, BLOCK_MS);
+    if (change !== undefined) this.emit("voice", change);
+    this.emit("userBlock", block);
+    this.#blocks += 1;
+    if (this.#blocks % BLOCKS_PER_LEVEL === 0) this.emit("levels", this.levels);
+  }
+}
+
+function wantsLoopback(
+  source: AudioSource,
+  choice: AudioEngineOptions["loopback"] = "auto",
+): boolean {
+  if (choice !== "auto") return choice === "always";
+  return source instanceof Microphone && source.needsLoopback;
+}

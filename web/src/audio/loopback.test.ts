@@ -1,0 +1,16 @@
+import { expect, it } from "vitest";
+import { tuneOpusForSpeech } from "./loopback.ts";
+
+it("asks Opus for a rate at which nothing is lost, without silence detection", () => {
+  const sdp =
+    "a=rtpmap:111 opus/48000/2\r\na=fmtp:111 minptime=10;useinbandfec=1\r\na=rtpmap:0 PCMU/8000\r\n";
+  expect(tuneOpusForSpeech(sdp)).toBe(
+    "a=rtpmap:111 opus/48000/2\r\n" +
+      "a=fmtp:111 minptime=10;useinbandfec=1;maxaveragebitrate=128000;usedtx=0\r\na=ptime:10\r\n" +
+      "a=rtpmap:0 PCMU/8000\r\n",
+  );
+});
+
+it("leaves a description without Opus alone", () => {
+  expect(tuneOpusForSpeech("a=rtpmap:0 PCMU/8000\r\n")).toBe("a=rtpmap:0 PCMU/8000\r\n");
+});

@@ -1,0 +1,131 @@
+const CONNECT_MS = 3000;
+const DRAIN_MS = 200; // until what was on its way has come out
+const WATCH_MS = 2000;
+const CODEC_MS = 20; // packets of 10 ms and what Opus looks ahead
+
+/** Of `RTCInboundRtpStreamStats`, since the start: seconds of all samples, and how many. */
+interface JitterReport {
+  type: string;
+  jitterBufferDelay: number;
+  jitterBufferEmittedCount: number;
+}
+
+/**
+ * A way to the loudspeaker that every browser's echo canceller hears: through a peer connection of this
+ * page with itself. Costs some tens of milliseconds, so it is taken only where the canceller needs it.
+ */
+export class PeerLoopback {
+  readonly input: MediaStreamAudioDestinationNode;
+  readonly #element = new Audio();
+  readonly #sender = new RTCPeerConnection();
+  readonly #receiver = new RTCPeerConnection();
+  #bufferMs = 30;
+  #drained: ReturnType<typeof setTimeout> | undefined;
+  #watch: ReturnType<typeof setInterval> | undefined;
+
+  static async open(context: AudioContext): Promise<PeerLoopback> {
+    const path = new PeerLoopback(context);
+    try {
+      await path.#connect();
+    } catch (error) {
+      path.close();
+      throw error;
+    }
+    return path;
+  }
+
+  private constructor(context: AudioContext) {
+    this.input = context.createMediaStreamDestination();
+    passCandidates(this.#sender, this.#receiver);
+    passCandidates(this.#receiver, this.#sender);
+  }
+
+  /** How much later the sound comes than on the direct way, as measured lately. */
+  get delayMs(): number {
+    return CODEC_MS + this.#bufferMs;
+  }
+
+  /** Let nothing be heard of what is on its way. */
+  silence(): void {
+    this.#element.muted = true;
+    clearTimeout(this.#drained);
+    this.#drained = setTimeout(() => {
+      this.#element.muted = false;
+    }, DRAIN_MS);
+  }
+
+  async setSpeaker(deviceId: string): Promise<void> {
+    await this.#element.setSinkId(deviceId);
+  }
+
+  close(): void {
+    clearInterval(this.#watch);
+    clearTimeout(this.#drained);
+    this.#element.srcObject = null;
+    this.#sender.close();
+    this.#receiver.close();
+  }
+
+  async #connect(): Promise<void> {
+    const arrived = new Promise<RTCTrackEvent>((resolve) => {
+      this.#receiver.ontrack = resolve;
+    });
+    const { stream } = this.input;
+    for (const track of stream.getTracks()) this.#sender.addTrack(track, stream);
+    await this.#negotiate();
+    const { receiver, track } = await arrived;
+    receiver.jitterBufferTarget = 0; // nothing is lost between a page and itself
+    this.#element.srcObject = new MediaStream([track]);
+    await Promise.all([this.#element.play(), connected(this.#receiver)]);
+    this.#watch = setInterval(() => void this.#collectMetrics(receiver), WATCH_MS);
+  }
+
+  async #collectMetrics(receiver: RTCRtpReceiver): Promise<void> {
+    for (const report of (await receiver.getStats()).values() as Iterable<JitterReport>) {
+      if (report.type !== "inbound-rtp" || !report.jitterBufferEmittedCount) continue;
+      this.#bufferMs = (1000 * report.jitterBufferDelay) / report.jitterBufferEmittedCount;
+    }
+  }
+
+  /** Each side knows the other's description before its own makes candidates come. */
+  async #negotiate(): Promise<void> {
+    const offer = await this.#sender.createOffer();
+    await this.#receiver.setRemoteDescription(offer);
+    await this.#sender.setLocalDescription(offer);
+    const answer = await this.#receiver.createAnswer();
+    await this.#sender.setRemoteDescription({
+      type: answer.type,
+      sdp: tuneOpusForSpeech(answer.sdp ?? ""),
+    });
+    await this.#receiver.setLocalDescription(answer);
+  }
+}
+
+function passCandidates(from: RTCPeerConnection, to: RTCPeerConnection): void {
+  from.onicecandidate = ({ candidate }) => {
+    if (candidate && to.signalingState !== "closed") void to.addIceCandidate(candidate);
+  };
+}
+
+/** A browser may be forbidden to connect: then there would be silence, and no error. */
+function connected(peer: RTCPeerConnection): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const fail = (): void =>
+      reject(new Error(`no peer connection with itself: ${peer.connectionState}`));
+    const timer = setTimeout(fail, CONNECT_MS);
+    peer.onconnectionstatechange = () => {
+      if (peer.connectionState === "connected") resolve();
+      else if (peer.connectionState === "failed") fail();
+      else return;
+      clearTimeout(timer);
+    };
+  });
+}
+
+/** Opus at a rate at which 24 kHz speech loses nothing audible, in short packets, without silence detection. */
+export function tuneOpusForSpeech(sdp: string): string {
+  const payload = /a=rtpmap:(\d+) opus\/48000/.exec(sdp)?.[1];
+  if (payload === undefined) return sdp;
+  const line = new RegExp(`a=fmtp:${payload} .*`);
+  return sdp.replace(line, (found) => `${found};maxaveragebitrate=128000;usedtx=0\r\na=ptime:10`);
+}

@@ -1,0 +1,73 @@
+import { deviceErrorText } from "../components/device-error.ts";
+import { common } from "../i18n/common.ts";
+import { devices } from "../settings/devices.ts";
+import { toast } from "../ui/toasts.ts";
+import type { CallController } from "./call-controller.ts";
+import type { CallSettings } from "./call-settings.ts";
+import type { SessionActions } from "./call-view.ts";
+import type { KeyAction } from "./keyboard.ts";
+
+/** What can be done with a call while it goes on. */
+export function sessionActions(call: CallController, settings: CallSettings): SessionActions {
+  const sessionState = () => call.state.value.sessionState;
+  const look = (): void => void call.look(settings.value);
+  return {
+    endCall: () => call.endCall(),
+    retry: () => call.session?.retryNow(),
+    interrupt: () => call.session?.forceListen(),
+    mute: () => call.session?.setMuted(!sessionState().muted),
+    pause: () => {
+      if (sessionState().phase === "paused") call.session?.resume();
+      else call.session?.pause();
+    },
+    camera: () => (call.camera.state.value.stream === null ? look() : call.closeCamera()),
+    switchCamera: () => {
+      devices.update({ camera: null }); // a direction, not a certain device
+      settings.update({ facing: settings.value.facing === "user" ? "environment" : "user" });
+      look();
+    },
+    useMicrophone: () => void switchToMicrophone(call),
+    changed: (device) => {
+      const { file } = call.state.value;
+      if (device === "speaker") void useSpeaker(call);
+      else if (device === "camera") call.camera.state.value.stream && look();
+      else if (file === null && call.session?.audio) void switchToMicrophone(call);
+    },
+    monitor: (on) => call.monitor(on),
+  };
+}
+
+/** Which verb a key stands for now; null while no call goes on. */
+export function actionForKey(
+  actions: SessionActions,
+  call: CallController,
+  key: KeyAction,
+): (() => void) | null {
+  const { phase } = call.state.value.sessionState;
+  if (phase !== "active" && phase !== "paused") return null;
+  const all = {
+    mute: actions.mute,
+    pause: actions.pause,
+    listen: actions.interrupt,
+    end: actions.endCall,
+  };
+  if (key === "camera") return call.kind === "omni" ? actions.camera : null;
+  return all[key];
+}
+
+async function switchToMicrophone(call: CallController): Promise<void> {
+  try {
+    await call.switchToMicrophone();
+  } catch (error) {
+    const remedy = deviceErrorText(error, "microphone");
+    toast({ tone: "caution", title: common().preflight.unusable, remedy });
+  }
+}
+
+async function useSpeaker(call: CallController): Promise<void> {
+  try {
+    await call.session?.audio?.speaker.setSpeaker(devices.value.speaker ?? "");
+  } catch (error) {
+    toast({ tone: "caution", title: common().errors.failed, remedy: String(error) });
+  }
+}

@@ -1,0 +1,38 @@
+import { html, type TemplateResult } from "lit";
+import { customElement, property, state } from "lit/decorators.js";
+import { loudnessShare } from "../components/orb-shape.ts";
+import "../components/voice-orb.ts";
+import type { OrbMode } from "../components/voice-orb.ts";
+import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
+import type { CallController } from "./call-controller.ts";
+
+/** The orb, moved by what both sides of a call sound like now. */
+@customElement("an-call-orb")
+export class CallOrb extends BaseElement {
+  #leave: () => void = () => undefined;
+
+  @property({ attribute: false }) call: CallController | null = null;
+  @property({ attribute: false }) mode: OrbMode = "idle";
+
+  @state() private you = 0;
+  @state() private they = 0;
+
+  override disconnectedCallback(): void {
+    this.#leave();
+    super.disconnectedCallback();
+  }
+
+  protected override willUpdate(changed: ChangedProperties<this>): void {
+    if (!changed.has("call")) return;
+    this.#leave();
+    const leave = this.call?.on("levels", ({ user, model }) => {
+      this.you = loudnessShare(user.peak);
+      this.they = loudnessShare(model.peak);
+    });
+    this.#leave = leave ?? this.#leave;
+  }
+
+  protected override render(): TemplateResult {
+    return html`<an-voice-orb .mode=${this.mode} .you=${this.you} .they=${this.they}></an-voice-orb>`;
+  }
+}

@@ -1,0 +1,62 @@
+import type { VoiceFields } from "../components/voice-list.ts";
+import type { DuplexPrepare } from "../protocol/duplex-messages.ts";
+import { choice, flag, optional, orNull, range, text } from "../settings/setting-fields.ts";
+import { Settings, type Values } from "../settings/settings.ts";
+
+export type CallKind = "audio" | "omni";
+
+/** The server's own bounds are wider (`shared_schemas/config.py`); these are the sensible ones. */
+const FIELDS = {
+  /** The devices were looked at before the first call. */
+  checked: flag(false),
+  preset: optional(64),
+  prompt: text("", 8000),
+  voice: optional(64),
+  speech: optional(64),
+  temperature: range(0.7, 0, 2),
+  topP: range(0.8, 0.05, 1),
+  topK: range(20, 0, 100),
+  maxTokens: range(20, 1, 100),
+  listenScale: range(1, 0, 3),
+  forceListen: range(3, 0, 15),
+  /** Null: what the server suggests. */
+  delayMs: orNull(range(200, 0, 800)),
+  bargeIn: flag(true),
+  /** Consent to the server's recording. */
+  record: flag(true),
+  keep: choice("sound", ["none", "sound", "film"]),
+  facing: choice("user", ["user", "environment"]),
+  mirror: flag(true),
+  /** Letters and the space bar are verbs. */
+  keys: flag(true),
+  slices: range(1, 1, 9),
+};
+
+export type CallSettings = Settings<typeof FIELDS>;
+export type CallValues = Values<typeof FIELDS>;
+
+export function callSettings(kind: CallKind): CallSettings {
+  return new Settings(kind === "omni" ? "omni" : "audio_duplex", 1, FIELDS);
+}
+
+/** What a call begins with, in the wire's words. */
+export function prepareFields(
+  kind: CallKind,
+  values: CallValues,
+  voices: VoiceFields,
+): DuplexPrepare {
+  return {
+    prefix_system_prompt: values.prompt,
+    config: {
+      temperature: values.temperature,
+      top_p: values.topP,
+      top_k: values.topK,
+      max_new_speak_tokens_per_chunk: values.maxTokens,
+      listen_prob_scale: values.listenScale,
+      force_listen_count: values.forceListen,
+    },
+    max_slice_nums: kind === "omni" ? values.slices : undefined,
+    record: values.record ? undefined : false,
+    ...voices,
+  };
+}

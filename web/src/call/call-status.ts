@@ -1,0 +1,54 @@
+import type { OrbMode } from "../components/voice-orb.ts";
+import type { DuplexSessionState } from "../session/duplex-state.ts";
+import { callStrings } from "./strings.ts";
+
+/** Where a call stands, for the eye. */
+export interface CallStatus {
+  readonly mode: OrbMode;
+  readonly title: string;
+  readonly hint: string;
+}
+
+export function callStatus(sessionState: DuplexSessionState): CallStatus {
+  const t = callStrings().state;
+  switch (sessionState.phase) {
+    case "idle":
+      return { mode: "idle", title: t.idle, hint: "" };
+    case "opening":
+      return { mode: "connecting", title: t.opening, hint: t.openingHint };
+    case "connecting":
+      return { mode: "connecting", title: t.connecting, hint: "" };
+    case "queued":
+      return { mode: "idle", title: t.queued, hint: "" };
+    case "preparing":
+      return { mode: "connecting", title: t.preparing, hint: "" };
+    case "active":
+      return talking(sessionState);
+    case "paused":
+      return { mode: "paused", title: t.paused, hint: t.pausedHint };
+    case "stopping":
+      return { mode: "ended", title: t.stopping, hint: "" };
+    case "ended":
+      return { mode: "ended", title: t.ended, hint: "" };
+  }
+}
+
+/** For the ear: a screen reader must not talk over every turn of the model. */
+export function statusAnnouncement(sessionState: DuplexSessionState): string {
+  const t = callStrings().state;
+  if (sessionState.phase === "active") return sessionState.muted ? t.muted : t.connected;
+  return sessionState.phase === "idle" || sessionState.phase === "queued"
+    ? ""
+    : callStatus(sessionState).title;
+}
+
+function talking({ modelSpeaks, userSpeaks, muted, transcript }: DuplexSessionState): CallStatus {
+  const t = callStrings().state;
+  if (modelSpeaks) {
+    return { mode: "speaking", title: t.speaking, hint: muted ? t.muted : t.speakingHint };
+  }
+  if (muted) return { mode: "listening", title: t.muted, hint: t.mutedHint };
+  if (userSpeaks) return { mode: "hearing", title: t.hearing, hint: "" };
+  const hint = transcript.length === 0 ? t.listeningHint : "";
+  return { mode: "listening", title: t.listening, hint };
+}

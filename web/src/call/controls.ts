@@ -1,0 +1,174 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { ifDefined } from "lit/directives/if-defined.js";
+import { segmented, toggle } from "../ui/controls.ts";
+import { type IconName, icon } from "../ui/icon.ts";
+import type { CallView } from "./call-view.ts";
+import { type KeyAction, keyName } from "./keyboard.ts";
+import { callStrings } from "./strings.ts";
+import "./controls.css";
+
+interface Dial {
+  readonly sign: IconName;
+  readonly label: string;
+  readonly hint?: string;
+  readonly tone?: "end" | "go";
+  readonly pressed?: boolean;
+  readonly disabled?: boolean;
+  readonly key?: KeyAction;
+  readonly run: () => void;
+}
+
+/** While a call goes on, or is about to. */
+export function callControls(view: CallView): TemplateResult {
+  const running = view.state.sessionState.phase === "active";
+  const paused = view.state.sessionState.phase === "paused";
+  return html`<div class="dials" role="group" aria-label=${callStrings().actions}>
+    ${running || paused ? [...sightDials(view), ...soundDials(view)].map(dial) : nothing}
+    ${dial(endDial(view))}
+  </div>`;
+}
+
+function soundDials({ state: { sessionState }, actions }: CallView): Dial[] {
+  const t = callStrings();
+  const paused = sessionState.phase === "paused";
+  return [
+    {
+      sign: sessionState.muted ? "micOff" : "mic",
+      label: t.mute,
+      pressed: sessionState.muted,
+      key: "mute",
+      run: actions.mute,
+    },
+    {
+      sign: "hand",
+      label: t.listen,
+      hint: t.listenHint,
+      disabled: paused,
+      key: "listen",
+      run: actions.interrupt,
+    },
+    {
+      sign: paused ? "play" : "pause",
+      label: paused ? t.resume : t.pause,
+      ...(paused ? { tone: "go" as const } : {}),
+      key: "pause",
+      run: actions.pause,
+    },
+  ];
+}
+
+/** Only where the picture is the camera's. */
+function sightDials({ call, state, actions }: CallView): Dial[] {
+  const t = callStrings();
+  if (call.kind === "audio" || state.file?.hasVideo) return [];
+  const on = call.camera.state.value.stream !== null;
+  const all: Dial[] = [
+    {
+      sign: on ? "camera" : "cameraOff",
+      label: t.camera,
+      hint: t.cameraHint,
+      pressed: !on,
+      key: "camera",
+      run: actions.camera,
+    },
+  ];
+  return on ? [...all, { sign: "flip", label: t.flip, run: actions.switchCamera }] : all;
+}
+
+function endDial({ state, actions }: CallView): Dial {
+  const disabled = state.sessionState.phase === "stopping";
+  return {
+    sign: "phone",
+    label: callStrings().end,
+    tone: "end",
+    key: "end",
+    disabled,
+    run: actions.endCall,
+  };
+}
+
+function dial({ sign, label, hint, tone, pressed, disabled, key, run }: Dial): TemplateResult {
+  return html`<button
+    class="dial ${tone ?? ""}"
+    title=${ifDefined(hint)}
+    aria-pressed=${ifDefined(pressed)}
+    aria-keyshortcuts=${ifDefined(key && keyName(key))}
+    ?disabled=${disabled ?? false}
+    @click=${run}
+  >
+    <span class="face">${icon(sign)}</span><span class="name">${label}</span>
+  </button>`;
+}
+
+/** Before the first call, and between two. */
+export function startControls(view: CallView): TemplateResult {
+  const t = callStrings();
+  const { source, file, state, actions } = view;
+  const again = state.since !== null;
+  const label = source === "file" ? t.startFile : again ? t.again : t.start;
+  return html`<div class="start">
+    <button
+      class="button primary large"
+      ?disabled=${source === "file" && file === null}
+      @click=${actions.start}
+    >
+      ${icon(source === "file" ? "play" : "phone")} ${label}
+    </button>
+    ${sourceChoice(view)}
+  </div>`;
+}
+
+function sourceChoice({ call, state, source, file, actions }: CallView): TemplateResult {
+  const t = callStrings();
+  return html`${segmented({
+    name: "source",
+    label: t.source,
+    value: source,
+    options: [
+      { value: "microphone", label: t.microphone, icon: "mic" },
+      { value: "file", label: t.file, icon: "file" },
+    ],
+    onChange: actions.selectSource,
+  })}
+  ${
+    source === "file"
+      ? html`<div class="file">
+          ${filePicker(call.kind, file, actions.selectFile)}
+          ${toggle({ label: t.hearFile, checked: state.monitored, onChange: actions.monitor })}
+        </div>`
+      : html`<div class="row tight">
+          <button class="button quiet small" @click=${actions.check}>${t.check}</button>
+          ${call.kind === "omni" ? previewButton(call.camera.state.value.stream !== null, actions.camera) : nothing}
+        </div>`
+  }`;
+}
+
+function previewButton(shown: boolean, toggle: () => void): TemplateResult {
+  const t = callStrings();
+  return html`<button class="button quiet small" @click=${toggle}>
+    ${shown ? t.hidePicture : t.showPicture}
+  </button>`;
+}
+
+function filePicker(
+  kind: "audio" | "omni",
+  file: File | null,
+  onChoose: (file: File) => void,
+): TemplateResult {
+  const t = callStrings();
+  return html`<div class="row still">
+      <label class="button" for="call-file">${icon("upload")} ${file ? t.otherFile : t.chooseFile}</label>
+      ${file ? html`<span class="small truncate">${file.name}</span>` : nothing}
+    </div>
+    <input
+      id="call-file"
+      class="visually-hidden"
+      type="file"
+      accept="audio/*,video/*"
+      @change=${({ target }: Event) => {
+        const chosen = (target as HTMLInputElement).files?.[0];
+        if (chosen) onChoose(chosen);
+      }}
+    />
+    <p class="tiny soft">${t.fileHint[kind]}</p>`;
+}

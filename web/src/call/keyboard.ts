@@ -1,0 +1,36 @@
+/** What the keyboard can do on a call page. */
+export type KeyAction = "mute" | "pause" | "listen" | "camera" | "end";
+
+/** By `KeyboardEvent.code`: where a key lies, whatever the alphabet. */
+export const KEY_CODES: Readonly<Record<KeyAction, string>> = {
+  mute: "Space",
+  pause: "KeyP",
+  listen: "KeyL",
+  camera: "KeyC",
+  end: "Shift+KeyX",
+};
+
+const WRITING = "input, textarea, select, dialog, [contenteditable]";
+const PRESSED_BY_SPACE = "button, a, summary";
+
+/** Null: the key means something else where it was pressed, or nothing. */
+export function keyAction(event: KeyboardEvent): KeyAction | null {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return null;
+  if (event.defaultPrevented || isTaken(event)) return null;
+  const chord = `${event.shiftKey ? "Shift+" : ""}${event.code}`;
+  const entries = Object.entries(KEY_CODES) as [KeyAction, string][];
+  return entries.find(([, code]) => code === chord)?.[0] ?? null;
+}
+
+/** For `aria-keyshortcuts`. */
+export function keyName(verb: KeyAction): string {
+  return KEY_CODES[verb].replace("Key", "");
+}
+
+function isTaken({ target, code }: KeyboardEvent): boolean {
+  if (!(target instanceof Element)) return false;
+  return (
+    target.closest(WRITING) !== null ||
+    (code === "Space" && target.closest(PRESSED_BY_SPACE) !== null)
+  );
+}

@@ -1,0 +1,49 @@
+import { html, nothing, type TemplateResult } from "lit";
+import "../components/connection-banner.ts";
+import type { Limit } from "../session/duplex-state.ts";
+import { icon } from "../ui/icon.ts";
+import type { CallView } from "./call-view.ts";
+import { callStrings } from "./strings.ts";
+
+/** What one should know while the call goes on. */
+export function callNotices(view: CallView): TemplateResult | typeof nothing {
+  const { sessionState, file } = view.state;
+  if (sessionState.phase === "idle" || sessionState.phase === "ended") return nothing;
+  const lost = sessionState.connection.state === "reconnecting";
+  const played = sessionState.sourceEnded && file !== null;
+  return html`<div class="notices">
+    ${lost ? html`<an-connection-banner .connection=${sessionState.connection} @retry=${view.actions.retry}></an-connection-banner>` : nothing}
+    ${sessionState.phase === "paused" && sessionState.pauseDeadline !== null ? pauseEnds(sessionState.pauseDeadline) : nothing}
+    ${sessionState.limit ? limitNear(sessionState.limit) : nothing} ${played ? filePlayed(view) : nothing}
+  </div>`;
+}
+
+function pauseEnds(deadline: number): TemplateResult {
+  return html`<div class="callout">
+    ${icon("clock")}
+    <p>${callStrings().state.pausedLeft} <an-timer class="number" .deadline=${deadline}></an-timer></p>
+  </div>`;
+}
+
+function limitNear({ of, deadline }: Limit): TemplateResult {
+  const t = callStrings();
+  return html`<div class="callout caution" role="status">
+    ${icon("clock")}
+    <p>
+      ${of === "context" ? t.contextNear : t.durationNear}
+      <an-timer class="number" .deadline=${deadline}></an-timer>
+    </p>
+  </div>`;
+}
+
+function filePlayed({ actions }: CallView): TemplateResult {
+  const t = callStrings();
+  return html`<div class="callout" role="status">
+    ${icon("info")}
+    <div class="grow">
+      <p class="strong">${t.filePlayed}</p>
+      <p class="soft">${t.filePlayedHint}</p>
+      <button class="button small" @click=${actions.useMicrophone}>${icon("mic")} ${t.useMicrophone}</button>
+    </div>
+  </div>`;
+}

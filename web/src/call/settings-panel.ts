@@ -1,0 +1,155 @@
+import { html, nothing, type TemplateResult } from "lit";
+import "../components/preset-selector.ts";
+import "../components/voice-picker.ts";
+import type { Preset } from "../api/catalog.ts";
+import type { VoiceSelection } from "../components/voice-list.ts";
+import { formatDuration, formatNumber } from "../i18n/format.ts";
+import { segmented, slider, textArea, toggle } from "../ui/controls.ts";
+import { applyPreset, suggestedDelayMs } from "./call-presets.ts";
+import type { CallValues } from "./call-settings.ts";
+import { type CallView, isBusy } from "./call-view.ts";
+import { callSettingsStrings } from "./settings-strings.ts";
+
+type Change = (change: Partial<CallValues>) => void;
+
+/** How the next call shall be. */
+export function settingsPanel(view: CallView): TemplateResult {
+  const { call, values, settings, state } = view;
+  const change: Change = (some) => settings.update(some);
+  return html`<div class="stack">
+    ${isBusy(state) ? html`<p class="tiny soft">${callSettingsStrings().nextCall}</p>` : nothing}
+    <an-preset-selector
+      .page=${call.kind === "omni" ? "omni" : "audio_duplex"}
+      .chosen=${values.preset}
+      @choose=${({ detail }: CustomEvent<Preset>) => applyPreset(settings, detail)}
+    ></an-preset-selector>
+    ${textArea({
+      label: callSettingsStrings().prompt,
+      value: values.prompt,
+      rows: 5,
+      longest: 8000,
+      onInput: (prompt) => change({ prompt }),
+    })}
+    <an-voice-picker
+      .value=${{ model: values.voice, speech: values.speech }}
+      @change=${({ detail }: CustomEvent<VoiceSelection>) => change({ voice: detail.model, speech: detail.speech })}
+    ></an-voice-picker>
+    ${fold(callSettingsStrings().talking, talking(values, change))}
+    ${call.kind === "omni" ? fold(callSettingsStrings().videoElement, videoElement(values, change)) : nothing}
+    ${fold(callSettingsStrings().keeping, keeping(view, change))}
+    ${fold(callSettingsStrings().generation, generation(values, change))} ${fold(callSettingsStrings().keys, keys(view, change))}
+  </div>`;
+}
+
+function fold(title: string, body: TemplateResult): TemplateResult {
+  return html`<details class="fold">
+    <summary>${title}</summary>
+    <div class="stack">${body}</div>
+  </details>`;
+}
+
+function talking({ bargeIn, delayMs }: CallValues, change: Change): TemplateResult {
+  const t = callSettingsStrings();
+  const suggested = suggestedDelayMs.value;
+  const isOwn = delayMs !== null;
+  return html`${toggle({
+    label: t.bargeIn,
+    hint: t.bargeInHint,
+    checked: bargeIn,
+    onChange: (on) => change({ bargeIn: on }),
+  })}
+  ${slider({
+    label: t.delay,
+    hint: t.delayHint,
+    value: delayMs ?? suggested,
+    min: 0,
+    max: 800,
+    step: 20,
+    format: (ms) => (isOwn ? formatDuration(ms) : t.delayAutomatic(formatDuration(ms))),
+    onInput: (ms) => change({ delayMs: ms }),
+  })}`;
+}
+
+function videoElement({ mirror, facing, slices }: CallValues, change: Change): TemplateResult {
+  const t = callSettingsStrings();
+  return html`${segmented({
+    name: "facing",
+    label: t.facing,
+    value: facing,
+    options: [
+      { value: "user", label: t.front },
+      { value: "environment", label: t.back },
+    ],
+    onChange: (side) => change({ facing: side }),
+  })}
+  ${toggle({
+    label: t.mirror,
+    hint: t.mirrorHint,
+    checked: mirror,
+    onChange: (on) => change({ mirror: on }),
+  })}
+  ${slider({
+    label: t.detail,
+    hint: t.detailHint,
+    value: slices,
+    min: 1,
+    max: 9,
+    step: 1,
+    format: t.pieces,
+    onInput: (count) => change({ slices: count }),
+  })}`;
+}
+
+function keeping({ call, values }: CallView, change: Change): TemplateResult {
+  const t = callSettingsStrings();
+  const video = { value: "film", label: t.keepFilm } as const;
+  return html`${toggle({
+    label: t.record,
+    hint: t.recordHint,
+    checked: values.record,
+    onChange: (record) => change({ record }),
+  })}
+  ${segmented<CallValues["keep"]>({
+    name: "keep",
+    label: t.keep,
+    hint: t.keepHint,
+    value: call.kind === "audio" && values.keep === "film" ? "sound" : values.keep,
+    options: [
+      { value: "none", label: t.keepNone },
+      { value: "sound", label: t.keepSound },
+      ...(call.kind === "omni" ? [video] : []),
+    ],
+    onChange: (keep) => change({ keep }),
+  })}`;
+}
+
+function generation(values: CallValues, change: Change): TemplateResult {
+  const t = callSettingsStrings();
+  const two = (value: number): string => formatNumber(value, 2);
+  const whole = (value: number): string => formatNumber(value);
+  return html`${slider({ label: t.temperature, hint: t.temperatureHint, value: values.temperature, min: 0, max: 2, step: 0.05, format: two, onInput: (temperature) => change({ temperature }) })}
+  ${slider({ label: t.topP, value: values.topP, min: 0.05, max: 1, step: 0.05, format: two, onInput: (topP) => change({ topP }) })}
+  ${slider({ label: t.topK, value: values.topK, min: 0, max: 100, step: 1, format: whole, onInput: (topK) => change({ topK }) })}
+  ${slider({ label: t.maxTokens, hint: t.maxTokensHint, value: values.maxTokens, min: 1, max: 100, step: 1, format: whole, onInput: (maxTokens) => change({ maxTokens }) })}
+  ${slider({ label: t.listenScale, hint: t.listenScaleHint, value: values.listenScale, min: 0, max: 3, step: 0.05, format: two, onInput: (listenScale) => change({ listenScale }) })}
+  ${slider({ label: t.forceListen, hint: t.forceListenHint, value: values.forceListen, min: 0, max: 15, step: 1, format: (s) => t.seconds(whole(s)), onInput: (forceListen) => change({ forceListen }) })}`;
+}
+
+function keys({ call, values }: CallView, change: Change): TemplateResult {
+  const t = callSettingsStrings().keyList;
+  const rows: [string, string][] = [
+    [t.space, t.mute],
+    ["P", t.pause],
+    ["L", t.listen],
+    ...(call.kind === "omni" ? [["C", t.camera] as [string, string]] : []),
+    ["⇧ X", t.stop],
+  ];
+  return html`${toggle({
+    label: callSettingsStrings().useKeys,
+    checked: values.keys,
+    onChange: (on) => change({ keys: on }),
+  })}
+  <dl class="keys">
+    ${rows.map(([key, meaning]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${meaning}</dd></div>`)}
+  </dl>`;
+}

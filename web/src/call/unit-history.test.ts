@@ -1,0 +1,40 @@
+import { expect, it } from "vitest";
+import { NO_METRICS } from "../session/duplex-metrics.ts";
+import type { UnitMetrics } from "../session/unit-metrics.ts";
+import { UnitHistory } from "./unit-history.ts";
+
+function unit(at: number, change: Partial<UnitMetrics> = {}): UnitMetrics {
+  const costs = { costMs: 50, llmMs: 30, ttsMs: 10, wallClockMs: 60 };
+  const sizes = { kvLength: 100, tokens: 5, visionTokens: 0 };
+  return { at, listen: true, latencyMs: 90, driftMs: 0, ...costs, ...sizes, ...change };
+}
+
+it("counts time from the first unit and keeps what is not known empty", () => {
+  const history = new UnitHistory();
+  history.push(unit(5000), NO_METRICS);
+  history.push(unit(6500, { latencyMs: null, kvLength: 130 }), { ...NO_METRICS, gapMs: 40 });
+  expect(history.columns).toMatchObject({
+    time: [0, 1.5],
+    latency: [90, null],
+    context: [100, 130],
+    gaps: [0, 40],
+    cost: [50, 50],
+    words: [30, 30],
+  });
+});
+
+it("shows a time to first sound once, in the unit that brought it", () => {
+  const history = new UnitHistory();
+  for (const firstAudioMs of [null, 820, 820, 640]) {
+    history.push(unit(0), { ...NO_METRICS, firstAudioMs });
+  }
+  expect(history.columns.firstAudio).toEqual([null, 820, null, 640]);
+});
+
+it("forgets the oldest, in all columns alike", () => {
+  const history = new UnitHistory();
+  for (let i = 0; i < 700; i += 1) history.push(unit(i * 1000), NO_METRICS);
+  const lengths = new Set(Object.values(history.columns).map((column) => column.length));
+  expect([...lengths]).toEqual([600]);
+  expect(history.columns.time[0]).toBe(100);
+});

@@ -1,0 +1,38 @@
+import { defineStrings } from "../i18n/strings.ts";
+
+export const audioMixerStrings = defineStrings(
+  {
+    you: "Your voice",
+    model: "The model's voice",
+    level: (side: string) => `Level: ${side}`,
+    momentary: "now",
+    integrated: "average",
+    lufs: (value: string) => `${value} LUFS`,
+    silent: "silent",
+    volume: "Volume",
+    decibels: (value: string) => `${value} dB`,
+    auto: "Level by itself",
+    autoNow: (gain: string) => `Brings speech to −23 LUFS; now ${gain}.`,
+    autoHint: "Brings speech to −23 LUFS.",
+    quiet: "Speaker off",
+    loopback: "The sound goes a way that your browser's echo canceller can hear.",
+    noLoopback: "Your browser's echo canceller cannot hear the speaker: use headphones.",
+  },
+  {
+    you: "您的声音",
+    model: "模型的声音",
+    level: (side) => `音量：${side}`,
+    momentary: "当前",
+    integrated: "平均",
+    lufs: (value) => `${value} LUFS`,
+    silent: "静音",
+    volume: "音量",
+    decibels: (value) => `${value} dB`,
+    auto: "自动调整",
+    autoNow: (gain) => `把语音调到 −23 LUFS，当前 ${gain}。`,
+    autoHint: "把语音调到 −23 LUFS。",
+    quiet: "关闭扬声器",
+    loopback: "声音经过浏览器回声消除能听到的路径。",
+    noLoopback: "浏览器的回声消除听不到扬声器：请使用耳机。",
+  },
+);

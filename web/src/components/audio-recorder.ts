@@ -1,0 +1,130 @@
+import { html, type TemplateResult } from "lit";
+import { customElement, property, state } from "lit/decorators.js";
+import { MICROPHONE_DEFAULTS } from "../audio/microphone-constraints.ts";
+import type { Samples } from "../audio/pcm.ts";
+import { common } from "../i18n/common.ts";
+import { formatClock } from "../i18n/format.ts";
+import { devices } from "../settings/devices.ts";
+import { BaseElement } from "../ui/base-element.ts";
+import { meter } from "../ui/controls.ts";
+import { icon } from "../ui/icon.ts";
+import { toast } from "../ui/toasts.ts";
+import { decodeAudioFile } from "./audio-file.ts";
+import { stopAudio } from "./audio-playback.ts";
+import { deviceErrorText } from "./device-error.ts";
+import { LevelMeter } from "./level-probe.ts";
+import { loudnessShare } from "./orb-shape.ts";
+import "./audio-recorder.css";
+import { type MicrophoneRecorder, recordMicrophone } from "./microphone-recorder.ts";
+
+const TICK_MS = 100;
+const SHORTEST_S = 0.3;
+
+/**
+ * Records something said, while it is in the document.
+ *
+ * @fires recorded - Samples at 16 kHz
+ * @fires discard - nothing was recorded, or it is not wanted
+ */
+@customElement("an-audio-recorder")
+export class AudioRecorder extends BaseElement {
+  #recorder: MicrophoneRecorder | null = null;
+  #probe: LevelMeter | null = null;
+  #timer = 0;
+  #began = 0;
+
+  /** At most; then it is finished by itself. */
+  @property({ type: Number }) longestS = 120;
+
+  @state() private seconds = 0;
+  @state() private level = 0;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    void this.#start();
+  }
+
+  override disconnectedCallback(): void {
+    this.#release();
+    super.disconnectedCallback();
+  }
+
+  protected override firstUpdated(): void {
+    this.querySelector<HTMLElement>(".primary")?.focus();
+  }
+
+  protected override render(): TemplateResult {
+    const { recorder } = common();
+    return html`<span class="dot" aria-hidden="true"></span>
+      <span class="small number" role="timer" aria-label=${recorder.recording(formatClock(this.seconds))}>
+        ${formatClock(this.seconds)}
+      </span>
+      ${meter(recorder.level, this.level)}
+      <button
+        class="button quiet square"
+        type="button"
+        aria-label=${recorder.discard}
+        @click=${() => this.emit("discard", null)}
+      >
+        ${icon("trash")}
+      </button>
+      <button
+        class="button square primary"
+        type="button"
+        aria-label=${recorder.keep}
+        @click=${() => this.finish()}
+      >
+        ${icon("check")}
+      </button>`;
+  }
+
+  /** Stop, and hand out what was recorded. */
+  async finish(): Promise<void> {
+    const recorder = this.#recorder;
+    this.#recorder = null;
+    if (recorder === null) return;
+    const sound = await recorder.stop();
+    if (this.seconds < SHORTEST_S) this.emit("discard", null);
+    else this.emit<Samples>("recorded", await decodeAudioFile(sound));
+  }
+
+  async #start(): Promise<void> {
+    stopAudio();
+    const { noiseSuppression } = devices.value;
+    try {
+      const recorder = await recordMicrophone({
+        ...MICROPHONE_DEFAULTS,
+        noiseSuppression,
+        autoGainControl: true,
+      });
+      if (!this.isConnected) {
+        recorder.cancel();
+        return;
+      }
+      this.#recorder = recorder;
+      this.#probe = new LevelMeter(recorder.stream);
+      this.#began = performance.now();
+      this.#timer = window.setInterval(() => this.#tick(), TICK_MS);
+    } catch (error) {
+      toast({
+        tone: "danger",
+        title: common().preflight.unusable,
+        remedy: deviceErrorText(error, "microphone"),
+      });
+      this.emit("discard", null);
+    }
+  }
+
+  #tick(): void {
+    this.seconds = (performance.now() - this.#began) / 1000;
+    this.level = loudnessShare(this.#probe?.peakDb ?? -Infinity);
+    if (this.seconds >= this.longestS) void this.finish();
+  }
+
+  #release(): void {
+    clearInterval(this.#timer);
+    this.#recorder?.cancel();
+    this.#probe?.close();
+    this.#recorder = this.#probe = null;
+  }
+}

@@ -1,0 +1,94 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, property, state } from "lit/decorators.js";
+import { type Devices, listDevices, watchDevices } from "../audio/devices.ts";
+import { common } from "../i18n/common.ts";
+import { devices } from "../settings/devices.ts";
+import { StoreController } from "../state/store.ts";
+import { BaseElement } from "../ui/base-element.ts";
+import { type SelectOption, select, toggle } from "../ui/controls.ts";
+
+type Role = "microphone" | "speaker" | "camera";
+
+/**
+ * Which devices are used, the same on all pages. Browsers name them once one of their kind was allowed.
+ *
+ * @fires change - the role whose device changed, or "noiseSuppression"
+ */
+@customElement("an-device-select")
+export class DeviceSelect extends BaseElement {
+  readonly #chosen = new StoreController(this, devices);
+  #unwatch: () => void = () => undefined;
+
+  /** Cameras too. */
+  @property({ type: Boolean }) camera = false;
+  /** Without the noise switch, where only devices are asked for. */
+  @property({ type: Boolean }) plain = false;
+  @property({ type: Boolean }) disabled = false;
+
+  @state() private listed: Devices | null = null;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    if (navigator.mediaDevices === undefined) return; // not a secure page: the call says so
+    void this.look();
+    this.#unwatch = watchDevices((listed) => {
+      this.listed = listed;
+    });
+  }
+
+  override disconnectedCallback(): void {
+    this.#unwatch();
+    super.disconnectedCallback();
+  }
+
+  /** Ask again, as when a device has just been allowed. */
+  async look(): Promise<void> {
+    this.listed = await listDevices();
+  }
+
+  protected override render(): TemplateResult | typeof nothing {
+    if (this.listed === null) return nothing;
+    const { preflight } = common();
+    const { microphones, speakers, cameras } = this.listed;
+    return html`<div class="stack">
+      ${this.#choice("microphone", preflight.microphone, microphones)}
+      ${this.#choice("speaker", preflight.speaker, speakers)}
+      ${this.camera ? this.#choice("camera", preflight.video, cameras) : nothing}
+      ${this.plain ? nothing : this.#noise()}
+    </div>`;
+  }
+
+  /** Nothing to choose from, nothing to show. */
+  #choice(
+    role: Role,
+    label: string,
+    listed: readonly MediaDeviceInfo[],
+  ): TemplateResult | typeof nothing {
+    const named = listed.filter((device) => device.label !== "");
+    if (named.length === 0) return nothing;
+    const options = named.map(
+      (device): SelectOption => ({ value: device.deviceId, label: device.label }),
+    );
+    return select({
+      label,
+      value: this.#chosen.value[role] ?? "",
+      options: [{ value: "", label: common().preflight.systemDefault }, ...options],
+      disabled: this.disabled,
+      onChange: (id) => this.#use(role, { [role]: id === "" ? null : id }),
+    });
+  }
+
+  #noise(): TemplateResult {
+    return toggle({
+      label: common().preflight.noise,
+      checked: this.#chosen.value.noiseSuppression,
+      disabled: this.disabled,
+      onChange: (noiseSuppression) => this.#use("noiseSuppression", { noiseSuppression }),
+    });
+  }
+
+  #use(what: Role | "noiseSuppression", change: Parameters<typeof devices.update>[0]): void {
+    devices.update(change);
+    this.emit("change", what);
+  }
+}

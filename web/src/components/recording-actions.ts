@@ -1,0 +1,135 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, property, state } from "lit/decorators.js";
+import { saveRecording, uploadRecording } from "../session/browser-recording.ts";
+import { showError } from "../shell/errors.ts";
+import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
+import { dialog } from "../ui/dialog.ts";
+import { type IconName, icon } from "../ui/icon.ts";
+import { toast } from "../ui/toasts.ts";
+import { recordingActionsStrings } from "./recording-actions-strings.ts";
+import "./recording-actions.css";
+
+/** What is left of a conversation: save what the browser recorded, open and share what the server did. */
+@customElement("an-recording-actions")
+export class RecordingActions extends BaseElement {
+  /** Null: the server keeps nothing. */
+  @property({ attribute: false }) recordingId: string | null = null;
+  @property({ attribute: false }) audio: Blob | null = null;
+  @property({ attribute: false }) video: Blob | null = null;
+  /** Begins the name of a saved file. The recording's id must not be in it: it opens the recording. */
+  @property() namePrefix = "conversation";
+
+  @state() private sharing = false;
+  @state() private busy = false;
+  @state() private uploaded: readonly Blob[] = [];
+
+  protected override willUpdate(changed: ChangedProperties<this>): void {
+    if (!changed.has("recordingId")) return;
+    this.sharing = false;
+    this.uploaded = [];
+  }
+
+  protected override render(): TemplateResult {
+    const t = recordingActionsStrings();
+    return html`<section class="card" aria-label=${t.title}>
+      ${this.audio ? this.#take("voice", t.audio, t.soundHint, this.audio) : nothing}
+      ${this.video ? this.#take("camera", t.video, t.filmHint, this.video) : nothing}
+      ${this.recordingId === null ? this.#nothing() : this.#server(this.recordingId)}
+    </section>
+    ${this.recordingId === null ? nothing : this.#links(this.recordingId)}`;
+  }
+
+  #take(sign: IconName, title: string, hint: string, take: Blob): TemplateResult {
+    const t = recordingActionsStrings();
+    const done = this.uploaded.includes(take);
+    return row(
+      sign,
+      title,
+      hint,
+      html`<button
+          class="button small"
+          aria-label=${t.saveWhat(title)}
+          @click=${() => saveRecording(`${this.namePrefix}-${stamp()}`, take)}
+        >
+          ${icon("download")} ${t.save}
+        </button>
+        ${
+          this.recordingId === null
+            ? nothing
+            : html`<button
+                class="button small square"
+                title=${done ? t.uploaded : t.upload}
+                aria-label=${done ? t.uploaded : t.uploadWhat(title)}
+                ?disabled=${this.busy || done}
+                @click=${() => this.#upload(take)}
+              >
+                ${icon(done ? "check" : "upload")}
+              </button>`
+        }`,
+    );
+  }
+
+  #nothing(): TemplateResult {
+    return html`<p class="small soft">${recordingActionsStrings().nothing}</p>`;
+  }
+
+  #server(recordingId: string): TemplateResult {
+    const t = recordingActionsStrings();
+    const path = `/s/${encodeURIComponent(recordingId)}`;
+    return row(
+      "record",
+      t.server,
+      t.serverHint,
+      html`<a class="button small" href=${path} target="_blank" rel="noopener">${t.open}</a>
+        <button class="button small" @click=${() => this.#share()}>${icon("share")} ${t.share}</button>`,
+    );
+  }
+
+  #links(recordingId: string): TemplateResult {
+    return dialog({
+      open: this.sharing,
+      title: recordingActionsStrings().share,
+      body: html`<an-share-links .recordingId=${recordingId}></an-share-links>`,
+      onClose: () => {
+        this.sharing = false;
+      },
+    });
+  }
+
+  #share(): void {
+    void import("./share-links.ts");
+    this.sharing = true;
+  }
+
+  async #upload(take: Blob): Promise<void> {
+    const { recordingId } = this;
+    if (recordingId === null) return;
+    this.busy = true;
+    try {
+      await uploadRecording(recordingId, take);
+      this.uploaded = [...this.uploaded, take];
+      toast({ tone: "good", title: recordingActionsStrings().uploaded });
+    } catch (error) {
+      showError(error, recordingActionsStrings().notUploaded);
+    } finally {
+      this.busy = false;
+    }
+  }
+}
+
+function row(sign: IconName, title: string, hint: string, actions: TemplateResult): TemplateResult {
+  return html`<div class="take">
+    ${icon(sign)}
+    <div class="grow">
+      <p class="small strong">${title}</p>
+      <p class="tiny soft">${hint}</p>
+    </div>
+    <div class="row tight still">${actions}</div>
+  </div>`;
+}
+
+/** `2026-11-21-1412`, by the clock on the wall. */
+function stamp(now: Date = new Date()): string {
+  const local = new Date(now.getTime() - now.getTimezoneOffset() * 60_000).toISOString();
+  return local.slice(0, 16).replace("T", "-").replace(":", "");
+}

@@ -1,0 +1,47 @@
+import { type ProblemText, sessionEndText } from "../../components/session-end.ts";
+import type { Answer } from "../../session/chat-request.ts";
+import type { SessionEnd } from "../../session/session-state.ts";
+import type { ChatChoices } from "./settings.ts";
+import { chatStrings } from "./strings.ts";
+
+/** What can be done about an answer that did not come. */
+export type Remedy = keyof ReturnType<typeof chatStrings>["remedies"];
+
+/** What went wrong, and ways out of it, the best one first; null where nothing did. */
+export interface AnswerErrorInfo extends ProblemText {
+  readonly remedies: readonly Remedy[];
+}
+
+export function answerErrorOf(answer: Answer, chosen: ChatChoices): AnswerErrorInfo | null {
+  const { end } = answer.exchange;
+  const messageParts = end && sessionEndText(end);
+  if (!end || !messageParts) return null;
+  const t = chatStrings();
+  const refusal = refusalOf(answer, end.field ?? "", chosen);
+  if (refusal === null) return { ...messageParts, remedies: waysOn(end, chosen) };
+  const server = end.message.replace(/^[\w.]+: /, "").replace(/\.$/, "");
+  return { ...refusal, remedy: t.saysServer(server) };
+}
+
+/** An engine may be able to write and not to speak. */
+function waysOn({ code }: SessionEnd, { spoken }: ChatChoices): Remedy[] {
+  return code === "inference_error" && spoken ? ["again", "speech"] : ["again"];
+}
+
+/** `messages.1.content.0`: the model has no sense for it; with `.data`: it is broken or too large. */
+function refusalOf(
+  { refused }: Answer,
+  field: string,
+  chosen: ChatChoices,
+): Omit<AnswerErrorInfo, "remedy"> | null {
+  const { refusals } = chatStrings();
+  if (refused !== null) {
+    const broken = field.endsWith(".data") && refused.type !== "text";
+    const title = broken ? refusals.broken(refused.name) : refusals[refused.type];
+    const deaf = refused.type === "video" && !chosen.videoSound;
+    return { title, remedies: [...(deaf ? ["videoSound" as const] : []), refused.type, "edit"] };
+  }
+  if (field === "enable_thinking") return { title: refusals.thinking, remedies: ["thinking"] };
+  if (field.startsWith("tts")) return { title: refusals.speech, remedies: ["speech"] };
+  return null;
+}

@@ -1,0 +1,194 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, property, state } from "lit/decorators.js";
+import { OUTPUT_RATE } from "../../audio/pcm.ts";
+import { chimeInQueue } from "../../components/queue-chimes.ts";
+import { common } from "../../i18n/common.ts";
+import { formatDuration, formatNumber } from "../../i18n/format.ts";
+import type { Answer } from "../../session/chat-request.ts";
+import type { ConnectionStatus } from "../../session/session-state.ts";
+import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
+import { textArea } from "../../ui/controls.ts";
+import { icon } from "../../ui/icon.ts";
+import { renderMarkdown } from "../../ui/markdown.ts";
+import "../../components/queue-panel.ts";
+import "../../components/connection-banner.ts";
+import "../../components/audio-player.ts";
+import type { AnswerErrorInfo, Remedy } from "./answer-errors.ts";
+import { copyButton, toolButton } from "./message-buttons.ts";
+import { chatStrings } from "./strings.ts";
+
+const NO_LINK: ConnectionStatus = { state: "none" };
+
+/**
+ * What the model says, as it comes; what it said, to be heard again, copied, changed; or why it did not.
+ *
+ * @fires stop - no more of it
+ * @fires reconnect - the connection is lost: try now
+ * @fires again - ask once more
+ * @fires rewrite - string: other words
+ * @fires remove - take it back
+ * @fires remedy - a Remedy
+ */
+@customElement("an-answer")
+export class AnswerElement extends BaseElement {
+  @property({ attribute: false }) answer!: Answer;
+  @property({ attribute: false }) trouble: AnswerErrorInfo | null = null;
+  /** Nothing was said after it. */
+  @property({ type: Boolean }) last = false;
+  /** Nothing can be changed while an answer is on its way. */
+  @property({ type: Boolean }) busy = false;
+
+  @state() private draft: string | null = null;
+
+  protected override willUpdate(changed: ChangedProperties<this>): void {
+    const before = changed.get("answer") as Answer | undefined;
+    if (before?.id === this.answer.id) chimeInQueue(before.exchange, this.answer.exchange);
+  }
+
+  protected override render(): TemplateResult {
+    const { exchange } = this.answer;
+    const done = exchange.phase === "ended";
+    return html`<h3 class="visually-hidden">${chatStrings().model}</h3>
+      ${this.#connection()}
+      <an-queue-panel .queue=${exchange.queue} @leave=${() => this.emit("stop", null)}></an-queue-panel>
+      ${this.draft === null ? this.#chatStrings() : this.#editor(this.draft)}
+      ${this.#trouble()} ${done && this.draft === null ? this.#below() : nothing}`;
+  }
+
+  /** Only where something is wrong: every answer has a connection of its own. */
+  #connection(): TemplateResult {
+    const { connection } = this.answer.exchange;
+    return html`<an-connection-banner
+      .connection=${connection.state === "reconnecting" ? connection : NO_LINK}
+      @retry=${() => this.emit("reconnect", null)}
+    ></an-connection-banner>`;
+  }
+
+  #chatStrings(): TemplateResult | typeof nothing {
+    const { text, exchange } = this.answer;
+    const done = exchange.phase === "ended";
+    if (text !== "")
+      return html`<div class="said" aria-busy=${!done}>${renderMarkdown(text)}</div>`;
+    if (!done) return exchange.phase === "queued" ? nothing : this.#waiting();
+    return this.trouble ? nothing : html`<p class="soft">${chatStrings().nothing}</p>`;
+  }
+
+  #waiting(): TemplateResult {
+    const { read } = this.answer.exchange;
+    const t = chatStrings();
+    const share = formatNumber(Math.round(read * 100));
+    return html`<p class="row tight soft">
+      <span class="dots" aria-hidden="true"><i></i><i></i><i></i></span>
+      <span class="small">${read > 0 && read < 1 ? t.reading(`${share} %`) : t.thinking}</span>
+    </p>`;
+  }
+
+  #editor(draft: string): TemplateResult {
+    return html`<form
+      class="stack tight"
+      @submit=${(event: SubmitEvent) => {
+        event.preventDefault();
+        this.emit("rewrite", draft);
+        this.draft = null;
+      }}
+    >
+      ${textArea({
+        label: chatStrings().editAnswer,
+        value: draft,
+        rows: 6,
+        onInput: (text) => {
+          this.draft = text;
+        },
+      })}
+      <div class="row tight">
+        <button class="button primary small">${chatStrings().save}</button>
+        <button class="button quiet small" type="button" @click=${() => this.#edit(null)}>
+          ${common().cancel}
+        </button>
+      </div>
+    </form>`;
+  }
+
+  #trouble(): TemplateResult | typeof nothing {
+    if (this.trouble === null) return nothing;
+    const { title, remedy, remedies } = this.trouble;
+    const t = chatStrings().remedies;
+    return html`<div class="callout caution" role="alert">
+      ${icon("alert")}
+      <div class="grow stack tight">
+        <p class="strong">${title}</p>
+        <p class="soft">${remedy}</p>
+        ${
+          this.last
+            ? html`<div class="row tight">
+                ${remedies.map(
+                  (name, n) => html`<button
+                    class="button small ${n === 0 ? "primary" : ""}"
+                    ?disabled=${this.busy}
+                    @click=${() => this.emit<Remedy>("remedy", name)}
+                  >
+                    ${t[name]}
+                  </button>`,
+                )}
+              </div>`
+            : nothing
+        }
+      </div>
+    </div>`;
+  }
+
+  #below(): TemplateResult {
+    const { sound, text } = this.answer;
+    const t = chatStrings();
+    return html`${
+      sound
+        ? html`<an-audio-player
+              .samples=${sound}
+              .rate=${OUTPUT_RATE}
+              label=${t.spokenAnswer}
+            ></an-audio-player>`
+        : nothing
+    }
+      <div class="row tight tools">
+        <span class="row still">
+          ${copyButton(text)}
+          ${this.last ? toolButton("refresh", t.again, this.busy, () => this.emit("again", null)) : nothing}
+          ${this.#recordingLink()}
+          ${text ? toolButton("edit", t.edit, this.busy, () => this.#edit(text)) : nothing}
+          ${toolButton("trash", t.remove, this.busy, () => this.emit("remove", null))}
+        </span>
+        ${this.#facts()}
+      </div>`;
+  }
+
+  #facts(): TemplateResult {
+    const { stopped, firstTextMs, inputTokens, generatedTokens } = this.answer.exchange;
+    const t = chatStrings();
+    const tokens = t.tokens(formatNumber(inputTokens), formatNumber(generatedTokens));
+    return html`${stopped ? html`<span class="badge">${t.stopped}</span>` : nothing}
+      ${
+        firstTextMs === null
+          ? nothing
+          : html`<span class="tiny" title=${tokens}>${t.firstText(formatDuration(firstTextMs))}</span>`
+      }`;
+  }
+
+  #recordingLink(): TemplateResult | typeof nothing {
+    const { recordingId } = this.answer.exchange;
+    if (!this.answer.kept || !recordingId) return nothing;
+    const label = chatStrings().recordingLink;
+    return html`<a
+      class="button quiet square small"
+      href="/s/${recordingId}"
+      target="_blank"
+      aria-label=${label}
+      title=${label}
+    >
+      ${icon("link")}
+    </a>`;
+  }
+
+  #edit(draft: string | null): void {
+    this.draft = draft;
+  }
+}

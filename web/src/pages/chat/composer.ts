@@ -1,0 +1,233 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, property, query, state } from "lit/decorators.js";
+import { live } from "lit/directives/live.js";
+import type { Samples } from "../../audio/pcm.ts";
+import {
+  AttachmentError,
+  type AttachmentType,
+  acceptFor,
+  readAttachment,
+} from "../../components/attachments.ts";
+import { attachmentErrorText } from "../../components/part-list.ts";
+import { common } from "../../i18n/common.ts";
+import { formatDateTime } from "../../i18n/format.ts";
+import { audioPart, type Part, plainText, textPart } from "../../media/parts.ts";
+import { BaseElement, type ChangedProperties, freshId } from "../../ui/base-element.ts";
+import { icon } from "../../ui/icon.ts";
+import { toast } from "../../ui/toasts.ts";
+import "../../components/audio-recorder.ts";
+import { type AttachmentPart, attachments } from "./attachment-list.ts";
+import { chatStrings } from "./strings.ts";
+import "./composer.css";
+
+const KINDS: readonly AttachmentType[] = ["image", "audio", "video"];
+const TALLEST = 240; // pixels; then it scrolls
+
+/**
+ * Where a message is put together: words, recordings, files that were chosen, dropped or pasted.
+ *
+ * @fires send - Part[]: attachments first, then the words
+ * @fires stop - no more of the answer
+ * @fires cancel - the changes are not wanted
+ */
+@customElement("an-composer")
+export class Composer extends BaseElement {
+  readonly #id = freshId("composer");
+
+  /** What it begins with. */
+  @property({ attribute: false }) draft: readonly Part[] = [];
+  /** An answer is on its way: nothing can be sent. */
+  @property({ type: Boolean }) busy = false;
+  /** A message that was sent already is changed. */
+  @property({ type: Boolean }) editing = false;
+  /** Further buttons. */
+  @property({ attribute: false }) tools: TemplateResult | typeof nothing = nothing;
+
+  @state() private text = "";
+  @state() private attached: readonly AttachmentPart[] = [];
+  @state() private recording = false;
+  @state() private reading = 0;
+  @query("textarea") private readonly area!: HTMLTextAreaElement | null;
+
+  /** Attach files; what cannot be used is told. */
+  async add(files: Iterable<File>): Promise<void> {
+    for (const file of files) {
+      this.reading += 1;
+      try {
+        this.#attach(await readAttachment(file, KINDS));
+      } catch (error) {
+        if (!(error instanceof AttachmentError)) throw error;
+        toast(attachmentErrorText(error));
+      } finally {
+        this.reading -= 1;
+      }
+    }
+    this.area?.focus();
+  }
+
+  /** Begin anew. */
+  clear(): void {
+    this.text = "";
+    this.attached = [];
+  }
+
+  override focus(): void {
+    this.area?.focus();
+  }
+
+  protected override willUpdate(changed: ChangedProperties<this>): void {
+    if (!changed.has("draft")) return;
+    this.text = plainText(this.draft);
+    this.attached = this.draft.filter((part) => part.type !== "text");
+  }
+
+  protected override updated(): void {
+    const area = this.area;
+    if (area === null) return;
+    area.style.height = "auto";
+    area.style.height = `${Math.min(TALLEST, area.scrollHeight)}px`;
+  }
+
+  protected override render(): TemplateResult {
+    return html`<form
+      class="card"
+      @submit=${(event: SubmitEvent) => {
+        event.preventDefault();
+        this.#send();
+      }}
+    >
+      ${attachments(this.attached, (part) => {
+        this.attached = this.attached.filter((one) => one !== part);
+      })}
+      ${
+        this.recording
+          ? html`<an-audio-recorder
+              @recorded=${({ detail }: CustomEvent<Samples>) => this.#recorded(detail)}
+              @discard=${() => this.#record(false)}
+            ></an-audio-recorder>`
+          : this.#line()
+      }
+    </form>`;
+  }
+
+  #line(): TemplateResult {
+    const t = chatStrings();
+    return html`<textarea
+        rows="1"
+        maxlength="20000"
+        aria-label=${t.composer}
+        placeholder=${t.placeholder}
+        enterkeyhint="send"
+        .value=${live(this.text)}
+        @input=${(event: Event) => {
+          this.text = (event.target as HTMLTextAreaElement).value;
+        }}
+        @keydown=${this.#onKey}
+        @paste=${this.#onPaste}
+      ></textarea>
+      <div class="row tight still tools">
+        ${this.#attachButton()}
+        <button
+          class="button quiet square"
+          type="button"
+          aria-label=${t.record}
+          title=${t.record}
+          @click=${() => this.#record(true)}
+        >
+          ${icon("mic")}
+        </button>
+        ${this.tools}
+        <span class="grow"></span>
+        ${this.editing ? this.#cancelButton() : nothing} ${this.#sendButton()}
+      </div>`;
+  }
+
+  #attachButton(): TemplateResult {
+    const t = chatStrings();
+    return html`<label class="button quiet square" for="${this.#id}-files" title=${t.attach}>
+        ${this.reading > 0 ? html`<span class="spinner"></span>` : icon("attach")}
+        <span class="visually-hidden">${t.attach}</span>
+      </label>
+      <input
+        id="${this.#id}-files"
+        class="visually-hidden"
+        type="file"
+        multiple
+        accept=${acceptFor(KINDS)}
+        @change=${(event: Event) => {
+          const input = event.target as HTMLInputElement;
+          void this.add([...(input.files ?? [])]);
+          input.value = "";
+        }}
+      />`;
+  }
+
+  #cancelButton(): TemplateResult {
+    return html`<button class="button quiet" type="button" @click=${() => this.emit("cancel", null)}>
+      ${common().cancel}
+    </button>`;
+  }
+
+  #sendButton(): TemplateResult {
+    const t = chatStrings();
+    if (this.busy) {
+      return html`<button
+        class="button square primary"
+        type="button"
+        aria-label=${t.stop}
+        title=${t.stop}
+        @click=${() => this.emit("stop", null)}
+      >
+        ${icon("stop")}
+      </button>`;
+    }
+    const label = this.editing ? t.sendEdited : t.send;
+    return html`<button
+      class="button square primary"
+      aria-label=${label}
+      title=${label}
+      ?disabled=${!this.#sendable}
+    >
+      ${icon("send")}
+    </button>`;
+  }
+
+  get #sendable(): boolean {
+    return (this.text.trim() !== "" || this.attached.length > 0) && this.reading === 0;
+  }
+
+  #send(): void {
+    if (this.busy || !this.#sendable) return;
+    const text = this.text.trim();
+    this.emit<Part[]>("send", [...this.attached, ...(text ? [textPart(text)] : [])]);
+  }
+
+  #onKey(event: KeyboardEvent): void {
+    if (event.key === "Escape" && this.editing) this.emit("cancel", null);
+    // A word that is being composed, as in Chinese, is ended with Enter too.
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    this.#send();
+  }
+
+  #onPaste(event: ClipboardEvent): void {
+    const files = [...(event.clipboardData?.files ?? [])];
+    if (files.length === 0) return;
+    event.preventDefault();
+    void this.add(files);
+  }
+
+  #record(on: boolean): void {
+    this.recording = on;
+  }
+
+  #recorded(samples: Samples): void {
+    this.#record(false);
+    this.#attach(audioPart(chatStrings().recordingName(formatDateTime(Date.now())), samples));
+    void this.updateComplete.then(() => this.area?.focus());
+  }
+
+  #attach(part: Part): void {
+    if (part.type !== "text") this.attached = [...this.attached, part];
+  }
+}

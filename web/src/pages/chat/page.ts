@@ -1,0 +1,249 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, query } from "lit/decorators.js";
+import { repeat } from "lit/directives/repeat.js";
+import { socketProtocols } from "../../api/key.ts";
+import { stopAudio } from "../../components/audio-playback.ts";
+import { allowChimes } from "../../components/chimes.ts";
+import { type Part, textPart } from "../../media/parts.ts";
+import { ChatLog, type ChatSetup } from "../../session/chat-log.ts";
+import type { Answer, ChatEntry, Question } from "../../session/chat-request.ts";
+import { Instructions } from "../../session/instructions.ts";
+import { showError } from "../../shell/errors.ts";
+import { StoreController } from "../../state/store.ts";
+import { BaseElement } from "../../ui/base-element.ts";
+import { icon } from "../../ui/icon.ts";
+import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
+import { toast } from "../../ui/toasts.ts";
+import "./answer.ts";
+import { answerErrorOf, type Remedy } from "./answer-errors.ts";
+import { AnswerSpeaker } from "./answer-speaker.ts";
+import { AutoScroll } from "./auto-scroll.ts";
+import type { Composer } from "./composer.ts";
+import { DropZone } from "./drop-zone.ts";
+import { chatPanel } from "./panel.ts";
+import type { QuestionElement } from "./question.ts";
+import { chatRequestFields, chatSettings } from "./settings.ts";
+import { chatStrings } from "./strings.ts";
+import { chatWelcome } from "./welcome.ts";
+import "./page.css";
+import "./question.ts";
+
+/** A conversation in writing, with pictures, sounds and videos, and answers that are read and heard. */
+@customElement("an-chat-page")
+export class ChatPage extends BaseElement {
+  readonly #settings = new StoreController(this, chatSettings);
+  readonly #instructions = new Instructions("turnbased", chatSettings);
+  readonly #voice = new AnswerSpeaker();
+  readonly #speaks = new StoreController(this, this.#voice.speaks);
+  readonly #log = new ChatLog((entries) => this.#setup(entries));
+  readonly #entries = new StoreController(this, this.#log.state);
+  readonly #tail = new AutoScroll(this);
+  readonly #drop = new DropZone(this, (files) => void this.composer.add(files));
+
+  @query("an-composer.main") private readonly composer!: Composer;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    window.addEventListener("pagehide", this.#leave);
+  }
+
+  override disconnectedCallback(): void {
+    window.removeEventListener("pagehide", this.#leave);
+    this.#leave();
+    this.#voice.close();
+    super.disconnectedCallback();
+  }
+
+  protected override render(): TemplateResult {
+    const t = chatStrings();
+    const { entries } = this.#entries.value;
+    return html`<div class="page-head">
+        <div>
+          <h1>${t.title}</h1>
+          <p>${t.lead}</p>
+        </div>
+        <div class="row tight still">${this.#clearButton()} ${sidePanelButton(t.settings)}</div>
+      </div>
+      <div class="split">
+        <section class="chat" aria-label=${t.log}>
+          ${entries.length === 0 ? chatWelcome((text) => this.#ask([textPart(text)])) : this.#conversation(entries)}
+          <p class="visually-hidden" role="status">${this.#statusAnnouncement()}</p>
+          ${this.#foot()}
+        </section>
+        ${sidePanel({ label: t.settings, body: chatPanel(this.#instructions) })}
+      </div>
+      ${this.#drop.over ? html`<div class="drop">${icon("attach")} ${t.drop}</div>` : nothing}`;
+  }
+
+  #conversation(entries: readonly ChatEntry[]): TemplateResult {
+    return html`<ol role="list" class="said-list">
+      ${repeat(
+        entries,
+        ({ id }) => id,
+        (one, place) =>
+          html`<li>
+            ${one.role === "user" ? this.#question(one) : this.#answer(one, place === entries.length - 1)}
+          </li>`,
+      )}
+    </ol>`;
+  }
+
+  #question(question: Question): TemplateResult {
+    return html`<an-question
+      .question=${question}
+      .leftOut=${this.#entries.value.leftOut}
+      ?busy=${this.#log.busy}
+      @edit=${({ detail }: CustomEvent<Part[]>) => this.#tried(this.#log.edit(question.id, detail))}
+      @remove=${() => this.#remove(question)}
+      @stop=${this.#stop}
+    ></an-question>`;
+  }
+
+  #answer(answer: Answer, last: boolean): TemplateResult {
+    return html`<an-answer
+      .answer=${answer}
+      .trouble=${answerErrorOf(answer, this.#settings.value)}
+      ?last=${last}
+      ?busy=${this.#log.busy}
+      @stop=${this.#stop}
+      @reconnect=${() => this.#log.retryNow()}
+      @again=${() => this.#tried(this.#log.again())}
+      @rewrite=${({ detail }: CustomEvent<string>) => this.#log.rewrite(answer.id, detail)}
+      @remove=${() => this.#remove(answer)}
+      @remedy=${({ detail }: CustomEvent<Remedy>) => this.#mend(answer, detail)}
+    ></an-answer>`;
+  }
+
+  #foot(): TemplateResult {
+    const t = chatStrings();
+    return html`<div class="foot">
+      ${
+        this.#tail.away && this.#entries.value.entries.length > 0
+          ? html`<button
+              class="button square latest"
+              aria-label=${t.latest}
+              title=${t.latest}
+              @click=${() => this.#tail.show()}
+            >
+              ${icon("chevron")}
+            </button>`
+          : nothing
+      }
+      <an-composer
+        class="main"
+        ?busy=${this.#log.busy}
+        .tools=${this.#speechButton()}
+        @send=${({ detail }: CustomEvent<Part[]>) => this.#ask(detail)}
+        @stop=${this.#stop}
+      ></an-composer>
+    </div>`;
+  }
+
+  /** One place for both: what speaks can be hushed, else it is whether the next answer will. */
+  #speechButton(): TemplateResult {
+    const t = chatStrings();
+    const { spoken } = this.#settings.value;
+    const stopSpeech = this.#speaks.value && !this.#log.busy;
+    const label = stopSpeech ? t.stopSpeech : spoken ? t.quiet : t.speak;
+    return html`<button
+      class="button quiet square ${stopSpeech ? "sounding" : ""}"
+      type="button"
+      aria-label=${label}
+      title=${label}
+      @click=${() => (stopSpeech ? this.#voice.stopSpeech() : this.#toggleSpoken())}
+    >
+      ${icon(spoken ? "speaker" : "speakerOff")}
+    </button>`;
+  }
+
+  #clearButton(): TemplateResult | typeof nothing {
+    if (this.#entries.value.entries.length === 0) return nothing;
+    return html`<button class="button clear" @click=${this.#clear}>
+      ${icon("plus")} <span>${chatStrings().clear}</span>
+    </button>`;
+  }
+
+  /** Whole answers only; what is spoken need not be read out too. */
+  #statusAnnouncement(): string {
+    const last = this.#entries.value.entries.at(-1);
+    if (last?.role !== "assistant") return "";
+    if (last.exchange.phase !== "ended")
+      return last.text ? chatStrings().writing : chatStrings().thinking;
+    return last.sound ? chatStrings().complete : last.text;
+  }
+
+  async #setup(entries: readonly ChatEntry[]): Promise<ChatSetup> {
+    const chosen = chatSettings.value;
+    const player = chosen.spoken ? await this.#voice.player() : undefined;
+    return {
+      system: this.#instructions.messageParts,
+      request: chatRequestFields(chosen, this.#instructions, entries),
+      exchange: { player, connection: { protocols: socketProtocols() } },
+    };
+  }
+
+  #ask(parts: readonly Part[]): void {
+    this.#tried(
+      this.#log.ask(parts).then(() => {
+        this.composer.clear();
+        this.composer.focus();
+      }),
+    );
+  }
+
+  /** In a click: sound is allowed from then on. */
+  #tried(work: Promise<void>): void {
+    allowChimes();
+    stopAudio();
+    this.#tail.show();
+    work.catch((error: unknown) => showError(error));
+  }
+
+  readonly #stop = (): void => {
+    this.#log.stop();
+    this.#voice.stopSpeech();
+  };
+
+  readonly #leave = (): void => this.#log.stop();
+
+  readonly #clear = (): void => {
+    if (!confirm(chatStrings().clearAsk)) return;
+    this.#voice.stopSpeech();
+    stopAudio();
+    this.#log.clear();
+    this.composer.focus();
+  };
+
+  #toggleSpoken(): void {
+    chatSettings.update({ spoken: !chatSettings.value.spoken });
+    if (!chatSettings.value.spoken) this.#voice.stopSpeech();
+  }
+
+  #remove({ id }: ChatEntry): void {
+    const undo = this.#log.remove(id);
+    toast({
+      tone: "info",
+      title: chatStrings().removed,
+      action: { label: chatStrings().undo, run: undo },
+    });
+  }
+
+  #mend({ refused }: Answer, remedy: Remedy): void {
+    if (remedy === "edit") {
+      this.#editLast();
+      return;
+    }
+    if (remedy === "thinking") chatSettings.update({ thinking: false });
+    else if (remedy === "speech") chatSettings.update({ spoken: false });
+    else if (remedy === "videoSound") chatSettings.update({ videoSound: true });
+    else if (remedy === "image" || remedy === "video")
+      this.#log.leaveOut(this.#log.partsOf(remedy));
+    else if (refused) this.#log.leaveOut([refused]);
+    this.#tried(this.#log.again());
+  }
+
+  #editLast(): void {
+    const questions = this.querySelectorAll<QuestionElement>("an-question");
+    questions[questions.length - 1]?.edit();
+  }
+}

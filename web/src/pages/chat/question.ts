@@ -1,0 +1,84 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, property, state } from "lit/decorators.js";
+import { mediaPreview } from "../../components/part-list.ts";
+import { type Part, plainText } from "../../media/parts.ts";
+import type { Question } from "../../session/chat-request.ts";
+import { BaseElement } from "../../ui/base-element.ts";
+import "../../components/audio-player.ts";
+import "./composer.ts";
+import { copyButton, toolButton } from "./message-buttons.ts";
+import { chatStrings } from "./strings.ts";
+
+/**
+ * What the user said; it can be said differently.
+ *
+ * @fires edit - Part[]: ask this instead
+ * @fires remove - take it back
+ * @fires stop - no more of the answer that is on its way
+ */
+@customElement("an-question")
+export class QuestionElement extends BaseElement {
+  @property({ attribute: false }) question!: Question;
+  @property({ attribute: false }) leftOut: ReadonlySet<number> = new Set();
+  /** Nothing can be changed while an answer is on its way. */
+  @property({ type: Boolean }) busy = false;
+
+  @state() private editing = false;
+
+  /** Change it where it stands. */
+  edit(): void {
+    this.editing = true;
+    void this.updateComplete.then(() => this.querySelector<HTMLElement>("an-composer")?.focus());
+  }
+
+  protected override render(): TemplateResult {
+    return this.editing ? this.#editor() : this.#shown();
+  }
+
+  #editor(): TemplateResult {
+    return html`<an-composer
+      editing
+      ?busy=${this.busy}
+      .draft=${this.question.parts}
+      @stop=${() => this.emit("stop", null)}
+      @cancel=${() => this.#leave()}
+      @send=${({ detail }: CustomEvent<readonly Part[]>) => {
+        this.#leave();
+        this.emit("edit", detail);
+      }}
+    ></an-composer>`;
+  }
+
+  #shown(): TemplateResult {
+    const t = chatStrings();
+    const text = plainText(this.question.parts);
+    return html`<h3 class="visually-hidden">${t.you}</h3>
+      <div class="said">${this.question.parts.map((part) => this.#part(part))}</div>
+      <div class="row still tools">
+        ${toolButton("edit", t.edit, this.busy, () => this.edit())} ${copyButton(text)}
+        ${toolButton("trash", t.remove, this.busy, () => this.emit("remove", null))}
+      </div>`;
+  }
+
+  #part(part: Part): TemplateResult {
+    const out = this.leftOut.has(part.id);
+    return html`<div class="part ${part.type} ${out ? "out" : ""}">
+      ${shown(part)} ${out ? html`<span class="badge caution">${chatStrings().leftOut}</span>` : nothing}
+    </div>`;
+  }
+
+  #leave(): void {
+    this.editing = false;
+  }
+}
+
+function shown(part: Part): TemplateResult {
+  switch (part.type) {
+    case "text":
+      return html`<p>${part.text}</p>`;
+    case "audio":
+      return html`<an-audio-player .samples=${part.samples} label=${part.name}></an-audio-player>`;
+    default:
+      return mediaPreview(part);
+  }
+}

@@ -1,0 +1,132 @@
+import type { ReactiveController, ReactiveControllerHost } from "lit";
+import { socketProtocols } from "../../api/key.ts";
+import type { Levels } from "../../audio/audio-engine.ts";
+import { nowPlaying, stopAudio } from "../../components/audio-playback.ts";
+import { allowChimes } from "../../components/chimes.ts";
+import { selectedDevices } from "../../components/chosen-devices.ts";
+import { chimeInQueue } from "../../components/queue-chimes.ts";
+import { problemText } from "../../components/session-end.ts";
+import { HalfDuplexSession } from "../../session/half-duplex-session.ts";
+import type {
+  HalfDuplexSessionState,
+  HalfDuplexTurnState,
+} from "../../session/half-duplex-state.ts";
+import type { Instructions } from "../../session/instructions.ts";
+import type { TurnAudio } from "../../session/turn-audio.ts";
+import { showError } from "../../shell/errors.ts";
+import { toast } from "../../ui/toasts.ts";
+import { halfDuplexSettings, prepareHalfDuplex } from "./settings.ts";
+
+const TICK_MS = 500;
+
+/** The page's one session: begun, muted while something recorded is heard, left with the page. */
+export class SessionController implements ReactiveController {
+  readonly #host: ReactiveControllerHost;
+  readonly #instructions: Instructions;
+  readonly #onLevels: (levels: Levels) => void;
+  #session: HalfDuplexSession | null = null;
+  #unsubscribe: () => void = () => undefined;
+  #forgetPlaying: () => void = () => undefined;
+  #timer = 0;
+  #autoMuted = false;
+  /** When the user began to speak, `performance.now()`. */
+  heardSince = 0;
+
+  constructor(
+    host: ReactiveControllerHost,
+    instructions: Instructions,
+    onLevels: (levels: Levels) => void,
+  ) {
+    this.#host = host;
+    this.#instructions = instructions;
+    this.#onLevels = onLevels;
+    host.addController(this);
+  }
+
+  /** Null before the first session. */
+  get state(): HalfDuplexSessionState | null {
+    return this.#session?.state.value ?? null;
+  }
+
+  get running(): boolean {
+    return this.state !== null && this.state.phase !== "ended";
+  }
+
+  hostConnected(): void {
+    this.#timer = window.setInterval(() => this.running && this.#host.requestUpdate(), TICK_MS);
+    window.addEventListener("pagehide", this.stop);
+    this.#forgetPlaying = nowPlaying.subscribe((previewedVoice) =>
+      this.#onPlaying(previewedVoice !== null),
+    );
+  }
+
+  hostDisconnected(): void {
+    clearInterval(this.#timer);
+    this.#forgetPlaying();
+    window.removeEventListener("pagehide", this.stop);
+    this.stop();
+  }
+
+  /** In a click. */
+  readonly start = async (): Promise<void> => {
+    if (this.running) return;
+    allowChimes();
+    stopAudio();
+    try {
+      const prepare = await prepareHalfDuplex(halfDuplexSettings.value, this.#instructions);
+      const connection = { protocols: socketProtocols() };
+      this.#begin(new HalfDuplexSession({ prepare, connection, audio: selectedDevices() }));
+    } catch (error) {
+      showError(error);
+    }
+  };
+
+  readonly stop = (): void => this.#session?.stop();
+
+  readonly retryNow = (): void => this.#session?.retryNow();
+
+  readonly stopReply = (): void => {
+    this.#session?.stopReply().catch((error: unknown) => showError(error));
+  };
+
+  readonly toggleMuted = (): void => {
+    this.#autoMuted = false;
+    this.#session?.setMuted(!this.state?.muted);
+  };
+
+  readonly audioOf = (turn: HalfDuplexTurnState): TurnAudio =>
+    (this.#session as HalfDuplexSession).audioOf(turn);
+
+  /** A recorded sound that is listened to is not for the microphone. */
+  #onPlaying(plays: boolean): void {
+    if (plays && this.running && !this.state?.muted) {
+      this.#autoMuted = true;
+      this.#session?.setMuted(true);
+    } else if (!plays && this.#autoMuted) {
+      this.#autoMuted = false;
+      this.#session?.setMuted(false);
+    }
+  }
+
+  #begin(session: HalfDuplexSession): void {
+    this.#unsubscribe();
+    this.#session = session;
+    let before = session.state.value;
+    this.#unsubscribe = session.state.subscribe((state) => {
+      if (state.turnState === "hearing" && before.turnState !== "hearing") {
+        this.heardSince = performance.now();
+      }
+      chimeInQueue(before, state);
+      before = state;
+      this.#host.requestUpdate();
+    });
+    session.on("levels", this.#onLevels);
+    session.on("problem", (problem) => {
+      if (session.state.value.phase !== "preparing")
+        // else it is the ending
+        toast({ tone: "caution", ...problemText(problem) });
+    });
+    this.#host.requestUpdate();
+    void session.start();
+  }
+}

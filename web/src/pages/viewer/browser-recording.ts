@@ -1,0 +1,120 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, property, query, state } from "lit/decorators.js";
+import { type BrowserUpload, browserUpload } from "../../api/recordings.ts";
+import { formatBytes } from "../../i18n/format.ts";
+import { showError } from "../../shell/errors.ts";
+import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
+import { icon } from "../../ui/icon.ts";
+import type { Assets } from "./assets.ts";
+import { browserRecordingStrings } from "./browser-recording-strings.ts";
+import type { ReplayPlayer } from "./replay-player.ts";
+import { downloadFile } from "./save-archive.ts";
+
+/**
+ * What the user's browser has recorded and uploaded, as another replay; nothing where it has not. It is
+ * not in step with the time line: that is the server's. One of the two replays is heard at a time.
+ */
+@customElement("an-browser-recording")
+export class BrowserRecording extends BaseElement {
+  #leave: () => void = () => undefined;
+
+  @property() name = "";
+  @property({ attribute: false }) assets!: Assets;
+  @property({ attribute: false }) replay!: ReplayPlayer;
+
+  @state() private upload: BrowserUpload | null = null;
+  /** Empty until it is wanted: it may have to be fetched whole. */
+  @state() private source = "";
+  @state() private busy = false;
+  @state() private seen = false;
+  @state() private broken = false;
+
+  @query("video") private readonly media!: HTMLVideoElement | null;
+
+  override disconnectedCallback(): void {
+    this.#leave();
+    super.disconnectedCallback();
+  }
+
+  protected override willUpdate(changed: ChangedProperties<this>): void {
+    if (changed.has("name")) void this.#look();
+    if (!changed.has("replay")) return;
+    this.#leave();
+    this.#leave = this.replay.state.subscribe(({ plays }) => plays && this.media?.pause());
+  }
+
+  protected override render(): TemplateResult | typeof nothing {
+    const { upload } = this;
+    if (upload === null) return nothing;
+    const t = browserRecordingStrings();
+    return html`<section class="card stack" aria-label=${t.title}>
+      <div class="row still">
+        <div class="grow">
+          <h2 class="small strong">${t.title}</h2>
+          <p class="small soft">${this.broken ? t.broken : t.why}</p>
+        </div>
+        ${this.source === "" ? this.#playButton() : nothing}
+        <button
+          class="button square"
+          title="${t.download} (${formatBytes(upload.size_bytes)})"
+          aria-label=${t.download}
+          ?disabled=${this.busy}
+          @click=${() => this.#tried(() => downloadFile(upload.path, this.assets))}
+        >
+          ${icon("download")}
+        </button>
+      </div>
+      ${this.source === "" || this.broken ? nothing : this.#player()}
+    </section>`;
+  }
+
+  #playButton(): TemplateResult {
+    return html`<button
+      class="button square"
+      aria-label=${browserRecordingStrings().play}
+      ?disabled=${this.busy}
+      @click=${() => this.#tried(() => this.#open())}
+    >
+      ${this.busy ? html`<span class="spinner"></span>` : icon("play")}
+    </button>`;
+  }
+
+  #player(): TemplateResult {
+    return html`<video
+      class=${this.seen ? "" : "heard"}
+      controls
+      autoplay
+      playsinline
+      aria-label=${browserRecordingStrings().title}
+      src=${this.source}
+      @loadedmetadata=${({ target }: Event) => {
+        this.seen = (target as HTMLVideoElement).videoWidth > 0;
+      }}
+      @play=${() => this.replay.pause()}
+      @error=${() => {
+        this.broken = true;
+      }}
+    ></video>`;
+  }
+
+  async #open(): Promise<void> {
+    if (this.upload) this.source = await this.assets.url(this.upload.path);
+  }
+
+  async #look(): Promise<void> {
+    await this.#tried(async () => {
+      this.upload = await browserUpload(this.name);
+    });
+  }
+
+  async #tried(work: () => Promise<void>): Promise<void> {
+    this.busy = true;
+    try {
+      await work();
+    } catch (error) {
+      showError(error);
+    } finally {
+      this.busy = false;
+    }
+  }
+}

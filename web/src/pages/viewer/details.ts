@@ -1,0 +1,55 @@
+import { html, nothing, type TemplateResult } from "lit";
+import type { RecordingMeta } from "../../api/recordings.ts";
+import { formatClock, formatDuration } from "../../i18n/format.ts";
+import { viewerStrings } from "./strings.ts";
+import type { Timeline } from "./timeline.ts";
+
+/** How long, how it ended, with what settings. */
+export function recordingDetails(meta: RecordingMeta, timeline: Timeline): TemplateResult {
+  const t = viewerStrings().about;
+  const prompt = promptOf(meta);
+  return html`<section class="card stack">
+    <h2 class="small strong">${t.title}</h2>
+    <dl class="facts">
+      ${fact(t.length, formatClock(meta.duration_s ?? 0))}
+      ${fact(t.ended, viewerStrings().reasons[meta.reason ?? "unknown"])}
+      ${costs(meta, timeline)}
+    </dl>
+    <div>
+      ${
+        prompt === ""
+          ? nothing
+          : html`<details class="fold">
+              <summary>${t.prompt}</summary>
+              <p class="text small">${prompt}</p>
+            </details>`
+      }
+      <details class="fold">
+        <summary>${t.settings}</summary>
+        <pre tabindex="0" aria-label=${t.settings}>${JSON.stringify(meta.config, null, 2)}</pre>
+      </details>
+    </div>
+  </section>`;
+}
+
+function costs(meta: RecordingMeta, { costs }: Timeline): TemplateResult | typeof nothing {
+  const totals = costs.map(({ total }) => total).filter((total) => total > 0);
+  if (totals.length === 0) return nothing;
+  const t = viewerStrings().costs;
+  totals.sort((a, b) => a - b);
+  const median = totals[Math.floor(totals.length / 2)] ?? 0;
+  if (meta.turns != null) return fact(t.medianTurn, formatDuration(median));
+  return html`${fact(t.median, formatDuration(median))} ${fact(t.slowest, formatDuration(totals.at(-1) ?? 0))}`;
+}
+
+function fact(name: string, value: string): TemplateResult {
+  return html`<div>
+    <dt>${name}</dt>
+    <dd>${value}</dd>
+  </div>`;
+}
+
+function promptOf({ config }: RecordingMeta): string {
+  const prompt = config["system_prompt"];
+  return typeof prompt === "string" ? prompt.trim() : "";
+}

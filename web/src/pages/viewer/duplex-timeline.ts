@@ -1,0 +1,169 @@
+import type {
+  DuplexRecording,
+  RecordedChunk,
+  RecordedUnit,
+  RecordingEvent,
+} from "../../api/recordings.ts";
+import { type PlayedAudio, playbackTimes } from "./playback-times.ts";
+import {
+  type CameraFrame,
+  joined,
+  type SpokenLine,
+  type Timeline,
+  type TimelineEvent,
+  type UnitCost,
+} from "./timeline.ts";
+
+/** A letter takes about so long to say; what is as wide as a Chinese one, three times that. */
+const LETTER_MS = 70;
+/** The silence by which an engine knows that all was said. */
+const PAUSE_MS = 1000;
+const WIDE = /[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]/g;
+const MARKS: Readonly<Record<string, TimelineEvent["type"]>> = {
+  paused: "paused",
+  resumed: "resumed",
+  error: "error",
+};
+
+/** The score of a full-duplex session. */
+export function duplexTimeline({
+  chunks,
+  events,
+  orphan_results: orphans = [],
+}: DuplexRecording): Timeline {
+  const results = chunks.flatMap(({ result, repeated_results: more = [] }) =>
+    result ? [result, ...more] : [],
+  );
+  const units = [...results, ...orphans];
+  units.sort((a, b) => a.publish_ts_ms - b.publish_ts_ms);
+  const spoken = units.filter((unit) => unit.ai_audio_duration_ms !== undefined);
+  const heard = playbackTimes(
+    spoken.map((unit) => ({ atMs: unit.publish_ts_ms, lastsMs: unit.ai_audio_duration_ms ?? 0 })),
+    flushes(chunks, units),
+  );
+  const places = new Map(spoken.map((unit, i) => [unit, heard[i] ?? null]));
+  const lengthMs = Math.max(
+    0,
+    ...chunks.map((chunk) => chunk.receive_ts_ms),
+    ...heard.map((one) => one?.untilMs ?? 0),
+  );
+  const lines = [...modelLines(units, places), ...userLines(units)];
+  return {
+    lengthMs,
+    lines: lines.sort((a, b) => a.atMs - b.atMs),
+    segments: segments(units, lengthMs),
+    frames: frames(chunks),
+    events: timelineEvents(chunks, events),
+    costs: units.map(cost),
+  };
+}
+
+/** When the client fell silent: it wanted to be listened to, or the model broke off mid-turn. */
+function flushes(chunks: readonly RecordedChunk[], units: readonly RecordedUnit[]): number[] {
+  const times = forced(chunks);
+  let midTurn = false;
+  for (const unit of units) {
+    if (unit.mode === "LISTEN" && midTurn) times.push(unit.publish_ts_ms);
+    midTurn = unit.mode === "SPEAK" && !unit.end_of_turn;
+  }
+  return times.sort((a, b) => a - b);
+}
+
+/** When the model was told to listen. */
+function forced(chunks: readonly RecordedChunk[]): number[] {
+  return chunks
+    .filter((chunk, i) => chunk.force_listen && !chunks[i - 1]?.force_listen)
+    .map((chunk) => chunk.receive_ts_ms);
+}
+
+/** Units that follow each other are one answer. What was dropped before it was heard is not said. */
+function modelLines(
+  units: readonly RecordedUnit[],
+  places: ReadonlyMap<RecordedUnit, PlayedAudio | null>,
+): SpokenLine[] {
+  const lines: SpokenLine[] = [];
+  let open = false;
+  for (const unit of units) {
+    const line = modelLine(unit, places);
+    const last = lines.at(-1);
+    if (line && open && last) {
+      lines[lines.length - 1] = {
+        ...last,
+        text: last.text + line.text,
+        untilMs: line.untilMs,
+      };
+    } else if (line) lines.push(line);
+    open = unit.mode === "SPEAK" && !unit.end_of_turn;
+  }
+  return lines
+    .map((line) => ({ ...line, text: line.text.trim() }))
+    .filter(({ text }) => text !== "");
+}
+
+function modelLine(
+  unit: RecordedUnit,
+  places: ReadonlyMap<RecordedUnit, PlayedAudio | null>,
+): SpokenLine | null {
+  if (unit.mode !== "SPEAK") return null;
+  const at = unit.publish_ts_ms;
+  const place = places.has(unit) ? (places.get(unit) ?? null) : { fromMs: at, untilMs: at };
+  if (place === null) return null;
+  return { role: "model", text: unit.text ?? "", atMs: place.fromMs, untilMs: place.untilMs };
+}
+
+/** A transcript comes when all was said: its begin is estimated by its length. */
+function userLines(units: readonly RecordedUnit[]): SpokenLine[] {
+  const lines: SpokenLine[] = [];
+  for (const { publish_ts_ms: untilMs, user_text } of units) {
+    const text = user_text?.trim() ?? "";
+    if (text === "") continue;
+    const width = text.length + 2 * (text.match(WIDE)?.length ?? 0);
+    const atMs = Math.max(lines.at(-1)?.untilMs ?? 0, untilMs - LETTER_MS * width - PAUSE_MS);
+    lines.push({ role: "user", text, atMs, untilMs });
+  }
+  return lines;
+}
+
+function segments(units: readonly RecordedUnit[], lengthMs: number) {
+  return joined(
+    units.map((unit, i) => ({
+      mode: unit.mode === "SPEAK" ? "speak" : "listen",
+      fromMs: unit.publish_ts_ms,
+      untilMs: units[i + 1]?.publish_ts_ms ?? Math.max(lengthMs, unit.publish_ts_ms),
+    })),
+  );
+}
+
+/** A chunk's frames are spread over the time in which it was spoken. */
+function frames(chunks: readonly RecordedChunk[]): CameraFrame[] {
+  return chunks.flatMap((chunk) => {
+    const lasts = chunk.user_audio_duration_ms ?? 0;
+    const files = chunk.user_frames ?? (chunk.user_frame ? [chunk.user_frame] : []);
+    const from = Math.max(0, chunk.receive_ts_ms - lasts);
+    return files.map((file, i) => ({ file, atMs: from + (lasts * i) / files.length }));
+  });
+}
+
+function timelineEvents(
+  chunks: readonly RecordedChunk[],
+  events: readonly RecordingEvent[],
+): TimelineEvent[] {
+  const found: TimelineEvent[] = forced(chunks).map((atMs) => ({ atMs, type: "forced" }));
+  for (const { ts_ms: atMs, type } of events) {
+    const event = MARKS[type];
+    if (event) found.push({ atMs, type: event });
+  }
+  return found.sort((a, b) => a.atMs - b.atMs);
+}
+
+function cost({ publish_ts_ms, timing }: RecordedUnit): UnitCost {
+  return {
+    atMs: publish_ts_ms,
+    read: timing.prefill_ms,
+    think: timing.llm_ms,
+    speak: timing.tts_prep_ms + timing.tts_ms + timing.token2wav_ms,
+    total: timing.wall_clock_ms,
+    waited: timing.edge_to_worker_ms,
+    context: timing.kv_cache_length,
+  };
+}

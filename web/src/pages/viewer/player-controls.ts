@@ -1,0 +1,96 @@
+import { html, type TemplateResult } from "lit";
+import { customElement, property, query } from "lit/decorators.js";
+import { live } from "lit/directives/live.js";
+import { formatClock, formatNumber } from "../../i18n/format.ts";
+import { StoreController } from "../../state/store.ts";
+import { BaseElement } from "../../ui/base-element.ts";
+import { icon } from "../../ui/icon.ts";
+import { RATES, type ReplayPlayer, type ReplayState } from "./replay-player.ts";
+import { viewerStrings } from "./strings.ts";
+
+/** The player's knobs: play, place, speed, turn by turn. */
+@customElement("an-player-controls")
+export class PlayerControls extends BaseElement {
+  #leave: () => void = () => undefined;
+  #state: StoreController<ReplayState> | null = null;
+
+  @property({ attribute: false }) replay!: ReplayPlayer;
+  /** Go to the turn before, or after. */
+  @property({ attribute: false }) step: (by: -1 | 1) => void = () => undefined;
+
+  @query("input") private readonly range!: HTMLInputElement;
+  @query("output") private readonly time!: HTMLElement;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.#state ??= new StoreController(this, this.replay.state);
+    this.#leave = this.replay.at.subscribe(() => this.#place());
+  }
+
+  override disconnectedCallback(): void {
+    this.#leave();
+    super.disconnectedCallback();
+  }
+
+  protected override updated(): void {
+    this.#place();
+  }
+
+  protected override render(): TemplateResult {
+    const t = viewerStrings().player;
+    const { plays, broken } = this.#state?.value ?? this.replay.state.value;
+    return html`<button
+        class="button primary square large"
+        aria-label=${plays ? t.pause : t.play}
+        title=${t.keys}
+        ?disabled=${broken}
+        @click=${() => this.replay.toggle()}
+      >
+        ${icon(plays ? "pause" : "play")}
+      </button>
+      <button class="button quiet square back" aria-label=${t.previous} title=${t.previous} @click=${() => this.step(-1)}>
+        ${icon("chevron")}
+      </button>
+      <button class="button quiet square on" aria-label=${t.next} title=${t.next} @click=${() => this.step(1)}>
+        ${icon("chevron")}
+      </button>
+      <input
+        class="grow"
+        type="range"
+        min="0"
+        max=${this.replay.lengthMs}
+        step="10"
+        aria-label=${t.position}
+        @input=${() => this.replay.seek(this.range.valueAsNumber)}
+      />
+      <output class="small soft number"></output>
+      ${this.#speed()}`;
+  }
+
+  #speed(): TemplateResult {
+    const t = viewerStrings().player;
+    const rate = this.#state?.value.rate ?? 1;
+    return html`<select
+      class="input speed"
+      aria-label=${t.speed}
+      @change=${(event: Event) => this.replay.setRate(Number((event.target as HTMLSelectElement).value))}
+    >
+      ${RATES.map(
+        (one) =>
+          html`<option value=${one} .selected=${live(one === rate)}>${t.times(formatNumber(one, 2))}</option>`,
+      )}
+    </select>`;
+  }
+
+  /** As often as the screen is drawn: past the rendering. */
+  #place(): void {
+    if (!this.hasUpdated) return;
+    const now = formatClock(this.replay.at.value / 1000);
+    const whole = formatClock(this.replay.lengthMs / 1000);
+    this.range.value = String(this.replay.at.value);
+    if (this.time.dataset["now"] === now && this.time.dataset["whole"] === whole) return;
+    Object.assign(this.time.dataset, { now, whole });
+    this.time.textContent = `${now} / ${whole}`;
+    this.range.setAttribute("aria-valuetext", viewerStrings().player.of(now, whole));
+  }
+}

@@ -1,0 +1,80 @@
+import { ApiError } from "../../api/http.ts";
+import {
+  type Recording,
+  type RecordingMeta,
+  recordingComment,
+  recordingMeta,
+  recordingTimeline,
+} from "../../api/recordings.ts";
+import { Store } from "../../state/store.ts";
+import { type Timeline, timelineOf } from "./timeline.ts";
+
+const LOOK_AGAIN_MS = 2000;
+
+export type LoadState =
+  | { readonly is: "loading" }
+  /** `error`: an ApiError, or what else went wrong. */
+  | { readonly is: "closed"; readonly error: unknown }
+  /** The session goes on. */
+  | { readonly is: "live"; readonly meta: RecordingMeta }
+  | {
+      readonly is: "open";
+      readonly meta: RecordingMeta;
+      readonly recording: Recording;
+      readonly timeline: Timeline;
+      readonly comment: string;
+    };
+
+/** A recording that somebody opens; looks again while it is recorded or merged. */
+export class RecordingLoader {
+  readonly state = new Store<LoadState>({ is: "loading" });
+  readonly #name: string;
+  #timer = 0;
+
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  /** Look now. What goes wrong becomes the state. */
+  async look(): Promise<void> {
+    clearTimeout(this.#timer);
+    try {
+      const meta = await recordingMeta(this.#name);
+      if (meta.state === "recording") this.state.set({ is: "live", meta });
+      else await this.#open(meta);
+      if (isBusy(meta)) this.#later();
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+  }
+
+  async #open(meta: RecordingMeta): Promise<void> {
+    const before = this.state.value;
+    if (before.is === "open" && before.meta.replay === meta.replay) return;
+    const [recording, comment] = await Promise.all([
+      recordingTimeline(this.#name),
+      recordingComment(this.#name),
+    ]);
+    this.state.set({ is: "open", meta, recording, timeline: timelineOf(recording), comment });
+  }
+
+  /** What is on the screen already stays there while the server is away. */
+  #failed(error: unknown): void {
+    const away = error instanceof ApiError && (error.status === 0 || error.status >= 500);
+    const { is } = this.state.value;
+    if (away && (is === "open" || is === "live")) this.#later();
+    else this.state.set({ is: "closed", error });
+  }
+
+  #later(): void {
+    this.#timer = window.setTimeout(() => void this.look(), LOOK_AGAIN_MS);
+  }
+}
+
+function isBusy(meta: RecordingMeta): boolean {
+  return meta.state === "recording" || meta.replay === "merging";
+}

@@ -1,0 +1,95 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, property, state } from "lit/decorators.js";
+import { ref } from "lit/directives/ref.js";
+import type { RecordingMeta } from "../../api/recordings.ts";
+import { formatClock } from "../../i18n/format.ts";
+import { showError } from "../../shell/errors.ts";
+import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
+import type { Assets } from "./assets.ts";
+import { PlayheadValue } from "./playhead-value.ts";
+import type { ReplayPlayer } from "./replay-player.ts";
+import { viewerStrings } from "./strings.ts";
+import { latest, type Timeline } from "./timeline.ts";
+
+/** What plays: the film, or the sound with the picture of its time above it. */
+@customElement("an-replay-media")
+export class ReplayMedia extends BaseElement {
+  @property({ attribute: false }) meta!: RecordingMeta;
+  @property({ attribute: false }) timeline!: Timeline;
+  @property({ attribute: false }) replay!: ReplayPlayer;
+  @property({ attribute: false }) assets!: Assets;
+
+  @state() private source = "";
+
+  readonly #picture = new PlayheadValue(
+    this,
+    () => this.replay,
+    (atMs) => latest(this.timeline.frames, atMs) ?? this.timeline.frames[0] ?? null,
+  );
+  readonly #line = new PlayheadValue(
+    this,
+    () => this.replay,
+    (atMs) =>
+      this.timeline.lines.findLast((line) => line.atMs <= atMs && atMs < line.untilMs) ?? null,
+  );
+
+  protected override willUpdate(changed: ChangedProperties<this>): void {
+    if (changed.has("meta") || changed.has("assets")) void this.#load();
+  }
+
+  protected override render(): TemplateResult {
+    const { merged_replay_video: film } = this.meta;
+    const hasPictures = this.timeline.frames.length > 0;
+    if (film) return this.#framed(this.#film());
+    return html`${hasPictures ? this.#framed(this.#still()) : nothing} ${this.#sound()}`;
+  }
+
+  #framed(picture: TemplateResult | typeof nothing): TemplateResult {
+    const line = this.#line.value;
+    return html`<figure class="picture-frame">
+      ${picture}
+      ${line && line.text !== "" ? html`<figcaption class=${line.role}>${line.text}</figcaption>` : nothing}
+    </figure>`;
+  }
+
+  #film(): TemplateResult {
+    return html`<video
+      playsinline
+      preload="metadata"
+      aria-label=${viewerStrings().line.film}
+      src=${this.source || nothing}
+      ${ref((element) => this.#attach(element))}
+      @click=${() => this.replay.toggle()}
+    ></video>`;
+  }
+
+  #still(): TemplateResult | typeof nothing {
+    const picture = this.#picture.value;
+    if (picture === null) return nothing;
+    const alt = viewerStrings().line.frame(formatClock(picture.atMs / 1000));
+    return html`<img src=${this.assets.source(picture.file)} alt=${alt} />`;
+  }
+
+  #sound(): TemplateResult | typeof nothing {
+    if (!this.meta.merged_replay) return nothing;
+    return html`<audio
+      preload="metadata"
+      src=${this.source || nothing}
+      ${ref((element) => this.#attach(element))}
+    ></audio>`;
+  }
+
+  #attach(element: globalThis.Element | undefined): void {
+    this.replay.attach(element instanceof HTMLMediaElement ? element : null);
+  }
+
+  async #load(): Promise<void> {
+    const file = this.meta.merged_replay_video ?? this.meta.merged_replay;
+    if (!file) return;
+    try {
+      this.source = await this.assets.url(file);
+    } catch (error) {
+      showError(error);
+    }
+  }
+}

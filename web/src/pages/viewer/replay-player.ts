@@ -1,0 +1,101 @@
+import { Store } from "../../state/store.ts";
+
+export const RATES = [0.5, 0.75, 1, 1.25, 1.5, 2] as const;
+
+export interface ReplayState {
+  readonly plays: boolean;
+  readonly rate: number;
+  /** The browser cannot play the file. */
+  readonly broken: boolean;
+}
+
+/** The place that one hears or looks at, in a player's file or, without one, on the time line alone. */
+export class ReplayPlayer {
+  /** Milliseconds. */
+  readonly at = new Store(0);
+  readonly state = new Store<ReplayState>({ plays: false, rate: 1, broken: false });
+  #media: HTMLMediaElement | null = null;
+  #lengthMs: number;
+  #frame = 0;
+
+  constructor(lengthMs: number) {
+    this.#lengthMs = lengthMs;
+  }
+
+  get lengthMs(): number {
+    return this.#lengthMs;
+  }
+
+  /** The element that plays; null when it leaves the page. */
+  attach(media: HTMLMediaElement | null): void {
+    if (media === this.#media) return;
+    this.#media = media;
+    if (media === null) return;
+    media.preservesPitch = true;
+    media.onplay = () => this.#changed();
+    media.onpause = () => this.#changed();
+    media.onended = () => this.#changed();
+    media.onseeked = () => this.#look();
+    media.onerror = () => this.#put({ broken: true, plays: false });
+    media.onloadedmetadata = () => {
+      if (this.at.value > 0) media.currentTime = this.at.value / 1000;
+    };
+  }
+
+  /** Throws nothing: what the browser cannot play is `broken`. */
+  toggle(): void {
+    const media = this.#media;
+    if (media === null || this.state.value.broken) return;
+    if (media.paused) this.#play(media);
+    else media.pause();
+  }
+
+  pause(): void {
+    this.#media?.pause();
+  }
+
+  seek(toMs: number): void {
+    const atMs = Math.min(Math.max(0, toMs), this.#lengthMs);
+    this.at.set(atMs);
+    if (this.#media) this.#media.currentTime = atMs / 1000;
+  }
+
+  setRate(rate: number): void {
+    if (this.#media) this.#media.playbackRate = rate;
+    this.#put({ rate });
+  }
+
+  /** The file may be a little longer than what is known of it. */
+  reach(lengthMs: number): void {
+    this.#lengthMs = Math.max(this.#lengthMs, lengthMs);
+  }
+
+  #play(media: HTMLMediaElement): void {
+    if (this.at.value >= this.#lengthMs - 50) this.seek(0);
+    media.play().catch((error: unknown) => {
+      const isAborted = error instanceof DOMException && error.name === "AbortError";
+      if (!isAborted) this.#put({ broken: true, plays: false });
+    });
+  }
+
+  #changed(): void {
+    const plays = this.#media !== null && !this.#media.paused && !this.#media.ended;
+    this.#put({ plays });
+    cancelAnimationFrame(this.#frame);
+    if (plays) this.#follow();
+    else this.#look();
+  }
+
+  #follow(): void {
+    this.#look();
+    this.#frame = requestAnimationFrame(() => this.#follow());
+  }
+
+  #look(): void {
+    if (this.#media && !this.#media.seeking) this.at.set(this.#media.currentTime * 1000);
+  }
+
+  #put(change: Partial<ReplayState>): void {
+    this.state.set({ ...this.state.value, ...change });
+  }
+}

@@ -1,0 +1,213 @@
+import { defineStrings } from "../../i18n/strings.ts";
+
+/** What this page says beyond the words that all pages share. */
+export const viewerStrings = defineStrings(
+  {
+    title: "Recording",
+    kinds: {
+      chat: "Chat",
+      half_duplex_audio: "Half-duplex conversation",
+      audio_duplex: "Voice call",
+      omni_duplex: "Video call",
+    },
+    units: (count: number) => (count === 1 ? "1 unit" : `${count} units`),
+    turns: (count: number) => (count === 1 ? "1 turn" : `${count} turns`),
+    shared: "Shared with you",
+    interrupted: "Incomplete",
+
+    download: "Download",
+    downloading: "Packing…",
+    share: "Share",
+
+    waveFailed: "The shape of the sound could not be read",
+
+    player: {
+      label: "Player",
+      play: "Play",
+      pause: "Pause",
+      position: "Position",
+      speed: "Speed",
+      times: (rate: string) => `${rate}×`,
+      previous: "Previous turn",
+      next: "Next turn",
+      of: (now: string, whole: string) => `${now} of ${whole}`,
+      keys: "Space plays, arrows move, up and down go from turn to turn.",
+    },
+
+    line: {
+      label: "Time line",
+      listens: "listens",
+      speaks: "speaks",
+      closer: "Closer",
+      farther: "Farther",
+      frame: (clock: string) => `What the camera showed at ${clock}`,
+      film: "What the camera showed",
+    },
+
+    costs: {
+      read: "Reading",
+      think: "Words",
+      speak: "Voice",
+      total: "In all",
+      waited: "Waited",
+      context: "Context",
+      tokens: (count: string) => `${count} tokens`,
+      median: "Typical unit",
+      slowest: "Slowest unit",
+      medianTurn: "Typical answer",
+      first: (time: string) => `began after ${time}`,
+    },
+
+    said: {
+      title: "What was said",
+      nothing: "Nothing was said, or nothing was understood.",
+      jump: (clock: string) => `Go to ${clock}`,
+      system: "Instructions",
+      user: "User",
+      model: "Model",
+      silent: "Spoken, without a transcript",
+      wordless: "No words",
+      picture: "Picture of the user",
+      flaws: { stopped: "broken off", failed: "failed", unfinished: "not finished" },
+      events: {
+        paused: "Paused",
+        resumed: "Went on",
+        forced: "Model told to listen",
+        break: "Answer broken off",
+        error: "Something went wrong",
+      },
+    },
+
+    comment: {
+      title: "Comment",
+      placeholder: "What should others know of this conversation?",
+      hint: "Whoever may open the recording can read it.",
+      saved: "Comment saved",
+      failed: "The comment could not be saved",
+    },
+
+    about: {
+      title: "About this conversation",
+      length: "Length",
+      ended: "Ended",
+      prompt: "Instructions",
+      settings: "Settings",
+    },
+    reasons: {
+      stopped: "by the user",
+      timeout: "paused for too long",
+      client_gone: "the user left",
+      cancelled: "by the operator",
+      edge_lost: "a server was lost",
+      worker_lost: "the model was lost",
+      server_shutdown: "server restarted",
+      context_full: "context was full",
+      error: "by an error",
+      unknown: "not known",
+    },
+  },
+  {
+    title: "会话回放",
+    kinds: {
+      chat: "聊天",
+      half_duplex_audio: "半双工对话",
+      audio_duplex: "语音通话",
+      omni_duplex: "视频通话",
+    },
+    units: (count) => `${count} 个单元`,
+    turns: (count) => `${count} 轮`,
+    shared: "他人分享",
+    interrupted: "不完整",
+
+    download: "下载",
+    downloading: "正在打包…",
+    share: "分享",
+
+    waveFailed: "无法读取声音的波形",
+
+    player: {
+      label: "播放器",
+      play: "播放",
+      pause: "暂停",
+      position: "播放位置",
+      speed: "速度",
+      times: (rate) => `${rate}×`,
+      previous: "上一轮",
+      next: "下一轮",
+      of: (now, whole) => `${now}，共 ${whole}`,
+      keys: "空格键播放，左右键移动，上下键切换轮次。",
+    },
+
+    line: {
+      label: "时间线",
+      listens: "在听",
+      speaks: "在说",
+      closer: "放大",
+      farther: "缩小",
+      frame: (clock) => `${clock} 时的摄像头画面`,
+      film: "摄像头画面",
+    },
+
+    costs: {
+      read: "读入",
+      think: "文字",
+      speak: "语音",
+      total: "合计",
+      waited: "等待",
+      context: "上下文",
+      tokens: (count) => `${count} 个词元`,
+      median: "典型单元",
+      slowest: "最慢单元",
+      medianTurn: "典型回答",
+      first: (time) => `${time}后开始`,
+    },
+
+    said: {
+      title: "对话内容",
+      nothing: "没有人说话，或没有听懂。",
+      jump: (clock) => `跳到 ${clock}`,
+      system: "系统内容",
+      user: "用户",
+      model: "模型",
+      silent: "有语音，没有文字",
+      wordless: "没有文字",
+      picture: "用户的图片",
+      flaws: { stopped: "被打断", failed: "失败", unfinished: "未完成" },
+      events: {
+        paused: "已暂停",
+        resumed: "继续",
+        forced: "要求模型倾听",
+        break: "回答被打断",
+        error: "发生错误",
+      },
+    },
+
+    comment: {
+      title: "备注",
+      placeholder: "关于这次对话，有什么要让别人知道的？",
+      hint: "能打开此录制的人都能看到。",
+      saved: "备注已保存",
+      failed: "无法保存备注",
+    },
+
+    about: {
+      title: "关于这次对话",
+      length: "时长",
+      ended: "结束",
+      prompt: "系统提示",
+      settings: "设置",
+    },
+    reasons: {
+      stopped: "由用户结束",
+      timeout: "暂停过久",
+      client_gone: "用户离开",
+      cancelled: "由管理员结束",
+      edge_lost: "服务器丢失",
+      worker_lost: "模型丢失",
+      server_shutdown: "服务器重启",
+      context_full: "上下文已满",
+      error: "因错误结束",
+      unknown: "不得而知",
+    },
+  },
+);

@@ -1,0 +1,218 @@
+import { html, nothing, svg, type TemplateResult } from "lit";
+import { customElement, property, query, state } from "lit/decorators.js";
+import type { Waveform } from "../../audio/waveform.ts";
+import { formatClock } from "../../i18n/format.ts";
+import { BaseElement } from "../../ui/base-element.ts";
+import { icon } from "../../ui/icon.ts";
+import type { Assets } from "./assets.ts";
+import { costShapes, eventShapes, type Lanes, lanesOf, segmentShapes, tickS } from "./lanes.ts";
+import type { ReplayPlayer } from "./replay-player.ts";
+import { viewerStrings } from "./strings.ts";
+import type { SpeakerRole, SpokenLine, Timeline } from "./timeline.ts";
+import { waveformPath } from "./waveform-path.ts";
+import "./timeline-view.css";
+
+const USUAL_PX_PER_S = 40;
+const MOST_PX_PER_S = 160;
+const WIDEST_PX = 24_000;
+const MOST_THUMBS = 120;
+const LEAST_WORDS_PX = 28;
+const SIDES: readonly ("user" | "model")[] = ["user", "model"];
+
+/** Both sides along time: sound, floor, words, pictures, costs. A click goes to its place. */
+@customElement("an-timeline")
+export class TimelineView extends BaseElement {
+  #leave: () => void = () => undefined;
+  #paths: readonly string[] = [];
+  #sizes = new ResizeObserver(([entry]) => {
+    this.room = entry?.contentRect.width ?? 0;
+  });
+
+  @property({ attribute: false }) timeline!: Timeline;
+  @property({ attribute: false }) replay!: ReplayPlayer;
+  @property({ attribute: false }) assets!: Assets;
+  /** Null while there is none. */
+  @property({ attribute: false }) shape: Waveform | null = null;
+
+  @state() private room = 0;
+  /** Null: as suits the length. */
+  @state() private zoom: number | null = null;
+
+  @query(".scroller") private readonly scroller!: HTMLElement;
+  @query(".playhead") private readonly playhead!: HTMLElement;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.#leave = this.replay.at.subscribe(() => this.#place());
+  }
+
+  override disconnectedCallback(): void {
+    this.#leave();
+    this.#sizes.disconnect();
+    super.disconnectedCallback();
+  }
+
+  protected override firstUpdated(): void {
+    this.#sizes.observe(this.scroller);
+  }
+
+  protected override willUpdate(changed: ReadonlyMap<PropertyKey, unknown>): void {
+    if (!["shape", "room", "zoom", "score"].some((name) => changed.has(name))) return;
+    const { shape, lanes } = this;
+    const half = lanes.wave / 2 - 3;
+    this.#paths = SIDES.map((side, channel) =>
+      shape
+        ? waveformPath(shape, channel, {
+            pxPerS: this.pxPerS,
+            middle: lanes[side] + half + 3,
+            half,
+          })
+        : "",
+    );
+  }
+
+  protected override updated(): void {
+    this.#place();
+  }
+
+  private get lanes(): Lanes {
+    return lanesOf(this.timeline);
+  }
+
+  private get fit(): number {
+    return Math.max(1, this.room) / Math.max(1, this.replay.lengthMs / 1000);
+  }
+
+  private get pxPerS(): number {
+    const most = Math.min(MOST_PX_PER_S, (WIDEST_PX * 1000) / Math.max(1, this.replay.lengthMs));
+    const wanted = this.zoom ?? USUAL_PX_PER_S;
+    return Math.max(this.fit, Math.min(most, wanted));
+  }
+
+  protected override render(): TemplateResult {
+    const { lanes, pxPerS } = this;
+    const width = Math.ceil((this.replay.lengthMs / 1000) * pxPerS);
+    const t = viewerStrings().line;
+    return html`<div class="tools row tight apart">
+        ${this.#legend()}
+        <span class="row still">
+          ${this.#zoomer("farther", t.farther, pxPerS / 1.6, pxPerS <= this.fit * 1.01)}
+          ${this.#zoomer("closer", t.closer, pxPerS * 1.6, pxPerS >= MOST_PX_PER_S)}
+        </span>
+      </div>
+      <div class="scroller" role="group" aria-label=${t.label} tabindex="0">
+        <div
+          class="space"
+          .style=${`width: ${width}px; height: ${lanes.height}px`}
+          @pointerdown=${this.#onPointer}
+          @pointermove=${this.#onPointer}
+          @click=${this.#onPointer}
+        >
+          ${this.#drawing(lanes, pxPerS, width)} ${this.#thumbs(lanes, pxPerS)}
+          ${SIDES.map((side) => this.#viewerStrings(side, lanes, pxPerS))}
+          <div class="playhead"></div>
+        </div>
+      </div>`;
+  }
+
+  #legend(): TemplateResult {
+    const { said, line } = viewerStrings();
+    return html`<span class="legend row tight tiny soft">
+      <span class="key user">${said.user}</span><span class="key model">${said.model}</span>
+      <span class="key wash listen">${said.model} ${line.listens}</span>
+      <span class="key wash speak">${said.model} ${line.speaks}</span>
+    </span>`;
+  }
+
+  #zoomer(name: "closer" | "farther", label: string, zoom: number, isOff: boolean): TemplateResult {
+    return html`<button
+      class="button quiet square small"
+      aria-label=${label}
+      title=${label}
+      ?disabled=${isOff}
+      @click=${() => {
+        this.zoom = Math.max(this.fit, zoom);
+      }}
+    >
+      ${icon(name === "closer" ? "plus" : "minus")}
+    </button>`;
+  }
+
+  #drawing(lanes: Lanes, pxPerS: number, width: number): TemplateResult {
+    const { segments, events, costs } = this.timeline;
+    return html`<svg width=${width} height=${lanes.height} aria-hidden="true">
+      ${this.#ruler(lanes, pxPerS)} ${segmentShapes(segments, lanes, pxPerS)}
+      ${SIDES.map((side) => svg`<path class="silence" d="M0 ${lanes[side] + lanes.wave / 2}H${width}" />`)}
+      ${SIDES.map((side, i) => svg`<path class="wave ${side}" d=${this.#paths[i] ?? ""} />`)}
+      ${costShapes(costs, lanes, pxPerS)} ${eventShapes(events, lanes, pxPerS)}
+    </svg>`;
+  }
+
+  #ruler(lanes: Lanes, pxPerS: number) {
+    const step = tickS(pxPerS);
+    const count = Math.floor(this.replay.lengthMs / 1000 / step);
+    return Array.from({ length: count + 1 }, (_, i) => {
+      const x = i * step * pxPerS;
+      return svg`<path class="tick" d="M${x} 0V${lanes.height}" />
+        <text x=${x + 5} y="14">${formatClock(i * step)}</text>`;
+    });
+  }
+
+  #thumbs(lanes: Lanes, pxPerS: number): TemplateResult[] | typeof nothing {
+    const { frames } = this.timeline;
+    if (lanes.frames === null) return nothing;
+    const width = (lanes.pictureHeight * 4) / 3;
+    const apart = Math.max(width + 4, ((this.replay.lengthMs / 1000) * pxPerS) / MOST_THUMBS);
+    let free = 0;
+    return frames.flatMap(({ atMs, file }) => {
+      const x = (atMs / 1000) * pxPerS;
+      if (x < free) return [];
+      free = x + apart;
+      const place = `left: ${x}px; top: ${lanes.frames}px; width: ${width}px; height: ${lanes.pictureHeight}px`;
+      return [
+        html`<img class="thumb" .style=${place} loading="lazy" alt="" src=${this.assets.source(file)} />`,
+      ];
+    });
+  }
+
+  #viewerStrings(
+    side: SpeakerRole & ("user" | "model"),
+    lanes: Lanes,
+    pxPerS: number,
+  ): TemplateResult[] {
+    const lines = this.timeline.lines.filter((line) => line.role === side && spoken(line));
+    return lines.flatMap((line, i) => {
+      const x = (line.atMs / 1000) * pxPerS;
+      const next = ((lines[i + 1]?.atMs ?? this.replay.lengthMs) / 1000) * pxPerS;
+      if (next - x < LEAST_WORDS_PX) return [];
+      const place = `left: ${x}px; top: ${lanes[side] + lanes.wave}px; max-width: ${next - x - 6}px`;
+      return [
+        html`<span class="words ${side} tiny truncate" .style=${place} title=${line.text}>${line.text}</span>`,
+      ];
+    });
+  }
+
+  #onPointer(event: PointerEvent): void {
+    const pulls = event.type === "pointermove" && event.pointerType === "mouse";
+    if (pulls ? event.buttons !== 1 : event.type === "pointerdown" && event.pointerType !== "mouse")
+      return;
+    if (event.type === "pointermove" && !pulls) return;
+    const left = (event.currentTarget as HTMLElement).getBoundingClientRect().left;
+    this.replay.seek(((event.clientX - left) / this.pxPerS) * 1000);
+  }
+
+  /** The playhead moves without rendering; while it plays it is kept in sight. */
+  #place(): void {
+    if (!this.hasUpdated || this.scroller === null) return;
+    const x = (this.replay.at.value / 1000) * this.pxPerS;
+    this.playhead.style.translate = `${x}px`;
+    const { scrollLeft, clientWidth } = this.scroller;
+    const isBeyond = x < scrollLeft || x > scrollLeft + clientWidth * 0.92;
+    if (isBeyond) this.scroller.scrollLeft = x - clientWidth * 0.12;
+  }
+}
+
+/** Not what was written at one moment. */
+function spoken(line: SpokenLine): boolean {
+  return line.untilMs > line.atMs && line.text !== "";
+}

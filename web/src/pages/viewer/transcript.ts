@@ -1,0 +1,116 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, property } from "lit/decorators.js";
+import type { RecordedPart } from "../../api/recordings.ts";
+import { formatClock, formatDuration } from "../../i18n/format.ts";
+import { BaseElement } from "../../ui/base-element.ts";
+import type { Assets } from "./assets.ts";
+import { PlayheadValue } from "./playhead-value.ts";
+import type { ReplayPlayer } from "./replay-player.ts";
+import { viewerStrings } from "./strings.ts";
+import { type SpokenLine, type Timeline, type TimelineEvent, timelineItems } from "./timeline.ts";
+
+/** What was said, one below the other; a click goes to its place. */
+@customElement("an-viewer-transcript")
+export class ViewerTranscript extends BaseElement {
+  @property({ attribute: false }) timeline!: Timeline;
+  @property({ attribute: false }) replay!: ReplayPlayer;
+  @property({ attribute: false }) assets!: Assets;
+  /** Each line's own sound, where there is no replay of the whole. */
+  @property({ type: Boolean }) sounds = false;
+
+  readonly #current = new PlayheadValue(
+    this,
+    () => this.replay,
+    (atMs) =>
+      this.timeline.lines.findLast((line) => isSpoken(line) && line.atMs <= atMs + 1) ?? null,
+  );
+
+  protected override updated(): void {
+    const line = this.querySelector<HTMLElement>("li.current");
+    const list = this.querySelector("ol");
+    if (line === null || list === null) return;
+    const top = line.offsetTop - list.offsetTop;
+    const isInSight =
+      top >= list.scrollTop && top + line.offsetHeight <= list.scrollTop + list.clientHeight;
+    if (!isInSight) list.scrollTo({ top: top - 48, behavior: "smooth" });
+  }
+
+  protected override render(): TemplateResult {
+    const t = viewerStrings().said;
+    const all = timelineItems(this.timeline);
+    return html`<h2 class="small strong">${t.title}</h2>
+      ${
+        all.length === 0
+          ? html`<p class="small soft nothing">${t.nothing}</p>`
+          : html`<ol role="list">
+              ${all.map((one) => ("role" in one ? this.#line(one) : event(one)))}
+            </ol>`
+      }`;
+  }
+
+  #line(line: SpokenLine): TemplateResult {
+    const t = viewerStrings().said;
+    const isCurrent = line === this.#current.value;
+    const place = formatClock(line.atMs / 1000);
+    return html`<li class="${line.role} ${isCurrent ? "current" : ""}" aria-current=${isCurrent ? "true" : nothing}>
+      <div class="row tight apart">
+        <span class="who tiny strong">${t[line.role]}</span>
+        ${
+          isSpoken(line)
+            ? html`<button
+                class="button quiet small number"
+                aria-label=${t.jump(place)}
+                @click=${() => this.replay.seek(line.atMs)}
+              >
+                ${place}
+              </button>`
+            : nothing
+        }
+      </div>
+      ${this.#content(line)}
+      ${
+        line.firstMs === undefined
+          ? nothing
+          : html`<p class="tiny soft">${viewerStrings().costs.first(formatDuration(line.firstMs))}</p>`
+      }
+    </li>`;
+  }
+
+  #content(line: SpokenLine): TemplateResult {
+    const t = viewerStrings().said;
+    const files = (line.parts ?? []).filter(
+      ({ file, type }) => file && (this.sounds || type !== "audio"),
+    );
+    const text =
+      line.text || (files.length > 0 ? "" : line.role === "user" ? t.silent : t.wordless);
+    return html`${
+      text === ""
+        ? nothing
+        : html`<p class=${line.text === "" ? "soft" : ""} @click=${() => isSpoken(line) && this.replay.seek(line.atMs)}>
+            <span class="text">${text}</span>
+            ${line.status ? html`<span class="badge ${line.status === "failed" ? "danger" : "caution"}">${t.flaws[line.status]}</span>` : nothing}
+          </p>`
+    }
+    ${files.map((part) => this.#file(part))}`;
+  }
+
+  #file({ type, file = "" }: RecordedPart): TemplateResult {
+    const t = viewerStrings().said;
+    const source = this.assets.source(file);
+    if (type === "image") return html`<img class="part" src=${source} alt=${t.picture} />`;
+    if (type === "video") {
+      return html`<video class="part" controls playsinline preload="metadata" aria-label=${file} src=${source}></video>`;
+    }
+    return html`<audio class="part" controls preload="none" aria-label=${file} src=${source}></audio>`;
+  }
+}
+
+function event({ atMs, type }: TimelineEvent): TemplateResult {
+  return html`<li class="happening tiny soft">
+    <span>${viewerStrings().said.events[type]}</span> <span class="number">${formatClock(atMs / 1000)}</span>
+  </li>`;
+}
+
+function isSpoken(line: SpokenLine): boolean {
+  return line.role !== "system" && line.untilMs > line.atMs;
+}

@@ -1,0 +1,145 @@
+import type { AudioEngine, Levels } from "../audio/audio-engine.ts";
+import type { ProtocolClient } from "../protocol/protocol-client.ts";
+import type { ErrorMessage, Queued } from "../protocol/queue-messages.ts";
+import type { SocketClose, SocketState } from "../protocol/resumable-socket.ts";
+import { Store } from "../state/store.ts";
+import { TypedEvents } from "../typed-events.ts";
+import type { Problem, SessionEnd, SessionState } from "./session-state.ts";
+import type { UnitMetrics } from "./unit-metrics.ts";
+
+const STOP_MS = 3000; // a server that does not confirm a stop for so long is left
+
+const LOST_CODES: ReadonlySet<number> = new Set([1001, 1006, 4410]);
+
+/** For closes that no error message came before. */
+const CLOSE_NAMES: Record<number, string> = {
+  1009: "message_too_large",
+  1012: "server_shutdown",
+  1013: "try_later",
+  4409: "replaced",
+};
+
+/** Beside the state; a conversation without a microphone has only problems. */
+export interface SessionEvents {
+  /** Something went wrong, and the conversation goes on. */
+  problem: Problem;
+  /** The microphone, the speaker and their meters are there. */
+  audio: AudioEngine;
+  /** Ten times a second. */
+  levels: Levels;
+  /** Every unit of a full-duplex conversation, for charts. */
+  unit: UnitMetrics;
+}
+
+/** The life of a conversation on any protocol: queue, link, stop and end. What is said, subclasses know. */
+export abstract class Session<
+  State extends SessionState,
+  Server extends { readonly type: string },
+  Client extends object,
+> extends TypedEvents<SessionEvents> {
+  /** What a page renders. */
+  readonly state: Store<State>;
+  #client: ProtocolClient<Server, Client> | undefined;
+  #lastError: Problem | undefined;
+  #stopTimer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(initial: State) {
+    super();
+    this.state = new Store(initial);
+  }
+
+  /** While the connection is lost: try again at once. */
+  retryNow(): void {
+    this.#client?.retryNow();
+  }
+
+  /** End the conversation in order; it is over when `state` says `ended`. */
+  stop(): void {
+    const { phase } = this.state.value;
+    if (phase === "ended" || phase === "stopping") return;
+    this.patch({ phase: "stopping" });
+    if (!this.#client) {
+      this.stopped();
+      return;
+    }
+    this.client.send(this.goodbye());
+    this.#stopTimer = setTimeout(() => this.client.close(), STOP_MS);
+  }
+
+  protected get client(): ProtocolClient<Server, Client> {
+    if (!this.#client) throw new Error("the conversation is not connected");
+    return this.#client;
+  }
+
+  /** Ask to end the session. */
+  protected abstract goodbye(): Client;
+  protected abstract received(message: Server): void;
+  /** Let go of everything; called once, at the end. */
+  protected abstract release(): void;
+
+  protected attach(client: ProtocolClient<Server, Client>): void {
+    this.#client = client;
+    this.patch({ phase: "connecting", connection: { state: "connecting" } });
+    client.on("connection", (connection) => this.#linked(connection));
+    client.on("message", (message) => this.received(message));
+    client.on("problem", (message) => this.emit("problem", { code: "bad_message", message }));
+    client.on("closed", (closed) => this.#closed(closed));
+  }
+
+  protected patch(change: Partial<State> | Partial<SessionState>): void {
+    this.state.set({ ...this.state.value, ...change });
+  }
+
+  /** The session waits, or its place has changed. */
+  protected placed(message: Pick<Queued, "position" | "queue_length" | "estimated_wait_s">): void {
+    if (this.state.value.phase === "stopping") return;
+    const { position, queue_length: length, estimated_wait_s: etaS } = message;
+    this.patch({ phase: "queued", queue: { position, length, etaS, at: performance.now() } });
+  }
+
+  /** A worker has the session. False when the user has left meanwhile. */
+  protected granted(): boolean {
+    if (this.state.value.phase === "stopping") return false;
+    this.patch({ phase: "preparing", queue: null });
+    return true;
+  }
+
+  /** An error that came while nothing can be said yet leaves nothing to wait for. */
+  protected failed({ code, message, field }: ErrorMessage): void {
+    const problem = { code, message, field: field ?? undefined };
+    this.#lastError = problem;
+    this.emit("problem", problem);
+    if (this.state.value.phase === "preparing") this.end({ by: "server", ...problem });
+  }
+
+  protected stopped(): void {
+    this.end({ by: "user", code: "stopped", message: "" });
+  }
+
+  protected end(end: SessionEnd): void {
+    if (this.state.value.phase === "ended") return;
+    clearTimeout(this.#stopTimer);
+    const connection = { state: end.by === "connection" ? "lost" : "none" } as const;
+    this.patch({ phase: "ended", queue: null, connection, end });
+    this.#client?.close();
+    this.release();
+  }
+
+  #linked(state: SocketState): void {
+    if (state === "closed") return; // the end says more
+    const { deadline } = this.client;
+    this.patch({ connection: state === "reconnecting" ? { state, deadline } : { state } });
+  }
+
+  #closed({ code, reason }: SocketClose): void {
+    const { phase, connection } = this.state.value;
+    if (phase === "stopping") this.stopped();
+    else if (LOST_CODES.has(code)) {
+      const name = connection.state === "connecting" ? "unreachable" : "lost";
+      this.end({ by: "connection", code: name, message: reason });
+    } else {
+      const name = CLOSE_NAMES[code] ?? String(code);
+      this.end({ by: "server", code: name, message: reason, ...this.#lastError });
+    }
+  }
+}

@@ -1,0 +1,85 @@
+import { AudioEngine, type AudioEngineOptions } from "../audio/audio-engine.ts";
+import type { AudioSource } from "../audio/audio-source.ts";
+import type { Samples } from "../audio/pcm.ts";
+import type { ClientOptions } from "../protocol/clients.ts";
+import type { ProtocolClient } from "../protocol/protocol-client.ts";
+import { Session } from "./session.ts";
+import type { SessionState } from "./session-state.ts";
+
+/** What every spoken conversation is told. */
+export interface VoiceSessionOptions {
+  audio?: AudioEngineOptions;
+  /** Key and server; see `socketProtocols()`. */
+  connection?: ClientOptions;
+}
+
+export interface VoiceSessionState extends SessionState {
+  readonly muted: boolean;
+  /** The file was played, or the microphone unplugged; chunks of silence go on. */
+  readonly sourceEnded: boolean;
+}
+
+/** A conversation with a microphone and a speaker. `start` on a user's gesture, once. */
+export abstract class VoiceSession<
+  State extends VoiceSessionState,
+  Server extends { readonly type: string },
+  Client extends object,
+> extends Session<State, Server, Client> {
+  readonly #options: AudioEngineOptions;
+  #audio: AudioEngine | undefined;
+
+  constructor(initial: State, options: AudioEngineOptions) {
+    super(initial);
+    this.#options = options;
+  }
+
+  /** For the mixer, devices and recorders; undefined before the microphone is open and after the end. */
+  get audio(): AudioEngine | undefined {
+    return this.#audio;
+  }
+
+  /** Never rejects: what goes wrong is the `ending`. */
+  async start(): Promise<void> {
+    this.patch({ phase: "opening" });
+    try {
+      this.#audio = await AudioEngine.open(this.#options);
+    } catch (cause) {
+      const code = cause instanceof Error ? cause.name : "unknown";
+      this.end({ by: "device", code, message: String(cause), cause });
+      return;
+    }
+    if (this.state.value.phase === "opening") this.#begin(this.#audio);
+    else this.release();
+  }
+
+  setMuted(muted: boolean): void {
+    if (this.#audio) this.#audio.capture.muted = muted;
+    this.patch({ muted } as Partial<State>);
+  }
+
+  /** Another microphone, or a file, from now on. The old source is closed. */
+  async setSource(source: AudioSource): Promise<void> {
+    await this.#audio?.replaceSource(source);
+    if (this.state.value.phase === "active") await source.start();
+    this.patch({ sourceEnded: false } as Partial<State>);
+  }
+
+  /** The desk is there: listen to it, and open the connection. */
+  protected abstract connect(audio: AudioEngine): ProtocolClient<Server, Client>;
+  protected abstract heard(chunk: Samples): void;
+
+  protected override release(): void {
+    const audio = this.#audio;
+    this.#audio = undefined;
+    audio?.player.flush();
+    void audio?.close();
+  }
+
+  #begin(audio: AudioEngine): void {
+    audio.on("chunk", (chunk) => this.heard(chunk));
+    audio.on("levels", (levels) => this.emit("levels", levels));
+    audio.on("sourceEnd", () => this.patch({ sourceEnded: true } as Partial<State>));
+    this.emit("audio", audio);
+    this.attach(this.connect(audio));
+  }
+}

@@ -1,0 +1,24 @@
+import { ApiError } from "../api/http.ts";
+import { common } from "../i18n/common.ts";
+import { type Toast, toast } from "../ui/toasts.ts";
+
+/** Show why something failed and what can be done. An abort is no failure. */
+export function showError(error: unknown, title?: string): void {
+  if (error instanceof DOMException && error.name === "AbortError") return;
+  toast({ tone: "danger", ...words(error, title) });
+}
+
+function words(error: unknown, title: string | undefined): Omit<Toast, "tone"> {
+  const { errors } = common();
+  if (!(error instanceof ApiError)) {
+    return {
+      title: title ?? errors.failed,
+      remedy: error instanceof Error ? error.message : String(error),
+    };
+  }
+  if (error.status === 0) return { title: errors.unreachable, remedy: errors.unreachableRemedy };
+  if (error.status === 401) return { title: errors.refused, remedy: errors.refusedRemedy };
+  if (error.status === 429) return { title: errors.busy, remedy: errors.busyRemedy };
+  if (error.code === "page_off") return { title: errors.pageOff, remedy: errors.pageOffRemedy };
+  return { title: title ?? errors.failed, remedy: error.message };
+}
