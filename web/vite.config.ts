@@ -6,7 +6,9 @@ const root = fileURLToPath(new URL(".", import.meta.url));
 const pages = readdirSync(root).filter((name) => name.endsWith(".html"));
 const edge = process.env["ANTIPHON_EDGE"] ?? "http://127.0.0.1:8006";
 
-/** Nothing is painted before the page's script ran: no flash of an empty or wrongly lit page. */
+/**
+ * Hides the page until its script has run. This avoids a flash of an empty or wrongly themed page.
+ */
 const renderBlocking: Plugin = {
   name: "render-blocking",
   transformIndexHtml: {

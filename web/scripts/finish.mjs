@@ -1,5 +1,5 @@
-// After `vite build`: lay a compressed copy beside every text file, for the edge to send as it is,
-// and print what a first visit to each page loads. Fails when that is too much.
+// After `vite build`: writes a compressed copy beside every text file, which the edge sends as it is,
+// and prints what a first visit to each page loads. Fails above the limit.
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync } from "node:zlib";
@@ -7,7 +7,7 @@ import { brotliCompressSync } from "node:zlib";
 const LIMIT_KB = 150;
 const TEXT = /\.(html|js|css|svg)$/;
 const SCRIPT = /\.js$/;
-/** Loaded only where a page holds letters beyond Western European ones. */
+/** Fonts that browsers load only for letters beyond Western European ones. */
 const RARE = /-latin-ext-/;
 
 const standard = fileURLToPath(new URL("../../edge/pages", import.meta.url));
@@ -19,16 +19,19 @@ function isOurs(name) {
   return statSync(folder + name).isFile() && !name.endsWith(".br");
 }
 
-/** What is sent of it: its size in bytes. */
+/** Size in bytes as it is sent. */
 function compress(name) {
   const body = readFileSync(folder + name);
   if (!TEXT.test(name)) return body.length;
-  const small = brotliCompressSync(body); // at the best quality, which is the default
+  const small = brotliCompressSync(body); // the default is the best quality
   writeFileSync(`${folder}${name}.br`, small);
   return small.length;
 }
 
-/** A page, what it names, what that names, and so on; a script loads by itself only what it imports. */
+/**
+ * All files that a page loads, followed through references. A script loads only its static
+ * imports.
+ */
 function firstVisit(page) {
   const needed = new Set([page]);
   for (const name of needed) {

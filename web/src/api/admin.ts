@@ -13,7 +13,7 @@ export interface AppSwitch {
   readonly enabled: boolean;
 }
 
-/** Seconds that a session of each kind is taken to last, until enough have been measured. */
+/** Assumed length of a session of each kind in seconds, used until enough sessions are measured. */
 export interface Baselines {
   readonly eta_chat_s: number;
   readonly eta_half_duplex_s: number;
@@ -41,33 +41,33 @@ export interface RecordingInfo {
   readonly chunks: number | null;
   readonly turns: number | null;
   readonly size_bytes: number;
-  /** The viewer's page. */
+  /** URL of the viewer page. */
   readonly url: string;
 }
 
 export interface RecordingPage {
   readonly total: number;
-  /** False: the search read only the newest. */
+  /** False if only the newest recordings were searched. */
   readonly complete: boolean;
   readonly sessions: readonly RecordingInfo[];
 }
 
-/** What is empty does not filter. */
+/** Empty fields do not filter. */
 export interface RecordingFilter {
   readonly kind: SessionKind | "";
   readonly state: RecordingState | "";
-  /** ISO dates, with zone. */
+  /** ISO dates with time zone. */
   readonly since: string;
   readonly until: string;
   readonly text: string;
 }
 
-/** Everything as it changes; the body goes on until `signal` ends it. */
+/** Opens the event stream of live changes. It stays open until `signal` aborts it. */
 export function liveStream(signal: AbortSignal): Promise<Response> {
   return fetchApi("/api/admin/live", { ...admin, signal });
 }
 
-/** False: it does not wait any more. */
+/** Returns false if the ticket is no longer in the queue. */
 export async function cancelTicket(ticket: string): Promise<boolean> {
   const path = `/api/queue/${encodeURIComponent(ticket)}`;
   return (await fetchJson<{ success: boolean }>(path, { ...admin, method: "DELETE" })).success;
@@ -112,7 +112,7 @@ export function recordings(
   return fetchJson(`/api/sessions?${query}`, admin);
 }
 
-/** Everything of one recording, as a ZIP. */
+/** Downloads a recording as a ZIP. */
 export async function recordingArchive(id: string): Promise<Blob> {
   const path = `/api/sessions/${encodeURIComponent(id)}/download`;
   return (await fetchApi(path, admin)).blob();

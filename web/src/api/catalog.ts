@@ -1,6 +1,6 @@
 import { fetchJson } from "./http.ts";
 
-/** A page that is switched on. */
+/** An enabled page. */
 export interface AppEntry {
   readonly app_id: string;
   readonly name: string;
@@ -68,7 +68,7 @@ export interface ServiceStatus {
   readonly max_queue_size: number;
 }
 
-/** The menu. */
+/** Returns the pages for the menu. */
 export async function apps(): Promise<readonly AppEntry[]> {
   return (await fetchJson<{ apps: AppEntry[] }>("/api/apps")).apps;
 }

@@ -9,7 +9,7 @@ function answer(status: number, body: unknown): Response {
   return new Response(JSON.stringify(body), { status });
 }
 
-/** Answers 401 to everyone without the key. */
+/** Answers 401 to requests without the key. */
 function guarded(_path: string, init: RequestInit): Promise<Response> {
   const headers = new Headers(init.headers);
   asked(headers.get("authorization"));

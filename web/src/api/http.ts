@@ -1,6 +1,6 @@
 import { askForKey, type KeyRole, keyHeaders } from "./key.ts";
 
-/** Why a request failed. `status` 0: no answer at all. */
+/** A failed request. `status` is 0 if the server did not answer. */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
@@ -15,22 +15,22 @@ export class ApiError extends Error {
 
 export interface ApiRequest {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
-  /** Sent as JSON; a form as it is. */
+  /** FormData is sent as it is, anything else as JSON. */
   readonly body?: unknown;
   readonly role?: KeyRole;
   readonly signal?: AbortSignal;
 }
 
 /**
- * ApiRequest a route of the edge and read its JSON. Where a key is wanted the reader is asked for one,
- * once. Rejects with ApiError, or with AbortError when `signal` says so.
+ * Calls a route of the edge and returns its JSON. On 401 it asks the user for a key and retries
+ * once. Rejects with ApiError, or with AbortError if `signal` aborts.
  */
 export async function fetchJson<T>(path: string, options: ApiRequest = {}): Promise<T> {
   const response = await fetchApi(path, options);
   return (await response.json()) as T;
 }
 
-/** As `call`, with the body unread: for files. */
+/** Like `fetchJson`, but returns the response with its body unread. Use it for files. */
 export async function fetchApi(path: string, options: ApiRequest = {}): Promise<Response> {
   const role = options.role ?? "client";
   const response = await send(path, options, role);

@@ -1,20 +1,20 @@
 import { Store } from "../state/store.ts";
 
-/** `client` opens conversations, `admin` everything. */
+/** `client` opens sessions, `admin` may do everything. */
 export type KeyRole = "client" | "admin";
 
-/** Someone waits for a key; `refused` when one was given and did not open. */
+/** A pending request for a key. `refused` is true if the last key was rejected. */
 export interface KeyRequest {
   readonly role: KeyRole;
   readonly refused: boolean;
   readonly answer: (given: boolean) => void;
 }
 
-/** What the key dialog shows; null most of the time. */
+/** The request that the key dialog shows, or null. */
 export const keyRequest = new Store<KeyRequest | null>(null);
 
 const NAMES: Record<KeyRole, string> = { client: "antiphon.key", admin: "antiphon.admin" };
-/** The admin token is forgotten with the tab. */
+/** sessionStorage drops the admin token when the tab closes. */
 const STORES: Record<KeyRole, () => Storage> = {
   client: () => localStorage,
   admin: () => sessionStorage,
@@ -30,7 +30,7 @@ export function deleteKey(role: KeyRole): void {
   STORES[role]().removeItem(NAMES[role]);
 }
 
-/** The key to send; the admin token opens what a client's key opens. */
+/** Returns the key to send. The admin token also works where a client key is needed. */
 export function keyFor(role: KeyRole): string | null {
   const admin = storedKey("admin");
   return role === "admin" ? admin : (storedKey("client") ?? admin);
@@ -40,19 +40,24 @@ function storedKey(role: KeyRole): string | null {
   return STORES[role]().getItem(NAMES[role]);
 }
 
-/** Headers for `fetch`. */
+/** Returns headers for `fetch`. */
 export function keyHeaders(role: KeyRole): Record<string, string> {
   const key = keyFor(role);
   return key === null ? {} : { Authorization: `Bearer ${key}` };
 }
 
-/** The second argument of `new WebSocket`: browsers send no headers with a socket. */
+/**
+ * Returns the second argument of `new WebSocket`. Browsers cannot send headers with a WebSocket.
+ */
 export function socketProtocols(role: KeyRole = "client"): string[] {
   const key = keyFor(role);
   return key === null ? [] : ["antiphon.v1", `antiphon.key.${base64url(key)}`];
 }
 
-/** Show the dialog; all who ask meanwhile get the same answer. False: the reader would not. */
+/**
+ * Opens the key dialog. Concurrent callers share one dialog. Resolves to false if the user
+ * cancels.
+ */
 export function askForKey(role: KeyRole): Promise<boolean> {
   if (asked?.role === role) return asked.answer;
   let settle: (given: boolean) => void = () => undefined;

@@ -1,6 +1,6 @@
 import { fetchApi, fetchJson } from "./http.ts";
 
-/** The fields of `meta.json`, `recording.json` and their parts that pages read. */
+/** The fields of `meta.json` and `recording.json` that the pages read. */
 export type RecordingKind = "chat" | "half_duplex_audio" | "audio_duplex" | "omni_duplex";
 
 export type EndReason =
@@ -110,7 +110,7 @@ export interface RecordedTurn {
 export interface DuplexRecording {
   readonly mode: "duplex";
   readonly chunks: readonly RecordedChunk[];
-  /** Of chunks that were lost. */
+  /** Why chunks are missing. */
   readonly orphan_results?: readonly RecordedUnit[];
   readonly events: readonly RecordingEvent[];
 }
@@ -124,37 +124,37 @@ export interface TurnRecording {
 
 export type Recording = DuplexRecording | TurnRecording;
 
-/** Where a recording's routes begin; `name` is its id or the token of a share link. */
+/** Base path of a recording's routes. `name` is a recording id or a share token. */
 const path = (name: string) => `/api/sessions/${encodeURIComponent(name)}`;
 
-/** Rejects with ApiError, as all of these do. */
+/** Like all functions here, rejects with ApiError. */
 export function recordingMeta(name: string): Promise<RecordingMeta> {
   return fetchJson(path(name));
 }
 
-/** 404 while the session goes on. */
+/** Fails with 404 while the session runs. */
 export function recordingTimeline(name: string): Promise<Recording> {
   return fetchJson(`${path(name)}/recording`);
 }
 
-/** The address of a file; to open it a key may be needed. */
+/** Returns the URL of a file. Opening it may need a key. */
 export function assetPath(name: string, file: string): string {
   return `${path(name)}/assets/${file.split("/").map(encodeURIComponent).join("/")}`;
 }
 
-/** What the user's browser has recorded and uploaded: an asset. */
+/** A recording that the user's browser uploaded, stored as an asset. */
 export interface BrowserUpload {
   readonly path: string;
   readonly size_bytes: number;
 }
 
-/** Null where nothing was uploaded. */
+/** Resolves to null if nothing was uploaded. */
 export async function browserUpload(name: string): Promise<BrowserUpload | null> {
   const found = await fetchJson<BrowserUpload | { path: null }>(`${path(name)}/upload-recording`);
   return found.path === null ? null : found;
 }
 
-/** The address of everything in one ZIP; a key may be needed. */
+/** Returns the URL of the ZIP of a recording. Opening it may need a key. */
 export function archivePath(name: string): string {
   return `${path(name)}/download`;
 }

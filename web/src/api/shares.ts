@@ -1,11 +1,11 @@
 import { fetchJson } from "./http.ts";
 
-/** A link that opens one recording, to read. */
+/** A link that gives read access to one recording. */
 export interface ShareLink {
   readonly token: string;
-  /** Path of the viewer's page. */
+  /** Path of the viewer page. */
   readonly url: string;
-  /** Null: until it is revoked. */
+  /** Null if the link does not expire. */
   readonly expires_at: string | null;
 }
 
@@ -13,12 +13,15 @@ export const WEEK_S = 7 * 86_400;
 
 const path = (recordingId: string) => `/api/sessions/${encodeURIComponent(recordingId)}/shares`;
 
-/** The links that open a recording now; those that expire first in front. Rejects with ApiError. */
+/** Lists the active links of a recording, soonest expiry first. Rejects with ApiError. */
 export async function shareLinks(recordingId: string): Promise<readonly ShareLink[]> {
   return (await fetchJson<{ shares: ShareLink[] }>(path(recordingId))).shares;
 }
 
-/** Opens for `lastsS` seconds; null: until it is revoked. Rejects with ApiError. */
+/**
+ * Creates a link that is valid for `lastsS` seconds, or until it is revoked if null. Rejects with
+ * ApiError.
+ */
 export function shareRecording(
   recordingId: string,
   lastsS: number | null = WEEK_S,
@@ -31,7 +34,7 @@ export async function revokeShare(recordingId: string, token: string): Promise<v
   await fetchJson(`${path(recordingId)}/${encodeURIComponent(token)}`, { method: "DELETE" });
 }
 
-/** What one passes on. */
+/** Returns the URL to share. */
 export function shareAddress(link: ShareLink): string {
   return new URL(link.url, location.href).href;
 }

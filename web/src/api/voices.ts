@@ -1,6 +1,6 @@
 import { fetchJson } from "./http.ts";
 
-/** A reference voice of the server. */
+/** A reference voice stored on the server. */
 export interface Voice {
   readonly id: string;
   readonly name: string;
@@ -8,11 +8,11 @@ export interface Voice {
   readonly duration_ms: number;
   readonly sample_rate: number;
   readonly created_at: string;
-  /** What `ref_audio_path` takes. */
+  /** Value for `ref_audio_path`. */
   readonly path: string;
 }
 
-/** A voice with its sound. */
+/** A voice and its audio. */
 export interface VoiceAudio {
   readonly name: string;
   /** Seconds. */
@@ -33,12 +33,12 @@ export function voiceAudio(id: string): Promise<VoiceAudio> {
   return fetchJson(`${PATH}/${encodeURIComponent(id)}`);
 }
 
-/** The voice that pages offer first. */
+/** Returns the default voice. */
 export function defaultVoice(): Promise<VoiceAudio> {
   return fetchJson("/api/default_ref_audio");
 }
 
-/** Keep a voice for everyone: base64 of a WAV, or of float32 mono PCM at 16 kHz. */
+/** Stores a voice for all users. `audio` is base64 of a WAV, or of float32 mono PCM at 16 kHz. */
 export async function uploadVoice(name: string, base64: string): Promise<string> {
   const body = { name, audio_base64: base64 };
   return (await fetchJson<{ id: string }>(PATH, { method: "POST", body })).id;

@@ -1,9 +1,13 @@
-import { TypedEvents } from "../typed-events.ts";
+import { TypedEvents } from "../state/typed-events.ts";
 import type { AudioSource } from "./audio-source.ts";
 import { BLOCK_SAMPLES, Capture } from "./capture.ts";
 import type { Loudness } from "./loudness.ts";
-import { Microphone, openMicrophone } from "./microphone.ts";
-import { MICROPHONE_DEFAULTS, type MicrophoneOptions } from "./microphone-constraints.ts";
+import {
+  MICROPHONE_DEFAULTS,
+  Microphone,
+  type MicrophoneOptions,
+  openMicrophone,
+} from "./microphone.ts";
 import { INPUT_RATE, type Samples } from "./pcm.ts";
 import type { Player } from "./player.ts";
 import { Speaker } from "./speaker.ts";
@@ -11,15 +15,18 @@ import { VoiceActivityDetector } from "./voice-activity.ts";
 
 export interface AudioEngineOptions {
   microphone?: MicrophoneOptions;
-  /** Instead of the microphone: a `MediaFile`. */
+  /** A `MediaFile` that replaces the microphone. */
   source?: AudioSource | undefined;
   speakerId?: string | undefined;
   /** Samples per chunk at 16 kHz. */
   chunkSamples?: number;
   autoGain?: { user: boolean; model: boolean };
-  /** How long the model's first turn waits before it sounds; later ones as the network needs. */
+  /** Playback delay of the model's first turn. Later delays adapt to the network. */
   delayMs?: number | undefined;
-  /** Play through the peer connection: where the canceller needs it, always, or never. */
+  /**
+   * Whether playback goes through the loopback peer connection: only if the echo canceller needs
+   * it, always, or never.
+   */
   loopback?: "auto" | "always" | "never";
 }
 
@@ -29,23 +36,28 @@ export interface Levels {
 }
 
 export interface AudioEngineEvents {
-  /** Exactly `chunkSamples` at 16 kHz. */
+  /** Exactly `chunkSamples` samples at 16 kHz. */
   chunk: Samples;
-  /** 20 ms of the user at 16 kHz, and of the model as played at 24 kHz, silence too. */
+  /**
+   * Blocks of 20 ms: the user at 16 kHz, and the model as played at 24 kHz. Silence is included.
+   */
   userBlock: Samples;
   modelBlock: Samples;
-  /** The user begins (true) or ceases to speak, by loudness. */
+  /** The user starts (true) or stops (false) speaking, detected by loudness. */
   voice: boolean;
-  /** Ten times a second. */
+  /** Sent ten times per second. */
   levels: Levels;
-  /** The microphone is gone, or the file was played to its end. */
+  /** The microphone was disconnected, or the file has ended. */
   sourceEnd: undefined;
 }
 
 const BLOCK_MS = (BLOCK_SAMPLES / INPUT_RATE) * 1000;
 const BLOCKS_PER_LEVEL = 5;
 
-/** Everything between a user and a conversation: source, capture, speaker, gains, meters. No policy. */
+/**
+ * Microphone or file, capture, speaker, gains and level meters of a session. It makes no
+ * decisions.
+ */
 export class AudioEngine extends TypedEvents<AudioEngineEvents> {
   readonly capture: Capture;
   readonly speaker: Speaker;
@@ -53,7 +65,10 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
   #source: AudioSource;
   #blocks = 0;
 
-  /** Call on a user's gesture. Rejects with the browser's DOMException when the microphone is refused. */
+  /**
+   * Call it in a user gesture. Rejects with the browser's DOMException if the microphone is
+   * denied.
+   */
   static async open(options: AudioEngineOptions = {}): Promise<AudioEngine> {
     const source =
       options.source ?? (await openMicrophone(options.microphone ?? MICROPHONE_DEFAULTS));
@@ -102,7 +117,7 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
     return this.#onset.speaking;
   }
 
-  /** When the user was last heard, `performance.now()`; -Infinity before that. */
+  /** Time of the last user speech by `performance.now()`. -Infinity before the first. */
   get userLastHeardAt(): number {
     return performance.now() - this.#onset.quietMs;
   }
@@ -111,13 +126,13 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
     return { user: this.capture.channel.loudness, model: this.speaker.channel.loudness };
   }
 
-  /** Chunks begin now, a file starts to play, and what was left of the model's speech goes on. */
+  /** Starts chunks and file playback, and resumes the model's speech. */
   async start(): Promise<void> {
     this.capture.restartChunk();
     await Promise.all([this.#source.start(), this.speaker.resume()]);
   }
 
-  /** The file and the model's speech stand still; chunks go on. */
+  /** Pauses the file and the model's speech. Chunks continue. */
   async pause(): Promise<void> {
     this.#source.pause();
     await this.speaker.pause();

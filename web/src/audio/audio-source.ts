@@ -1,12 +1,15 @@
-/** Something that a capture listens to. */
+/** An audio input of `Capture`. */
 export interface AudioSource {
-  /** Its sound in `context`. Asked again with another context where the first one refuses the source. */
+  /**
+   * Connects the source to `context`. Called again with another context if the first one is
+   * refused.
+   */
   connect(context: AudioContext): Promise<AudioNode>;
-  /** Let it be heard from now on, or go on after `pause`; a microphone always is. */
+  /** Starts or resumes the source. A microphone always runs. */
   start(): Promise<void>;
   pause(): void;
   setMuted(muted: boolean): void;
-  /** It has ended by itself: the device is gone, or the file was played. */
+  /** The source ended: the device was disconnected or the file finished. */
   onEnd(listener: () => void): void;
   close(): void;
 }

@@ -1,14 +1,14 @@
 export interface AutoGainLimits {
-  /** Where speech should lie, LUFS. */
+  /** Target loudness of speech, LUFS. */
   targetLufs: number;
   minDb: number;
   maxDb: number;
-  /** Quieter input is background and changes nothing, LUFS. */
+  /** Input below this loudness is background and does not change the gain, LUFS. */
   gateLufs: number;
-  /** How fast the gain may rise and fall, dB per second. */
+  /** Maximum change of the gain, dB per second. */
   riseDbPerS: number;
   fallDbPerS: number;
-  /** Peaks stay below this, dBFS. */
+  /** Limit for peaks, dBFS. */
   ceilingDb: number;
 }
 
@@ -22,7 +22,7 @@ export const AUTO_GAIN: AutoGainLimits = {
   ceilingDb: -1,
 };
 
-/** Brings speech to its target loudness, slowly and within limits; silence leaves the gain where it is. */
+/** Moves speech slowly to a target loudness, within limits. Silence does not change the gain. */
 export class AutoGain {
   readonly #limits: AutoGainLimits;
   gainDb = 0;
@@ -31,7 +31,7 @@ export class AutoGain {
     this.#limits = limits;
   }
 
-  /** `momentary` (LUFS) and `peak` (dBFS) of the input before the gain, over the last `seconds`. */
+  /** `momentary` (LUFS) and `peak` (dBFS) are measured before the gain, over the last `seconds`. */
   update(momentary: number, peak: number, seconds: number): number {
     const limits = this.#limits;
     if (momentary < limits.gateLufs) return this.gainDb;

@@ -1,6 +1,6 @@
 /**
- * Phones stop a page's sound for a call or another app: take it up again when the page is back, unless it
- * rests because it is meant to. Ends with the context.
+ * Resumes an audio context that the browser suspended, for example during a phone call. Does
+ * nothing while `resting` returns true. Ends when the context closes.
  */
 export function resumeWhenVisible(
   context: AudioContext,

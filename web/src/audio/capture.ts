@@ -1,4 +1,4 @@
-import { TypedEvents } from "../typed-events.ts";
+import { TypedEvents } from "../state/typed-events.ts";
 import type { AudioSource } from "./audio-source.ts";
 import { resumeWhenVisible } from "./auto-resume.ts";
 import { Chunker } from "./chunker.ts";
@@ -6,26 +6,26 @@ import { MixerChannel } from "./mixer-channel.ts";
 import { INPUT_RATE, type Samples } from "./pcm.ts";
 import { closeTap, openTap } from "./tap.ts";
 
-/** 20 ms: how fine a level meter and the detection of speech see. */
+/** 20 ms: the resolution of level meters and voice activity detection. */
 export const BLOCK_SAMPLES = INPUT_RATE / 50;
 
 export interface CaptureEvents {
-  /** `chunkSamples` samples at 16 kHz, exactly. */
+  /** Exactly `chunkSamples` samples at 16 kHz. */
   chunk: Samples;
-  /** 20 ms at 16 kHz, the parts that chunks are made of. */
+  /** 20 ms at 16 kHz. Chunks consist of these blocks. */
   block: Samples;
-  /** The source ended by itself. */
+  /** The source ended. */
   end: undefined;
 }
 
 /**
- * Listens to a source and gives its sound in exact chunks at 16 kHz. Mono. Where the browser refuses a
- * context at 16 kHz for the source, the context runs at its own rate and the tap resamples.
+ * Captures a source as mono chunks of exact length at 16 kHz. If the browser refuses a 16 kHz
+ * context for the source, the context runs at its own rate and the tap resamples.
  */
 export class Capture extends TypedEvents<CaptureEvents> {
   readonly context: AudioContext;
   readonly channel: MixerChannel;
-  /** What is captured, behind gain and mute, for recorders. */
+  /** The captured stream after gain and mute, for recorders. */
   readonly stream: MediaStream;
   readonly #chunker: Chunker;
   #source: AudioSource;
@@ -69,14 +69,14 @@ export class Capture extends TypedEvents<CaptureEvents> {
     this.channel.muted = muted;
   }
 
-  /** Captured so far, against the page's clock: positive when the device runs fast. ms. */
+  /** Clock drift of the device against the page, ms. Positive if the device runs fast. */
   get driftMs(): number {
     if (this.#firstBlockAt === undefined) return 0;
     const capturedMs = (this.#samples / INPUT_RATE) * 1000;
     return capturedMs - (performance.now() - this.#firstBlockAt);
   }
 
-  /** Listen to another source from now on; the old one is closed, chunks go on without a break. */
+  /** Switches to another source and closes the old one. Chunks continue without a gap. */
   async replace(source: AudioSource): Promise<void> {
     const input = await source.connect(this.context);
     this.#input.disconnect();
@@ -86,7 +86,7 @@ export class Capture extends TypedEvents<CaptureEvents> {
     this.#attach();
   }
 
-  /** The next chunk starts now. */
+  /** Starts a new chunk. */
   restartChunk(): void {
     this.#chunker.clear();
   }

@@ -1,4 +1,4 @@
-/** Short sounds for someone who waits and looks elsewhere; synthesised, nothing is loaded. */
+/** Short synthesised notification sounds for users who wait in the queue. */
 
 export type Chime = "closer" | "ready";
 
@@ -21,10 +21,10 @@ const ATTACK_S = 0.01;
 const PARTIALS: readonly [ratio: number, gain: number][] = [
   [1, 1],
   [2, 0.25],
-  [3.01, 0.08], // a little off: a bell rather than an organ
+  [3.01, 0.08], // slightly inharmonic: sounds like a bell instead of an organ
 ];
 
-/** Plays through `output` (default: the context's destination). `volume`: 0 to 1. */
+/** Plays through `output`, by default the destination of the context. `volume` is 0 to 1. */
 export function playChime(
   context: AudioContext,
   chime: Chime,

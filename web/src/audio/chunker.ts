@@ -1,6 +1,9 @@
 import type { Samples } from "./pcm.ts";
 
-/** Makes blocks of exactly `size` samples out of blocks of any length; nothing is lost or repeated. */
+/**
+ * Splits blocks of any length into blocks of exactly `size` samples. No sample is lost or
+ * repeated.
+ */
 export class Chunker {
   readonly size: number;
   #chunk: Samples;
@@ -12,7 +15,7 @@ export class Chunker {
     this.#chunk = new Float32Array(size);
   }
 
-  /** Samples that wait for the chunk to be full. */
+  /** Number of samples that are buffered for the next chunk. */
   get pending(): number {
     return this.#filled;
   }
@@ -30,7 +33,7 @@ export class Chunker {
     return full;
   }
 
-  /** Forget what waits. */
+  /** Drops the buffered samples. */
   clear(): void {
     this.#filled = 0;
   }

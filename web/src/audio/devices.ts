@@ -4,7 +4,10 @@ export interface Devices {
   cameras: MediaDeviceInfo[];
 }
 
-/** Names are empty until the user has permitted a device of the kind. Speakers: none where no choice is. */
+/**
+ * Lists devices. Names are empty until the user grants permission. `speakers` is empty if the
+ * browser cannot select one.
+ */
 export async function listDevices(): Promise<Devices> {
   const all = await navigator.mediaDevices.enumerateDevices();
   const ofKind = (kind: MediaDeviceKind): MediaDeviceInfo[] =>
@@ -16,7 +19,7 @@ export async function listDevices(): Promise<Devices> {
   };
 }
 
-/** Calls back with every change of what is plugged in; call what is returned to stop. */
+/** Calls `listener` when devices are connected or removed. Returns a function that stops this. */
 export function watchDevices(listener: (devices: Devices) => void): () => void {
   const changed = (): void => void listDevices().then(listener);
   navigator.mediaDevices.addEventListener("devicechange", changed);

@@ -4,9 +4,9 @@ interface Biquad {
 }
 
 /**
- * The K-weighting of ITU-R BS.1770-4 at any rate: a shelf for the head, then a high pass.
- * The standard gives coefficients for 48 kHz only; these come from its analogue prototypes by the
- * bilinear transform and agree with them there.
+ * K-weighting of ITU-R BS.1770-4 at any sample rate: a high shelf, then a high pass. The standard
+ * gives coefficients for 48 kHz only. These are derived from its analogue prototypes with the
+ * bilinear transform and match them at 48 kHz.
  */
 export class KWeighting {
   readonly #stages: Section[];

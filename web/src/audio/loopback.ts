@@ -1,9 +1,12 @@
 const CONNECT_MS = 3000;
-const DRAIN_MS = 200; // until what was on its way has come out
+const DRAIN_MS = 200; // until the delayed audio has been played
 const WATCH_MS = 2000;
-const CODEC_MS = 20; // packets of 10 ms and what Opus looks ahead
+const CODEC_MS = 20; // 10 ms packets and the look-ahead of Opus
 
-/** Of `RTCInboundRtpStreamStats`, since the start: seconds of all samples, and how many. */
+/**
+ * From `RTCInboundRtpStreamStats`, totals since the start: duration in seconds and number of
+ * samples.
+ */
 interface JitterReport {
   type: string;
   jitterBufferDelay: number;
@@ -11,8 +14,8 @@ interface JitterReport {
 }
 
 /**
- * A way to the loudspeaker that every browser's echo canceller hears: through a peer connection of this
- * page with itself. Costs some tens of milliseconds, so it is taken only where the canceller needs it.
+ * Routes playback through a peer connection of this page with itself, so that every browser's echo
+ * canceller sees it. Adds some tens of milliseconds, so it is used only if needed.
  */
 export class PeerLoopback {
   readonly input: MediaStreamAudioDestinationNode;
@@ -40,12 +43,12 @@ export class PeerLoopback {
     passCandidates(this.#receiver, this.#sender);
   }
 
-  /** How much later the sound comes than on the direct way, as measured lately. */
+  /** Recent extra latency compared with direct playback. */
   get delayMs(): number {
     return CODEC_MS + this.#bufferMs;
   }
 
-  /** Let nothing be heard of what is on its way. */
+  /** Mutes audio that is still in transit. */
   silence(): void {
     this.#element.muted = true;
     clearTimeout(this.#drained);
@@ -74,7 +77,7 @@ export class PeerLoopback {
     for (const track of stream.getTracks()) this.#sender.addTrack(track, stream);
     await this.#negotiate();
     const { receiver, track } = await arrived;
-    receiver.jitterBufferTarget = 0; // nothing is lost between a page and itself
+    receiver.jitterBufferTarget = 0; // both ends are in this page, so no packet is lost
     this.#element.srcObject = new MediaStream([track]);
     await Promise.all([this.#element.play(), connected(this.#receiver)]);
     this.#watch = setInterval(() => void this.#collectMetrics(receiver), WATCH_MS);
@@ -87,7 +90,7 @@ export class PeerLoopback {
     }
   }
 
-  /** Each side knows the other's description before its own makes candidates come. */
+  /** Sets both descriptions before candidates are exchanged. */
   async #negotiate(): Promise<void> {
     const offer = await this.#sender.createOffer();
     await this.#receiver.setRemoteDescription(offer);
@@ -107,7 +110,7 @@ function passCandidates(from: RTCPeerConnection, to: RTCPeerConnection): void {
   };
 }
 
-/** A browser may be forbidden to connect: then there would be silence, and no error. */
+/** Fails if the browser forbids the connection. Otherwise there would be silence and no error. */
 function connected(peer: RTCPeerConnection): Promise<void> {
   return new Promise((resolve, reject) => {
     const fail = (): void =>
@@ -122,7 +125,9 @@ function connected(peer: RTCPeerConnection): Promise<void> {
   });
 }
 
-/** Opus at a rate at which 24 kHz speech loses nothing audible, in short packets, without silence detection. */
+/**
+ * Sets an Opus bitrate that keeps 24 kHz speech transparent, with short packets and without DTX.
+ */
 export function tuneOpusForSpeech(sdp: string): string {
   const payload = /a=rtpmap:(\d+) opus\/48000/.exec(sdp)?.[1];
   if (payload === undefined) return sdp;

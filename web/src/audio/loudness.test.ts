@@ -4,7 +4,7 @@ import { LoudnessMeter } from "./loudness.ts";
 import { concatSamples, type Samples } from "./pcm.ts";
 import { fromDb, sine } from "./test-signals.ts";
 
-/** The 1 kHz test tones of EBU Tech 3341: pairs of level (dBFS, peak) and seconds. */
+/** The 1 kHz test tones of EBU Tech 3341, as pairs of level (dBFS, peak) and seconds. */
 function tones(rate: number, ...parts: [db: number, seconds: number][]): Samples {
   return concatSamples(parts.map(([db, seconds]) => sine(1000, rate, seconds, fromDb(db))));
 }

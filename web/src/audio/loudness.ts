@@ -1,6 +1,6 @@
 import { KWeighting } from "./k-weighting.ts";
 
-/** ITU-R BS.1770-4 loudness; LUFS throughout, -Infinity for silence. */
+/** Loudness by ITU-R BS.1770-4. Values are in LUFS, -Infinity for silence. */
 
 const STEP_S = 0.1; // blocks of 400 ms overlap by 75 %
 const MOMENTARY_STEPS = 4;
@@ -13,9 +13,9 @@ export interface Loudness {
   momentary: number;
   /** Last 3 s. */
   shortTerm: number;
-  /** Since the start, gated. */
+  /** Integrated since the start, gated. */
   integrated: number;
-  /** Highest sample of the last step, dBFS. */
+  /** Highest sample of the last 100 ms, dBFS. */
   peak: number;
 }
 
@@ -30,7 +30,7 @@ export function lufsFromPower(power: number): number {
   return power > 0 ? -0.691 + 10 * Math.log10(power) : -Infinity;
 }
 
-/** Loudness of a stream of one channel, or of two with equal weight. */
+/** Loudness of a stream with one channel, or with two channels of equal weight. */
 export class LoudnessMeter {
   readonly #stepSamples: number;
   readonly #filters: KWeighting[];
@@ -46,7 +46,7 @@ export class LoudnessMeter {
     this.#filters = Array.from({ length: channels }, () => new KWeighting(sampleRate));
   }
 
-  /** Channels of equal length. Returns how many steps of 100 ms were completed. */
+  /** All channels must have equal length. Returns the number of completed 100 ms steps. */
   push(...channels: Float32Array[]): number {
     const length = channels[0]?.length ?? 0;
     let steps = 0;
@@ -92,13 +92,13 @@ export class LoudnessMeter {
     if (lufsFromPower(power) > ABSOLUTE_GATE) this.#blocks.push(power);
   }
 
-  /** Windows that are not yet full count as if silence came before. */
+  /** A window that is not full counts as preceded by silence. */
   #lastSteps(count: number): number {
     return this.#steps.slice(-count).reduce((sum, power) => sum + power, 0) / count;
   }
 }
 
-/** Two-stage gating over blocks that passed the absolute gate. */
+/** Second, relative gate over the blocks that passed the absolute gate. */
 function integratedLoudness(blocks: readonly number[]): number {
   const gate = lufsFromPower(mean(blocks)) + RELATIVE_GATE;
   return lufsFromPower(mean(blocks.filter((power) => lufsFromPower(power) > gate)));

@@ -1,13 +1,13 @@
 import type { AudioSource } from "./audio-source.ts";
 
-/** An audio or video file, played in real time in place of the microphone (and of the camera). */
+/** An audio or video file that plays in real time and replaces the microphone and the camera. */
 export class MediaFile implements AudioSource {
-  /** Not in the document; a page may put it there as the preview. */
+  /** Not in the document. A page may insert it as a preview. */
   readonly element: HTMLVideoElement;
   #node: MediaElementAudioSourceNode | undefined;
   #monitor: GainNode | undefined;
 
-  /** Rejects with a readable Error when the browser cannot play the file. */
+  /** Rejects with an Error that can be shown if the browser cannot play the file. */
   static async open(file: Blob): Promise<MediaFile> {
     const element = document.createElement("video");
     element.playsInline = true;
@@ -36,7 +36,7 @@ export class MediaFile implements AudioSource {
     return this.#node;
   }
 
-  /** How loud the user hears the file, 0 to 1; at first not at all. */
+  /** Sets how loud the user hears the file, 0 to 1. Default 0. */
   setMonitor(gain: number): void {
     if (this.#monitor) this.#monitor.gain.value = gain;
   }
@@ -49,7 +49,7 @@ export class MediaFile implements AudioSource {
     this.element.pause();
   }
 
-  setMuted(): void {} // the capture's own gain mutes it
+  setMuted(): void {} // mute uses the gain of the capture
 
   onEnd(listener: () => void): void {
     this.element.addEventListener("ended", listener);

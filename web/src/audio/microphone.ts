@@ -1,12 +1,44 @@
 import type { AudioSource } from "./audio-source.ts";
-import {
-  MICROPHONE_DEFAULTS,
-  type MicrophoneOptions,
-  microphoneConstraints,
-  needsLoopback,
-} from "./microphone-constraints.ts";
 
-/** The user's voice. Made by `openMicrophone`; the browser shows it as in use until `close`. */
+/** Constraints for `getUserMedia`. */
+
+export interface MicrophoneOptions {
+  /** From `MediaDeviceInfo`. Undefined selects the system default. */
+  deviceId?: string | undefined;
+  echoCancellation: boolean;
+  noiseSuppression: boolean;
+  autoGainControl: boolean;
+}
+
+export const MICROPHONE_DEFAULTS: MicrophoneOptions = {
+  echoCancellation: true,
+  noiseSuppression: true,
+  autoGainControl: false, // the page has its own gain, measured in LUFS and with limits
+};
+
+/**
+ * Browsers that support `"all"` cancel everything that the computer plays. Older browsers read it
+ * as `true` and cancel only audio from peer connections.
+ */
+export function microphoneConstraints(options: MicrophoneOptions): MediaTrackConstraints {
+  return {
+    ...(options.deviceId ? { deviceId: { exact: options.deviceId } } : {}),
+    channelCount: { ideal: 1 },
+    echoCancellation: options.echoCancellation ? "all" : false,
+    noiseSuppression: options.noiseSuppression,
+    autoGainControl: options.autoGainControl,
+  };
+}
+
+/** Returns whether the echo canceller needs playback through a peer connection. */
+export function needsLoopback(settings: { echoCancellation?: boolean | string }): boolean {
+  return settings.echoCancellation === true || settings.echoCancellation === "remote-only";
+}
+
+/**
+ * The user's microphone, created by `openMicrophone`. The browser shows it as in use until
+ * `close`.
+ */
 export class Microphone implements AudioSource {
   readonly stream: MediaStream;
   readonly #track: MediaStreamTrack;
@@ -20,7 +52,7 @@ export class Microphone implements AudioSource {
     return this.#track.label;
   }
 
-  /** Whether its echo canceller hears only what comes over a peer connection. */
+  /** Whether the echo canceller covers only audio from peer connections. */
   get needsLoopback(): boolean {
     return needsLoopback(this.#track.getSettings());
   }
@@ -38,7 +70,7 @@ export class Microphone implements AudioSource {
   }
 
   onEnd(listener: () => void): void {
-    this.#track.addEventListener("ended", listener); // unplugged, or permission withdrawn
+    this.#track.addEventListener("ended", listener); // unplugged, or permission revoked
   }
 
   close(): void {

@@ -4,7 +4,7 @@ import { type Loudness, LoudnessMeter, SILENCE } from "./loudness.ts";
 const GLIDE_S = 0.02;
 const STEP_S = 0.1;
 
-/** One side of the mixer: its gain by hand or by loudness, mute, and a meter of what comes out. */
+/** One channel of the mixer: manual and automatic gain, mute, and a level meter after the gain. */
 export class MixerChannel {
   readonly node: GainNode;
   readonly #meter: LoudnessMeter;
@@ -14,18 +14,18 @@ export class MixerChannel {
   #muted = false;
   autoGain = false;
 
-  /** `rate`: of the blocks that `observe` will be given. */
+  /** `rate`: sample rate of the blocks passed to `observe`. */
   constructor(context: AudioContext, rate: number) {
     this.node = context.createGain();
     this.#meter = new LoudnessMeter(rate);
   }
 
-  /** Behind the gain, as of the last 100 ms. */
+  /** Measured after the gain, over the last 100 ms. */
   get loudness(): Loudness {
     return this.#loudness;
   }
 
-  /** Set by hand, dB; the automatic gain comes on top. */
+  /** Manual gain, dB. The automatic gain is added. */
   get faderDb(): number {
     return this.#faderDb;
   }
@@ -52,7 +52,7 @@ export class MixerChannel {
     return this.autoGain ? this.#auto.gainDb : 0;
   }
 
-  /** Mono samples as they left `node`. */
+  /** Mono samples at the output of `node`. */
   observe(block: Float32Array): void {
     if (this.#meter.push(block) === 0) return;
     this.#loudness = this.#meter.reading;

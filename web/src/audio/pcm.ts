@@ -1,9 +1,12 @@
-/** Mono float32 PCM: on the wire as base64 of little-endian bytes, and the rates of both directions. */
+/**
+ * Mono float32 PCM: sample rates of both directions, and base64 of little-endian bytes as on the
+ * wire.
+ */
 
 export const INPUT_RATE = 16_000;
 export const OUTPUT_RATE = 24_000;
 
-const BYTES_PER_CALL = 0x8000; // String.fromCharCode takes that many arguments in every browser
+const BYTES_PER_CALL = 0x8000; // a number of arguments for String.fromCharCode that every browser accepts
 
 export type Samples = Float32Array<ArrayBuffer>;
 
@@ -43,7 +46,7 @@ export function concatSamples(parts: readonly Float32Array[]): Samples {
   return whole;
 }
 
-/** Clipped, not wrapped. */
+/** Values beyond the range are clipped. */
 export function pcm16FromSamples(samples: Float32Array): Int16Array<ArrayBuffer> {
   return Int16Array.from(samples, (value) => {
     const clipped = Math.max(-1, Math.min(1, value));

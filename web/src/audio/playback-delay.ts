@@ -2,22 +2,24 @@ export interface DelayLimits {
   startMs: number;
   minMs: number;
   maxMs: number;
-  /** What the worst chunk of a turn should still have had in hand. */
+  /** Minimum lead time that the latest chunk of a turn should have. */
   marginMs: number;
 }
 
 export const PLAYBACK_DELAY: DelayLimits = { startMs: 200, minMs: 80, maxMs: 800, marginMs: 60 };
 
-/** A delay that begins at `startMs` and may become as short as that, where it is shorter than the shortest. */
+/**
+ * Limits for a delay that starts at `startMs`. The minimum becomes `startMs` if that is smaller.
+ */
 export function delayLimitsFrom(startMs: number = PLAYBACK_DELAY.startMs): DelayLimits {
   return { ...PLAYBACK_DELAY, startMs, minMs: Math.min(PLAYBACK_DELAY.minMs, startMs) };
 }
 
-const EASE = 0.25; // of what was too much is given back after each turn
+const EASE = 0.25; // share of the excess that each turn removes
 
 /**
- * How long the first chunk of a turn waits before it sounds: at once longer after a chunk that came too
- * late, slowly shorter after turns in which every chunk came early enough.
+ * Adaptive delay of the first chunk of a turn. It grows at once after a late chunk, and shrinks
+ * slowly after turns in which every chunk was early.
  */
 export class PlaybackDelay {
   readonly #limits: DelayLimits;
@@ -34,8 +36,8 @@ export class PlaybackDelay {
   }
 
   /**
-   * A chunk of the running turn came `aheadMs` before it was needed; negative: too late. One that was
-   * later than any delay could cover came after an outage and says nothing.
+   * A chunk of the current turn arrived `aheadMs` before its playback time. Negative means late.
+   * Chunks later than any delay could cover followed an outage and are ignored.
    */
   observe(aheadMs: number): void {
     if (aheadMs < -this.#limits.maxMs) return;
@@ -43,7 +45,7 @@ export class PlaybackDelay {
     if (aheadMs < 0) this.#set(this.#ms - aheadMs);
   }
 
-  /** The turn is over. One whose every chunk came in one piece says nothing. */
+  /** The turn ended. A turn of a single chunk has no effect. */
   settle(): void {
     const spare = this.#worstMs - this.#limits.marginMs;
     if (this.#worstMs !== Infinity && spare > 0) this.#set(this.#ms - spare * EASE);

@@ -1,31 +1,31 @@
 import { OUTPUT_RATE } from "./pcm.ts";
 import { type DelayLimits, PLAYBACK_DELAY, PlaybackDelay } from "./playback-delay.ts";
 
-/** What a player tells of itself; milliseconds of sound. */
+/** Playback statistics, in milliseconds of audio. */
 export interface PlaybackStats {
   playing: boolean;
-  /** Scheduled and not yet heard. */
+  /** Scheduled but not yet played. */
   aheadMs: number;
-  /** Before the next turn sounds. */
+  /** Delay before the next turn. */
   delayMs: number;
-  /** Heard since the start. */
+  /** Played since the start. */
   playedMs: number;
-  /** Heard of the running turn, or of the last one. */
+  /** Played in the current or the last turn. */
   turnPlayedMs: number;
-  /** Times that a turn fell silent because a chunk came too late, and how long it was silent in all. */
+  /** Number of gaps within turns because a chunk was late, and their total length. */
   gaps: number;
   gapMs: number;
-  /** How much later the running turn sounds than it would without gaps. */
+  /** Delay of the current turn that was added by gaps. */
   driftMs: number;
 }
 
-/** Where a chunk was put. */
+/** The position of a chunk in the schedule. */
 export interface Placement {
-  /** On the clock that `now` was read from, seconds. */
+  /** On the clock of `now`, seconds. */
   startS: number;
-  /** The first of its turn. */
+  /** Whether it is the first chunk of its turn. */
   first: boolean;
-  /** Silence before it that should not be, ms. */
+  /** Unwanted silence before it, ms. */
   gapMs: number;
 }
 
@@ -35,12 +35,12 @@ interface Segment {
 }
 
 /**
- * When each chunk sounds, so that a turn has no seams. Pure: every method is told the time, in seconds
- * on one clock that does not run back.
+ * Schedules chunks so that a turn plays without seams. Pure: every method takes the time in
+ * seconds, from one monotonic clock.
  */
 export class PlaybackSchedule {
   readonly #delay: PlaybackDelay;
-  #segments: Segment[] = []; // not wholly heard yet
+  #segments: Segment[] = []; // not completely played
   #endS = -Infinity;
   #inTurn = false;
   #heardS = 0;
@@ -61,13 +61,13 @@ export class PlaybackSchedule {
     return placement;
   }
 
-  /** What comes next is another turn; what is scheduled still sounds. */
+  /** Ends the turn. Scheduled chunks still play. */
   endTurn(): void {
     if (this.#inTurn) this.#delay.settle();
     this.#inTurn = false;
   }
 
-  /** Nothing more of this turn sounds from `nowS` on. Returns how much is dropped, ms. */
+  /** Drops the rest of the turn from `nowS` on. Returns the dropped length, ms. */
   flush(nowS: number): number {
     this.#settle(nowS);
     const dropped = this.#aheadS(nowS);
@@ -93,7 +93,7 @@ export class PlaybackSchedule {
     };
   }
 
-  /** A turn waits for its delay, and for the one before it. */
+  /** A turn starts after its delay and after the end of the previous turn. */
   #begin(nowS: number): Placement {
     this.#inTurn = true;
     this.#driftS = 0;
@@ -109,7 +109,7 @@ export class PlaybackSchedule {
     return this.#resumeAfterGap(nowS);
   }
 
-  /** Chunks that were late once are late again: half the delay stands between this one and the next gap. */
+  /** After a late chunk, half of the delay is inserted to reduce the risk of another gap. */
   #resumeAfterGap(nowS: number): Placement {
     const startS = onGrid(nowS + this.#delay.ms / 2000);
     const gapS = startS - this.#endS;
@@ -119,7 +119,7 @@ export class PlaybackSchedule {
     return { startS, first: false, gapMs: gapS * 1000 };
   }
 
-  /** Count what has been heard to its end. */
+  /** Counts chunks that were played completely. */
   #settle(nowS: number): void {
     for (let first = this.#segments[0]; first && first.endS <= nowS; first = this.#segments[0]) {
       this.#heardS += first.endS - first.startS;
@@ -139,7 +139,9 @@ export class PlaybackSchedule {
   }
 }
 
-/** Between two samples a browser would interpolate, and leave a seam at each end of the chunk. */
+/**
+ * Rounds to the sample grid. Between two samples the browser would interpolate and leave a seam.
+ */
 function onGrid(timeS: number): number {
   return Math.ceil(timeS * OUTPUT_RATE) / OUTPUT_RATE;
 }

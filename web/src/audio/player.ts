@@ -1,4 +1,4 @@
-import { TypedEvents } from "../typed-events.ts";
+import { TypedEvents } from "../state/typed-events.ts";
 import { OUTPUT_RATE, type Samples } from "./pcm.ts";
 import { type DelayLimits, PLAYBACK_DELAY } from "./playback-delay.ts";
 import { PlaybackSchedule, type PlaybackStats } from "./playback-schedule.ts";
@@ -7,18 +7,21 @@ import { resample } from "./sinc-resampler.ts";
 const FADE_S = 0.008;
 
 export interface PlayerEvents {
-  /** A turn begins to sound at `atMs` (performance.now()), as far as the browser knows its own latency. */
+  /**
+   * A turn starts to play at `atMs` (`performance.now()`), including the output latency that the
+   * browser reports.
+   */
   start: { atMs: number; delayMs: number };
-  /** A chunk came too late. */
+  /** A chunk arrived too late. */
   gap: { gapMs: number };
-  /** Everything that was scheduled has been heard. */
+  /** Everything that was scheduled has been played. */
   idle: { playedMs: number };
   flush: { droppedMs: number; playedMs: number };
 }
 
 /**
- * Plays 24 kHz chunks without seams into `output`. The schedule decides when; this class only obeys.
- * `context` should run at 24 kHz; at any other rate each chunk is resampled on its own.
+ * Plays 24 kHz chunks without seams into `output`, as `PlaybackSchedule` decides. `context` should
+ * run at 24 kHz. At any other rate each chunk is resampled separately.
  */
 export class Player extends TypedEvents<PlayerEvents> {
   readonly #context: AudioContext;
@@ -28,7 +31,7 @@ export class Player extends TypedEvents<PlayerEvents> {
   readonly #sources = new Set<AudioBufferSourceNode>();
   #voice: GainNode;
 
-  /** `pathMs`: what `output`'s way to the loudspeaker adds to the browser's own latency. */
+  /** `pathMs`: latency that the path after `output` adds to the browser's own latency. */
   constructor(
     context: AudioContext,
     output: AudioNode,
@@ -56,12 +59,12 @@ export class Player extends TypedEvents<PlayerEvents> {
     if (first) this.#announce(startS - now);
   }
 
-  /** What comes next is another turn. */
+  /** Ends the turn. The next chunk starts a new one. */
   endTurn(): void {
     this.#schedule.endTurn();
   }
 
-  /** Silence at once: what sounds fades out within 8 ms, what waits is dropped. */
+  /** Stops playback at once: fades out within 8 ms and drops scheduled chunks. */
   flush(): void {
     const now = this.#context.currentTime;
     const droppedMs = this.#schedule.flush(now);

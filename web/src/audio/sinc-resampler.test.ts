@@ -10,7 +10,7 @@ const RATES: [number, number][] = [
   [96_000, 16_000],
 ];
 
-/** Level of a sine after resampling, dB, without the ends. */
+/** Level of a resampled sine in dB, without the ends. */
 function response(hz: number, from: number, to: number): number {
   const output = resample(sine(hz, from, 1), from, to);
   return levelDb(output.subarray(to / 10, -to / 10)) - levelDb(sine(hz, from, 1));

@@ -1,12 +1,12 @@
 import type { Samples } from "./pcm.ts";
 
 const STOPBAND_DB = 96;
-const PASSBAND = 0.91; // of the lower Nyquist frequency; the transition ends at that frequency
+const PASSBAND = 0.91; // relative to the lower Nyquist frequency, where the transition band ends
 
 /**
- * Streaming polyphase resampler by a rational ratio: a Kaiser-windowed sinc, flat to 0.91 of the lower
- * Nyquist frequency and 90 dB down at it. No delay in time: output n lies at input time n·from/to;
- * it comes `lookahead` input samples later.
+ * Streaming polyphase resampler for a rational ratio. Kaiser-windowed sinc, flat to 0.91 of the
+ * lower Nyquist frequency and 90 dB down at it. It adds no time shift: output n is at input time
+ * n·from/to, and is available `lookahead` input samples later.
  */
 export class SincResampler {
   readonly lookahead: number;
@@ -14,7 +14,7 @@ export class SincResampler {
   readonly #down: number;
   readonly #phases: Float32Array[];
   #input: Float32Array;
-  #position = 0; // where in #input the next output's window begins
+  #position = 0; // start of the next output's window in #input
   #phase = 0;
 
   constructor(fromHz: number, toHz: number) {
@@ -26,7 +26,7 @@ export class SincResampler {
     this.#input = new Float32Array(this.lookahead - 1);
   }
 
-  /** All output that the input so far allows. */
+  /** Returns all output that the input so far allows. */
   push(block: Float32Array): Samples {
     this.#append(block);
     const taps = 2 * this.lookahead;
@@ -39,7 +39,7 @@ export class SincResampler {
     return output;
   }
 
-  /** The tail, as if silence followed. Push nothing afterwards. */
+  /** Returns the tail, as if silence followed. Do not push afterwards. */
   flush(): Samples {
     return this.push(new Float32Array(this.lookahead));
   }
@@ -79,7 +79,7 @@ export class SincResampler {
   }
 }
 
-/** The whole of `samples` at another rate: `ceil(length · to / from)` samples. */
+/** Resamples all of `samples`. Returns `ceil(length · to / from)` samples. */
 export function resample(samples: Float32Array, fromHz: number, toHz: number): Samples {
   if (fromHz === toHz) return new Float32Array(samples);
   const resampler = new SincResampler(fromHz, toHz);
@@ -91,18 +91,21 @@ export function resample(samples: Float32Array, fromHz: number, toHz: number): S
   return whole;
 }
 
-/** Kernel cutoff in cycles per input sample: the middle of the transition. */
+/** Cutoff of the kernel in cycles per input sample, in the middle of the transition band. */
 function cutoff(fromHz: number, toHz: number): number {
   return ((1 + PASSBAND) / 4) * Math.min(1, toHz / fromHz);
 }
 
-/** Kaiser's estimate of the length, halved: input samples on each side. */
+/** Half of Kaiser's length estimate: input samples on each side. */
 function halfLength(fromHz: number, toHz: number): number {
   const transition = Math.PI * (1 - PASSBAND) * Math.min(1, toHz / fromHz); // radians per sample
   return Math.ceil((STOPBAND_DB - 8) / (2.285 * transition) / 2);
 }
 
-/** `phases[p][k]`: weight of input k, counted from `half - 1` before the output's input sample. */
+/**
+ * `phases[p][k]`: weight of input k, counted from `half - 1` samples before the output's input
+ * sample.
+ */
 function designPhases(up: number, half: number, cutoffCycles: number): Float32Array[] {
   return Array.from({ length: up }, (_, p) => {
     const weights = Float64Array.from({ length: 2 * half }, (_, k) =>
@@ -121,7 +124,7 @@ function kernel(distance: number, half: number, cutoffCycles: number): number {
   return (sinc * bessel0(beta * Math.sqrt(edge))) / bessel0(beta);
 }
 
-/** Modified Bessel function of the first kind, order 0, by its series. */
+/** Modified Bessel function of the first kind, order 0, as a series. */
 function bessel0(x: number): number {
   let term = 1;
   let sum = 1;

@@ -1,4 +1,4 @@
-import { TypedEvents } from "../typed-events.ts";
+import { TypedEvents } from "../state/typed-events.ts";
 import { resumeWhenVisible } from "./auto-resume.ts";
 import { PeerLoopback } from "./loopback.ts";
 import { MixerChannel } from "./mixer-channel.ts";
@@ -10,7 +10,7 @@ import { closeTap, openTap } from "./tap.ts";
 const BLOCK_SAMPLES = OUTPUT_RATE / 50;
 
 export interface SpeakerEvents {
-  /** 20 ms at 24 kHz as they are played, silence too. */
+  /** 20 ms at 24 kHz as played. Silence is included. */
   block: Samples;
 }
 
@@ -19,7 +19,7 @@ export interface SpeakerOptions {
   delayMs?: number | undefined;
 }
 
-/** The model's side: a player, its channel strip with a meter, and the way to the loudspeaker. */
+/** Output of the model's voice: a player, its mixer channel, and the path to the loudspeaker. */
 export class Speaker extends TypedEvents<SpeakerEvents> {
   readonly context: AudioContext;
   readonly player: Player;
@@ -30,8 +30,9 @@ export class Speaker extends TypedEvents<SpeakerEvents> {
   #paused = false;
 
   /**
-   * `loopback`: play through a path that the echo canceller hears. Where that cannot be had the sound is
-   * played directly, and `loopbackProblem` says why. `delayMs`: how long the first turn waits.
+   * `loopback`: play through a peer connection for the echo canceller. If that fails, the audio
+   * plays directly and `loopbackProblem` has the reason. `delayMs`: playback delay of the first
+   * turn.
    */
   static async open({ loopback, delayMs }: SpeakerOptions): Promise<Speaker> {
     const speaker = new Speaker(outputContext(), delayLimitsFrom(delayMs));
@@ -55,12 +56,12 @@ export class Speaker extends TypedEvents<SpeakerEvents> {
     this.player = new Player(context, this.channel.node, pathMs, delay);
   }
 
-  /** Whether the sound goes through the peer connection. */
+  /** Whether playback goes through the peer connection. */
   get loopback(): boolean {
     return this.#path !== undefined;
   }
 
-  /** Stand still; what is scheduled is heard after `resume`. */
+  /** Pauses playback. Scheduled audio plays after `resume`. */
   async pause(): Promise<void> {
     this.#paused = true;
     await this.context.suspend();
@@ -71,7 +72,7 @@ export class Speaker extends TypedEvents<SpeakerEvents> {
     await this.context.resume();
   }
 
-  /** Rejects where the browser cannot choose, or the device is gone. */
+  /** Rejects if the browser cannot select a speaker, or if the device is gone. */
   async setSpeaker(deviceId: string): Promise<void> {
     if (this.#path) return this.#path.setSpeaker(deviceId);
     if (!("setSinkId" in this.context)) throw new DOMException("no choice", "NotSupportedError");

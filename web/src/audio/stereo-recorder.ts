@@ -1,13 +1,12 @@
 import { concatSamples, INPUT_RATE, OUTPUT_RATE, pcm16FromSamples, type Samples } from "./pcm.ts";
 import { SincResampler } from "./sinc-resampler.ts";
-import { wavBlob } from "./wav.ts";
 
-const MAX_SKEW = OUTPUT_RATE / 2; // samples; a side that falls behind by more has stood still
+const MAX_SKEW = OUTPUT_RATE / 2; // samples; a side that is further behind was paused
 
 /**
- * Both sides of a conversation as a stereo WAV at 24 kHz: the user left, the model right. Fed with what
- * was captured and what was played, silence included; the sides keep their common time by their
- * sample counts, and a side that stood still is filled with silence.
+ * Records both sides as a stereo WAV at 24 kHz: user left, model right. Takes captured and played
+ * blocks including silence. Sample counts keep the sides in sync, and a paused side is filled with
+ * silence.
  */
 export class StereoRecorder {
   readonly #resampler = new SincResampler(INPUT_RATE, OUTPUT_RATE);
@@ -20,13 +19,13 @@ export class StereoRecorder {
     return this.#frames / OUTPUT_RATE;
   }
 
-  /** Captured, at 16 kHz. */
+  /** Captured audio at 16 kHz. */
   pushUser(block: Float32Array): void {
     this.#left = concatSamples([this.#left, this.#resampler.push(block)]);
     this.#write();
   }
 
-  /** Played, at 24 kHz. */
+  /** Played audio at 24 kHz. */
   pushModel(block: Float32Array): void {
     this.#right = concatSamples([this.#right, block]);
     this.#write();
@@ -56,4 +55,40 @@ function interleave(left: Samples, right: Samples, frames: number): Int16Array<A
     both[2 * n + 1] = right[n] as number;
   }
   return pcm16FromSamples(both);
+}
+
+const HEADER_BYTES = 44;
+
+export interface WavFormat {
+  channels: number;
+  rate: number;
+}
+
+/** Creates a 16-bit WAV file from interleaved samples. */
+export function wavBlob(parts: readonly Int16Array<ArrayBuffer>[], format: WavFormat): Blob {
+  const bytes = parts.reduce((total, part) => total + part.byteLength, 0);
+  return new Blob([wavHeader(bytes, format), ...parts], { type: "audio/wav" });
+}
+
+function wavHeader(dataBytes: number, { channels, rate }: WavFormat): ArrayBuffer {
+  const view = new DataView(new ArrayBuffer(HEADER_BYTES));
+  const frameBytes = 2 * channels;
+  writeWord(view, 0, "RIFF");
+  view.setUint32(4, HEADER_BYTES - 8 + dataBytes, true);
+  writeWord(view, 8, "WAVE");
+  writeWord(view, 12, "fmt ");
+  view.setUint32(16, 16, true); // length of the rest of this part
+  view.setUint16(20, 1, true); // PCM
+  view.setUint16(22, channels, true);
+  view.setUint32(24, rate, true);
+  view.setUint32(28, rate * frameBytes, true);
+  view.setUint16(32, frameBytes, true);
+  view.setUint16(34, 16, true); // bits
+  writeWord(view, 36, "data");
+  view.setUint32(40, dataBytes, true);
+  return view.buffer;
+}
+
+function writeWord(view: DataView, at: number, word: string): void {
+  for (let i = 0; i < 4; i++) view.setUint8(at + i, word.charCodeAt(i));
 }

@@ -4,11 +4,11 @@ export const TAP_PROCESSOR = "antiphon-tap";
 
 export interface TapOptions {
   channels: number;
-  /** Samples per second of the blocks, whatever the context runs at. */
+  /** Sample rate of the blocks, independent of the context. */
   rate: number;
   /** Samples per block and channel. */
   blockSamples: number;
 }
 
-/** One message of a tap: a block of each channel. */
+/** A message of a tap: one block per channel. */
 export type TapBlock = Samples[];

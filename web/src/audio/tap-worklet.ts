@@ -3,7 +3,7 @@ import type { Samples } from "./pcm.ts";
 import { SincResampler } from "./sinc-resampler.ts";
 import { TAP_PROCESSOR, type TapOptions } from "./tap-options.ts";
 
-/** Hands what flows through it to the page, in equal blocks at a fixed rate. Decides nothing. */
+/** Copies its input to the page as equal blocks at a fixed rate. */
 class TapProcessor extends AudioWorkletProcessor {
   readonly #channels: ChannelTap[];
 
@@ -35,7 +35,7 @@ class ChannelTap {
     this.#chunker = new Chunker(blockSamples);
   }
 
-  /** A missing channel (nothing is connected) is silence, so that time goes on. */
+  /** A missing channel counts as silence so that the clock continues. */
   push(samples: Float32Array = new Float32Array(128)): Samples[] {
     return this.#chunker.push(this.#resampler?.push(samples) ?? samples);
   }

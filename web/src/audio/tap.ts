@@ -2,8 +2,8 @@ import { TAP_PROCESSOR, type TapBlock, type TapOptions } from "./tap-options.ts"
 import workletUrl from "./tap-worklet.ts?worker&url";
 
 /**
- * A node that hands everything that is connected to it to `onBlock`. It makes no sound, and runs until
- * it is disconnected from its inputs and `closeTap` is called.
+ * Creates a node that passes its input to `onBlock`. It has no audible output. It runs until its
+ * inputs are disconnected and `closeTap` is called.
  */
 export async function openTap(
   context: AudioContext,
@@ -21,7 +21,7 @@ export async function openTap(
     processorOptions: options,
   });
   node.port.onmessage = ({ data }: MessageEvent<TapBlock>) => onBlock(data);
-  node.connect(context.destination); // a node that leads nowhere is not run; its output is silence
+  node.connect(context.destination); // browsers do not run unconnected nodes; the output is silent
   return node;
 }
 

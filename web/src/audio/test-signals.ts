@@ -1,6 +1,6 @@
 import type { Samples } from "./pcm.ts";
 
-/** A sine from phase 0; `amplitude` is its peak. */
+/** A sine with phase 0 and peak `amplitude`. */
 export function sine(hz: number, rate: number, seconds: number, amplitude = 1): Samples {
   const samples = new Float32Array(Math.round(rate * seconds));
   for (let n = 0; n < samples.length; n++) {
@@ -9,7 +9,7 @@ export function sine(hz: number, rate: number, seconds: number, amplitude = 1): 
   return samples;
 }
 
-/** Root mean square in dB. */
+/** RMS level in dB. */
 export function levelDb(samples: Float32Array): number {
   return 10 * Math.log10(samples.reduce((sum, value) => sum + value * value, 0) / samples.length);
 }
@@ -18,7 +18,7 @@ export function fromDb(db: number): number {
   return 10 ** (db / 20);
 }
 
-/** White noise of this root mean square, the same every time. */
+/** Repeatable white noise with this RMS level. */
 export function noise(length: number, rms: number): Samples {
   const samples = new Float32Array(length);
   let seed = 1;

@@ -7,18 +7,18 @@ const TYPES = [
 ];
 
 export interface VideoRecorderInput {
-  /** What the camera, or the file, shows; asked for with every frame. */
+  /** The video element of the camera or file. Read for every frame. */
   videoElement: () => HTMLVideoElement | undefined;
-  /** Where the model's voice is, in `context`. */
+  /** The node of the model's voice in `context`. */
   model: AudioNode;
   context: AudioContext;
-  /** The user's voice. */
+  /** The user's audio. */
   user: MediaStream;
-  /** Written under the videoElement; asked for with every frame. */
+  /** Text below the video. Read for every frame. */
   caption: () => string;
 }
 
-/** Records the videoElement with both voices and the model's words. */
+/** Records the video with both voices and the model's text as captions. */
 export class VideoRecorder {
   readonly #input: VideoRecorderInput;
   readonly #canvas = document.createElement("canvas");
@@ -34,7 +34,7 @@ export class VideoRecorder {
     );
   }
 
-  /** Starts at once. Throws where the browser cannot record. */
+  /** Starts recording. Throws if the browser cannot record. */
   constructor(input: VideoRecorderInput) {
     this.#input = input;
     this.#canvas.width = input.videoElement()?.videoWidth || 640;
@@ -47,7 +47,7 @@ export class VideoRecorder {
     this.#timer = setInterval(() => this.#draw(), 1000 / FRAMES_PER_S);
   }
 
-  /** Leave out what happens now. */
+  /** Pauses the recording. */
   set paused(paused: boolean) {
     if (paused && this.#recorder.state === "recording") this.#recorder.pause();
     if (!paused && this.#recorder.state === "paused") this.#recorder.resume();
@@ -61,7 +61,7 @@ export class VideoRecorder {
     return new Blob(this.#parts, { type: this.#recorder.mimeType.split(";")[0] ?? "video/webm" });
   }
 
-  /** The browser stops by itself once all that it records has ended. */
+  /** The browser stops the recorder when all of its tracks end. */
   async #finish(): Promise<void> {
     if (this.#recorder.state === "inactive") return;
     const stopped = new Promise((resolve) => this.#recorder.addEventListener("stop", resolve));
@@ -95,7 +95,7 @@ export class VideoRecorder {
   }
 }
 
-/** Where a videoElement lies that fits in whole: left, top, width, height. */
+/** Fits a video into a frame: left, top, width, height. */
 function within(
   { videoWidth, videoHeight }: HTMLVideoElement,
   width: number,
@@ -106,7 +106,7 @@ function within(
   return [(width - w) / 2, (height - h) / 2, w, h];
 }
 
-/** The last words that fit into two lines, on a dark band. */
+/** Draws the last words that fit into two lines on a dark band. */
 function drawCaption(
   pen: CanvasRenderingContext2D,
   text: string,

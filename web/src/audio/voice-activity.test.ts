@@ -6,7 +6,7 @@ import { VOICE_ACTIVITY_DEFAULTS, VoiceActivityDetector } from "./voice-activity
 const BLOCK_MS = 20;
 const BLOCK = 320;
 
-/** What changed, and when (ms from the start). */
+/** Changes and their times in ms. */
 function changes(...parts: [db: number, seconds: number][]): [boolean, number][] {
   const onset = new VoiceActivityDetector();
   const signal = concatSamples(parts.map(([db, s]) => noise(16_000 * s, fromDb(db))));

@@ -1,11 +1,11 @@
 export interface VoiceActivityLimits {
-  /** Speech stands this far above the background, dB. */
+  /** Level of speech above the background, dB. */
   aboveFloorDb: number;
-  /** And is never quieter than this, dBFS. */
+  /** Minimum level of speech, dBFS. */
   minDb: number;
-  /** Loud for so long: speech has begun, ms. */
+  /** Time above the level until speech starts, ms. */
   onsetMs: number;
-  /** Quiet for so long: it has ended, ms. */
+  /** Time below the level until speech ends, ms. */
   hangoverMs: number;
 }
 
@@ -17,11 +17,11 @@ export const VOICE_ACTIVITY_DEFAULTS: VoiceActivityLimits = {
 };
 
 const FLOOR_START_DB = -60;
-const FLOOR_RISE_DB_PER_S = 3; // a fan that starts is background after some seconds
+const FLOOR_RISE_DB_PER_S = 3; // steady noise such as a fan becomes background after some seconds
 
 /**
- * Whether somebody speaks, by loudness over a floor that follows the background. Coarse, and at once:
- * what a barge-in needs before the server's own ears have an answer. Pure.
+ * Voice activity detection by level over an adaptive noise floor. Coarse but immediate, so that
+ * barge-in does not wait for the server. Pure.
  */
 export class VoiceActivityDetector {
   readonly #limits: VoiceActivityLimits;
@@ -38,12 +38,12 @@ export class VoiceActivityDetector {
     return this.#speaking;
   }
 
-  /** Since the last loud block; Infinity before the first. */
+  /** Time since the last loud block. Infinity before the first. */
   get quietMs(): number {
     return this.#quietMs;
   }
 
-  /** True when speech begins, false when it ends, undefined when nothing changes. */
+  /** Returns true if speech starts, false if it ends, undefined if nothing changes. */
   push(block: Float32Array, blockMs: number): boolean | undefined {
     const db = levelDb(block);
     const { aboveFloorDb, minDb } = this.#limits;

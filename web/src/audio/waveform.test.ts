@@ -1,8 +1,8 @@
-import { expect, test } from "vitest";
-import { wavBlob } from "./wav.ts";
-import { readWaveform, type Waveform } from "./waveform.ts";
+import { expect, it, test } from "vitest";
+import { wavBlob } from "./stereo-recorder.ts";
+import { peaksOf, readWaveform, type Waveform } from "./waveform.ts";
 
-/** A second left, half as loud right, in pieces that cut samples in two. */
+/** One second with the right side half as loud, in pieces that split samples. */
 function stream(blob: Blob, piece: number): ReadableStream<Uint8Array<ArrayBuffer>> {
   return new ReadableStream({
     async start(controller) {
@@ -48,4 +48,14 @@ test("what is no WAV is refused", async () => {
   await expect(readWaveform(stream(new Blob(["RIFF"]), 10), () => undefined)).rejects.toThrow(
     "header",
   );
+});
+
+it("scales to the loudest part, whatever its sign", () => {
+  const sound = Float32Array.of(0, 0.1, -0.4, 0.2, 0, 0);
+  expect(peaksOf(sound, 3).map((peak) => Number(peak.toFixed(3)))).toEqual([0.25, 1, 0]);
+});
+
+it("has a value for every place, even of a sound that is shorter than that", () => {
+  expect(peaksOf(Float32Array.of(0.5), 4)).toHaveLength(4);
+  expect(peaksOf(new Float32Array(0), 2)).toEqual([0, 0]);
 });

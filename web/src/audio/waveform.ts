@@ -1,16 +1,16 @@
 const HEADER_BYTES = 44;
 
-/** How loud a sound is along its time, as far as it has been read: 0 to 1, by channel. */
+/** Peaks of the audio that has been read, 0 to 1 per channel. */
 export interface Waveform {
-  /** Values per second and channel. */
+  /** Number of values per second and channel. */
   readonly rate: number;
   readonly seconds: number;
   readonly channels: readonly Float32Array[];
 }
 
 /**
- * Reads a 16-bit WAV as it comes and keeps `rate` peaks per second of it; tells what there is after
- * every `everyMs`, and at the end. Rejects when it is no such file. The sound itself is not kept.
+ * Reads a 16-bit WAV stream and computes `rate` peaks per second. Calls `onProgress` every
+ * `everyMs` and at the end. Rejects if the file has another format. The audio itself is not kept.
  */
 export async function readWaveform(
   stream: ReadableStream<Uint8Array<ArrayBuffer>>,
@@ -60,7 +60,7 @@ class Shaper {
     this.#peaks = Array.from({ length: channels }, () => new Float32Array(count));
   }
 
-  /** Takes whole frames; what is left of the last one comes back. */
+  /** Reads whole frames and returns the remaining bytes. */
   push(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
     const frames = Math.floor(bytes.length / this.#frameBytes);
     const samples = new Int16Array(bytes.slice(0, frames * this.#frameBytes).buffer);
@@ -93,4 +93,20 @@ function concat(a: Uint8Array<ArrayBuffer>, b: Uint8Array<ArrayBuffer>): Uint8Ar
 
 function word(view: DataView, at: number): string {
   return String.fromCharCode(...[0, 1, 2, 3].map((i) => view.getUint8(at + i)));
+}
+
+/** Returns `count` peaks from 0 to 1, scaled so that the highest is 1. */
+export function peaksOf(samples: Float32Array, count: number): number[] {
+  const span = samples.length / count;
+  const peaks = Array.from({ length: count }, (_, i) =>
+    loudest(samples.subarray(Math.floor(i * span), Math.ceil((i + 1) * span))),
+  );
+  const most = Math.max(...peaks);
+  return most > 0 ? peaks.map((peak) => peak / most) : peaks;
+}
+
+function loudest(samples: Float32Array): number {
+  let most = 0;
+  for (const sample of samples) most = Math.max(most, Math.abs(sample));
+  return most;
 }

@@ -1,4 +1,4 @@
-/** What an audio worklet's global scope has beside the DOM library's types. */
+/** Globals of an audio worklet that the DOM library types lack. */
 declare const sampleRate: number;
 declare class AudioWorkletProcessor {
   constructor(options?: AudioWorkletNodeOptions);

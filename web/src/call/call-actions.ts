@@ -7,7 +7,7 @@ import type { CallSettings } from "./call-settings.ts";
 import type { SessionActions } from "./call-view.ts";
 import type { KeyAction } from "./keyboard.ts";
 
-/** What can be done with a call while it goes on. */
+/** The actions of a running call. */
 export function sessionActions(call: CallController, settings: CallSettings): SessionActions {
   const sessionState = () => call.state.value.sessionState;
   const look = (): void => void call.look(settings.value);
@@ -22,7 +22,7 @@ export function sessionActions(call: CallController, settings: CallSettings): Se
     },
     camera: () => (call.camera.state.value.stream === null ? look() : call.closeCamera()),
     switchCamera: () => {
-      devices.update({ camera: null }); // a direction, not a certain device
+      devices.update({ camera: null }); // select by direction instead of a device
       settings.update({ facing: settings.value.facing === "user" ? "environment" : "user" });
       look();
     },
@@ -37,7 +37,7 @@ export function sessionActions(call: CallController, settings: CallSettings): Se
   };
 }
 
-/** Which verb a key stands for now; null while no call goes on. */
+/** Returns the action of a key, or null if no call is active. */
 export function actionForKey(
   actions: SessionActions,
   call: CallController,

@@ -2,27 +2,27 @@ import { type Camera, type CameraOptions, openCamera } from "../media/camera.ts"
 import { Store } from "../state/store.ts";
 
 export interface CameraState {
-  /** For the preview; null while nothing is shown. */
+  /** For the preview. Null if there is no video. */
   readonly stream: MediaStream | null;
-  /** The camera looks at the user. */
+  /** Whether this is the front camera. */
   readonly facesUser: boolean;
 }
 
 const DARK: CameraState = { stream: null, facesUser: true };
 
-/** The camera of a call: one at a time, opened, turned and closed. */
+/** The camera of a call. Only one is open at a time. */
 export class CallCamera {
   readonly state = new Store<CameraState>(DARK);
   #camera: Camera | null = null;
 
-  /** What shows it; for the session and for recorders. */
+  /** The video element, for the session and for recorders. */
   get videoElement(): HTMLVideoElement | undefined {
     return this.#camera?.element;
   }
 
-  /** In place of the one that is open. Rejects with the browser's DOMException; nothing is shown then. */
+  /** Replaces the open camera. Rejects with the browser's DOMException, and then shows no video. */
   async open(options: CameraOptions): Promise<void> {
-    this.close(); // phones have no second one while the first is in use
+    this.close(); // phones cannot open a second camera
     const camera = await openCamera(options);
     this.close();
     this.#camera = camera;

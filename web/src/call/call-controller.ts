@@ -2,16 +2,16 @@ import { socketProtocols } from "../api/key.ts";
 import type { Levels } from "../audio/audio-engine.ts";
 import type { MediaFile } from "../audio/media-file.ts";
 import { openMicrophone } from "../audio/microphone.ts";
-import { selectedDevices } from "../components/chosen-devices.ts";
+import { chimeInQueue } from "../components/chimes.ts";
 import { applyMixer } from "../components/mixer-settings.ts";
-import { chimeInQueue } from "../components/queue-chimes.ts";
+import { selectedDevices } from "../components/selected-devices.ts";
 import { voiceFields } from "../components/voice-list.ts";
 import { DuplexSession } from "../session/duplex-session.ts";
 import { type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-state.ts";
 import type { Phase, Problem } from "../session/session-state.ts";
 import { devices } from "../settings/devices.ts";
 import { Store } from "../state/store.ts";
-import { TypedEvents } from "../typed-events.ts";
+import { TypedEvents } from "../state/typed-events.ts";
 import { CallCamera } from "./call-camera.ts";
 import { suggestedDelayMs } from "./call-presets.ts";
 import { CallRecorder, type CallRecordings, NO_CALL_RECORDINGS } from "./call-recorder.ts";
@@ -20,18 +20,18 @@ import { UnitHistory } from "./unit-history.ts";
 import { keepScreenOn } from "./wake-lock.ts";
 
 export interface CallState {
-  /** Of the call that runs, or of the last one. */
+  /** State of the current or the last call. */
   readonly sessionState: DuplexSessionState;
-  /** When it could be spoken, and when it was over, `performance.now()`. */
+  /** Start and end of the active call by `performance.now()`. */
   readonly since: number | null;
   readonly until: number | null;
-  /** Whether the server was allowed to record it. */
+  /** Whether the server may record the call. */
   readonly recorded: boolean;
-  /** What this browser has recorded; there after the end. */
+  /** Recordings of this browser, available after the end. */
   readonly recordings: CallRecordings;
-  /** What plays in place of the microphone. */
+  /** The file that replaces the microphone. */
   readonly file: MediaFile | null;
-  /** The user hears it too. */
+  /** Whether the user hears the file. */
   readonly monitored: boolean;
 }
 
@@ -49,15 +49,21 @@ const MONITOR_GAIN = 0.5;
 
 export interface CallEvents {
   levels: Levels;
-  /** The call goes on. */
+  /** A problem that does not end the call. */
   problem: Problem;
-  /** The camera could not be had; what the browser threw. The call goes on without. */
+  /**
+   * The camera could not be opened. The value is the browser's error. The call continues without
+   * video.
+   */
   cameraError: unknown;
-  /** The connection was lost, and is back. */
+  /** The connection was lost and is restored. */
   resumed: undefined;
 }
 
-/** One call after the other: the session, and what a page has around it. No DOM. */
+/**
+ * Runs calls, one at a time: the session with camera, recorder, queue chimes and wake lock. No
+ * DOM.
+ */
 export class CallController extends TypedEvents<CallEvents> {
   readonly kind: CallKind;
   readonly state = new Store<CallState>(NEW_CALL);
@@ -73,7 +79,7 @@ export class CallController extends TypedEvents<CallEvents> {
     this.kind = kind;
   }
 
-  /** Undefined before the first call. */
+  /** Null before the first call. */
   get session(): DuplexSession | null {
     return this.#session;
   }
@@ -82,13 +88,16 @@ export class CallController extends TypedEvents<CallEvents> {
     return this.#history;
   }
 
-  /** What the model is shown. */
+  /** The video that the model receives. */
   get videoElement(): HTMLVideoElement | undefined {
     const { file } = this.state.value;
     return file?.hasVideo ? file.element : this.camera.videoElement;
   }
 
-  /** On a user's gesture. Rejects with ApiError where the voices cannot be had; then there is no call. */
+  /**
+   * Call it in a user gesture. Rejects with ApiError if a voice cannot be loaded. Then no call
+   * starts.
+   */
   async start(values: CallValues, file: MediaFile | null): Promise<void> {
     this.#forget();
     this.#attempt += 1;
@@ -103,7 +112,7 @@ export class CallController extends TypedEvents<CallEvents> {
       if (this.kind === "omni" && !file?.hasVideo) await this.look(values);
       if (attempt === this.#attempt) {
         await this.#begin(values, prepareFields(this.kind, values, voices));
-      } else if (this.state.value.sessionState.phase === "idle") this.camera.close(); // it came too late
+      } else if (this.state.value.sessionState.phase === "idle") this.camera.close(); // the camera opened after the call was cancelled
     } catch (error) {
       if (attempt === this.#attempt) this.#cancel();
       throw error;
@@ -115,7 +124,7 @@ export class CallController extends TypedEvents<CallEvents> {
     else if (this.state.value.sessionState.phase === "opening") this.#cancel();
   }
 
-  /** Open the camera, or turn it. */
+  /** Opens or switches the camera. */
   async look({ facing }: Pick<CallValues, "facing">): Promise<void> {
     try {
       await this.camera.open({ facing, deviceId: devices.value.camera ?? undefined });
@@ -130,7 +139,7 @@ export class CallController extends TypedEvents<CallEvents> {
     this.#session?.setVideoElement(undefined);
   }
 
-  /** From now on what `an-device-select` says, in place of the microphone, or the file, of before. */
+  /** Replaces the current microphone or file by the microphone selected in `an-device-select`. */
   async switchToMicrophone(): Promise<void> {
     const microphone = await openMicrophone(selectedDevices().microphone);
     await this.#session?.setSource(microphone);
@@ -138,7 +147,7 @@ export class CallController extends TypedEvents<CallEvents> {
     this.#patch({ file: null });
   }
 
-  /** Let the user hear the file too, or not. */
+  /** Sets whether the user hears the file. */
   monitor(monitored: boolean): void {
     this.#patch({ monitored });
     this.state.value.file?.setMonitor(monitored ? MONITOR_GAIN : 0);
@@ -211,13 +220,13 @@ export class CallController extends TypedEvents<CallEvents> {
     this.#mayRest();
     if (this.#cameToNothing) this.#forget();
     else this.#patch({ until: performance.now() });
-    const finished = recorder?.finish(); // now, while what it records is there
+    const finished = recorder?.finish(); // finish while the sources still run
     this.camera.close();
     const recordings = await finished;
     if (recordings && session === this.#session) this.#patch({ recordings });
   }
 
-  /** Before there is a session. */
+  /** Cancels a call that has no session yet. */
   #cancel(): void {
     this.#attempt += 1;
     this.state.value.file?.close();
@@ -230,7 +239,7 @@ export class CallController extends TypedEvents<CallEvents> {
     this.state.set({ ...NEW_CALL, monitored: this.state.value.monitored });
   }
 
-  /** The user left before there was anything to speak of. */
+  /** The user cancelled before the call became active. */
   get #cameToNothing(): boolean {
     const { since, sessionState } = this.state.value;
     return since === null && sessionState.end?.by === "user";

@@ -1,12 +1,12 @@
 import { html, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { loudnessShare } from "../components/orb-shape.ts";
-import "../components/voice-orb.ts";
 import type { OrbMode } from "../components/voice-orb.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import type { CallController } from "./call-controller.ts";
+import "../components/voice-orb.ts";
 
-/** The orb, moved by what both sides of a call sound like now. */
+/** The orb, animated by the audio levels of both sides. */
 @customElement("an-call-orb")
 export class CallOrb extends BaseElement {
   #leave: () => void = () => undefined;

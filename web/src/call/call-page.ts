@@ -22,7 +22,7 @@ import { callStage } from "./stage.ts";
 import { callStrings } from "./strings.ts";
 import "./call-page.css";
 
-/** A full-duplex call, by voice or by voice and camera. */
+/** A full-duplex voice or video call. */
 export abstract class CallPage extends BaseElement {
   readonly #call: CallController;
   readonly #settings: CallSettings;
@@ -31,7 +31,7 @@ export abstract class CallPage extends BaseElement {
   @state() private tab: PanelTab = "settings";
   @state() private source: "microphone" | "file" = "microphone";
   @state() private file: File | null = null;
-  /** The devices are being looked at; `ready`: all that a call needs is there. */
+  /** State of the device check. `ready`: everything that a call needs is available. */
   @state() private checking: "no" | "asking" | "ready" = "no";
 
   constructor(kind: CallKind) {

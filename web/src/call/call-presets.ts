@@ -4,15 +4,18 @@ import { showError } from "../shell/errors.ts";
 import { Store } from "../state/store.ts";
 import type { CallSettings } from "./call-settings.ts";
 
-/** Before the first sound of an answer, where the user has not said otherwise. */
+/** Playback delay that applies if the user has not set one. */
 export const suggestedDelayMs = new Store(200);
 
-/** Ask the server for its suggestion; without an answer ours stays. */
+/** Loads the defaults of the server. Without an answer, the values here remain. */
 export async function loadFrontendDefaults(): Promise<void> {
   suggestedDelayMs.set((await frontendDefaults()).playback_delay_ms);
 }
 
-/** Take over a preset's prompt and voice. One that is chosen already keeps what the user made of it. */
+/**
+ * Applies the prompt and voice of a preset. A preset that is already selected keeps the user's
+ * changes.
+ */
 export function applyPreset(settings: CallSettings, preset: Preset): void {
   if (settings.value.preset === preset.id) return;
   settings.update({ preset: preset.id, prompt: preset.system_prompt ?? "" });

@@ -2,11 +2,11 @@ import type { AudioEngine } from "../audio/audio-engine.ts";
 import { StereoRecorder } from "../audio/stereo-recorder.ts";
 import { VideoRecorder } from "../audio/video-recorder.ts";
 
-/** What was recorded in this browser. */
+/** Recordings made in this browser. */
 export interface CallRecordings {
-  /** A stereo WAV: the user left, the model right. */
+  /** Stereo WAV: user left, model right. */
   readonly sound: Blob | null;
-  /** The picture with both voices. */
+  /** Video with both voices. */
   readonly video: Blob | null;
 }
 
@@ -19,7 +19,7 @@ export interface CallRecorderOptions {
   readonly caption: () => string;
 }
 
-/** Records a call as it is heard and seen, from `go` on and not while it rests. */
+/** Records a call in the browser, except during pauses. */
 export class CallRecorder {
   readonly #plan: CallRecorderOptions;
   readonly #audio: AudioEngine;
@@ -35,7 +35,7 @@ export class CallRecorder {
     audio.on("modelBlock", (block) => this.#running && this.#sound.pushModel(block));
   }
 
-  /** Begin, or go on after a rest. */
+  /** Starts or resumes recording. */
   go(): void {
     if (this.#running) return;
     this.#running = true;
@@ -48,7 +48,7 @@ export class CallRecorder {
     if (this.#video) this.#video.paused = true;
   }
 
-  /** Call it before the desk is closed, or at the same time. */
+  /** Call it before the audio engine closes, or at the same time. */
   async finish(): Promise<CallRecordings> {
     this.#running = false;
     const video = (await this.#video?.stop()) ?? null;

@@ -5,9 +5,9 @@ import { Settings, type Values } from "../settings/settings.ts";
 
 export type CallKind = "audio" | "omni";
 
-/** The server's own bounds are wider (`shared_schemas/config.py`); these are the sensible ones. */
+/** The server accepts wider limits (`shared_schemas/config.py`). These limits suit the page. */
 const FIELDS = {
-  /** The devices were looked at before the first call. */
+  /** The device check before the first call is done. */
   checked: flag(false),
   preset: optional(64),
   prompt: text("", 8000),
@@ -19,15 +19,15 @@ const FIELDS = {
   maxTokens: range(20, 1, 100),
   listenScale: range(1, 0, 3),
   forceListen: range(3, 0, 15),
-  /** Null: what the server suggests. */
+  /** Null uses the server default. */
   delayMs: orNull(range(200, 0, 800)),
   bargeIn: flag(true),
-  /** Consent to the server's recording. */
+  /** Consent to the recording on the server. */
   record: flag(true),
   keep: choice("sound", ["none", "sound", "film"]),
   facing: choice("user", ["user", "environment"]),
   mirror: flag(true),
-  /** Letters and the space bar are verbs. */
+  /** Enables the keyboard shortcuts. */
   keys: flag(true),
   slices: range(1, 1, 9),
 };
@@ -39,7 +39,7 @@ export function callSettings(kind: CallKind): CallSettings {
   return new Settings(kind === "omni" ? "omni" : "audio_duplex", 1, FIELDS);
 }
 
-/** What a call begins with, in the wire's words. */
+/** The fields of the `prepare` message. */
 export function prepareFields(
   kind: CallKind,
   values: CallValues,

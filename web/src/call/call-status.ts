@@ -2,7 +2,7 @@ import type { OrbMode } from "../components/voice-orb.ts";
 import type { DuplexSessionState } from "../session/duplex-state.ts";
 import { callStrings } from "./strings.ts";
 
-/** Where a call stands, for the eye. */
+/** Status of a call as shown on the page. */
 export interface CallStatus {
   readonly mode: OrbMode;
   readonly title: string;
@@ -33,7 +33,10 @@ export function callStatus(sessionState: DuplexSessionState): CallStatus {
   }
 }
 
-/** For the ear: a screen reader must not talk over every turn of the model. */
+/**
+ * Text for screen readers. It does not announce every turn, which would interrupt the model's
+ * speech.
+ */
 export function statusAnnouncement(sessionState: DuplexSessionState): string {
   const t = callStrings().state;
   if (sessionState.phase === "active") return sessionState.muted ? t.muted : t.connected;

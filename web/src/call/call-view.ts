@@ -4,7 +4,7 @@ import type { CallSettings, CallValues } from "./call-settings.ts";
 export const TABS = ["transcript", "sound", "metrics", "settings"] as const;
 export type PanelTab = (typeof TABS)[number];
 
-/** What a reader can do with a call that goes on. */
+/** Actions during a call. */
 export interface SessionActions {
   endCall(): void;
   mute(): void;
@@ -15,11 +15,11 @@ export interface SessionActions {
   retry(): void;
   useMicrophone(): void;
   monitor(on: boolean): void;
-  /** A device was chosen: `microphone`, `speaker`, `camera` or `noiseSuppression`. */
+  /** The user selected a device: `microphone`, `speaker`, `camera` or `noiseSuppression`. */
   changed(device: string): void;
 }
 
-/** What a reader can do on a call page. */
+/** All actions of a call page. */
 export interface CallActions extends SessionActions {
   start(): void;
   check(): void;
@@ -28,7 +28,7 @@ export interface CallActions extends SessionActions {
   open(tab: PanelTab): void;
 }
 
-/** What the parts of the page render. */
+/** The data that the parts of the page render. */
 export interface CallView {
   readonly call: CallController;
   readonly state: CallState;
@@ -36,12 +36,12 @@ export interface CallView {
   readonly values: CallValues;
   readonly actions: CallActions;
   readonly tab: PanelTab;
-  /** What the next call hears. */
+  /** Audio source of the next call. */
   readonly source: "microphone" | "file";
   readonly file: File | null;
 }
 
-/** A call is going on, or about to. */
+/** Whether a call is active or starting. */
 export function isBusy({ sessionState }: CallState): boolean {
   return sessionState.phase !== "idle" && sessionState.phase !== "ended";
 }

@@ -18,7 +18,7 @@ interface Dial {
   readonly run: () => void;
 }
 
-/** While a call goes on, or is about to. */
+/** Controls of an active or starting call. */
 export function callControls(view: CallView): TemplateResult {
   const running = view.state.sessionState.phase === "active";
   const paused = view.state.sessionState.phase === "paused";
@@ -57,7 +57,7 @@ function soundDials({ state: { sessionState }, actions }: CallView): Dial[] {
   ];
 }
 
-/** Only where the picture is the camera's. */
+/** Only if the video is from the camera. */
 function sightDials({ call, state, actions }: CallView): Dial[] {
   const t = callStrings();
   if (call.kind === "audio" || state.file?.hasVideo) return [];
@@ -100,7 +100,7 @@ function dial({ sign, label, hint, tone, pressed, disabled, key, run }: Dial): T
   </button>`;
 }
 
-/** Before the first call, and between two. */
+/** Controls before a call. */
 export function startControls(view: CallView): TemplateResult {
   const t = callStrings();
   const { source, file, state, actions } = view;

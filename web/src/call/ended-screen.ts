@@ -9,7 +9,7 @@ import type { CallView } from "./call-view.ts";
 import { callStrings } from "./strings.ts";
 import "./ended-screen.css";
 
-/** After a call: why it ended, how long it was, what is left of it. */
+/** Screen after a call: reason, duration and recordings. */
 export function endedScreen({ call, state }: CallView): TemplateResult {
   const t = callStrings();
   const { end, recordingId } = state.sessionState;

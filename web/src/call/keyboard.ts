@@ -1,7 +1,7 @@
-/** What the keyboard can do on a call page. */
+/** Keyboard shortcuts of a call page. */
 export type KeyAction = "mute" | "pause" | "listen" | "camera" | "end";
 
-/** By `KeyboardEvent.code`: where a key lies, whatever the alphabet. */
+/** Values of `KeyboardEvent.code`, which do not depend on the keyboard layout. */
 export const KEY_CODES: Readonly<Record<KeyAction, string>> = {
   mute: "Space",
   pause: "KeyP",
@@ -13,7 +13,7 @@ export const KEY_CODES: Readonly<Record<KeyAction, string>> = {
 const WRITING = "input, textarea, select, dialog, [contenteditable]";
 const PRESSED_BY_SPACE = "button, a, summary";
 
-/** Null: the key means something else where it was pressed, or nothing. */
+/** Returns null if the focused element uses the key, or if it has no action. */
 export function keyAction(event: KeyboardEvent): KeyAction | null {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return null;
   if (event.defaultPrevented || isTaken(event)) return null;
@@ -22,7 +22,7 @@ export function keyAction(event: KeyboardEvent): KeyAction | null {
   return entries.find(([, code]) => code === chord)?.[0] ?? null;
 }
 
-/** For `aria-keyshortcuts`. */
+/** Returns the value for `aria-keyshortcuts`. */
 export function keyName(verb: KeyAction): string {
   return KEY_CODES[verb].replace("Key", "");
 }

@@ -8,14 +8,14 @@ import "./line-chart.css";
 export interface ChartSeries {
   readonly values: readonly (number | null)[];
   readonly tone: "they" | "you";
-  /** Single values, not a line. */
+  /** Draws dots instead of a line. */
   readonly dots?: boolean;
 }
 
 const HEIGHT = 72;
 const AXIS = 52;
 
-/** A line or two over time, small; drawn by uPlot, coloured by the page. */
+/** A small line chart over time with one or two series, drawn by uPlot. */
 @customElement("an-line-chart")
 export class LineChart extends BaseElement {
   #plot: uPlot | null = null;
@@ -98,14 +98,14 @@ export class LineChart extends BaseElement {
     };
   }
 
-  /** As the style sheet has it now, light or dark. */
+  /** Reads the current colours of the style sheet, light or dark. */
   #colour(name: ChartSeries["tone"] | "grid" | "soft"): string {
     const sample = this.querySelector(`i.${name}`);
     return sample ? getComputedStyle(sample).color : "";
   }
 }
 
-/** Zero is always in sight, and a flat line is not drawn as mountains. */
+/** The scale includes zero, and has a minimum range so that small changes look small. */
 function fromZero(_: uPlot, low: number, high: number): uPlot.Range.MinMax {
   const [bottom, top] = [Math.min(0, low ?? 0), Math.max(10, high ?? 0)];
   return [bottom * 1.1, top * 1.1];

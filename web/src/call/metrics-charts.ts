@@ -2,10 +2,10 @@ import { html, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
 import { formatDuration, formatNumber } from "../i18n/format.ts";
 import { BaseElement } from "../ui/base-element.ts";
-import "./line-chart.ts";
 import type { ChartSeries } from "./line-chart.ts";
 import { metricsStrings } from "./metrics-strings.ts";
 import type { UnitSeries } from "./unit-history.ts";
+import "./line-chart.ts";
 
 interface Chart {
   readonly name: string;
@@ -14,15 +14,15 @@ interface Chart {
   readonly format: (value: number) => string;
 }
 
-/** How a call's measures went, a small chart each. */
+/** A small chart for each metric of a call. */
 @customElement("an-metrics-charts")
 export class MetricsCharts extends BaseElement {
   @property({ attribute: false }) columns: UnitSeries | null = null;
-  /** Draws anew when it changes: the columns are the same objects throughout a call. */
+  /** Increment it to redraw. The arrays in `columns` are the same objects during a call. */
   @property({ attribute: false }) units = 0;
 
   override connectedCallback(): void {
-    this.textContent = ""; // what stood here until this was loaded
+    this.textContent = ""; // removes the loading text
     super.connectedCallback();
   }
 

@@ -6,7 +6,7 @@ import { metricsStrings } from "./metrics-strings.ts";
 
 const WIDE = matchMedia("(min-width: 60rem)");
 
-/** What a call is like in figures, and how they went; the charts are loaded when they are opened. */
+/** Metrics of a call as numbers and charts. The charts load when they are opened. */
 export function metricsPanel({ call, state, tab }: CallView): TemplateResult {
   const t = metricsStrings();
   const { metrics } = state.sessionState;

@@ -1,6 +1,5 @@
 import { defineStrings } from "../i18n/strings.ts";
 
-/** What the measures of a call are called. */
 export const metricsStrings = defineStrings(
   {
     latency: "Latency",

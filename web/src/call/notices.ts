@@ -5,7 +5,7 @@ import { icon } from "../ui/icon.ts";
 import type { CallView } from "./call-view.ts";
 import { callStrings } from "./strings.ts";
 
-/** What one should know while the call goes on. */
+/** Notices during a call. */
 export function callNotices(view: CallView): TemplateResult | typeof nothing {
   const { sessionState, file } = view.state;
   if (sessionState.phase === "idle" || sessionState.phase === "ended") return nothing;

@@ -12,7 +12,7 @@ import "./panel.css";
 
 const ID = "call";
 
-/** What lies beside the call: what was said, sound, measures, settings. */
+/** The side panel of a call: transcript, audio, metrics, settings. */
 export function callPanel(view: CallView): TemplateResult {
   const t = callStrings();
   const group = { id: ID, value: view.tab };

@@ -12,7 +12,7 @@ import { callSettingsStrings } from "./settings-strings.ts";
 
 type Change = (change: Partial<CallValues>) => void;
 
-/** How the next call shall be. */
+/** Settings of the next call. */
 export function settingsPanel(view: CallView): TemplateResult {
   const { call, values, settings, state } = view;
   const change: Change = (some) => settings.update(some);

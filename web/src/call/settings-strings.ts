@@ -1,6 +1,5 @@
 import { defineStrings } from "../i18n/strings.ts";
 
-/** What the settings of a call say. */
 export const callSettingsStrings = defineStrings(
   {
     prompt: "Instructions",

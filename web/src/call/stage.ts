@@ -13,7 +13,7 @@ import { showsVideo, videoElement } from "./video-preview.ts";
 import "./stage.css";
 import "./landscape.css";
 
-/** The call itself: who speaks, how it stands, what can be done about it. */
+/** The main area of a call: status, video or orb, notices and controls. */
 export function callStage(view: CallView): TemplateResult {
   const { sessionState } = view.state;
   return html`<section class="stage ${sessionState.phase} ${showsVideo(view) ? "seeing" : ""}">
@@ -54,7 +54,7 @@ function consent(recorded: boolean): TemplateResult {
   return html`<span class="badge ${recorded ? "danger dot" : ""}" title=${hint}>${text}</span>`;
 }
 
-/** Where the panel has no room beside the stage. */
+/** Opens the panel where it has no room beside the stage. */
 function panelButton({ state, actions }: CallView): TemplateResult {
   const talks = state.sessionState.phase !== "idle";
   return html`<button
@@ -84,7 +84,7 @@ function middle(view: CallView): TemplateResult {
     ${caption(view)}`;
 }
 
-/** The model's last words, where the transcript is out of sight. */
+/** The model's latest words, shown while the transcript is hidden. */
 function caption({ state }: CallView): TemplateResult | typeof nothing {
   const last = state.sessionState.transcript.at(-1);
   if (state.sessionState.phase !== "active" || last?.role !== "model") return nothing;
@@ -93,6 +93,6 @@ function caption({ state }: CallView): TemplateResult | typeof nothing {
 
 function bottom(view: CallView): TemplateResult {
   const { phase } = view.state.sessionState;
-  if (phase === "queued") return html`${nothing}`; // the panel has the way out
+  if (phase === "queued") return html`${nothing}`; // the queue panel has a Leave button
   return phase === "idle" || phase === "ended" ? startControls(view) : callControls(view);
 }

@@ -1,6 +1,6 @@
 import { defineStrings } from "../i18n/strings.ts";
 
-/** What both full-duplex pages say beyond the words that all pages share. */
+/** UI texts of both call pages. */
 export const callStrings = defineStrings(
   {
     title: { audio: "Voice call", omni: "Video call" },

@@ -9,7 +9,7 @@ import "./transcript-view.css";
 
 const NEAR_PX = 48;
 
-/** Who said what; follows the newest line until the reader scrolls back. */
+/** The transcript. It follows the newest line until the user scrolls up. */
 @customElement("an-transcript")
 export class TranscriptView extends BaseElement {
   @property({ attribute: false }) lines: readonly TranscriptLine[] = [];

@@ -1,15 +1,15 @@
 import type { DuplexMetrics } from "../session/duplex-metrics.ts";
 import type { UnitMetrics } from "../session/unit-metrics.ts";
 
-/** What charts show of a call: columns of equal length, a row per unit; null where there is nothing. */
+/** Data of the charts: arrays of equal length with one value per unit. Null means no value. */
 export interface UnitSeries {
   /** Seconds since the first unit. */
   readonly time: number[];
   readonly latency: (number | null)[];
-  /** In the unit in which an answer was first heard. */
+  /** Set in the unit in which the first audio of an answer plays. */
   readonly firstAudio: (number | null)[];
   readonly drift: number[];
-  /** Silence within speech so far, ms. */
+  /** Total length of playback gaps so far, ms. */
   readonly gaps: number[];
   readonly context: number[];
   readonly cost: number[];
@@ -18,7 +18,7 @@ export interface UnitSeries {
 
 const LONGEST = 600; // units
 
-/** Gathers units for charts; the oldest are forgotten. */
+/** Collects the metrics of units for charts. Drops the oldest. */
 export class UnitHistory {
   readonly columns: UnitSeries = {
     time: [],
@@ -33,7 +33,7 @@ export class UnitHistory {
   #startedAt: number | null = null;
   #lastFirstAudio: number | null = null;
 
-  /** `metrics` as of this unit. */
+  /** `metrics`: values at the time of this unit. */
   push(unit: UnitMetrics, metrics: DuplexMetrics): void {
     const { columns } = this;
     this.#startedAt ??= unit.at;
@@ -48,7 +48,7 @@ export class UnitHistory {
     if (columns.time.length > LONGEST) for (const column of Object.values(columns)) column.shift();
   }
 
-  /** The measure stays until the next answer; only its change is news. */
+  /** The value repeats until the next answer, so only a change counts. */
   #newFirstAudio(ms: number | null): number | null {
     const isNew = ms !== null && ms !== this.#lastFirstAudio;
     this.#lastFirstAudio = ms;

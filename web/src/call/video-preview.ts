@@ -2,13 +2,13 @@ import { html, type TemplateResult } from "lit";
 import type { CallView } from "./call-view.ts";
 import { callStrings } from "./strings.ts";
 
-/** Whether there is anything to see. */
+/** Whether there is video to show. */
 export function showsVideo({ call, state }: CallView): boolean {
   if (state.sessionState.phase === "ended") return false;
   return state.file?.hasVideo === true || call.camera.state.value.stream !== null;
 }
 
-/** What the model is shown; a front camera's picture like a mirror, if that is wanted. */
+/** The video that the model receives. The front camera is mirrored if the user wants this. */
 export function videoElement({ call, state, values }: CallView): TemplateResult {
   const label = callStrings().pictureOfYou;
   if (state.file?.hasVideo) {
@@ -28,8 +28,8 @@ export function videoElement({ call, state, values }: CallView): TemplateResult 
   </div>`;
 }
 
-/** The frame around a picture has its proportions, which turn with a phone. */
+/** Sets the aspect ratio of the frame. It changes when a phone rotates. */
 function takeShape(video: HTMLVideoElement): void {
-  if (video.videoHeight === 0) return; // nothing is shown any more
+  if (video.videoHeight === 0) return; // no video any more
   video.style.setProperty("--ratio", String(video.videoWidth / video.videoHeight));
 }

@@ -1,4 +1,7 @@
-/** Keep the screen on until what is returned is called: a phone that sleeps stops the microphone. */
+/**
+ * Keeps the screen on, because a sleeping phone stops the microphone. Returns a function that
+ * releases the lock.
+ */
 export function keepScreenOn(): () => void {
   let wanted = true;
   let lock: WakeLockSentinel | null = null;
@@ -7,7 +10,7 @@ export function keepScreenOn(): () => void {
     try {
       lock = await navigator.wakeLock.request("screen");
     } catch {
-      return; // not allowed, or not known here: the user keeps the screen on
+      return; // denied or not supported: the screen may turn off
     }
     if (!wanted) await lock.release();
   };

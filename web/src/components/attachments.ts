@@ -2,19 +2,19 @@ import { INPUT_RATE } from "../audio/pcm.ts";
 import { audioPart, filePart, type Part, type PartType } from "../media/parts.ts";
 import { decodeAudioFile } from "./audio-file.ts";
 
-/** What a server with its own settings takes; another one says so by name. */
+/** Limits of a server with default settings. A server with other limits reports the reason. */
 const LONGEST_AUDIO_S = 600;
 const LARGEST_VIDEO = 48 * 2 ** 20;
-const LONGEST_SIDE = 2048; // pixels; models look at less
+const LONGEST_SIDE = 2048; // pixels; models use less
 const JPEG_QUALITY = 0.92;
 
-/** Kept as they are; a JPEG may say in its head which way is up, which models do not read. */
+/** Other formats are re-encoded. A JPEG may be rotated by its header, which models ignore. */
 const UPRIGHT = ["image/png", "image/webp"];
 const VIDEOS = ["video/mp4", "video/webm", "video/quicktime"];
 
 export type AttachmentType = Exclude<PartType, "text">;
 
-/** Why a file was not taken. */
+/** Why a file was rejected. */
 export type AttachmentProblem = "kind" | "unreadable" | "tooLong" | "tooLarge";
 
 export class AttachmentError extends Error {
@@ -26,7 +26,7 @@ export class AttachmentError extends Error {
   }
 }
 
-/** For the file chooser. */
+/** Returns the `accept` attribute of a file input. */
 export function acceptFor(kinds: readonly AttachmentType[]): string {
   const accepted = { image: "image/*", audio: "audio/*", video: VIDEOS.join() };
   return kinds.map((kind) => accepted[kind]).join();
@@ -72,13 +72,13 @@ async function readPicture(file: File): Promise<Part> {
   return filePart("image", file.name, blob, await blob.arrayBuffer());
 }
 
-/** As a JPEG that is not too large, the right way up. */
+/** Re-encodes as an upright JPEG of limited size. */
 async function redrawn(bitmap: ImageBitmap): Promise<Blob> {
   const scale = Math.min(1, LONGEST_SIDE / Math.max(bitmap.width, bitmap.height));
   const size = [Math.round(bitmap.width * scale), Math.round(bitmap.height * scale)] as const;
   const canvas = new OffscreenCanvas(...size);
   const context = canvas.getContext("2d") as OffscreenCanvasRenderingContext2D;
-  context.fillStyle = "#fff"; // what is transparent would become black
+  context.fillStyle = "#fff"; // otherwise transparent pixels become black
   context.fillRect(0, 0, ...size);
   context.drawImage(bitmap, 0, 0, ...size);
   return canvas.convertToBlob({ type: "image/jpeg", quality: JPEG_QUALITY });

@@ -1,9 +1,9 @@
 import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
 
-/** The browser cannot read this as sound. */
+/** The browser cannot decode this file as audio. */
 export class UnreadableAudio extends Error {}
 
-/** Any sound that the browser knows, as mono at 16 kHz. Rejects with UnreadableSound. */
+/** Decodes any audio that the browser supports to mono at 16 kHz. Rejects with UnreadableAudio. */
 export async function decodeAudioFile(file: Blob): Promise<Samples> {
   const context = new OfflineAudioContext(1, 1, INPUT_RATE);
   try {

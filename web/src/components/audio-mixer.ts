@@ -13,7 +13,10 @@ import "./audio-mixer.css";
 
 const HOT_DB = -1;
 
-/** Both sides of a conversation: how loud they are and shall be. Without a desk the meters rest. */
+/**
+ * Meters, volume and automatic gain of both sides. Without an audio engine the meters show
+ * nothing.
+ */
 @customElement("an-audio-mixer")
 export class AudioMixer extends BaseElement {
   readonly #mixer = new StoreController(this, mixer);
@@ -61,7 +64,7 @@ export class AudioMixer extends BaseElement {
     return toggle({ label: t.auto, hint, checked: on, onChange });
   }
 
-  /** Not kept: a call that begins in silence would seem broken. */
+  /** Not stored: a call that starts without sound would seem broken. */
   #speaker(): TemplateResult | typeof nothing {
     const { audio } = this;
     if (!audio) return nothing;

@@ -2,12 +2,12 @@ import type { Samples } from "../audio/pcm.ts";
 import { devices } from "../settings/devices.ts";
 import { Store } from "../state/store.ts";
 
-/** What is being listened to; microphones and other voices should rest meanwhile. */
+/** The audio that is playing, or null. Microphones and voice previews stop while it plays. */
 export const nowPlaying = new Store<AudioPlayback | null>(null);
 
 let context: AudioContext | null = null;
 
-/** A recorded sound that is being listened to; there is one at a time in the whole page. */
+/** Playback of recorded audio. Only one plays at a time in a page. */
 export class AudioPlayback {
   readonly #context: AudioContext;
   readonly #source: AudioBufferSourceNode;
@@ -24,7 +24,7 @@ export class AudioPlayback {
     this.#source.start(0, fromS);
   }
 
-  /** How far it is, seconds. */
+  /** Playback position, seconds. */
   get atS(): number {
     return this.#context.currentTime - this.#began;
   }
@@ -38,7 +38,7 @@ export class AudioPlayback {
   }
 }
 
-/** Play from `fromS` on; whatever else is listened to falls silent. Call it on a user's gesture. */
+/** Plays from `fromS` and stops other audio. Call it in a user gesture. */
 export function playAudio(
   samples: Samples,
   rate: number,
@@ -60,7 +60,7 @@ export function stopAudio(): void {
   nowPlaying.value?.stop();
 }
 
-/** A speaker that is gone, or a browser without the choice, leaves the system's own. */
+/** The system default is used if the speaker is gone or cannot be selected. */
 async function useChosenSpeaker(to: AudioContext): Promise<void> {
   const id = devices.value.speaker ?? "";
   if (!("setSinkId" in to) || (to as { sinkId?: string }).sinkId === id) return;

@@ -2,7 +2,7 @@ import { html, svg, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { live } from "lit/directives/live.js";
 import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
-import { peaksOf } from "../audio/peaks.ts";
+import { peaksOf } from "../audio/waveform.ts";
 import { common } from "../i18n/common.ts";
 import { formatClock } from "../i18n/format.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
@@ -14,7 +14,7 @@ const BARS = 48;
 const STEP = 4;
 const HALF = 14;
 
-/** Listen to a recorded sound: play, pause, its shape, any place in it. */
+/** Audio player with play, pause and a waveform for seeking. */
 @customElement("an-audio-player")
 export class AudioPlayer extends BaseElement {
   #playing: AudioPlayback | null = null;
@@ -23,7 +23,7 @@ export class AudioPlayer extends BaseElement {
 
   @property({ attribute: false }) samples: Samples = new Float32Array(0);
   @property({ type: Number }) rate = INPUT_RATE;
-  /** What one hears, for those who do not see where it stands. */
+  /** The label for screen readers. */
   @property() label = "";
   @property({ type: Boolean }) disabled = false;
 

@@ -1,6 +1,6 @@
 import { html, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
-import { MICROPHONE_DEFAULTS } from "../audio/microphone-constraints.ts";
+import { MICROPHONE_DEFAULTS } from "../audio/microphone.ts";
 import type { Samples } from "../audio/pcm.ts";
 import { common } from "../i18n/common.ts";
 import { formatClock } from "../i18n/format.ts";
@@ -12,19 +12,18 @@ import { toast } from "../ui/toasts.ts";
 import { decodeAudioFile } from "./audio-file.ts";
 import { stopAudio } from "./audio-playback.ts";
 import { deviceErrorText } from "./device-error.ts";
-import { LevelMeter } from "./level-probe.ts";
+import { type MicrophoneRecorder, recordMicrophone } from "./microphone-recorder.ts";
 import { loudnessShare } from "./orb-shape.ts";
 import "./audio-recorder.css";
-import { type MicrophoneRecorder, recordMicrophone } from "./microphone-recorder.ts";
 
 const TICK_MS = 100;
 const SHORTEST_S = 0.3;
 
 /**
- * Records something said, while it is in the document.
+ * Records the microphone while it is in the document.
  *
  * @fires recorded - Samples at 16 kHz
- * @fires discard - nothing was recorded, or it is not wanted
+ * @fires discard - nothing was recorded, or the user discarded it
  */
 @customElement("an-audio-recorder")
 export class AudioRecorder extends BaseElement {
@@ -33,7 +32,7 @@ export class AudioRecorder extends BaseElement {
   #timer = 0;
   #began = 0;
 
-  /** At most; then it is finished by itself. */
+  /** Maximum length. Recording stops when it is reached. */
   @property({ type: Number }) longestS = 120;
 
   @state() private seconds = 0;
@@ -78,7 +77,7 @@ export class AudioRecorder extends BaseElement {
       </button>`;
   }
 
-  /** Stop, and hand out what was recorded. */
+  /** Stops and emits the recording. */
   async finish(): Promise<void> {
     const recorder = this.#recorder;
     this.#recorder = null;
@@ -126,5 +125,29 @@ export class AudioRecorder extends BaseElement {
     this.#recorder?.cancel();
     this.#probe?.close();
     this.#recorder = this.#probe = null;
+  }
+}
+
+/** Measures the level of a stream. Create it in a user gesture. */
+export class LevelMeter {
+  readonly #context = new AudioContext();
+  readonly #analyser: AnalyserNode;
+  readonly #samples: Float32Array<ArrayBuffer>;
+
+  constructor(stream: MediaStream) {
+    this.#analyser = new AnalyserNode(this.#context, { fftSize: 2048 });
+    this.#samples = new Float32Array(this.#analyser.fftSize);
+    this.#context.createMediaStreamSource(stream).connect(this.#analyser);
+  }
+
+  /** Highest sample of the last 40 ms, dBFS. */
+  get peakDb(): number {
+    this.#analyser.getFloatTimeDomainData(this.#samples);
+    const peak = this.#samples.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0);
+    return 20 * Math.log10(peak);
+  }
+
+  close(): void {
+    void this.#context.close();
   }
 }

@@ -7,10 +7,10 @@ import { icon } from "../ui/icon.ts";
 import "./connection-banner.css";
 
 /**
- * Says when a session's connection is not as it should be, and what can be done. Nothing else.
+ * Shows a lost or reconnecting connection and what the user can do.
  *
  * @fires retry - reconnect now, without waiting for the next attempt
- * @fires again - begin a new session
+ * @fires again - start a new session
  */
 @customElement("an-connection-banner")
 export class ConnectionBanner extends BaseElement {

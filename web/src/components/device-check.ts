@@ -6,9 +6,9 @@ import { common } from "../i18n/common.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { meter } from "../ui/controls.ts";
 import { type IconName, icon } from "../ui/icon.ts";
-import { selectedDevices } from "./chosen-devices.ts";
 import { type Device, deviceErrorText } from "./device-error.ts";
 import { type Echo, testEcho } from "./echo-test.ts";
+import { selectedDevices } from "./selected-devices.ts";
 import "./device-select.ts";
 import "./device-check.css";
 
@@ -25,16 +25,16 @@ interface Problem {
 }
 
 /**
- * Before the first call: may this page listen, which devices, how loud, does the room echo.
- * What is chosen is kept in `settings/devices.ts`. The microphone is let go with the element.
+ * Device check before the first call: permission, device selection, level and echo. The selection
+ * is stored in `settings/devices.ts`. Removing the element closes the microphone.
  *
- * @fires ready - everything that a call needs is there
+ * @fires ready - everything that a call needs is available
  */
 @customElement("an-device-check")
 export class DeviceCheck extends BaseElement {
   #audio: AudioEngine | null = null;
 
-  /** Ask for the camera too. */
+  /** Also ask for the camera. */
   @property({ type: Boolean }) camera = false;
 
   @state() private problem: Problem | null = null;
@@ -182,7 +182,7 @@ export class DeviceCheck extends BaseElement {
   }
 }
 
-/** Only the permission is wanted here. Rejects with the browser's DOMException. */
+/** Asks for permission only. Rejects with the browser's DOMException. */
 async function askForCamera(): Promise<void> {
   const stream = await navigator.mediaDevices.getUserMedia({ video: true });
   for (const track of stream.getTracks()) track.stop();

@@ -2,7 +2,7 @@ import { common } from "../i18n/common.ts";
 
 export type Device = "microphone" | "camera";
 
-/** What a reader can do about a device that the browser did not give. Takes any thrown value. */
+/** Returns what the user can do if a device could not be opened. Accepts any thrown value. */
 export function deviceErrorText(error: unknown, device: Device): string {
   const { preflight } = common();
   if (!window.isSecureContext) return preflight.secureBad;

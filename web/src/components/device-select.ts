@@ -10,18 +10,18 @@ import { type SelectOption, select, toggle } from "../ui/controls.ts";
 type Role = "microphone" | "speaker" | "camera";
 
 /**
- * Which devices are used, the same on all pages. Browsers name them once one of their kind was allowed.
+ * Device selection, shared by all pages. Browsers return device names after permission is granted.
  *
- * @fires change - the role whose device changed, or "noiseSuppression"
+ * @fires change - the kind of device, or "noiseSuppression"
  */
 @customElement("an-device-select")
 export class DeviceSelect extends BaseElement {
   readonly #chosen = new StoreController(this, devices);
   #unwatch: () => void = () => undefined;
 
-  /** Cameras too. */
+  /** Include cameras. */
   @property({ type: Boolean }) camera = false;
-  /** Without the noise switch, where only devices are asked for. */
+  /** Hide noise suppression. */
   @property({ type: Boolean }) plain = false;
   @property({ type: Boolean }) disabled = false;
 
@@ -29,7 +29,7 @@ export class DeviceSelect extends BaseElement {
 
   override connectedCallback(): void {
     super.connectedCallback();
-    if (navigator.mediaDevices === undefined) return; // not a secure page: the call says so
+    if (navigator.mediaDevices === undefined) return; // not a secure page: starting a call shows the error
     void this.look();
     this.#unwatch = watchDevices((listed) => {
       this.listed = listed;
@@ -41,7 +41,7 @@ export class DeviceSelect extends BaseElement {
     super.disconnectedCallback();
   }
 
-  /** Ask again, as when a device has just been allowed. */
+  /** Reloads the devices, for example after permission is granted. */
   async look(): Promise<void> {
     this.listed = await listDevices();
   }
@@ -58,7 +58,7 @@ export class DeviceSelect extends BaseElement {
     </div>`;
   }
 
-  /** Nothing to choose from, nothing to show. */
+  /** Hidden if there is nothing to select. */
   #choice(
     role: Role,
     label: string,

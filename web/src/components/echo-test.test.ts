@@ -4,7 +4,7 @@ import { match, rateEcho, sweep } from "./echo-test.ts";
 const RATE = 8000;
 const PLAYED = sweep(RATE);
 
-/** A second and a half of a room: an echo after `delayMs`, and noise (rms, from a fixed sequence). */
+/** 1.5 s of microphone input: an echo after `delayMs` and repeatable noise (RMS). */
 function room(gain: number, noise: number, delayMs = 180): Float32Array {
   const heard = new Float32Array(RATE * 1.5);
   const delay = (delayMs / 1000) * RATE;

@@ -1,24 +1,24 @@
 import type { AudioEngine } from "../audio/audio-engine.ts";
 import { concatSamples, INPUT_RATE, OUTPUT_RATE, type Samples } from "../audio/pcm.ts";
 
-/** How much of what the speaker plays comes back through the microphone, after cancellation. */
+/** How much playback returns through the microphone after echo cancellation. */
 export type Echo = "none" | "some" | "much";
 
 const SWEEP_S = 0.8;
 const FROM_HZ = 300;
 const TO_HZ = 2800;
-const REHEARSALS = 1; // a canceller needs to hear the room once
+const REHEARSALS = 1; // lets the echo canceller adapt
 const LISTEN_S = SWEEP_S + 0.7;
-const FAINT = 10 ** (-55 / 20); // rms, full scale 1: nothing that a model would take for speech
+const FAINT = 10 ** (-55 / 20); // RMS, full scale 1: below anything that a model takes for speech
 
-/** Play a sound and listen for it, through the same path as a call. Takes about three seconds. */
+/** Plays a sound and records it through the same path as a call. Takes about three seconds. */
 export async function testEcho(audio: AudioEngine): Promise<Echo> {
   const played = sweep(OUTPUT_RATE);
   for (let i = 0; i < REHEARSALS; i += 1) await hear(audio, played);
   return rateEcho(halved(sweep(INPUT_RATE)), halved(await hear(audio, played)));
 }
 
-/** A rising tone with soft edges; nothing else in a room sounds like it. */
+/** A rising tone with faded ends, distinct from other sounds in a room. */
 export function sweep(rate: number): Samples {
   const samples = new Float32Array(Math.round(SWEEP_S * rate));
   for (let i = 0; i < samples.length; i += 1) {
@@ -30,7 +30,7 @@ export function sweep(rate: number): Samples {
   return samples;
 }
 
-/** Both at the same rate. */
+/** Both must have the same sample rate. */
 export function rateEcho(played: Float32Array, heard: Float32Array): Echo {
   const { likeness, rms } = match(played, heard);
   if (rms < FAINT || likeness < 0.12) return "none";
@@ -38,8 +38,8 @@ export function rateEcho(played: Float32Array, heard: Float32Array): Echo {
 }
 
 /**
- * The place in `heard` that is most like `played`: 1 when it holds that and nothing else, about 0
- * when it does not; and how loud it is there.
+ * Finds `played` in `heard`. `likeness` is 1 for an exact copy and about 0 if it is absent. `rms`
+ * is the level at that position.
  */
 export function match(
   played: Float32Array,
@@ -65,7 +65,10 @@ function product(one: Float32Array, other: Float32Array, lag: number): number {
   return sum;
 }
 
-/** At half the rate: the sweep needs no more, and the search becomes four times as fast. */
+/**
+ * Halves the sample rate. The sweep stays below the new limit, and the search is four times as
+ * fast.
+ */
 function halved(samples: Float32Array): Samples {
   const half = new Float32Array(samples.length >> 1);
   for (let i = 0; i < half.length; i += 1) {

@@ -13,14 +13,14 @@ import "./preset-selector.ts";
 import type { VoiceSelection } from "./voice-list.ts";
 import "./voice-picker.ts";
 
-/** Preset, instructions and voices of a page, and what the reader makes of them. */
+/** Preset, instructions and voices of a page, with the user's changes. */
 @customElement("an-instructions-panel")
 export class InstructionsPanel extends BaseElement {
   #parts: StoreController<readonly Part[]> | undefined;
 
-  /** Given once. */
+  /** Set once. */
   @property({ attribute: false }) instructions!: Instructions;
-  /** What may be added to the instructions beside text. */
+  /** Kinds of parts that can be added to the text. */
   @property({ attribute: false }) kinds: readonly AttachmentType[] = ["audio"];
   @property({ type: Boolean }) disabled = false;
 

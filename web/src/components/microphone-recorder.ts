@@ -1,7 +1,7 @@
-import { type MicrophoneOptions, microphoneConstraints } from "../audio/microphone-constraints.ts";
+import { type MicrophoneOptions, microphoneConstraints } from "../audio/microphone.ts";
 import { devices } from "../settings/devices.ts";
 
-/** Records the microphone until it is stopped. Made by `recordVoice`. */
+/** Records the microphone until it is stopped. Created by `recordMicrophone`. */
 export class MicrophoneRecorder {
   readonly stream: MediaStream;
   readonly #recorder: MediaRecorder;
@@ -14,7 +14,7 @@ export class MicrophoneRecorder {
     this.#recorder.start();
   }
 
-  /** The sound in whatever form the browser records. */
+  /** Resolves to the audio in the format of the browser's recorder. */
   stop(): Promise<Blob> {
     return new Promise((resolve) => {
       this.#recorder.onstop = () =>
@@ -29,7 +29,7 @@ export class MicrophoneRecorder {
   }
 }
 
-/** A voice is kept as it is: nothing is cancelled or smoothed. */
+/** Voice samples need the unprocessed signal. */
 const AS_IT_IS = { echoCancellation: false, noiseSuppression: false, autoGainControl: true };
 
 /** Rejects with the browser's DOMException. */

@@ -1,17 +1,17 @@
-/** The outlines of the orb. Pure; lengths in the units of its picture, angles and phases in radians. */
+/** Outlines of the orb. Pure. Lengths are in viewBox units, angles and phases in radians. */
 
 const POINTS = 48;
 
 export interface Outline {
   readonly radius: number;
-  /** How far it swings in and out, as a share of the radius. */
+  /** Amplitude as a share of the radius. */
   readonly swing: number;
-  /** Waves around it. */
+  /** Number of waves around the outline. */
   readonly waves: number;
   readonly phase: number;
 }
 
-/** A closed, smooth line around the origin as the `d` of a path. */
+/** Returns a closed, smooth path around the origin for the `d` attribute. */
 export function outlinePath(outline: Outline): string {
   const points = Array.from({ length: POINTS }, (_, i) =>
     pointAt(outline, (i / POINTS) * 2 * Math.PI),
@@ -21,14 +21,14 @@ export function outlinePath(outline: Outline): string {
   return `M${pair(middles[POINTS - 1] ?? [0, 0])}${curves.join("")}Z`;
 }
 
-/** How wide the outline is at an angle: never less than `radius * (1 - swing)`, never more than with `+`. */
+/** Radius at an angle, between `radius * (1 - swing)` and `radius * (1 + swing)`. */
 export function radiusAt({ radius, swing, waves, phase }: Outline, angle: number): number {
   const slow = Math.sin(waves * angle + phase);
   const fast = Math.sin((waves + 2) * angle - 1.7 * phase);
   return radius * (1 + swing * (0.65 * slow + 0.35 * fast));
 }
 
-/** From a peak (dBFS) to how much an orb or a bar should show, 0 to 1. */
+/** Maps a peak in dBFS to the level of an orb or a bar, 0 to 1. */
 export function loudnessShare(peakDb: number): number {
   return Math.min(1, Math.max(0, (peakDb - QUIET_DB) / (LOUD_DB - QUIET_DB)));
 }

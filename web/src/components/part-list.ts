@@ -18,7 +18,7 @@ const ICONS: Record<Part["type"], IconName> = {
 };
 
 /**
- * Texts, sounds and pictures in an order that counts: written, added, moved, taken away.
+ * An ordered list of text, audio, image and video parts that the user can edit.
  *
  * @fires change - the new list
  */
@@ -27,7 +27,7 @@ export class PartList extends BaseElement {
   readonly #id = freshId("parts");
 
   @property({ attribute: false }) parts: readonly Part[] = [];
-  /** What may be added beside text. */
+  /** Kinds of parts that can be added besides text. */
   @property({ attribute: false }) kinds: readonly AttachmentType[] = ["audio"];
   @property({ type: Boolean }) disabled = false;
 
@@ -146,7 +146,7 @@ export class PartList extends BaseElement {
   }
 }
 
-/** Why a file was not taken, and which ones are. */
+/** Returns why a file was rejected and which files are accepted. */
 export function attachmentErrorText({ message, attachmentErrorText }: AttachmentError) {
   const { objections, notTaken } = common().parts;
   return {
@@ -156,7 +156,7 @@ export function attachmentErrorText({ message, attachmentErrorText }: Attachment
   } as const;
 }
 
-/** A picture or a film as it will be sent. */
+/** An image or a video as it will be sent. */
 export function mediaPreview({ type, name, url }: FilePart): TemplateResult {
   if (type === "image") return html`<img class="picture" src=${url} alt=${name} />`;
   return html`<video class="picture" src=${url} controls playsinline aria-label=${name}></video>`;

@@ -8,15 +8,15 @@ import { BaseElement } from "../ui/base-element.ts";
 import { select } from "../ui/controls.ts";
 
 /**
- * Which preset a conversation begins with.
+ * Selects the preset of a session.
  *
- * @fires choose - the preset, once the list is there and whenever another one is chosen
+ * @fires choose - the preset, after loading and after every selection
  */
 @customElement("an-preset-selector")
 export class PresetSelector extends BaseElement {
-  /** Whose presets. */
+  /** The page whose presets are listed. */
   @property() page: PresetPage = "audio_duplex";
-  /** The id of the chosen one; null takes the first in the reader's language. */
+  /** Id of the selected preset. Null selects the first one in the user's language. */
   @property({ attribute: false }) chosen: string | null = null;
   @property({ type: Boolean }) disabled = false;
 

@@ -12,11 +12,10 @@ import { allowChimes, chime } from "./chimes.ts";
 import "./queue-panel.css";
 
 /**
- * Where one stands in the queue, and how long it still takes. Shows nothing without a place.
- * The chimes that it can switch are `chimeInQueue`'s; they need one gesture before: call `allowChimes`
- * in the click that starts a session.
+ * Position in the queue and estimated wait. Empty without a status. The switch controls
+ * `chimeInQueue`, which needs `allowChimes` in the click that starts the session.
  *
- * @fires leave - the reader does not want to wait
+ * @fires leave - the user leaves the queue
  */
 @customElement("an-queue-panel")
 export class QueuePanel extends BaseElement {

@@ -9,14 +9,17 @@ import { toast } from "../ui/toasts.ts";
 import { recordingActionsStrings } from "./recording-actions-strings.ts";
 import "./recording-actions.css";
 
-/** What is left of a conversation: save what the browser recorded, open and share what the server did. */
+/** Actions after a session: save browser recordings, open and share the server recording. */
 @customElement("an-recording-actions")
 export class RecordingActions extends BaseElement {
-  /** Null: the server keeps nothing. */
+  /** Null if the server did not record. */
   @property({ attribute: false }) recordingId: string | null = null;
   @property({ attribute: false }) audio: Blob | null = null;
   @property({ attribute: false }) video: Blob | null = null;
-  /** Begins the name of a saved file. The recording's id must not be in it: it opens the recording. */
+  /**
+   * Prefix of saved file names. It must not contain the recording id, which gives access to the
+   * recording.
+   */
   @property() namePrefix = "conversation";
 
   @state() private sharing = false;
@@ -128,7 +131,7 @@ function row(sign: IconName, title: string, hint: string, actions: TemplateResul
   </div>`;
 }
 
-/** `2026-11-21-1412`, by the clock on the wall. */
+/** Local time as `2026-11-21-1412`. */
 function stamp(now: Date = new Date()): string {
   const local = new Date(now.getTime() - now.getTimezoneOffset() * 60_000).toISOString();
   return local.slice(0, 16).replace("T", "-").replace(":", "");

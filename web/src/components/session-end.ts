@@ -1,21 +1,23 @@
+import { html, nothing, type TemplateResult } from "lit";
 import { common } from "../i18n/common.ts";
 import type { Problem, SessionEnd } from "../session/session-state.ts";
+import { icon } from "../ui/icon.ts";
 import { deviceErrorText } from "./device-error.ts";
 
-/** What happened, and what a reader can do about it. */
+/** What happened and what the user can do. */
 export interface ProblemText {
   readonly title: string;
   readonly remedy: string;
 }
 
-/** Of what went wrong on the way. Where we have no remedy, it is what the server says. */
+/** Text for an error during a session. Without a known remedy it shows the server's message. */
 export function problemText({ code, message }: Problem): ProblemText {
   const known: Readonly<Record<string, ProblemText>> = common().endings;
   const { title, remedy } = known[code] ?? { title: common().errors.failed, remedy: "" };
   return { title, remedy: remedy || message };
 }
 
-/** Of a conversation's end; null where the user wanted it. */
+/** Text for the end of a session. Null if the user ended it. */
 export function sessionEndText(end: SessionEnd): ProblemText | null {
   const { endings, preflight } = common();
   switch (end.by) {
@@ -28,4 +30,21 @@ export function sessionEndText(end: SessionEnd): ProblemText | null {
     default:
       return problemText(end);
   }
+}
+
+/**
+ * Notice that explains why a session ended. Empty if the user ended it, or if the connection was
+ * lost, which the connection banner shows.
+ */
+export function sessionEndNotice(end: SessionEnd | null): TemplateResult | typeof nothing {
+  const words = end?.code === "lost" ? null : end && sessionEndText(end);
+  if (!words) return nothing;
+  const calm = end?.by === "timeout";
+  return html`<div class="callout ${calm ? "caution" : "danger"}" role="alert">
+    ${icon(calm ? "clock" : "alert")}
+    <div class="grow">
+      <p class="strong">${words.title}</p>
+      <p class="soft">${words.remedy}</p>
+    </div>
+  </div>`;
 }

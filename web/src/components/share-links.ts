@@ -21,7 +21,7 @@ import "./share-links.css";
 const LIVES = { hour: 3600, day: 86_400, week: WEEK_S, month: 30 * 86_400, ever: null } as const;
 type Life = keyof typeof LIVES;
 
-/** The links that open a recording: made, copied, withdrawn. */
+/** Lists, creates, copies and revokes the share links of a recording. */
 @customElement("an-share-links")
 export class ShareLinks extends BaseElement {
   @property({ attribute: false }) recordingId = "";

@@ -1,10 +1,12 @@
-import type { TemplateResult } from "lit";
-import { html } from "lit";
+import { html, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
 import { formatClock } from "../i18n/format.ts";
 import { BaseElement } from "../ui/base-element.ts";
 
-/** A clock that runs: up from `from`, to a stand at `until`; or down to `deadline`. All `performance.now()`. */
+/**
+ * A timer: counts up from `from` until `until`, or down to `deadline`. Times are
+ * `performance.now()`.
+ */
 @customElement("an-timer")
 export class TimerElement extends BaseElement {
   #timer = 0;

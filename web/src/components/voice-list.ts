@@ -10,10 +10,10 @@ import { base64FromSamples, INPUT_RATE, type Samples, samplesFromBase64 } from "
 import { Store } from "../state/store.ts";
 import { playAudio, stopAudio } from "./audio-playback.ts";
 
-/** The server's voices, as every picker of the page shows them; null until they were loaded. */
+/** The voices of the server, shared by all pickers. Null until loaded. */
 export const voiceList = new Store<readonly Voice[] | null>(null);
 
-/** The id of the voice that is being listened to. */
+/** Id of the voice that is being previewed. */
 export const previewedVoice = new Store<string | null>(null);
 
 /** Rejects with ApiError. */
@@ -21,7 +21,7 @@ export async function loadVoices(): Promise<void> {
   voiceList.set(await voices());
 }
 
-/** Keep a voice of 16 kHz samples; resolves to its id. */
+/** Stores a voice of 16 kHz samples. Resolves to its id. */
 export async function addVoice(name: string, samples: Samples): Promise<string> {
   const id = await uploadVoice(name, base64FromSamples(samples));
   await loadVoices();
@@ -33,17 +33,17 @@ export async function removeVoice(id: string): Promise<void> {
   await loadVoices();
 }
 
-/** Stands for the voice that a conversation has when none was chosen. */
+/** Id of the default voice. */
 export const DEFAULT_VOICE = "";
 
-/** A voice that is not on the shelf. */
+/** A voice that comes with a preset and is not in the list. */
 export interface PresetVoice {
   readonly name: string;
   /** 16 kHz. */
   readonly samples: Samples;
 }
 
-/** Listen to a voice, or stop listening to it; `own` is heard instead of what the server has. */
+/** Starts or stops the preview of a voice. `own` replaces the server's audio. */
 export async function togglePreview(
   id: string,
   presetVoice: PresetVoice | null = null,
@@ -73,15 +73,15 @@ export function stopPreview(): void {
   stopAudio();
 }
 
-/** What a conversation's `prepare` takes. */
+/** Voice fields of the `prepare` message. */
 export interface VoiceFields {
   /** For the model. */
   readonly ref_audio_path?: string;
-  /** For the speech: base64 of float32 at 16 kHz. */
+  /** For the output voice: base64 of float32 at 16 kHz. */
   readonly tts_ref_audio_base64?: string;
 }
 
-/** The wire's fields for a choice of the picker. Rejects with ApiError. */
+/** Returns the voice fields for a selection. Rejects with ApiError. */
 export async function voiceFields(choice: VoiceSelection): Promise<VoiceFields> {
   const path = voiceList.value?.find(({ id }) => id === choice.model)?.path;
   const sound = choice.speech === null ? null : await voiceAudio(choice.speech);
@@ -91,7 +91,7 @@ export async function voiceFields(choice: VoiceSelection): Promise<VoiceFields> 
   };
 }
 
-/** Ids of voices; null: the default one for the model, the model's one for the speech. */
+/** Voice ids. Null means the default voice for the model, and the model's voice for the output. */
 export interface VoiceSelection {
   readonly model: string | null;
   readonly speech: string | null;

@@ -15,12 +15,13 @@ export type OrbMode =
   | "ended";
 
 const FRAME_MS = 33;
-const CALM_FRAME_MS = 66; // while nobody speaks: a page that waits must not warm a phone
+const CALM_FRAME_MS = 66; // slow frame rate while nobody speaks, to save battery
 const CALM: ReadonlySet<OrbMode> = new Set(["paused", "ended"]);
 
 /**
- * Two voices in one picture: the body is the model's, the line around it the user's. Decoration; what it
- * shows must be said in words beside it. Stands still for those who want less motion, and only grows.
+ * Animated picture of both voices: the body is the model, the line around it is the user.
+ * Decoration only, so the page must also show its meaning as text. With reduced motion it only
+ * grows.
  */
 @customElement("an-voice-orb")
 export class VoiceOrb extends BaseElement {
@@ -33,7 +34,7 @@ export class VoiceOrb extends BaseElement {
   #theyNow = 0;
 
   @property() mode: OrbMode = "idle";
-  /** How loud each side is, 0 to 1. */
+  /** Level of each side, 0 to 1. */
   @property({ attribute: false }) you = 0;
   @property({ attribute: false }) they = 0;
 
@@ -131,7 +132,7 @@ export class VoiceOrb extends BaseElement {
   }
 }
 
-/** Up at once, down slowly. */
+/** Rises fast and falls slowly. */
 function eased(now: number, wanted: number, seconds: number): number {
   const rate = wanted > now ? 14 : 5;
   return now + (wanted - now) * (1 - Math.exp(-rate * seconds));

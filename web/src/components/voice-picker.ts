@@ -25,9 +25,9 @@ import "./voice-upload.ts";
 import "./voice-picker.css";
 
 /**
- * Which voice the model has, and which one its speech: chosen, listened to, added, deleted.
+ * Selects, previews, adds and deletes the voices of the model and of its output.
  *
- * @fires change - a VoiceChoice
+ * @fires change - a VoiceSelection
  */
 @customElement("an-voice-picker")
 export class VoicePicker extends BaseElement {
@@ -35,7 +35,7 @@ export class VoicePicker extends BaseElement {
   readonly #playing = new StoreController(this, previewedVoice);
 
   @property({ attribute: false }) value: VoiceSelection = { model: null, speech: null };
-  /** Of a preset: what the model has where none is chosen, instead of the server's default voice. */
+  /** Voice of the preset, used instead of the default voice. */
   @property({ attribute: false }) presetVoice: PresetVoice | null = null;
   @property({ type: Boolean }) disabled = false;
 
@@ -120,7 +120,7 @@ export class VoicePicker extends BaseElement {
     </section>`;
   }
 
-  /** What is heard with the present choice: the speech has the model's voice, the model the default one. */
+  /** The voice in use: output uses the model's voice, and the model uses the default voice. */
   #audible(role: keyof VoiceSelection): Pick<Voice, "id" | "name"> {
     const id = this.value[role] ?? (role === "speech" ? this.value.model : null);
     const name = this.presetVoice?.name ?? common().voices.default;

@@ -16,9 +16,9 @@ const SHORTEST_S = 1;
 const LONGEST_S = 30;
 
 /**
- * Adds a voice to the server's: from a file or from the microphone.
+ * Adds a voice to the server from a file or from the microphone.
  *
- * @fires added - the new voice's id
+ * @fires added - id of the new voice
  */
 @customElement("an-voice-upload")
 export class VoiceUpload extends BaseElement {

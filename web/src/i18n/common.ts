@@ -2,5 +2,5 @@ import { en } from "./en.ts";
 import { defineStrings } from "./strings.ts";
 import { zh } from "./zh.ts";
 
-/** Words that every page uses. */
+/** Texts that all pages share. */
 export const common = defineStrings(en, zh);

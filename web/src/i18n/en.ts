@@ -1,4 +1,4 @@
-/** What the shell, the controls and the shared components say. Pages have texts of their own. */
+/** Texts of the shell, the controls and the shared components. Pages have their own texts. */
 export const en = {
   close: "Close",
   cancel: "Cancel",
@@ -171,7 +171,7 @@ export const en = {
     },
     inference_error: {
       title: "The model could not do that",
-      remedy: "", // the server says why
+      remedy: "", // the message of the server is shown
     },
     message_too_large: {
       title: "That is too much at once",

@@ -17,12 +17,12 @@ export function formatDuration(ms: number): string {
   return ms < 1000 ? unit(ms, "millisecond", 0) : unit(ms / 1000, "second", 1);
 }
 
-/** `0.8 s`, never in smaller units. */
+/** `0.8 s`, always in seconds. */
 export function formatSeconds(value: number): string {
   return unit(value, "second", 1);
 }
 
-/** A number as readers of the chosen language write it. */
+/** A number in the format of the selected language. */
 export function formatNumber(value: number, digits = 0): string {
   return new Intl.NumberFormat(tag(), { maximumFractionDigits: digits }).format(value);
 }
@@ -32,7 +32,7 @@ export function formatBytes(count: number): string {
   return count < 1e6 ? `${formatNumber(count / 1e3)} kB` : `${formatNumber(count / 1e6, 1)} MB`;
 }
 
-/** Date and time, short. */
+/** Short date and time. */
 export function formatDateTime(when: string | number | Date): string {
   const style = { dateStyle: "medium", timeStyle: "short" } as const;
   return new Intl.DateTimeFormat(tag(), style).format(new Date(when));

@@ -4,7 +4,7 @@ export type Language = "en" | "zh";
 
 const KEY = "antiphon.language";
 
-/** The language that all pages speak; changing it renders every element anew. */
+/** The language of all pages. A change renders every element again. */
 export const language = new Store<Language>(remembered() ?? preferred());
 
 function remembered(): Language | null {
@@ -16,18 +16,18 @@ function preferred(): Language {
   return navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
 }
 
-/** What the server would rather speak; a choice that was made here goes before. */
+/** Sets the server's preferred language unless the user has selected one. */
 export function suggest(wish: Language): void {
   if (remembered() === null) language.set(wish);
 }
 
-/** Remember a choice. */
+/** Stores the user's selection. */
 export function choose(wish: Language): void {
   localStorage.setItem(KEY, wish);
   language.set(wish);
 }
 
-/** The tag for `lang` and for `Intl`. */
+/** Returns the language tag for `lang` and `Intl`. */
 export function tag(): string {
   return language.value === "zh" ? "zh-CN" : "en";
 }

@@ -1,11 +1,11 @@
 import { language } from "./language.ts";
 
-/** A text, a text with blanks, or a group of them. */
+/** A text, a function that returns a text, or a group of them. */
 export interface Words {
   readonly [name: string]: string | ((...blanks: never[]) => string) | Words;
 }
 
-/** The same names with texts of the same blanks: what another language must have. */
+/** The type of a translation: the same names and the same parameters. */
 export type Translated<T> = {
   readonly [Name in keyof T]: T[Name] extends string
     ? string
@@ -14,7 +14,7 @@ export type Translated<T> = {
       : Translated<T[Name]>;
 };
 
-/** Texts in both languages; the result gives those of the language that is chosen now. */
+/** Defines texts in both languages. The result returns those of the current language. */
 export function defineStrings<T extends Words>(en: T, zh: Translated<T>): () => Translated<T> {
   return () => (language.value === "zh" ? zh : (en as unknown as Translated<T>));
 }

@@ -1,17 +1,17 @@
 export type Facing = "user" | "environment";
 
 export interface CameraOptions {
-  /** Of `MediaDeviceInfo`; wins over `facing`. */
+  /** From `MediaDeviceInfo`. Overrides `facing`. */
   deviceId?: string | undefined;
   facing?: Facing;
-  /** Longer edge that is asked for, pixels. */
+  /** Requested length of the longer edge, pixels. */
   edge?: number;
 }
 
-/** The user's camera. Made by `openCamera`; the browser shows it as in use until `close`. */
+/** The user's camera, created by `openCamera`. The browser shows it as in use until `close`. */
 export class Camera {
   readonly stream: MediaStream;
-  /** Plays the stream, for `grabFrame`; not in the document. A preview may show `stream` itself. */
+  /** Plays the stream for `grabFrame`. It is not in the document. A preview can use `stream`. */
   readonly element: HTMLVideoElement;
 
   constructor(stream: MediaStream, element: HTMLVideoElement) {
@@ -27,7 +27,7 @@ export class Camera {
     return this.#settings.facingMode === "environment" ? "environment" : "user";
   }
 
-  /** A preview of a camera that looks at the user is shown like a mirror; what is sent never is. */
+  /** Whether the preview is mirrored. Sent frames never are. */
   get mirrored(): boolean {
     return this.facing === "user";
   }

@@ -1,11 +1,11 @@
 const JPEG_QUALITY = 0.8;
 
-/** Longer edge of a frame that is worth sending, by how many slices the model will look at. */
+/** Maximum length of the longer edge of a frame, by the number of slices that the model uses. */
 export function frameEdge(maxSliceNums: number): number {
   return maxSliceNums > 1 ? 1280 : 640;
 }
 
-/** What `picture` shows now as a JPEG file, undefined while it shows nothing. */
+/** Returns the current frame of `picture` as a JPEG file, or undefined if there is none. */
 export async function grabFrame(
   picture: HTMLVideoElement,
   edge: number,
@@ -20,7 +20,7 @@ export async function grabFrame(
   return blob ? new Uint8Array(await blob.arrayBuffer()) : undefined;
 }
 
-/** Scaled down, never up, to a longer edge of at most `edge`. */
+/** Scales down to a longer edge of at most `edge`. */
 export function scaledSize(
   width: number,
   height: number,

@@ -1,12 +1,12 @@
 import type { Samples } from "../audio/pcm.ts";
 import type { ContentPart } from "../protocol/chat-messages.ts";
 
-/** What messages and instructions are made of, as a page holds them. */
+/** Parts of messages and instructions. */
 export type Part = TextPart | AudioPart | FilePart;
 export type PartType = Part["type"];
 
 interface Known {
-  /** One of its own for every part of the page. */
+  /** Unique in the page. */
   readonly id: number;
 }
 
@@ -26,7 +26,7 @@ export interface FilePart extends Known {
   readonly type: "image" | "video";
   readonly name: string;
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** For its preview; lives as long as the page. */
+  /** For the preview. Valid while the page is open. */
   readonly url: string;
 }
 
@@ -50,12 +50,12 @@ export function filePart(type: FilePart["type"], name: string, file: Blob, bytes
   return { id: fresh(), type, name, bytes: new Uint8Array(bytes), url } satisfies FilePart;
 }
 
-/** Whether there is anything in it to send. */
+/** Whether the part has content to send. */
 export function isNotEmpty(part: Part): boolean {
   return part.type !== "text" || part.text.trim() !== "";
 }
 
-/** As the wire has it. */
+/** Converts a part to the format of the protocol. */
 export function toContentPart(part: Part): ContentPart {
   switch (part.type) {
     case "text":
@@ -67,7 +67,7 @@ export function toContentPart(part: Part): ContentPart {
   }
 }
 
-/** The words, without the rest. */
+/** Returns the text of the parts. */
 export function plainText(parts: readonly Part[]): string {
   return parts
     .filter((part) => part.type === "text")

@@ -1,20 +1,20 @@
 import { PLAIN_PROTOCOL } from "./frames.ts";
 
-/** The WebSocket of `path` on the server that this page came from, or on `base`. */
+/** Returns the WebSocket URL of `path` on this server or on `base`. */
 export function socketUrl(path: string, base: string = location.href): URL {
   const url = new URL(path, base);
   url.protocol = url.protocol === "https:" || url.protocol === "wss:" ? "wss:" : "ws:";
   return url;
 }
 
-/** Unlike any other: time and 48 random bits. The prefix says what kind of session it is. */
+/** Returns a unique id: time and 48 random bits. The prefix is the kind of session. */
 export function newSessionId(prefix: "adx" | "omni" | "hdx"): string {
   const random = crypto.getRandomValues(new Uint8Array(6));
   const hex = Array.from(random, (byte) => byte.toString(16).padStart(2, "0")).join("");
   return `${prefix}_${Date.now().toString(36)}_${hex}`;
 }
 
-/** A key's subprotocols come with the plain one; `extra` goes in front, and the plain one never misses. */
+/** Adds `extra` before the subprotocols. The plain protocol is always included. */
 export function withProtocol(extra: string, protocols: readonly string[]): string[] {
   const rest = protocols.includes(PLAIN_PROTOCOL) ? protocols : [PLAIN_PROTOCOL, ...protocols];
   return [extra, ...rest];

@@ -16,7 +16,7 @@ export type ChatAnswer = MessageOf<typeof answer>;
 
 const read = messageReader(answer);
 
-/** `POST /api/chat`: the answer in one piece. Rejects with ApiError. */
+/** `POST /api/chat`: resolves to the complete answer. Rejects with ApiError. */
 export async function askChat(request: ChatRequest, signal?: AbortSignal): Promise<ChatAnswer> {
   const body: unknown = JSON.parse(encodeText(request));
   const options = { method: "POST", body, ...(signal ? { signal } : {}) } as const;

@@ -3,7 +3,7 @@ import type { WireAudio, WireImage } from "./frames.ts";
 import { type MessageOf, messageReader, shape } from "./message-reader.ts";
 import { error, queueDone, queued, queueUpdate } from "./queue-messages.ts";
 
-/** Both directions of `/ws/chat`, and the request of `POST /api/chat`. */
+/** Messages of `/ws/chat` in both directions, and the request of `POST /api/chat`. */
 
 export type ContentPart =
   | { type: "text"; text: string }
@@ -41,7 +41,7 @@ export interface ChatRequest {
   use_tts_template?: boolean | undefined;
   omni_mode?: boolean | undefined;
   enable_thinking?: boolean | undefined;
-  /** False: nothing of the request is kept on the server. */
+  /** False: the server records nothing. */
   record?: boolean | undefined;
 }
 
@@ -61,7 +61,7 @@ export const readChatMessage = messageReader(
   queued,
   queueUpdate,
   queueDone,
-  /** So much of the request, between 0 and 1, has been read. */
+  /** Share of the request that has been read, 0 to 1. */
   shape("progress", { done: number }),
   shape("prefill_done", { input_tokens: or(number, 0) }),
   shape("chunk", { text_delta: or(text, ""), audio_data: or(sound, new Float32Array(0)) }),

@@ -23,11 +23,14 @@ import {
 } from "./realtime-messages.ts";
 import type { SocketOptions } from "./resumable-socket.ts";
 
-/** One client per protocol. */
+/** One client for each protocol. */
 export interface ClientOptions extends SocketOptions {
-  /** Another server than the one that the page came from. */
+  /** Another server than the one of the page. */
   base?: string;
-  /** Sound and pictures as bytes, sound in 16 bits: a third of what base64 of float32 takes. */
+  /**
+   * Send audio as 16-bit bytes and images as bytes. This needs a third of the size of base64
+   * float32.
+   */
   binary?: boolean;
 }
 

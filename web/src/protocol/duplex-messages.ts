@@ -3,7 +3,7 @@ import type { WireAudio, WireImage } from "./frames.ts";
 import { type MessageOf, messageReader, shape } from "./message-reader.ts";
 import { error, notice, queueDone, queued, queueUpdate } from "./queue-messages.ts";
 
-/** Both directions of `/ws/duplex/{session_id}`. */
+/** Messages of `/ws/duplex/{session_id}` in both directions. */
 
 export interface DuplexConfig {
   generate_audio: boolean;
@@ -21,13 +21,13 @@ export interface DuplexConfig {
 export interface DuplexPrepare {
   prefix_system_prompt: string;
   config?: Partial<DuplexConfig> | undefined;
-  /** One of the server's voices. */
+  /** Path of a voice on the server. */
   ref_audio_path?: string | undefined;
-  /** The voice to speak with, 16 kHz; `tts_`: another one for the speech than for the model's ear. */
+  /** Voice audio at 16 kHz. `tts_` overrides the output voice only. */
   ref_audio_base64?: WireAudio | undefined;
   tts_ref_audio_base64?: WireAudio | undefined;
   max_slice_nums?: number | undefined;
-  /** False: nothing of the session is kept on the server. */
+  /** False: the server records nothing. */
   record?: boolean | undefined;
 }
 
@@ -42,7 +42,7 @@ export type DuplexClientMessage =
     }
   | { type: "pause"; timeout?: number | undefined }
   | { type: "resume" }
-  /** How much of the current answer has been heard. */
+  /** How much of the current answer has been played. */
   | { type: "playback_ack"; played_ms: number }
   | { type: "stop" }
   | { type: "client_diagnostic"; metrics: Record<string, unknown> };
@@ -52,7 +52,7 @@ const prepared = shape("prepared", {
   recording_session_id: or(text, null),
 });
 
-/** One unit. `current_time` and costs in ms, `server_send_ts` in Unix seconds. */
+/** One unit. `current_time` and costs are in ms, `server_send_ts` in Unix seconds. */
 const result = shape("result", {
   is_listen: flag,
   text: or(text, ""),

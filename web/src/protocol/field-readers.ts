@@ -1,6 +1,6 @@
 import { type Samples, samplesFromBase64 } from "../audio/pcm.ts";
 
-/** Reads one value of a message that came from outside; undefined when it is not what it should be. */
+/** Reads a value of an incoming message. Returns undefined if it is invalid. */
 export type FieldReader<T> = (value: unknown) => T | undefined;
 
 export const text: FieldReader<string> = (value) => (typeof value === "string" ? value : undefined);
@@ -14,18 +14,18 @@ export const flag: FieldReader<boolean> = (value) =>
 export const record: FieldReader<Readonly<Record<string, unknown>>> = (value) =>
   isRecord(value) ? value : undefined;
 
-/** Base64 of float32, or what a binary frame carried; an empty string is no sound. */
+/** Base64 of float32, or audio of a binary frame. An empty string means no audio. */
 export const sound: FieldReader<Samples> = (value) => {
   if (value instanceof Float32Array) return value as Samples;
   if (typeof value !== "string") return undefined;
   try {
     return samplesFromBase64(value);
   } catch {
-    return undefined; // the reader says which field it was
+    return undefined; // the message reader reports the field
   }
 };
 
-/** A field that may be missing or null: `whenMissing` then. */
+/** Makes a field optional. Returns `whenMissing` if it is missing or null. */
 export function or<T, M>(reader: FieldReader<T>, whenMissing: M): FieldReader<T | M> {
   return (value) => (value === undefined || value === null ? whenMissing : reader(value));
 }

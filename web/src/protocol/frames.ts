@@ -2,9 +2,9 @@ import { base64FromBytes, pcm16FromSamples, type Samples } from "../audio/pcm.ts
 import { isRecord } from "./field-readers.ts";
 
 /**
- * Messages as WebSocket frames: JSON text with base64, or a binary frame of `antiphon.binary.v1`, which is
- * the length of a JSON header (4 bytes, little-endian), the header, and the bytes that
- * `{"at", "bytes", "format"}` in the header points at.
+ * WebSocket frames: JSON text with base64, or a binary frame of `antiphon.binary.v1`. A binary
+ * frame has the length of a JSON header (4 bytes, little-endian), the header, and the bytes that
+ * `{"at", "bytes", "format"}` in the header refers to.
  */
 
 export const PLAIN_PROTOCOL = "antiphon.v1";
@@ -13,22 +13,22 @@ export const BINARY_PROTOCOL = "antiphon.binary.v1";
 const LENGTH_BYTES = 4;
 const ALIGNMENT = 4;
 
-/** Sound of an outgoing message: float32 samples, or base64 of them. */
+/** Audio of an outgoing message: float32 samples or their base64. */
 export type WireAudio = Samples | string;
 
-/** A picture or a film of an outgoing message: the file's bytes, or base64 of them. */
+/** Image or video of an outgoing message: file bytes or their base64. */
 export type WireImage = Uint8Array<ArrayBuffer> | string;
 
 type Media = Float32Array | Uint8Array;
 
-/** JSON text; sound and pictures become base64. */
+/** Encodes as JSON text with media as base64. */
 export function encodeText(message: object): string {
   return JSON.stringify(message, (_, value: unknown) =>
     isMedia(value) ? base64FromBytes(bytesOf(value)) : value,
   );
 }
 
-/** A binary frame with sound as 16-bit PCM, or text when there is nothing to carry as bytes. */
+/** Encodes as a binary frame with 16-bit audio, or as text if there is no media. */
 export function encodeFrame(message: object): string | ArrayBuffer {
   const payload: Uint8Array[] = [];
   let at = 0;
@@ -44,7 +44,7 @@ export function encodeFrame(message: object): string | ArrayBuffer {
   return payload.length ? joined(header, payload, at) : header;
 }
 
-/** The message in a frame, media as `Float32Array`. Throws SyntaxError or RangeError. */
+/** Decodes a frame. Media becomes `Float32Array`. Throws SyntaxError or RangeError. */
 export function decodeFrame(frame: string | ArrayBuffer): unknown {
   if (typeof frame === "string") return JSON.parse(frame);
   const length = new DataView(frame).getUint32(0, true);
@@ -66,7 +66,7 @@ function isReference(value: unknown): value is Reference {
 }
 
 function samplesAt(frame: ArrayBuffer, start: number, { at, bytes, format }: Reference): Samples {
-  const data = frame.slice(start + at, start + at + bytes); // alignment is not promised to receivers
+  const data = frame.slice(start + at, start + at + bytes); // the slice aligns the data
   if (data.byteLength !== bytes) throw new RangeError("a binary frame ends too early");
   if (format === "f32") return new Float32Array(data);
   return Float32Array.from(new Int16Array(data), (value) => value / 0x8000);

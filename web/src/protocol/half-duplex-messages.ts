@@ -3,7 +3,10 @@ import type { WireAudio } from "./frames.ts";
 import { messageReader, shape } from "./message-reader.ts";
 import { error, queueDone, queued, queueUpdate } from "./queue-messages.ts";
 
-/** Both directions of `/ws/half_duplex/{session_id}`. Durations in ms, unless the name says otherwise. */
+/**
+ * Messages of `/ws/half_duplex/{session_id}` in both directions. Durations are in ms unless the
+ * name says otherwise.
+ */
 
 export interface HalfDuplexConfig {
   vad?: {
@@ -27,12 +30,12 @@ export type SystemItem = { type: "text"; text: string } | { type: "audio"; data:
 
 export interface HalfDuplexPrepare {
   system_prompt?: string | undefined;
-  /** Instead of the prompt: words and voices in order. */
+  /** Replaces the prompt: texts and voices in order. */
   system_content?: SystemItem[] | undefined;
   config?: HalfDuplexConfig | undefined;
-  /** The voice to speak with, 16 kHz. */
+  /** Output voice, 16 kHz. */
   ref_audio_base64?: WireAudio | undefined;
-  /** False: nothing of the session is kept on the server. */
+  /** False: the server records nothing. */
   record?: boolean | undefined;
 }
 

@@ -3,7 +3,7 @@ import type { FieldReader } from "./field-readers.ts";
 // biome-ignore lint/suspicious/noExplicitAny: a reader of any type; `MessageOf` finds which
 type Fields = Readonly<Record<string, FieldReader<any>>>;
 
-/** What one type of message consists of. */
+/** Definition of one message type. */
 export interface Shape<Type extends string, F extends Fields> {
   readonly type: Type;
   readonly fields: F;
@@ -12,7 +12,7 @@ export interface Shape<Type extends string, F extends Fields> {
 // biome-ignore lint/suspicious/noExplicitAny: as above
 export type AnyShape = Shape<string, any>;
 
-/** The message that a shape describes. */
+/** The message type of a shape. */
 export type MessageOf<S extends AnyShape> =
   S extends Shape<infer Type, infer F>
     ? { readonly type: Type } & {
@@ -24,7 +24,7 @@ export type MessageReader<Message> = (
   value: Readonly<Record<string, unknown>>,
 ) => Message | undefined;
 
-/** A message of a known type lacks a field, or has one that cannot be used. */
+/** A known message has a missing or invalid field. */
 export class InvalidMessage extends Error {}
 
 export function shape<const Type extends string, F extends Fields>(
@@ -34,7 +34,10 @@ export function shape<const Type extends string, F extends Fields>(
   return { type, fields };
 }
 
-/** Reads any of `shapes`, undefined for other types. Throws BadMessage naming the field. */
+/**
+ * Reads messages of any of `shapes`. Returns undefined for other types. Throws InvalidMessage with
+ * the field name.
+ */
 export function messageReader<const S extends readonly AnyShape[]>(
   ...shapes: S
 ): MessageReader<MessageOf<S[number]>> {

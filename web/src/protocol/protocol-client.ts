@@ -1,4 +1,4 @@
-import { TypedEvents } from "../typed-events.ts";
+import { TypedEvents } from "../state/typed-events.ts";
 import { InvalidMessage, type MessageReader } from "./message-reader.ts";
 import {
   ResumableSocket,
@@ -8,21 +8,21 @@ import {
 } from "./resumable-socket.ts";
 
 export interface ClientEvents<Server> {
-  /** Checked; types that this client does not know never get here. */
+  /** A validated message of a known type. */
   message: Server;
   connection: SocketState;
-  /** The server sent something that cannot be used; the session goes on. */
+  /** The server sent an invalid message. The session continues. */
   problem: string;
   closed: SocketClose;
 }
 
 export interface ProtocolSpec<Server> {
   read: MessageReader<Server>;
-  /** Whether the session is over once this has come. */
+  /** Whether this message ends the session. */
   ends: (message: Server) => boolean;
 }
 
-/** A conversation's connection in typed messages. */
+/** A connection with typed messages. */
 export class ProtocolClient<Server, Client extends object> extends TypedEvents<
   ClientEvents<Server>
 > {
@@ -43,12 +43,12 @@ export class ProtocolClient<Server, Client extends object> extends TypedEvents<
     return this.#socket.state;
   }
 
-  /** When a lost session is given up, `performance.now()`. */
+  /** When reconnecting stops, `performance.now()`. */
   get deadline(): number {
     return this.#socket.deadline;
   }
 
-  /** While the connection is lost: do not wait for the next attempt. */
+  /** Reconnects at once instead of waiting for the next attempt. */
   retryNow(): void {
     this.#socket.retryNow();
   }
@@ -57,17 +57,17 @@ export class ProtocolClient<Server, Client extends object> extends TypedEvents<
     this.#socket.send(message);
   }
 
-  /** As `send`; while the connection is lost only the newest three are kept. */
+  /** Like `send`, but keeps only the newest three messages while the connection is lost. */
   sendPerishable(message: Client): void {
     this.#socket.send(message, { perishable: true });
   }
 
-  /** The connection seems dead: try another one, if the session can be resumed. */
+  /** Replaces a connection that seems dead, if the session can be resumed. */
   reconnect(): void {
     this.#socket.reconnect();
   }
 
-  /** Leave without a word. */
+  /** Closes without a message. */
   close(): void {
     this.#socket.close();
   }

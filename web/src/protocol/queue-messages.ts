@@ -9,19 +9,23 @@ const place = {
   estimated_wait_s: number,
 };
 
-/** What every protocol but realtime says of the queue; seconds, positions count from 1. */
+/**
+ * Queue messages of all protocols except realtime. Times are in seconds, positions count from 1.
+ */
 export const queued = shape("queued", place);
 export const queueUpdate = shape("queue_update", place);
 export const queueDone = shape("queue_done", {});
 
-/** `code` is for programs, `message` for people; `field` names what was wrong with a message. */
+/** `code` is for programs, `message` for people. `field` names the invalid field of a message. */
 export const error = shape("error", {
   message: text,
   code: or(text, "unknown"),
   field: or(text, null),
 });
 
-/** A limit is near. `limit`: `duration` or `context`; of the latter the seconds are an estimate. */
+/**
+ * A limit is near. `limit` is `duration` or `context`. For `context` the seconds are an estimate.
+ */
 export const notice = shape("notice", { limit: text, seconds_left: number });
 
 export type Notice = MessageOf<typeof notice>;

@@ -2,7 +2,7 @@ import { type FieldReader, flag, isRecord, number, or, sound, text } from "./fie
 import type { WireAudio, WireImage } from "./frames.ts";
 import { messageReader, shape } from "./message-reader.ts";
 
-/** Both directions of `/v1/realtime?mode=video|audio`. */
+/** Messages of `/v1/realtime?mode=video|audio` in both directions. */
 
 export type RealtimeClientMessage =
   | {
@@ -13,7 +13,7 @@ export type RealtimeClientMessage =
         /** 16 kHz. */
         ref_audio?: WireAudio | undefined;
         tts_ref_audio?: WireAudio | undefined;
-        /** False: nothing of the session is kept on the server. */
+        /** False: the server records nothing. */
         record?: boolean | undefined;
       };
     }
@@ -24,7 +24,7 @@ export type RealtimeClientMessage =
       force_listen?: boolean | undefined;
       max_slice_nums?: number | undefined;
     }
-  /** How much of the current answer has been heard. */
+  /** How much of the current answer has been played. */
   | { type: "output_audio_buffer.playback_ack"; played_ms: number }
   | { type: "session.close"; reason?: string | undefined };
 
@@ -33,7 +33,7 @@ const place = { position: number, estimated_wait_s: number, queue_length: number
 export interface RealtimeError {
   readonly code: string;
   readonly message: string;
-  /** Whose fault it is. */
+  /** Whether the client or the server caused it. */
   readonly type: string;
 }
 

@@ -23,7 +23,7 @@ function open(): { socket: ResumableSocket; log: string[]; heard: unknown[] } {
   return { socket, log, heard };
 }
 
-/** A session that can be resumed, and has heard message 4. */
+/** A resumable session that has received message 4. */
 function resumable(): ReturnType<typeof open> {
   const opened = open();
   FakeWebSocket.last.accept();

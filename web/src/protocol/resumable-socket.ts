@@ -1,22 +1,22 @@
-import { TypedEvents } from "../typed-events.ts";
+import { TypedEvents } from "../state/typed-events.ts";
 import { backoffMs } from "./backoff.ts";
 import { isRecord } from "./field-readers.ts";
 import { BINARY_PROTOCOL, decodeFrame, encodeFrame, encodeText } from "./frames.ts";
 import { SendQueue } from "./send-queue.ts";
 
-/** How long the server keeps a session for a client that lost its connection, ms. */
+/** How long the server keeps a session after a lost connection, ms. */
 export const RESUME_WINDOW_MS = 15_000;
 
-const ATTEMPT_MS = 4000; // an attempt that hears nothing for so long is given up
+const ATTEMPT_MS = 4000; // timeout of an attempt without an answer
 const FINAL_CODES: ReadonlySet<number> = new Set([
   1000, 1002, 1003, 1007, 1008, 1009, 1011, 4409, 4410,
 ]);
 
-/** `reconnecting`: the session lives on and this page tries to reach it. */
+/** `reconnecting`: the session exists and the page tries to reach it. */
 export type SocketState = "connecting" | "open" | "reconnecting" | "closed";
 
 export interface SocketClose {
-  /** Of the WebSocket's close; 1006 when there was none. */
+  /** Code of the close event, or 1006 without one. */
   code: number;
   reason: string;
 }
@@ -24,22 +24,21 @@ export interface SocketClose {
 export interface SocketEvents {
   state: SocketState;
   message: Readonly<Record<string, unknown>>;
-  /** A frame could not be read. */
+  /** A frame could not be decoded. */
   problem: string;
   closed: SocketClose;
 }
 
 export interface SocketOptions {
-  /** Subprotocols, as `socketProtocols()` gives them for a key. */
+  /** Subprotocols from `socketProtocols()`. */
   protocols?: string[];
-  /** Ask for a session that survives a dropped connection. */
+  /** Ask for a session that can be resumed. */
   resumable?: boolean;
 }
 
 /**
- * One WebSocket in the eyes of its user, however often it has to be opened. A session whose server gave
- * a `resume_token` is taken up again within 15 s, without loss on the server's side; of what could not
- * be sent meanwhile, the newest audio and everything else is sent then.
+ * A WebSocket that reconnects. A session with a `resume_token` is resumed within 15 s without loss
+ * of server messages. After a reconnect it sends the queued messages and the newest queued audio.
  */
 export class ResumableSocket extends TypedEvents<SocketEvents> {
   readonly #url: URL;
@@ -48,7 +47,7 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
   #socket: WebSocket | undefined;
   #state: SocketState = "connecting";
   #token: string | undefined;
-  #seq = 0; // messages are counted from 1
+  #seq = 0; // messages count from 1
   #over = false;
   #attempt = 0;
   #lostAt = 0;
@@ -66,38 +65,38 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
     return this.#state;
   }
 
-  /** `perishable`: of these only the newest few are kept while there is no connection. */
+  /** `perishable`: only the newest few are kept while there is no connection. */
   send(message: object, { perishable = false } = {}): void {
     if (this.#state === "closed") return;
     if (this.#state === "open") this.#transmit(message);
     else this.#queue.put(message, perishable);
   }
 
-  /** The session is over: a close that follows is no loss. */
+  /** Marks the session as ended, so that a close is not a lost connection. */
   finish(): void {
     this.#over = true;
   }
 
-  /** Leave at once. */
+  /** Closes at once. */
   close(): void {
     this.#over = true;
     if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.close(1000);
     else this.#end({ code: 1000, reason: "" });
   }
 
-  /** When a lost session is given up, `performance.now()`. */
+  /** When reconnecting stops, `performance.now()`. */
   get deadline(): number {
     return this.#lostAt + RESUME_WINDOW_MS;
   }
 
-  /** Do not wait for the next attempt. */
+  /** Reconnects at once. */
   retryNow(): void {
     if (this.#state !== "reconnecting" || this.#socket) return;
     clearTimeout(this.#timer);
     this.#resume();
   }
 
-  /** The connection is there in name only: open another one. */
+  /** Replaces a connection that no longer responds. */
   reconnect(): void {
     if (this.#state !== "open" || this.#token === undefined) return;
     const socket = this.#socket;
@@ -154,7 +153,10 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
     return undefined;
   }
 
-  /** Whether the message came before; what a server sends again after a resume keeps its number. */
+  /**
+   * Whether the message is a duplicate. After a resume the server repeats messages with the same
+   * number.
+   */
   #seen(message: Record<string, unknown>): boolean {
     const seq = message["seq"];
     if (typeof seq !== "number") return false;
@@ -178,7 +180,7 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
     this.#retry(closed);
   }
 
-  /** 1013 is an answer to a new session; to one that comes back it means: try once more. */
+  /** 1013 rejects a new session. For a resumed session it means: retry. */
   #isFinal(code: number): boolean {
     const refused = code === 1013 && this.#state !== "reconnecting";
     return this.#over || this.#token === undefined || refused || FINAL_CODES.has(code);

@@ -1,11 +1,11 @@
-const MAX_PERISHABLE = 3; // chunks: the server would skip older audio anyway
+const MAX_PERISHABLE = 3; // chunks; the server skips older audio
 
 interface Waiting {
   message: object;
   perishable: boolean;
 }
 
-/** What waits for a connection, in order; of perishable messages only the newest. */
+/** Queue of messages that wait for a connection. Keeps only the newest perishable messages. */
 export class SendQueue {
   #waiting: Waiting[] = [];
 

@@ -8,12 +8,12 @@ const EXTENSIONS: Record<string, string> = {
   "video/webm": "webm",
 };
 
-/** A name for a recording that the user saves. */
+/** Returns the file name of a saved recording. */
 export function recordingName(recordingId: string, recording: Blob): string {
   return `antiphon-${recordingId}.${EXTENSIONS[mediaType(recording)] ?? "bin"}`;
 }
 
-/** Put a recording that was made in the browser beside the server's own. Rejects with ApiError. */
+/** Uploads a recording of the browser to the server's recording. Rejects with ApiError. */
 export async function uploadRecording(recordingId: string, recording: Blob): Promise<void> {
   const form = new FormData();
   form.append("file", recording, recordingName(recordingId, recording));
@@ -21,13 +21,13 @@ export async function uploadRecording(recordingId: string, recording: Blob): Pro
   await fetchApi(path, { method: "POST", body: form });
 }
 
-/** Let the browser save a recording. */
+/** Saves a recording as a file. */
 export function saveRecording(recordingId: string, recording: Blob): void {
   const connection = document.createElement("a");
   connection.href = URL.createObjectURL(recording);
   connection.download = recordingName(recordingId, recording);
   connection.click();
-  setTimeout(() => URL.revokeObjectURL(connection.href), 60_000); // the browser reads it after the click
+  setTimeout(() => URL.revokeObjectURL(connection.href), 60_000); // the browser reads the URL after the click
 }
 
 function mediaType(blob: Blob): string {

@@ -10,28 +10,28 @@ import { Session } from "./session.ts";
 import { NEW_SESSION, type SessionState } from "./session-state.ts";
 
 export interface ChatExchangeOptions {
-  /** Speaks the answer as it comes; without one its sound is only kept. */
+  /** Plays the answer. Without a player the audio is only stored. */
   player?: Player | undefined;
-  /** Key and server; see `socketProtocols()`. */
+  /** Key and server, see `socketProtocols()`. */
   connection?: ClientOptions;
 }
 
 export interface ChatExchangeState extends SessionState {
   readonly text: string;
-  /** How much of the request has been read, 0 to 1. */
+  /** Share of the request that has been read, 0 to 1. */
   readonly read: number;
   readonly inputTokens: number;
   readonly generatedTokens: number;
-  /** The user wanted no more of it. */
+  /** The user stopped the answer. */
   readonly stopped: boolean;
-  /** From asking, queue included, ms. */
+  /** Since the request, including the queue, ms. */
   readonly firstTextMs: number | null;
   readonly firstAudioMs: number | null;
 }
 
 /**
- * One request and its answer. `preparing` until the request has been read, `active` while the answer
- * comes. Whether it is complete, `ending` says: `{by: "user", code: "answered" | "stopped"}`.
+ * One request and its answer. `preparing` until the request is read, `active` while the answer
+ * arrives. `end` tells whether it is complete: `{by: "user", code: "answered" | "stopped"}`.
  */
 export class ChatExchange extends Session<ChatExchangeState, ChatServerMessage, ChatClientMessage> {
   readonly #request: ChatRequest;
@@ -59,12 +59,12 @@ export class ChatExchange extends Session<ChatExchangeState, ChatServerMessage, 
     });
   }
 
-  /** What has been spoken so far, 24 kHz. */
+  /** Audio so far, 24 kHz. */
   get sound(): Samples {
     return concatSamples(this.#sound);
   }
 
-  /** Ask; once. */
+  /** Sends the request. Call it once. */
   start(): void {
     this.#askedAt = performance.now();
     this.attach(connectChat(this.#options.connection));

@@ -47,7 +47,7 @@ const defineStrings = (log: ChatLog): string[] =>
       ? one.parts.map((part) => ("text" in part ? part.text : "")).join()
       : one.text,
   );
-/** What was asked last, once the connection is there. */
+/** The last request after the connection opens. */
 function asked(): { roles: string[]; text: string } {
   FakeWebSocket.last.accept();
   const messages = (FakeWebSocket.last.sent[0]?.["messages"] ?? []) as { role: string }[];

@@ -10,7 +10,7 @@ import {
   type RequestMessages,
 } from "./chat-request.ts";
 
-/** What the next question is asked with. */
+/** What the next request contains besides the messages. */
 export interface ChatSetup {
   readonly system: readonly Part[];
   readonly request: Omit<ChatRequest, "messages">;
@@ -19,13 +19,13 @@ export interface ChatSetup {
 
 export interface ChatLogState {
   readonly entries: readonly ChatEntry[];
-  /** Ids of parts that are not sent any more. */
+  /** Ids of parts that are no longer sent. */
   readonly leftOut: ReadonlySet<number>;
 }
 
 const EMPTY: ChatLogState = { entries: [], leftOut: new Set() };
 
-/** A conversation in writing: all that was said, and the one answer that is coming. */
+/** A chat: its messages and the current answer. */
 export class ChatLog {
   readonly state = new Store<ChatLogState>(EMPTY);
   readonly #setup: (entries: readonly ChatEntry[]) => Promise<ChatSetup>;
@@ -33,41 +33,44 @@ export class ChatLog {
   #preparing = false;
   #lastId = 0;
 
-  /** `setup` is asked before every question, with all that is then said. */
+  /** `setup` is called before every request with the messages. */
   constructor(setup: (entries: readonly ChatEntry[]) => Promise<ChatSetup>) {
     this.#setup = setup;
   }
 
-  /** Whether an answer is on its way. */
+  /** Whether an answer is being generated. */
   get busy(): boolean {
     return this.#preparing || this.#exchange !== null;
   }
 
-  /** Nothing happens while an answer is on its way, as with `again` and `edit`. Rejects if `setup` does. */
+  /**
+   * Like `again` and `edit`, does nothing while an answer is generated. Rejects if `setup`
+   * rejects.
+   */
   async ask(parts: readonly Part[]): Promise<void> {
     await this.#ask([...this.state.value.entries, { role: "user", id: this.#id(), parts }]);
   }
 
-  /** The last question once more; its answer goes. */
+  /** Asks the last question again and replaces its answer. */
   async again(): Promise<void> {
     const { entries } = this.state.value;
     const last = entries.findLastIndex(({ role }) => role === "user");
     await this.#ask(entries.slice(0, last + 1));
   }
 
-  /** Ask something else in a question's place; what followed it goes. */
+  /** Replaces a question and removes everything after it. */
   async edit(id: number, parts: readonly Part[]): Promise<void> {
     const { entries } = this.state.value;
     const queue = entries.findIndex((one) => one.id === id);
     await this.#ask([...entries.slice(0, queue), { role: "user", id, parts }]);
   }
 
-  /** Other words for an answer; its sound says others and goes. */
+  /** Replaces the text of an answer and removes its audio. */
   rewrite(id: number, text: string): void {
     this.#change(id, { text, sound: null });
   }
 
-  /** Take one thing back; what is returned undoes that. */
+  /** Deletes a message. Returns a function that restores it. */
   remove(id: number): () => void {
     const { entries } = this.state.value;
     this.#patch({ entries: entries.filter((one) => one.id !== id) });
@@ -77,13 +80,13 @@ export class ChatLog {
     };
   }
 
-  /** From now on without these. */
+  /** Excludes parts from later requests. */
   leaveOut(parts: readonly Part[]): void {
     const ids = parts.map(({ id }) => id);
     this.#patch({ leftOut: new Set([...this.state.value.leftOut, ...ids]) });
   }
 
-  /** Everything of a type that is still sent. */
+  /** Returns all parts of a type that are still sent. */
   partsOf(type: PartType): Part[] {
     const { entries, leftOut } = this.state.value;
     return entries
@@ -131,7 +134,7 @@ export class ChatLog {
     this.#exchange = exchange;
     this.#patch({ entries: [...entries, { ...blank, exchange: value, kept }] });
     exchange.state.subscribe((state) => {
-      if (this.#exchange !== exchange) return; // cleared away
+      if (this.#exchange !== exchange) return; // cleared meanwhile
       const ended = state.phase === "ended";
       if (ended) this.#exchange = null;
       const sound = ended && exchange.sound.length > 0 ? exchange.sound : null;

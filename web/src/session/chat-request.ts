@@ -3,38 +3,41 @@ import { isNotEmpty, type Part, toContentPart } from "../media/parts.ts";
 import type { ChatMessage } from "../protocol/chat-messages.ts";
 import type { ChatExchangeState } from "./chat-exchange.ts";
 
-/** What the user said. */
+/** A message of the user. */
 export interface Question {
   readonly role: "user";
   readonly id: number;
   readonly parts: readonly Part[];
 }
 
-/** What the model said, or why it did not. */
+/** A message of the model, or the reason why there is none. */
 export interface Answer {
   readonly role: "assistant";
   readonly id: number;
-  /** The reader may have changed it. */
+  /** Includes edits of the user. */
   readonly text: string;
-  /** 24 kHz; null until it is complete, and where nothing was spoken. */
+  /** 24 kHz. Null until complete, or if nothing was spoken. */
   readonly sound: Samples | null;
-  /** How it came to be, or how far it is. */
+  /** State of the request. */
   readonly exchange: ChatExchangeState;
-  /** What the server could not use. */
+  /** The part that the server rejected. */
   readonly refused: Part | null;
-  /** A recording was allowed. */
+  /** Whether it may be recorded. */
   readonly kept: boolean;
 }
 
 export type ChatEntry = Question | Answer;
 
-/** Messages as the wire has them, and what each of their parts is to the page. */
+/** Messages in the format of the protocol, and the page's part for each content part. */
 export interface RequestMessages {
   readonly messages: ChatMessage[];
   readonly parts: readonly (readonly Part[])[];
 }
 
-/** Everything that is to be sent: instructions, questions, answers, but for parts with these ids. */
+/**
+ * Builds the messages of a request: instructions, questions and answers, without the excluded
+ * parts.
+ */
 export function buildMessages(
   system: readonly Part[],
   entries: readonly ChatEntry[],
@@ -49,7 +52,7 @@ export function buildMessages(
   };
 }
 
-/** What an error's field means: `messages.1.content.0`, with or without `.data`. */
+/** Finds the part of an error field such as `messages.1.content.0`, with or without `.data`. */
 export function partAt({ parts }: RequestMessages, field: string | undefined): Part | null {
   const [, message, part] = /^messages\.(\d+)\.content\.(\d+)/.exec(field ?? "") ?? [];
   return parts[Number(message)]?.[Number(part)] ?? null;

@@ -3,14 +3,14 @@ import { frameEdge, grabFrame } from "../media/frame.ts";
 import type { DuplexClient } from "../protocol/clients.ts";
 import type { UnitLatencyTracker } from "./unit-metrics.ts";
 
-/** Sends chunks in their order, each with the picture of its moment. */
+/** Sends chunks in order, each with the current video frame. */
 export class ChunkSender {
   readonly #client: DuplexClient;
   readonly #clock: UnitLatencyTracker;
   readonly #maxSliceNums: number;
-  /** What to look at; undefined where there is only sound. */
+  /** Source of video frames. Undefined for audio only. */
   videoElement: HTMLVideoElement | undefined;
-  /** Chunks that come while it is closed are dropped. */
+  /** While closed, chunks are dropped. */
   open = false;
   #forceListen = false;
   #queue: Promise<void> = Promise.resolve();
@@ -26,7 +26,7 @@ export class ChunkSender {
     return this.#count;
   }
 
-  /** The next chunk tells the model to listen. */
+  /** Sets `force_listen` in the next chunk. */
   forceListen(): void {
     this.#forceListen = true;
   }

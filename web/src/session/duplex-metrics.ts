@@ -1,25 +1,27 @@
 import type { AudioEngine } from "../audio/audio-engine.ts";
-import type { ResponseTimes } from "./response-times.ts";
+import type { ResponseTimes } from "./model-speech.ts";
 import type { UnitMetrics } from "./unit-metrics.ts";
 
-/** Milliseconds, null where there is nothing yet. */
+/** Milliseconds. Null if there is no value. */
 export interface DuplexMetrics {
   /** The last unit. */
   readonly unit: UnitMetrics | null;
   readonly units: number;
   readonly chunksSent: number;
-  /** From the user's last sound to the model's first one, of the last reply and of all (median). */
+  /**
+   * From the end of the user's speech to the model's first audio: last answer, and median of all.
+   */
   readonly firstAudioMs: number | null;
   readonly firstSoundMedianMs: number | null;
-  /** Scheduled and not yet heard. */
+  /** Scheduled but not yet played. */
   readonly aheadMs: number;
-  /** What the next turn will wait before it sounds. */
+  /** Playback delay of the next turn. */
   readonly delayMs: number;
   readonly gaps: number;
   readonly gapMs: number;
-  /** How much later the running turn sounds than it would without gaps. */
+  /** Delay of the current turn that was added by gaps. */
   readonly playbackDriftMs: number;
-  /** The microphone's clock against the page's. */
+  /** Clock drift of the microphone. */
   readonly captureDriftMs: number;
   readonly playedMs: number;
 }
@@ -39,7 +41,7 @@ export const NO_METRICS: DuplexMetrics = {
   playedMs: 0,
 };
 
-/** All but what a unit says of itself. */
+/** Collects all metrics except those of the unit itself. */
 export function collectMetrics(
   audio: AudioEngine,
   responses: ResponseTimes,
@@ -60,7 +62,7 @@ export function collectMetrics(
   };
 }
 
-/** For `client_diagnostic`, in the wire's words. */
+/** Returns the fields of `client_diagnostic`. */
 export function diagnosticFields(metrics: DuplexMetrics): Record<string, number | null> {
   return {
     latency_ms: metrics.unit?.latencyMs ?? null,

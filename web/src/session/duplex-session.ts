@@ -16,9 +16,9 @@ import { UnitLatencyTracker } from "./unit-metrics.ts";
 import { VoiceSession } from "./voice-session.ts";
 
 const DIAGNOSTIC_MS = 10_000;
-const STALLED_MS = 8000; // units come every second; a worker that is lost is replaced sooner
+const STALLED_MS = 8000; // units arrive every second; a lost worker is replaced within this time
 
-/** A full-duplex conversation: what a page needs but its looks. `start` on a user's gesture, once. */
+/** A full-duplex session without UI. Call `start` once, in a user gesture. */
 export class DuplexSession extends VoiceSession<
   DuplexSessionState,
   DuplexServerMessage,
@@ -41,7 +41,7 @@ export class DuplexSession extends VoiceSession<
     this.#videoElement = settings.videoElement;
   }
 
-  /** Rest; the server ends the session after `timeoutS` (default: its own). */
+  /** Pauses. The server ends the session after `timeoutS`, by default its own limit. */
   pause(timeoutS?: number): void {
     if (this.state.value.phase !== "active") return;
     this.client.send({ type: "pause", timeout: timeoutS });
@@ -57,14 +57,14 @@ export class DuplexSession extends VoiceSession<
     this.#go();
   }
 
-  /** Make the model fall silent now, and listen. */
+  /** Interrupts the model and makes it listen. */
   forceListen(): void {
     if (this.state.value.phase !== "active") return;
     this.#sender?.forceListen();
     this.#silence();
   }
 
-  /** Another camera or file from the next chunk on. */
+  /** Uses another camera or file from the next chunk on. */
   setVideoElement(videoElement: HTMLVideoElement | undefined): void {
     this.#videoElement = videoElement;
     if (this.#sender) this.#sender.videoElement = videoElement;
@@ -148,7 +148,7 @@ export class DuplexSession extends VoiceSession<
     this.#go();
   }
 
-  /** Chunks flow from now on. */
+  /** Starts sending chunks. */
   #go(): void {
     this.#heardAt = performance.now();
     this.patch({ phase: "active" });
@@ -174,26 +174,26 @@ export class DuplexSession extends VoiceSession<
     this.emit("unit", unit);
   }
 
-  /** What was heard is told once more when it ends, by itself or cut off. */
+  /** Acknowledges playback once more when it ends or is interrupted. */
   #modelSpeaks(modelSpeaks: boolean): void {
     this.patch({ modelSpeaks });
     if (!modelSpeaks && this.state.value.phase === "active") this.#acknowledge();
   }
 
-  /** A user who speaks over the model is let speak. */
+  /** Barge-in: the model stops when the user speaks. */
   #userSpeaks(speaking: boolean): void {
     this.patch({ userSpeaks: speaking });
     const bargesIn = speaking && (this.#settings.bargeIn ?? true);
     if (bargesIn && this.audio?.player.stats.playing) this.forceListen();
   }
 
-  /** No more chunks, no more sound. */
+  /** Stops chunks and playback. */
   #fallSilent(): void {
     if (this.#sender) this.#sender.open = false;
     this.#silence();
   }
 
-  /** The server learns what of an answer was heard, so that the model remembers no more than that. */
+  /** Reports how much of an answer was played, so that the model keeps only that in its context. */
   #acknowledge(): void {
     const played_ms = Math.round(this.audio?.player.stats.turnPlayedMs ?? 0);
     this.client.send({ type: "playback_ack", played_ms });
@@ -212,7 +212,7 @@ export class DuplexSession extends VoiceSession<
     this.patch({ metrics: { ...this.state.value.metrics, ...measured, ...change } });
   }
 
-  /** A connection over which nothing comes is dead, though the browser may not know it yet. */
+  /** Replaces a connection without messages, which may be dead although it is open. */
   #watchLink(): void {
     const now = performance.now();
     if (now - this.#heardAt < STALLED_MS) return;

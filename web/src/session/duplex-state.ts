@@ -7,29 +7,29 @@ import type { VoiceSessionOptions, VoiceSessionState } from "./voice-session.ts"
 export interface DuplexSessionOptions extends VoiceSessionOptions {
   kind: "audio" | "omni";
   prepare: DuplexPrepare;
-  /** What to show: a camera's or a file's element. Omni only; `setPicture` replaces it. */
+  /** The video element of a camera or file. Video calls only. `setVideoElement` replaces it. */
   videoElement?: HTMLVideoElement | undefined;
-  /** Fall silent as soon as the user speaks, before the server says so; true unless said otherwise. */
+  /** Stop playback as soon as the user speaks, before the server reacts. Default true. */
   bargeIn?: boolean;
 }
 
 export interface Limit {
   readonly of: "duration" | "context";
-  /** When it will be reached, `performance.now()`; an estimate for the context. */
+  /** When it is reached, `performance.now()`. An estimate for the context. */
   readonly deadline: number;
 }
 
 export interface DuplexSessionState extends VoiceSessionState {
-  /** Heard right now, not merely received. */
+  /** Audible now, not only received. */
   readonly modelSpeaks: boolean;
   readonly userSpeaks: boolean;
   /** When the server ends a pause, `performance.now()`. */
   readonly pauseDeadline: number | null;
-  /** A limit that is near: of the session's length, or of what the model can keep in mind. */
+  /** A limit that is near: session length or context size. */
   readonly limit: Limit | null;
   readonly transcript: readonly TranscriptLine[];
   readonly metrics: DuplexMetrics;
-  /** The engine only replays a timing model. */
+  /** The engine is simulated and its answers have no meaning. */
   readonly simulated: boolean;
 }
 

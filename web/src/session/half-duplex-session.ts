@@ -18,11 +18,11 @@ import { type TurnAudio, TurnAudioLog } from "./turn-audio.ts";
 import { VoiceSession } from "./voice-session.ts";
 
 const CHUNK_SAMPLES = INPUT_RATE / 2;
-const SETTLE_MS = 800; // the room's echo of the last word
+const SETTLE_MS = 800; // echo of the last word
 
 /**
- * A conversation by turns. The microphone is not sent from the moment that an answer is made until
- * 0.8 s after its last sound, nor while it is muted and nothing was begun. `start` on a user's gesture, once.
+ * A half-duplex session. The microphone is not sent from the start of an answer until 0.8 s after
+ * its end, nor while it is muted between turns. Call `start` once, in a user gesture.
  */
 export class HalfDuplexSession extends VoiceSession<
   HalfDuplexSessionState,
@@ -41,7 +41,7 @@ export class HalfDuplexSession extends VoiceSession<
     this.#settings = settings;
   }
 
-  /** End the reply that is being given; the session goes on. Rejects with ApiError. */
+  /** Stops the current answer. The session continues. Rejects with ApiError. */
   async stopReply(): Promise<void> {
     const { turnState, sessionId } = this.state.value;
     if (turnState !== "thinking" && turnState !== "speaking") return;
@@ -52,7 +52,7 @@ export class HalfDuplexSession extends VoiceSession<
       await fetchJson("/api/half_duplex/stop", { method: "POST", body: { session_id: sessionId } });
   }
 
-  /** What was heard in a turn, to be listened to again. */
+  /** Returns the audio of a turn. */
   audioOf(turn: HalfDuplexTurnState): TurnAudio {
     return this.#turnAudio.of(turn.id);
   }
@@ -104,7 +104,7 @@ export class HalfDuplexSession extends VoiceSession<
         break;
       case "error":
         this.failed(message);
-        if (!this.#replyComplete) this.#turnDone({}); // a reply that failed is over
+        if (!this.#replyComplete) this.#turnDone({}); // a failed answer has ended
     }
   }
 
@@ -117,7 +117,7 @@ export class HalfDuplexSession extends VoiceSession<
     this.patch({ quietDeadline: this.#deadline });
   }
 
-  /** Unless something is sent. */
+  /** When the server ends the session if nothing is sent. */
   get #deadline(): number | null {
     const { timeoutS } = this.state.value;
     return timeoutS === null ? null : performance.now() + timeoutS * 1000;

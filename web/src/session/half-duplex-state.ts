@@ -11,30 +11,30 @@ export type TurnState =
   | "listening"
   /** The user speaks. */
   | "hearing"
-  /** The answer is being made, and nothing of it is heard yet. */
+  /** The answer is generated and not yet audible. */
   | "thinking"
   | "speaking"
-  /** Spoken; the microphone waits until the room is silent. */
+  /** The answer has ended. The microphone opens when the room is quiet. */
   | "settling";
 
 export interface HalfDuplexTurnState {
   readonly id: number;
-  /** How long the user spoke, ms. */
+  /** Length of the user's speech, ms. */
   readonly speechMs: number;
   readonly reply: string;
   readonly done: boolean;
-  /** The reply was stopped. */
+  /** The answer was stopped. */
   readonly cut: boolean;
-  /** From the end of the user's speech, as the server found it, to the first sound, ms. */
+  /** From the end of the user's speech, detected by the server, to the first audio, ms. */
   readonly firstAudioMs: number | null;
 }
 
 export interface HalfDuplexSessionState extends VoiceSessionState {
   readonly turnState: TurnState;
   readonly turns: readonly HalfDuplexTurnState[];
-  /** So long may the server hear nothing, silence included, before it ends the session. */
+  /** Time without input after which the server ends the session. */
   readonly timeoutS: number | null;
-  /** When it will, unless something is sent, `performance.now()`; null while it answers. */
+  /** When the session ends if nothing is sent, `performance.now()`. Null during an answer. */
   readonly quietDeadline: number | null;
 }
 

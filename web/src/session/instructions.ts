@@ -7,12 +7,12 @@ import { optional, textList } from "../settings/setting-fields.ts";
 import type { Values } from "../settings/settings.ts";
 import { Store } from "../state/store.ts";
 
-/** What pages with instructions remember of them. */
+/** Stored settings of pages with instructions. */
 export const INSTRUCTION_FIELDS = {
   preset: optional(64),
-  /** The preset's texts as the reader changed them. */
+  /** Texts of the preset as the user edited them. */
   textList: textList(20_000),
-  /** Ids of voices: of the model, and of its speech. */
+  /** Voice ids of the model and of its output. */
   voice: optional(64),
   speech: optional(64),
 };
@@ -25,8 +25,8 @@ interface Shelf {
 }
 
 /**
- * What a conversation is told before it begins: a preset's words and voice, with what the reader
- * changed. The first sound among them is the voice.
+ * Instructions of a session: texts and voice of a preset, with the user's changes. The first audio
+ * part is the voice.
  */
 export class Instructions {
   readonly parts = new Store<readonly Part[]>([]);
@@ -45,7 +45,7 @@ export class Instructions {
     return this.#kept.value;
   }
 
-  /** Begin with a preset; texts that were changed stay when it is the one of before. Rejects with ApiError. */
+  /** Selects a preset. The user's texts remain if it is the same preset. Rejects with ApiError. */
   async choose(preset: Preset): Promise<void> {
     const again = preset.id === this.kept.preset;
     this.#kept.update({ preset: preset.id, ...(again ? {} : { textList: null }) });
@@ -57,14 +57,16 @@ export class Instructions {
     });
   }
 
-  /** What the reader made of it. */
+  /** Applies the user's edits. */
   edit(parts: readonly Part[]): void {
     this.parts.set(parts);
     const defineStrings = parts.filter((part) => part.type === "text").map(({ text }) => text);
     this.#kept.update({ textList: defineStrings });
   }
 
-  /** Another voice for the model; null is the preset's own. Rejects with ApiError. */
+  /**
+   * Selects another voice for the model. Null selects the preset's voice. Rejects with ApiError.
+   */
   async useVoice(voice: string | null): Promise<void> {
     this.#kept.update({ voice });
     await this.#load(async () => this.parts.value);
@@ -74,17 +76,17 @@ export class Instructions {
     this.#kept.update({ speech });
   }
 
-  /** The voice of the preset itself. */
+  /** The voice of the preset. */
   get presetVoice(): AudioPart | null {
     return this.#presetVoice ?? null;
   }
 
-  /** Those that say something. */
+  /** The parts with content. */
   get messageParts(): readonly Part[] {
     return this.parts.value.filter(isNotEmpty);
   }
 
-  /** With the voice that is chosen now; of two that are under way the later one counts. */
+  /** Loads the selected voice. Of two concurrent loads the later one counts. */
   async #load(make: () => Promise<readonly Part[]>): Promise<void> {
     this.#loading += 1;
     const turn = this.#loading;
@@ -104,7 +106,7 @@ export class Instructions {
       return audioPart(name, samplesFromBase64(base64));
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 404)) throw error;
-      this.#kept.update({ voice: null }); // someone deleted it
+      this.#kept.update({ voice: null }); // the voice was deleted
       return this.#presetVoice;
     }
   }
@@ -119,7 +121,7 @@ function partsOf(preset: Preset, turnAudio: readonly PresetAudioClip[]): Part[] 
   });
 }
 
-/** The texts in their places; what is too many comes last, places without one are dropped. */
+/** Replaces the texts of `parts` in order. Additional texts are appended, missing ones removed. */
 export function withTexts(parts: readonly Part[], defineStrings: readonly string[] | null): Part[] {
   if (defineStrings === null) return [...parts];
   const waiting = [...defineStrings];
@@ -131,7 +133,7 @@ export function withTexts(parts: readonly Part[], defineStrings: readonly string
   return [...placed, ...waiting.map(textPart)];
 }
 
-/** The first sound replaced; at the beginning where there was none. */
+/** Replaces the first audio part, or inserts it at the start. */
 export function withVoice(parts: readonly Part[], voice: AudioPart | undefined): Part[] {
   const queue = parts.findIndex(({ type }) => type === "audio");
   if (!voice) return [...parts];

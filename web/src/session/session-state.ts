@@ -1,19 +1,19 @@
-/** Where a conversation stands, in words that all kinds share. */
+/** State that all kinds of sessions share. */
 
 export type Phase =
   | "idle"
-  /** Asking for the microphone and the camera. */
+  /** Opening the microphone and the camera. */
   | "opening"
   | "connecting"
   | "queued"
   | "preparing"
   | "active"
   | "paused"
-  /** Asked to stop. */
+  /** Stop requested. */
   | "stopping"
   | "ended";
 
-/** A place in the queue; 1 is next. `at` is `performance.now()` when it was told. */
+/** Status in the queue. Position 1 is next. `at`: time of the update, `performance.now()`. */
 export interface QueueStatus {
   readonly position: number;
   readonly length: number;
@@ -25,47 +25,47 @@ export type ConnectionStatus =
   | { readonly state: "none" }
   | { readonly state: "connecting" }
   | { readonly state: "open" }
-  /** Dropped; the server keeps the session until `deadline` (`performance.now()`). */
+  /** Lost. The server keeps the session until `deadline` (`performance.now()`). */
   | { readonly state: "reconnecting"; readonly deadline: number }
-  /** Dropped for too long. */
+  /** Lost for too long. */
   | { readonly state: "lost" };
 
-/** Why a conversation ended. */
+/** Why a session ended. */
 export interface SessionEnd {
   readonly by:
     | "user"
-    /** Paused, or silent, for too long. */
+    /** Paused or silent for too long. */
     | "timeout"
-    /** The server said why: see `message`. */
+    /** Ended by the server, see `message`. */
     | "server"
-    /** There was no connection, or it was lost for too long. */
+    /** The connection failed or was lost for too long. */
     | "connection"
-    /** The microphone, the camera or the file could not be used: see `cause`. */
+    /** The microphone, camera or file could not be used, see `cause`. */
     | "device";
   /**
-   * The server's error code; else what its close says (`server_shutdown`, `try_later`, `replaced`,
-   * `message_too_large`); of a connection `unreachable` or `lost`.
+   * The server's error code, or the meaning of its close code (`server_shutdown`, `try_later`,
+   * `replaced`, `message_too_large`). For a connection `unreachable` or `lost`.
    */
   readonly code: string;
   readonly message: string;
-  /** What the server could not use, such as `messages.1.content.0`. */
+  /** The field that the server rejected, such as `messages.1.content.0`. */
   readonly field?: string | undefined;
-  /** What the browser threw. */
+  /** The browser's error. */
   readonly cause?: unknown;
 }
 
-/** What the server, or the page itself, says went wrong; the conversation goes on. */
+/** An error from the server or the page that does not end the session. */
 export interface Problem {
   readonly code: string;
   readonly message: string;
-  /** What the server could not use, such as `config.vad.threshold`. */
+  /** The field that the server rejected, such as `config.vad.threshold`. */
   readonly field?: string | undefined;
 }
 
 export interface SessionState {
   readonly phase: Phase;
   readonly sessionId: string;
-  /** With which a recording is found; null until the session is prepared. */
+  /** Id of the recording. Null until the session is prepared. */
   readonly recordingId: string | null;
   readonly queue: QueueStatus | null;
   readonly connection: ConnectionStatus;

@@ -3,15 +3,15 @@ import type { ProtocolClient } from "../protocol/protocol-client.ts";
 import type { ErrorMessage, Queued } from "../protocol/queue-messages.ts";
 import type { SocketClose, SocketState } from "../protocol/resumable-socket.ts";
 import { Store } from "../state/store.ts";
-import { TypedEvents } from "../typed-events.ts";
+import { TypedEvents } from "../state/typed-events.ts";
 import type { Problem, SessionEnd, SessionState } from "./session-state.ts";
 import type { UnitMetrics } from "./unit-metrics.ts";
 
-const STOP_MS = 3000; // a server that does not confirm a stop for so long is left
+const STOP_MS = 3000; // a server that does not confirm a stop in this time is disconnected
 
 const LOST_CODES: ReadonlySet<number> = new Set([1001, 1006, 4410]);
 
-/** For closes that no error message came before. */
+/** Meaning of close codes without an error message. */
 const CLOSE_NAMES: Record<number, string> = {
   1009: "message_too_large",
   1012: "server_shutdown",
@@ -19,25 +19,28 @@ const CLOSE_NAMES: Record<number, string> = {
   4409: "replaced",
 };
 
-/** Beside the state; a conversation without a microphone has only problems. */
+/** Events of a session. Sessions without a microphone emit only `problem`. */
 export interface SessionEvents {
-  /** Something went wrong, and the conversation goes on. */
+  /** An error that does not end the session. */
   problem: Problem;
-  /** The microphone, the speaker and their meters are there. */
+  /** The audio engine is open. */
   audio: AudioEngine;
-  /** Ten times a second. */
+  /** Sent ten times per second. */
   levels: Levels;
-  /** Every unit of a full-duplex conversation, for charts. */
+  /** Every unit of a full-duplex session, for charts. */
   unit: UnitMetrics;
 }
 
-/** The life of a conversation on any protocol: queue, link, stop and end. What is said, subclasses know. */
+/**
+ * Life cycle of a session on any protocol: queue, connection, stop and end. Subclasses handle the
+ * content.
+ */
 export abstract class Session<
   State extends SessionState,
   Server extends { readonly type: string },
   Client extends object,
 > extends TypedEvents<SessionEvents> {
-  /** What a page renders. */
+  /** The state that pages render. */
   readonly state: Store<State>;
   #client: ProtocolClient<Server, Client> | undefined;
   #lastError: Problem | undefined;
@@ -48,12 +51,12 @@ export abstract class Session<
     this.state = new Store(initial);
   }
 
-  /** While the connection is lost: try again at once. */
+  /** Reconnects at once. */
   retryNow(): void {
     this.#client?.retryNow();
   }
 
-  /** End the conversation in order; it is over when `state` says `ended`. */
+  /** Ends the session in order. It has ended when `state` has phase `ended`. */
   stop(): void {
     const { phase } = this.state.value;
     if (phase === "ended" || phase === "stopping") return;
@@ -71,10 +74,10 @@ export abstract class Session<
     return this.#client;
   }
 
-  /** Ask to end the session. */
+  /** The message that stops the session. */
   protected abstract goodbye(): Client;
   protected abstract received(message: Server): void;
-  /** Let go of everything; called once, at the end. */
+  /** Releases all resources. Called once, at the end. */
   protected abstract release(): void;
 
   protected attach(client: ProtocolClient<Server, Client>): void {
@@ -90,21 +93,21 @@ export abstract class Session<
     this.state.set({ ...this.state.value, ...change });
   }
 
-  /** The session waits, or its place has changed. */
+  /** The session is queued or its position changed. */
   protected placed(message: Pick<Queued, "position" | "queue_length" | "estimated_wait_s">): void {
     if (this.state.value.phase === "stopping") return;
     const { position, queue_length: length, estimated_wait_s: etaS } = message;
     this.patch({ phase: "queued", queue: { position, length, etaS, at: performance.now() } });
   }
 
-  /** A worker has the session. False when the user has left meanwhile. */
+  /** A worker is assigned. Returns false if the user has left. */
   protected granted(): boolean {
     if (this.state.value.phase === "stopping") return false;
     this.patch({ phase: "preparing", queue: null });
     return true;
   }
 
-  /** An error that came while nothing can be said yet leaves nothing to wait for. */
+  /** An error during preparation ends the session. */
   protected failed({ code, message, field }: ErrorMessage): void {
     const problem = { code, message, field: field ?? undefined };
     this.#lastError = problem;
@@ -126,7 +129,7 @@ export abstract class Session<
   }
 
   #linked(state: SocketState): void {
-    if (state === "closed") return; // the end says more
+    if (state === "closed") return; // the end has more details
     const { deadline } = this.client;
     this.patch({ connection: state === "reconnecting" ? { state, deadline } : { state } });
   }

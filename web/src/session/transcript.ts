@@ -4,13 +4,13 @@ export interface TranscriptLine {
   readonly text: string;
   /** `performance.now()` of its first word. */
   readonly at: number;
-  /** Nothing more will be added. */
+  /** The line is complete. */
   readonly done: boolean;
-  /** The model was interrupted; not all of it was heard. */
+  /** The model was interrupted, and part of the text was not played. */
   readonly cut: boolean;
 }
 
-/** What was said, line by line; a new array for every change. */
+/** The transcript as lines. Every change creates a new array. */
 export class Transcript {
   #lines: readonly TranscriptLine[] = [];
   #nextId = 0;
@@ -19,7 +19,7 @@ export class Transcript {
     return this.#lines;
   }
 
-  /** Add to the line that the role is speaking, or begin one. */
+  /** Appends to the open line of the role, or starts one. */
   say(role: TranscriptLine["role"], text: string): void {
     if (text === "") return;
     const open = this.#open(role);
@@ -27,13 +27,13 @@ export class Transcript {
     else this.#begin(role, text);
   }
 
-  /** A line that is known as a whole. */
+  /** Adds a complete line. */
   add(role: TranscriptLine["role"], text: string): void {
     this.say(role, text);
     this.end(role);
   }
 
-  /** What the role says next is another line. */
+  /** Completes the open line of the role. */
   end(role: TranscriptLine["role"], { cut = false } = {}): void {
     const open = this.#open(role);
     if (open) this.#change({ ...open, done: true, cut });

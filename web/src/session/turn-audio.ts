@@ -1,23 +1,23 @@
 import { concatSamples, INPUT_RATE, type Samples } from "../audio/pcm.ts";
 
-const LONGEST_SAMPLES = 75 * INPUT_RATE; // an utterance has 60 s at most, the pause after it 10 s
+const LONGEST_SAMPLES = 75 * INPUT_RATE; // 60 s for an utterance and 10 s for the pause after it
 const FRAME = INPUT_RATE / 50;
-const FAINT = 0.05; // of the loudest frame
+const FAINT = 0.05; // relative to the loudest frame
 const MARGIN = 0.15 * INPUT_RATE;
 
-/** What was said in one turn: by the user at 16 kHz, by the model at 24 kHz. */
+/** Audio of a turn: user at 16 kHz, model at 24 kHz. */
 export interface TurnAudio {
   readonly user: Samples;
   readonly model: Samples;
 }
 
-/** The sound of every turn, so that it can be heard again. */
+/** Keeps the audio of every turn for playback. */
 export class TurnAudioLog {
   #heard: Samples[] = [];
   #length = 0;
   readonly #turns: { user: Samples; model: Samples[] }[] = [];
 
-  /** The user was heard, in or between words. */
+  /** Adds microphone input, including pauses. */
   hear(chunk: Samples): void {
     this.#heard.push(chunk);
     this.#length += chunk.length;
@@ -26,7 +26,7 @@ export class TurnAudioLog {
     }
   }
 
-  /** The user has finished; `speechMs` of what was heard last was speech. */
+  /** The user finished. The last `speechMs` of speech belong to the turn. */
   begin(speechMs: number): void {
     this.#turns.push({ user: utterance(concatSamples(this.#heard), speechMs), model: [] });
     this.#heard = [];
@@ -37,21 +37,21 @@ export class TurnAudioLog {
     this.#turns.at(-1)?.model.push(audio);
   }
 
-  /** Turns are counted from 0. */
+  /** Turns count from 0. */
   of(turn: number): TurnAudio {
     const { user, model } = this.#turns[turn] ?? { user: new Float32Array(0), model: [] };
     return { user, model: concatSamples(model) };
   }
 }
 
-/** The last `speechMs` of speech in what was heard, without the silence behind it. */
+/** Returns the last `speechMs` of speech without the silence after it. */
 export function utterance(heard: Samples, speechMs: number): Samples {
   const end = Math.min(heard.length, lastLoud(heard) + MARGIN);
   const start = Math.max(0, end - 2 * MARGIN - (speechMs / 1000) * INPUT_RATE);
   return heard.slice(Math.round(start), Math.round(end));
 }
 
-/** Where the last frame ends that is not faint. */
+/** End of the last frame that is not faint. */
 function lastLoud(heard: Samples): number {
   const frames = Array.from({ length: Math.floor(heard.length / FRAME) }, (_, n) =>
     energy(heard.subarray(n * FRAME, (n + 1) * FRAME)),

@@ -1,17 +1,17 @@
 import type { DuplexResult } from "../protocol/duplex-messages.ts";
 
-/** One unit as the page saw it; milliseconds, null where it cannot be known. */
+/** Metrics of a unit, measured in the page. Milliseconds, null if unknown. */
 export interface UnitMetrics {
   readonly at: number;
   readonly listen: boolean;
   /** From sending the chunk to receiving its result. */
   readonly latencyMs: number | null;
-  /** How much later results come than at first: the network, or a server that falls behind. */
+  /** How much later results arrive than at the start, because of the network or the server. */
   readonly driftMs: number;
   readonly costMs: number;
   readonly llmMs: number;
   readonly ttsMs: number;
-  /** In the worker, from reading the chunk to publishing its result. */
+  /** In the worker, from reading the chunk to publishing the result. */
   readonly wallClockMs: number;
   readonly kvLength: number;
   readonly tokens: number;
@@ -25,11 +25,11 @@ interface Sent {
 
 const MAX_UNANSWERED = 60;
 
-/** Finds for each result the chunk that it answers, by the session time that both count. Pure. */
+/** Matches each result to its chunk by session time and measures the latency. Pure. */
 export class UnitLatencyTracker {
   #sent: Sent[] = [];
   #sentMs = 0;
-  #offsetMs: number | null = 0; // the server's session time less ours
+  #offsetMs: number | null = 0; // session time of the server minus ours
   #firstTransitMs: number | undefined;
 
   sent(chunkMs: number, at: number): void {
@@ -37,12 +37,12 @@ export class UnitLatencyTracker {
     this.#sent = [...this.#sent, { endMs: this.#sentMs, at }].slice(-MAX_UNANSWERED);
   }
 
-  /** Chunks may have been lost: which of them the next result answers is no longer known. */
+  /** Call it after a lost connection, when chunks may be missing. The next result realigns. */
   interrupted(): void {
     this.#offsetMs = null;
   }
 
-  /** `at`: `performance.now()`; `unixMs`: the same moment on the clock of the day. */
+  /** `at`: `performance.now()`. `unixMs`: the same moment as Unix time. */
   received(result: DuplexResult, at: number, unixMs: number): UnitMetrics {
     return {
       at,
@@ -68,14 +68,14 @@ export class UnitLatencyTracker {
     return at - chunk.at;
   }
 
-  /** The worker read the chunk at `readAt` or before: it is taken for the newest one that was there then. */
+  /** The worker read the chunk at `readAt` or earlier. Assumes the newest chunk sent by then. */
   #realign(serverMs: number, readAt: number): null {
     const chunk = this.#sent.findLast((sent) => sent.at <= readAt);
     if (chunk) this.#offsetMs = serverMs - chunk.endMs;
     return null;
   }
 
-  /** Two clocks: only how their difference changes means anything. */
+  /** The clocks differ, so only the change of the difference counts. */
   #drift(transitMs: number): number {
     this.#firstTransitMs ??= transitMs;
     return transitMs - this.#firstTransitMs;

@@ -6,20 +6,20 @@ import type { ProtocolClient } from "../protocol/protocol-client.ts";
 import { Session } from "./session.ts";
 import type { SessionState } from "./session-state.ts";
 
-/** What every spoken conversation is told. */
+/** Options that all voice sessions share. */
 export interface VoiceSessionOptions {
   audio?: AudioEngineOptions;
-  /** Key and server; see `socketProtocols()`. */
+  /** Key and server, see `socketProtocols()`. */
   connection?: ClientOptions;
 }
 
 export interface VoiceSessionState extends SessionState {
   readonly muted: boolean;
-  /** The file was played, or the microphone unplugged; chunks of silence go on. */
+  /** The file ended or the microphone was unplugged. Chunks of silence continue. */
   readonly sourceEnded: boolean;
 }
 
-/** A conversation with a microphone and a speaker. `start` on a user's gesture, once. */
+/** A session with a microphone and a speaker. Call `start` once, in a user gesture. */
 export abstract class VoiceSession<
   State extends VoiceSessionState,
   Server extends { readonly type: string },
@@ -33,12 +33,12 @@ export abstract class VoiceSession<
     this.#options = options;
   }
 
-  /** For the mixer, devices and recorders; undefined before the microphone is open and after the end. */
+  /** The audio engine. Undefined before the microphone opens and after the end. */
   get audio(): AudioEngine | undefined {
     return this.#audio;
   }
 
-  /** Never rejects: what goes wrong is the `ending`. */
+  /** Never rejects. Errors become `end` of the state. */
   async start(): Promise<void> {
     this.patch({ phase: "opening" });
     try {
@@ -57,14 +57,14 @@ export abstract class VoiceSession<
     this.patch({ muted } as Partial<State>);
   }
 
-  /** Another microphone, or a file, from now on. The old source is closed. */
+  /** Switches to another microphone or file and closes the old one. */
   async setSource(source: AudioSource): Promise<void> {
     await this.#audio?.replaceSource(source);
     if (this.state.value.phase === "active") await source.start();
     this.patch({ sourceEnded: false } as Partial<State>);
   }
 
-  /** The desk is there: listen to it, and open the connection. */
+  /** Subscribes to the audio engine and opens the connection. */
   protected abstract connect(audio: AudioEngine): ProtocolClient<Server, Client>;
   protected abstract heard(chunk: Samples): void;
 

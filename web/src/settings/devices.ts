@@ -1,7 +1,7 @@
 import { flag, optional } from "./setting-fields.ts";
 import { Settings } from "./settings.ts";
 
-/** Which devices the pages use, the same on all; null is the system's own choice. */
+/** Selected devices, shared by all pages. Null selects the system default. */
 export const devices = new Settings("devices", 1, {
   microphone: optional(256),
   speaker: optional(256),

@@ -1,7 +1,7 @@
-/** One setting: what it is when nothing was chosen, and what may be kept. */
+/** A setting: its initial value and its validation. */
 export interface Field<T> {
   readonly initial: T;
-  /** The value if it may be kept, mended if that is sensible; undefined if not. */
+  /** Returns the valid value, corrected if possible, or undefined. */
   readonly accept: (value: unknown) => T | undefined;
 }
 
@@ -9,7 +9,7 @@ export function flag(initial: boolean): Field<boolean> {
   return { initial, accept: (value) => (typeof value === "boolean" ? value : undefined) };
 }
 
-/** A number within its bounds; beyond them the nearest bound. */
+/** A number, limited to its bounds. */
 export function range(initial: number, min: number, max: number): Field<number> {
   const accept = (value: unknown) =>
     typeof value === "number" && Number.isFinite(value)
@@ -22,21 +22,21 @@ export function choice<const T extends string>(initial: T, all: readonly T[]): F
   return { initial, accept: (value) => all.find((one) => one === value) };
 }
 
-/** A text of at most so many characters. */
+/** A text with a maximum length. */
 export function text(initial: string, longest: number): Field<string> {
   const accept = (value: unknown) =>
     typeof value === "string" && value.length <= longest ? value : undefined;
   return { initial, accept };
 }
 
-/** A text, or null where nothing is chosen. */
+/** A text, or null if nothing is selected. */
 export function optional(longest: number): Field<string | null> {
   const accept = (value: unknown) =>
     value === null || (typeof value === "string" && value.length <= longest) ? value : undefined;
   return { initial: null, accept };
 }
 
-/** Some texts of at most so many characters together, or null where nothing was written. */
+/** Texts with a maximum total length, or null if none was entered. */
 export function textList(longest: number): Field<readonly string[] | null> {
   const accept = (value: unknown) => {
     if (value === null) return null;
@@ -46,7 +46,7 @@ export function textList(longest: number): Field<readonly string[] | null> {
   return { initial: null, accept };
 }
 
-/** As the field, or null where nothing is chosen. */
+/** Like the field, or null if nothing is selected. */
 export function orNull<T>(field: Field<T>): Field<T | null> {
   return { initial: null, accept: (value) => (value === null ? null : field.accept(value)) };
 }

@@ -6,9 +6,9 @@ export type Fields = Record<string, Field<any>>;
 export type Values<F extends Fields> = { readonly [Name in keyof F]: F[Name]["initial"] };
 
 /**
- * A page's settings, kept in this browser. What was kept is checked field by field: one that can
- * not be used becomes its initial value, the others stay. Raise `version` when a field's meaning
- * changes; what was kept under another version is forgotten.
+ * Settings of a page, stored in this browser. Stored values are validated field by field, and an
+ * invalid field gets its initial value. Raise `version` when the meaning of a field changes, which
+ * discards older values.
  */
 export class Settings<F extends Fields> extends Store<Values<F>> {
   readonly #key: string;
@@ -22,14 +22,14 @@ export class Settings<F extends Fields> extends Store<Values<F>> {
     this.#fields = fields;
   }
 
-  /** Change some; a value that may not be kept leaves its field as it is. */
+  /** Updates fields. Invalid values are ignored. */
   update(changes: Partial<Values<F>>): void {
     const values = { ...this.value, ...checked(this.#fields, changes) };
     this.set(values);
     localStorage.setItem(this.#key, JSON.stringify({ version: this.#version, values }));
   }
 
-  /** Back to the initial values. */
+  /** Restores the initial values. */
   reset(): void {
     localStorage.removeItem(this.#key);
     this.set(initial(this.#fields));
@@ -60,7 +60,7 @@ function parsed(text: string | null): Record<string, unknown> | null {
     const value: unknown = JSON.parse(text ?? "null");
     return isRecord(value) ? value : null;
   } catch {
-    return null; // someone else wrote there
+    return null; // not written by this page
   }
 }
 

@@ -2,7 +2,7 @@ import { ApiError } from "../api/http.ts";
 import { common } from "../i18n/common.ts";
 import { type Toast, toast } from "../ui/toasts.ts";
 
-/** Show why something failed and what can be done. An abort is no failure. */
+/** Shows an error and what the user can do. Aborts are ignored. */
 export function showError(error: unknown, title?: string): void {
   if (error instanceof DOMException && error.name === "AbortError") return;
   toast({ tone: "danger", ...words(error, title) });

@@ -13,13 +13,13 @@ import "./header.css";
 const NEXT: Record<Theme, Theme> = { system: "light", light: "dark", dark: "system" };
 const THEME_ICONS = { system: "system", light: "sun", dark: "moon" } as const;
 
-/** The bar on top of every page: where am I, where can I go, how does it look. */
+/** The header of every page: navigation, language and theme. */
 @customElement("an-header")
 export class Header extends BaseElement {
   readonly #menu = new StoreController(this, menu);
   readonly #theme = new StoreController(this, theme);
 
-  /** Without a menu: for those whom a link brought here. */
+  /** Hides the menu for users of a share link. */
   @property({ type: Boolean }) bare = false;
 
   @state() private open = false;
@@ -88,7 +88,7 @@ function link(app: AppEntry): TemplateResult {
   return html`<a href=${app.route} aria-current=${here ? "page" : nothing}>${pageName(app)}</a>`;
 }
 
-/** Two voices that answer each other. */
+/** The logo: two waveforms. */
 function mark(): TemplateResult {
   return html`<svg class="mark" viewBox="0 0 32 32" aria-hidden="true">
     <path class="they" d="M4 13v6M8.8 8v16M13.6 11v10" />

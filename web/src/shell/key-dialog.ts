@@ -6,7 +6,7 @@ import { StoreController } from "../state/store.ts";
 import { BaseElement, freshId } from "../ui/base-element.ts";
 import { dialog } from "../ui/dialog.ts";
 
-/** Asks for the API key, or for the admin token, where the server wants one. */
+/** Asks for the API key or the admin token if the server requires one. */
 @customElement("an-key-dialog")
 export class KeyDialog extends BaseElement {
   readonly #request = new StoreController(this, keyRequest);

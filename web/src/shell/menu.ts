@@ -3,7 +3,7 @@ import { common } from "../i18n/common.ts";
 import { Store } from "../state/store.ts";
 import type { IconName } from "../ui/icon.ts";
 
-/** The pages that are on; null until the server said so. */
+/** The enabled pages. Null until loaded. */
 export const menu = new Store<readonly AppEntry[] | null>(null);
 
 const ICONS: Record<string, IconName> = {
@@ -13,12 +13,12 @@ const ICONS: Record<string, IconName> = {
   audio_duplex: "phone",
 };
 
-/** Ask the server which pages are on. Rejects with ApiError. */
+/** Loads the enabled pages. Rejects with ApiError. */
 export async function loadMenu(): Promise<void> {
   menu.set(await apps());
 }
 
-/** A page's name in the chosen language; the server's own name where we have none. */
+/** Returns the translated name of a page, or the server's name. */
 export function pageName(app: AppEntry): string {
   const names: Readonly<Record<string, string>> = common().apps;
   return names[app.app_id] ?? app.name;

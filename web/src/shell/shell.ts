@@ -9,16 +9,16 @@ import { language, suggest, tag } from "../i18n/language.ts";
 import { showError } from "./errors.ts";
 import { loadMenu } from "./menu.ts";
 
-/** What a page is besides its content. */
+/** A page without the shell. */
 export interface Page {
-  /** The words before “· Antiphon” in the window's title. */
+  /** Title of the window before “· Antiphon”. */
   readonly title: () => string;
   readonly content: () => TemplateResult;
-  /** The session viewer is opened by a link and shows nothing of the rest. */
+  /** The viewer is opened by a link and has no menu. */
   readonly bare?: boolean;
 }
 
-/** Put a page together: header, content, messages, key dialog. Call it once, from `main.ts`. */
+/** Builds the page: header, content, toasts and key dialog. Call it once, in `main.ts`. */
 export function mount(page: Page): void {
   const draw = (): void => {
     document.documentElement.lang = tag();

@@ -1,6 +1,6 @@
 import type { ReactiveController, ReactiveControllerHost } from "lit";
 
-/** A value that says when it changes. */
+/** An observable value. */
 export class Store<T> {
   #value: T;
   readonly #listeners = new Set<(value: T) => void>();
@@ -19,14 +19,14 @@ export class Store<T> {
     for (const listener of [...this.#listeners]) listener(value);
   }
 
-  /** Returns the way out. */
+  /** Returns a function that unsubscribes. */
   subscribe(listener: (value: T) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 }
 
-/** Renders its host anew whenever a store changes: `#place = new Watch(this, place)`. */
+/** Renders its host when a store changes: `#menu = new StoreController(this, menu)`. */
 export class StoreController<T> implements ReactiveController {
   readonly #host: ReactiveControllerHost;
   readonly #store: Store<T>;

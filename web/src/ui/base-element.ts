@@ -2,15 +2,15 @@ import { LitElement, type PropertyValues } from "lit";
 import { language } from "../i18n/language.ts";
 
 /**
- * What every element of ours begins with. It renders into the page itself, not into a shadow root:
- * one style sheet dresses all, labels and ids work across elements. It speaks the chosen language.
+ * Base class of all elements. It renders without a shadow root, so that one style sheet applies
+ * and labels and ids work across elements. It renders again when the language changes.
  */
 export abstract class BaseElement extends LitElement {
   #leave: () => void = () => undefined;
 
   constructor() {
     super();
-    // As it is with shadow roots: what a field inside tells is not what this element tells.
+    // Like a shadow root, keeps `change` events of inner fields inside the element.
     this.addEventListener("change", (event) => {
       if (!(event instanceof CustomEvent)) event.stopImmediatePropagation();
     });
@@ -30,7 +30,7 @@ export abstract class BaseElement extends LitElement {
     super.disconnectedCallback();
   }
 
-  /** Tell whoever uses this element; the event does not bubble. */
+  /** Emits an event that does not bubble. */
   protected emit<T>(name: string, detail: T): void {
     this.dispatchEvent(new CustomEvent<T>(name, { detail }));
   }
@@ -40,7 +40,7 @@ export type ChangedProperties<T> = PropertyValues<T>;
 
 let last = 0;
 
-/** An id that no other element of this page has. */
+/** Returns an id that is unique in the page. */
 export function freshId(prefix: string): string {
   last += 1;
   return `${prefix}-${last}`;

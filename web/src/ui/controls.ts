@@ -26,7 +26,7 @@ interface Select<T extends string> extends Labelled {
   readonly onChange: (value: T) => void;
 }
 
-/** One of many. */
+/** A dropdown. */
 export function select<T extends string>(spec: Select<T>): TemplateResult {
   const options = (all: readonly SelectOption<T>[]) =>
     all.map(
@@ -49,14 +49,14 @@ export function select<T extends string>(spec: Select<T>): TemplateResult {
 }
 
 interface Segmented<T extends string> extends Labelled {
-  /** Names the radio group; unique in the page. */
+  /** Name of the radio group, unique in the page. */
   readonly name: string;
   readonly value: T;
   readonly options: readonly SelectOption<T>[];
   readonly onChange: (value: T) => void;
 }
 
-/** One of a few, all in sight. */
+/** A segmented control. */
 export function segmented<T extends string>(spec: Segmented<T>): TemplateResult {
   return html`<fieldset class="field">
     <legend>${spec.label}</legend>
@@ -84,7 +84,7 @@ interface Toggle extends Labelled {
   readonly onChange: (checked: boolean) => void;
 }
 
-/** On or off. */
+/** A switch. */
 export function toggle(spec: Toggle): TemplateResult {
   return html`<label class="toggle">
     <input
@@ -103,12 +103,12 @@ interface Slider extends Labelled {
   readonly min: number;
   readonly max: number;
   readonly step: number;
-  /** The value as a reader sees and hears it. */
+  /** Formats the value for display and for screen readers. */
   readonly format: (value: number) => string;
   readonly onInput: (value: number) => void;
 }
 
-/** A number between two bounds. */
+/** A slider. */
 export function slider(spec: Slider): TemplateResult {
   return html`<label class="field">
     <span class="row apart still">
@@ -138,7 +138,7 @@ interface TextArea extends Labelled {
   readonly onInput: (value: string) => void;
 }
 
-/** Some lines of text. */
+/** A multi-line text field. */
 export function textArea(spec: TextArea): TemplateResult {
   return html`<label class="field">
     <span class="label">${spec.label}</span>
@@ -155,7 +155,7 @@ export function textArea(spec: TextArea): TemplateResult {
   </label>`;
 }
 
-/** How loud it is now, 0 to 1; `hot` warns. */
+/** A level meter, 0 to 1. `hot` shows a warning. */
 export function meter(label: string, level: number, hot = false): TemplateResult {
   const percent = Math.round(Math.min(1, Math.max(0, level)) * 100);
   return html`<span

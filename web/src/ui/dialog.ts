@@ -9,11 +9,11 @@ export interface DialogOptions {
   readonly body: TemplateResult;
   readonly footer?: TemplateResult;
   readonly wide?: boolean;
-  /** By Escape, by the cross, or by a click beside it. */
+  /** Called on Escape, the close button, or a click outside. */
   readonly onClose: () => void;
 }
 
-/** A modal dialog; render it always and say by `open` whether it shows. */
+/** A modal dialog. Render it always and set `open`. */
 export function dialog({
   open,
   title,
@@ -55,7 +55,7 @@ export function dialog({
 
 function show(element: globalThis.Element | undefined, open: boolean): void {
   if (!(element instanceof HTMLDialogElement)) return;
-  // After this rendering: the element may not be in the document yet.
+  // After rendering, because the element may not be in the document yet.
   queueMicrotask(() => {
     if (open && !element.open && element.isConnected) {
       element.showModal();
@@ -65,7 +65,7 @@ function show(element: globalThis.Element | undefined, open: boolean): void {
   });
 }
 
-/** Padding belongs to the dialog, its backdrop does not. */
+/** The dialog includes its padding but not the backdrop. */
 function isBeside(event: MouseEvent): boolean {
   const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
   const across = event.clientX < box.left || event.clientX > box.right;

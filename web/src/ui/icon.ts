@@ -1,6 +1,6 @@
 import { html, type SVGTemplateResult, svg, type TemplateResult } from "lit";
 
-/** Drawn on a grid of 24, strokes only. */
+/** Drawn on a 24 grid with strokes only. */
 const SHAPES = {
   alert: svg`<path d="M12 8.5v4.5M12 16.4v.1"/><path d="M10.3 4.3 2.9 17.2a2 2 0 0 0 1.7 3h14.8a2 2 0 0 0 1.7-3L13.7 4.3a2 2 0 0 0-3.4 0Z"/>`,
   attach: svg`<path d="m19.5 11.5-7.6 7.6a4.7 4.7 0 0 1-6.7-6.7l8-8a3.2 3.2 0 0 1 4.5 4.5l-8 8a1.6 1.6 0 0 1-2.3-2.3l7.2-7.1"/>`,
@@ -56,7 +56,7 @@ const SHAPES = {
 
 export type IconName = keyof typeof SHAPES;
 
-/** A picture beside a text; alone in a button, the button needs an `aria-label`. */
+/** An icon. If it is the only content of a button, the button needs an `aria-label`. */
 export function icon(name: IconName): TemplateResult {
   return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true">${SHAPES[name]}</svg>`;
 }

@@ -1,4 +1,7 @@
-/** The little markup that models write: paragraphs, headings, lists, code, bold, italics. Pure. */
+/**
+ * Parses the Markdown subset that models write: paragraphs, headings, lists, code, bold, italics.
+ * Pure.
+ */
 
 export type MarkdownBlock =
   | { readonly type: "paragraph" | "heading"; readonly text: string }
@@ -15,7 +18,7 @@ const HEADING = /^#{1,6}\s+(.*)$/;
 const ITEM = /^\s*(?:[-*•]|(\d{1,4})[.)])\s+(.*)$/;
 const RUN = /\*\*(?=\S)([\s\S]+?)(?<=\S)\*\*|\*(?=\S)([^*]+?)(?<=\S)\*|`([^`]+)`/g;
 
-/** Of a text that may still be growing: what is open at its end counts as closed. */
+/** Parses text that may still grow. Open markup at the end counts as closed. */
 export function parseBlocks(text: string): MarkdownBlock[] {
   const blocks: MarkdownBlock[] = [];
   const lines = text.split("\n");
@@ -27,7 +30,7 @@ export function parseBlocks(text: string): MarkdownBlock[] {
   return blocks;
 }
 
-/** The styles within a line. */
+/** Parses inline styles. */
 export function parseInline(text: string): InlineRun[] {
   const runs: InlineRun[] = [];
   let at = 0;

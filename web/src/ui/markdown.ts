@@ -2,7 +2,7 @@ import { html, type TemplateResult } from "lit";
 import { type InlineRun, type MarkdownBlock, parseBlocks, parseInline } from "./markdown-parser.ts";
 import "./prose.css";
 
-/** What a model wrote, with its markup shown as what it means. */
+/** Renders Markdown text of a model. */
 export function renderMarkdown(text: string): TemplateResult {
   return html`<div class="prose">${parseBlocks(text).map(block)}</div>`;
 }

@@ -5,7 +5,10 @@ import "./side-panel.css";
 
 const ID = "side-panel";
 
-/** What lies beside the stage; where the screen is narrow, a sheet that `sidePanelButton` opens. One per page. */
+/**
+ * A panel beside the stage. On narrow screens it is a sheet that `sidePanelButton` opens. One per
+ * page.
+ */
 export function sidePanel({
   label,
   body,
@@ -29,7 +32,7 @@ export function sidePanel({
   </aside>`;
 }
 
-/** For the page's head; gone where the panel has room beside the stage. */
+/** Button for the page header. Hidden if the panel fits beside the stage. */
 export function sidePanelButton(label: string): TemplateResult {
   return html`<button class="button side-panel-button" popovertarget=${ID}>
     ${icon("settings")} <span>${label}</span>

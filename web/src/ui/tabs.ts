@@ -9,7 +9,7 @@ export interface TabOption<T extends string = string> {
 }
 
 interface Tabs<T extends string> {
-  /** Begins the ids; unique in the page. */
+  /** Prefix of the ids, unique in the page. */
   readonly id: string;
   readonly label: string;
   readonly value: T;
@@ -17,7 +17,7 @@ interface Tabs<T extends string> {
   readonly onChange: (value: T) => void;
 }
 
-/** Which of several panels is in sight; arrow keys go from one to the next. */
+/** Tabs. Arrow keys select the next one. */
 export function tabs<T extends string>(spec: Tabs<T>): TemplateResult {
   return html`<div
     class="tabs"
@@ -41,7 +41,7 @@ export function tabs<T extends string>(spec: Tabs<T>): TemplateResult {
   </div>`;
 }
 
-/** What a tab shows; `id` and `value` are those of the tab. Rendered always, hidden when another is chosen. */
+/** The panel of a tab with the same `id` and `value`. Always rendered, hidden unless selected. */
 export function tabPanel(
   { id, value }: Pick<Tabs<string>, "id" | "value">,
   own: string,

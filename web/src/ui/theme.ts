@@ -4,7 +4,7 @@ export type Theme = "system" | "light" | "dark";
 
 const KEY = "antiphon.theme";
 
-/** Light, dark, or as the system has it. */
+/** Light, dark, or the system setting. */
 export const theme = new Store<Theme>(remembered());
 apply(theme.value);
 theme.subscribe((value) => {

@@ -13,7 +13,7 @@ export interface Toast {
   readonly tone: Tone;
   /** What happened. */
   readonly title: string;
-  /** What the reader can do about it. */
+  /** What the user can do about it. */
   readonly remedy?: string;
   readonly action?: { readonly label: string; readonly run: () => void };
 }
@@ -34,7 +34,7 @@ const AT_MOST = 4;
 const shown = new Store<readonly Shown[]>([]);
 let last = 0;
 
-/** Show a message; errors stay until they are closed. The same text is not shown twice. */
+/** Shows a message. Errors stay until they are closed. Duplicates are ignored. */
 export function toast(message: Toast): void {
   const others = shown.value.filter((other) => other.title !== message.title);
   last += 1;
@@ -44,7 +44,7 @@ export function toast(message: Toast): void {
   if (life > 0) setTimeout(() => dismiss(id), life);
 }
 
-/** Take away every message, as when a page begins anew. */
+/** Removes all messages. */
 export function clearToasts(): void {
   shown.set([]);
 }
@@ -53,14 +53,14 @@ function dismiss(id: number): void {
   shown.set(shown.value.filter((other) => other.id !== id));
 }
 
-/** Where messages appear; every page has one. */
+/** The container of messages. A page has one. */
 @customElement("an-toasts")
 export class Toasts extends BaseElement {
   readonly #shown = new StoreController(this, shown);
 
   @query("[popover]") private readonly box!: HTMLElement;
 
-  /** Above an open dialog too: the newest in the top layer is the uppermost. */
+  /** Shown above open dialogs, because the newest top-layer element is on top. */
   protected override updated(): void {
     if (this.box.matches(":popover-open")) this.box.hidePopover();
     if (this.#shown.value.length > 0) this.box.showPopover();

@@ -9,7 +9,7 @@ import { toggle } from "../../ui/controls.ts";
 import { named } from "./labels.ts";
 import { adminStrings } from "./strings.ts";
 
-/** Which pages and protocols are on. */
+/** Enables and disables pages and protocols. */
 @customElement("an-admin-app-switches")
 export class AdminAppSwitches extends BaseElement {
   @state() private all: readonly AppSwitch[] = [];
@@ -45,7 +45,7 @@ export class AdminAppSwitches extends BaseElement {
     });
   }
 
-  /** The switch stands as the server says, also when it says no. */
+  /** Shows the server's state, also after a failed change. */
   async #turn(one: AppSwitch, enabled: boolean): Promise<void> {
     try {
       const now = await setAppEnabled(one.app_id, enabled);

@@ -5,7 +5,7 @@ import { Store, StoreController } from "../../state/store.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { dialog } from "../../ui/dialog.ts";
 
-/** What an operator is asked before something is done that others notice. */
+/** A confirmation of an action that affects others. */
 export interface ConfirmRequest {
   readonly title: string;
   readonly text: string;
@@ -19,7 +19,7 @@ export function confirmAction(question: ConfirmRequest): void {
   open.set(question);
 }
 
-/** Where the question shows; the page has one. */
+/** The confirmation dialog. A page has one. */
 @customElement("an-confirm-dialog")
 export class ConfirmDialog extends BaseElement {
   readonly #open = new StoreController(this, open);

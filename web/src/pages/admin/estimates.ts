@@ -23,7 +23,7 @@ const ROWS: readonly (readonly [EtaName, SessionKind])[] = [
   ["omni_duplex", "omni_duplex"],
 ];
 
-/** What waiting times are estimated from: what an operator thinks, and what was measured. */
+/** Estimates of waiting times: configured and measured values. */
 @customElement("an-admin-estimates")
 export class AdminEstimates extends BaseElement {
   readonly #id = freshId("eta");

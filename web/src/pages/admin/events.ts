@@ -15,7 +15,7 @@ import "./filters.css";
 const STATES = ["queued", "assigned", "preparing", "active", "paused", "recovering", "ended"];
 const SHOWN = 100;
 
-/** What became of sessions, the newest in front, with filters. */
+/** Session events with filters, newest first. */
 @customElement("an-admin-events")
 export class AdminEvents extends BaseElement {
   readonly #id = freshId("filter");

@@ -1,7 +1,6 @@
 import { html, type TemplateResult } from "lit";
 import type { SessionKind } from "../../api/admin.ts";
-import type { IconName } from "../../ui/icon.ts";
-import { icon } from "../../ui/icon.ts";
+import { type IconName, icon } from "../../ui/icon.ts";
 import { stateStrings } from "./state-strings.ts";
 
 const KIND_ICONS: Record<SessionKind, IconName> = {
@@ -34,7 +33,7 @@ const TONES: Readonly<Record<string, string>> = {
   offline: "danger",
 };
 
-/** What a word of the server is called here; one that we do not know yet stands for itself. */
+/** Translates a value of the server. Unknown values are shown as they are. */
 export function named(names: Readonly<Record<string, string>>, word: string): string {
   return names[word] ?? word;
 }
@@ -47,12 +46,12 @@ export function kindIcon(kind: SessionKind): TemplateResult {
   return icon(KIND_ICONS[kind] ?? "voice");
 }
 
-/** A state in its colour. */
+/** A badge in the colour of the state. */
 export function stateBadge(names: Readonly<Record<string, string>>, state: string): TemplateResult {
   return html`<span class="badge dot ${TONES[state] ?? ""}">${named(names, state)}</span>`;
 }
 
-/** Who it is, with its kind; the id may be long. */
+/** Session id and kind. Long ids wrap. */
 export function sessionName(id: string, kind: SessionKind): TemplateResult {
   return html`<span class="who">
     <span class="sign">${kindIcon(kind)}</span>
@@ -63,7 +62,7 @@ export function sessionName(id: string, kind: SessionKind): TemplateResult {
   </span>`;
 }
 
-/** Where a list would be. */
+/** Placeholder of an empty list. */
 export function emptyNote(name: IconName, title: string, hint = ""): TemplateResult {
   return html`<div class="empty">
     ${icon(name)}<strong>${title}</strong>${hint ? html`<p>${hint}</p>` : ""}

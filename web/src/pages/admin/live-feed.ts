@@ -2,22 +2,21 @@ import { liveStream } from "../../api/admin.ts";
 import { ApiError } from "../../api/http.ts";
 import { backoffMs } from "../../protocol/backoff.ts";
 import { Store } from "../../state/store.ts";
-import { streamEvents } from "./event-stream.ts";
 import { apply, EMPTY_SYSTEM, type System } from "./live-state.ts";
 
-/** The server says something every ten seconds at least. */
+/** The server sends at least one event every ten seconds. */
 const SILENT_MS = 25_000;
 
 export interface LiveFeedState {
-  /** `refused`: no token, a wrong one, or admin routes are closed; why is in `problem`. */
+  /** `refused`: no token, a wrong token, or admin routes are disabled. `problem` has the reason. */
   readonly connection: "connecting" | "open" | "lost" | "refused";
   readonly problem: ApiError | null;
   readonly system: System;
-  /** This machine's clock less that of Redis, ms. */
+  /** Local clock minus the Redis clock, ms. */
   readonly skew: number;
 }
 
-/** Keeps a page told of the whole system, over lost connections, until it is stopped. */
+/** Receives live updates of the system and reconnects until it is stopped. */
 export class LiveFeed {
   readonly state = new Store<LiveFeedState>({
     connection: "connecting",
@@ -49,7 +48,7 @@ export class LiveFeed {
     }
   }
 
-  /** Until the connection ends. True: something came. */
+  /** Reads until the connection ends. Returns true if an event was received. */
   async #listen(leaving: AbortSignal): Promise<boolean> {
     const connection = new AbortController();
     const end = () => connection.abort();
@@ -101,4 +100,36 @@ function pause(ms: number, leaving: AbortSignal): Promise<void> {
       resolve();
     });
   });
+}
+
+/** One event of a `text/event-stream` body. */
+export interface StreamEvent {
+  readonly name: string;
+  readonly data: string;
+}
+
+/** Yields events until the body ends. Joins events that arrive in several pieces. */
+export async function* streamEvents(
+  body: ReadableStream<Uint8Array>,
+): AsyncGenerator<StreamEvent, void> {
+  const letters = new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>;
+  const reader = body.pipeThrough(letters).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const blocks = (rest + value).split("\n\n");
+      rest = blocks.pop() ?? "";
+      for (const block of blocks) yield read(block);
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined); // the stream may already have failed
+  }
+}
+
+function read(block: string): StreamEvent {
+  const fields = block.split("\n").map((line) => line.split(/: ?(.*)/s, 2));
+  const value = (name: string) => fields.find(([field]) => field === name)?.[1] ?? "";
+  return { name: value("event"), data: value("data") };
 }

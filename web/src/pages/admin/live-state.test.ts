@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { streamEvents } from "./event-stream.ts";
+import { streamEvents } from "./live-feed.ts";
 import { apply, EMPTY_SYSTEM, type SessionRow } from "./live-state.ts";
 
 function session(count: number, ms: number): SessionRow {

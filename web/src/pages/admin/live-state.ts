@@ -1,6 +1,6 @@
 import type { SessionKind } from "../../api/admin.ts";
 
-/** Rows as `GET /api/admin/live` tells them. Times are ms by the clock of Redis. */
+/** Rows of `GET /api/admin/live`. Times are ms of the Redis clock. */
 export interface WorkerRow {
   readonly state: string;
   readonly open: boolean;
@@ -8,7 +8,7 @@ export interface WorkerRow {
   readonly engine: string;
   readonly model: string;
   readonly device: string;
-  /** Bytes; null from workers that do not tell. */
+  /** Bytes. Null for workers that do not report it. */
   readonly memory: { readonly used: number; readonly total: number } | null;
   readonly kinds: readonly SessionKind[];
   readonly slots: number;
@@ -30,11 +30,11 @@ export interface SessionRow {
   readonly state: string;
   readonly worker: string;
   readonly assigned_at: number;
-  /** How many workers have had it. */
+  /** Number of workers that served it. */
   readonly attempt: number;
-  /** How often its client came back. */
+  /** Number of reconnects of its client. */
   readonly resumes: number;
-  /** Its newest answer: the how-manieth, and the wait for it. */
+  /** Number of its newest answer, and the latency. */
   readonly latency: { readonly count: number; readonly ms: number } | null;
 }
 
@@ -61,15 +61,15 @@ interface Tables {
   readonly edges: Rows<{ readonly sessions: number }>;
 }
 
-/** The whole system as this page knows it. */
+/** State of the whole system. */
 export interface System extends Tables {
-  /** When the server looked last. */
+  /** Time of the last update by the server. */
   readonly at: number;
-  /** False: Redis does not answer, all is as it was at `at`. */
+  /** False if Redis does not answer. The data is then from `at`. */
   readonly redis: boolean;
   /** Oldest first. */
   readonly events: readonly EventRow[];
-  /** The waits for the newest answers of each session, newest last. */
+  /** Latencies of the newest answers of each session, newest last. */
   readonly waits: Rows<readonly number[]>;
 }
 
@@ -93,7 +93,7 @@ interface Change {
   readonly gone: readonly string[];
 }
 
-/** The system after one message; messages of other names change nothing. */
+/** Returns the system after a message. Unknown messages change nothing. */
 export function apply(before: System, name: string, data: unknown): System {
   const messageParts = data as Partial<System> & { readonly [table: string]: unknown };
   if (name === "snapshot") {
@@ -121,7 +121,7 @@ function changed(rows: Rows<unknown>, { set, gone }: Change): Rows<unknown> {
   return { ...Object.fromEntries(kept), ...set };
 }
 
-/** What is new since the last look is added; what has ended is let go. */
+/** Adds new latencies and removes ended sessions. */
 function waits(before: System, sessions: Rows<SessionRow>): Rows<readonly number[]> {
   const pairs = Object.entries(sessions).map(([id, { latency }]) => {
     const known = before.waits[id] ?? [];

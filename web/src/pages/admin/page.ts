@@ -30,7 +30,7 @@ type Part = keyof typeof PARTS;
 
 const TONES = { connecting: "", open: "good live", lost: "caution", refused: "danger" } as const;
 
-/** Watch the system, and lend a hand. */
+/** The admin page. */
 @customElement("an-admin-page")
 export class AdminPage extends BaseElement {
   readonly #feed = new LiveFeed();
@@ -42,7 +42,7 @@ export class AdminPage extends BaseElement {
   override connectedCallback(): void {
     super.connectedCallback();
     addEventListener("hashchange", this.#choose);
-    this.#ticking = window.setInterval(() => this.requestUpdate(), 1000); // ages grow
+    this.#ticking = window.setInterval(() => this.requestUpdate(), 1000); // updates ages
     this.#feed.start();
   }
 

@@ -10,7 +10,7 @@ import type { Rows, WaitingRow } from "./live-state.ts";
 import { stateStrings } from "./state-strings.ts";
 import { adminStrings } from "./strings.ts";
 
-/** Who waits, in order. `now`: ms by the clock of Redis. */
+/** Queued sessions in order. `now`: ms of the Redis clock. */
 export function queueTable(rows: Rows<WaitingRow>, now: number): TemplateResult {
   const t = adminStrings();
   const all = Object.entries(rows).sort(([, one], [, other]) => one.position - other.position);

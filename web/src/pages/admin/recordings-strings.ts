@@ -1,6 +1,5 @@
 import { defineStrings } from "../../i18n/strings.ts";
 
-/** The list of recordings. */
 export const recordingsStrings = defineStrings(
   {
     from: "From",

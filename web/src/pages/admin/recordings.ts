@@ -28,7 +28,7 @@ const DAY_MS = 86_400_000;
 
 const strings = () => ({ ...pageStrings(), ...recordingsStrings() });
 
-/** Every recording, the newest in front, with filters. */
+/** All recordings with filters, newest first. */
 @customElement("an-admin-recordings")
 export class AdminRecordings extends BaseElement {
   readonly #id = freshId("recordings");
@@ -44,7 +44,7 @@ export class AdminRecordings extends BaseElement {
   };
   @state() private offset = 0;
   @state() private page: RecordingPage | null = null;
-  /** Ids of those that are on their way. */
+  /** Ids that are being downloaded. */
   @state() private loading: ReadonlySet<string> = new Set();
 
   override connectedCallback(): void {
@@ -100,7 +100,7 @@ export class AdminRecordings extends BaseElement {
     </div>`;
   }
 
-  /** A day of the reader's; `until` is the end of the one that was chosen. */
+  /** Converts a local date. `until` gives the end of that day. */
   #date(name: "since" | "until", label: string, later: number): TemplateResult {
     const read = (event: Event) => {
       const { value } = event.target as HTMLInputElement;
@@ -194,7 +194,7 @@ export class AdminRecordings extends BaseElement {
     void this.#load();
   }
 
-  /** Of several questions under way only the last one's answer is shown. */
+  /** Of several concurrent searches, only the last result is shown. */
   async #load(): Promise<void> {
     this.#asked += 1;
     const asked = this.#asked;

@@ -1,13 +1,12 @@
-import { html, nothing, type TemplateResult } from "lit";
+import { html, nothing, svg, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
-import { formatClock } from "../../i18n/format.ts";
+import { formatClock, formatDuration } from "../../i18n/format.ts";
 import { emptyNote, sessionName, stateBadge } from "./labels.ts";
 import type { SessionRow, System } from "./live-state.ts";
-import { sparkline } from "./sparkline.ts";
 import { stateStrings } from "./state-strings.ts";
 import { adminStrings } from "./strings.ts";
 
-/** Who talks now, those who began first in front. `now`: ms by the clock of Redis. */
+/** Active sessions, oldest first. `now`: ms of the Redis clock. */
 export function sessionTable(system: System, now: number): TemplateResult {
   const t = adminStrings();
   const all = Object.entries(system.sessions).sort(
@@ -65,4 +64,32 @@ function history(row: SessionRow): TemplateResult | typeof nothing {
   ].filter((part) => part !== "");
   if (parts.length === 0) return nothing;
   return html`<span class="soft">${parts.join(", ")}</span>`;
+}
+
+const WIDTH = 120;
+const HEIGHT = 28;
+const EDGE = 2.5;
+/** A line with fewer points is aligned to the right. */
+const POINTS = 12;
+/** Minimum range of the scale, ms. Small differences do not fill the height. */
+const LEAST_MS = 100;
+
+/** Sparkline of the latencies of the newest answers, newest on the right. */
+export function sparkline(waits: readonly number[]): TemplateResult {
+  const last = waits.at(-1);
+  if (last === undefined) return html`<span class="soft">${adminStrings().nobody}</span>`;
+  const most = Math.max(...waits);
+  const step = (WIDTH - 2 * EDGE) / (Math.max(POINTS, waits.length) - 1);
+  const points = waits.map((ms, n) => {
+    const x = WIDTH - EDGE - (waits.length - 1 - n) * step;
+    const y = HEIGHT - EDGE - (ms / Math.max(most, LEAST_MS)) * (HEIGHT - 2 * EDGE);
+    return `${x.toFixed(1)},${y.toFixed(1)}`;
+  });
+  const end = points.at(-1)?.split(",");
+  return html`<span class="latency">
+    <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label=${adminStrings().lately(formatDuration(last), formatDuration(most))}>
+      ${svg`<line x1="0" x2=${WIDTH} y1=${HEIGHT - 1} y2=${HEIGHT - 1} /><polyline points=${points.join(" ")} /><circle cx=${end?.[0]} cy=${end?.[1]} r="2.5" />`}
+    </svg>
+    <span class="number strong">${formatDuration(last)}</span>
+  </span>`;
 }

@@ -1,6 +1,6 @@
 import { defineStrings } from "../../i18n/strings.ts";
 
-/** What kinds, states and reasons are called. */
+/** Names of kinds, states and reasons. */
 export const stateStrings = defineStrings(
   {
     kinds: {

@@ -4,7 +4,7 @@ import { meter } from "../../ui/controls.ts";
 import type { System } from "./live-state.ts";
 import { adminStrings } from "./strings.ts";
 
-/** The five figures that an operator looks at first. `now`: ms by the clock of Redis. */
+/** Five key figures. `now`: ms of the Redis clock. */
 export function summary(system: System, now: number): TemplateResult {
   const t = adminStrings();
   const open = Object.values(system.workers).filter((worker) => worker.open);

@@ -16,7 +16,7 @@ const GB = 1e9;
 const PIPS_AT_MOST = 24;
 const MEMORY_HOT = 0.92;
 
-/** Every worker as a card: what it is, what it does, how full it is. */
+/** A card for each worker: device, state, sessions and load. */
 export function workerCards(rows: Rows<WorkerRow>): TemplateResult {
   const t = adminStrings();
   const all = Object.entries(rows).sort(([one], [other]) => one.localeCompare(other));

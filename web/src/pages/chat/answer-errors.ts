@@ -4,10 +4,10 @@ import type { SessionEnd } from "../../session/session-state.ts";
 import type { ChatChoices } from "./settings.ts";
 import { chatStrings } from "./strings.ts";
 
-/** What can be done about an answer that did not come. */
+/** What the user can do after a failed answer. */
 export type Remedy = keyof ReturnType<typeof chatStrings>["remedies"];
 
-/** What went wrong, and ways out of it, the best one first; null where nothing did. */
+/** Returns the error and its remedies, best first. Null if there is no error. */
 export interface AnswerErrorInfo extends ProblemText {
   readonly remedies: readonly Remedy[];
 }
@@ -23,12 +23,15 @@ export function answerErrorOf(answer: Answer, chosen: ChatChoices): AnswerErrorI
   return { ...refusal, remedy: t.saysServer(server) };
 }
 
-/** An engine may be able to write and not to speak. */
+/** Some engines can write but not speak. */
 function waysOn({ code }: SessionEnd, { spoken }: ChatChoices): Remedy[] {
   return code === "inference_error" && spoken ? ["again", "speech"] : ["again"];
 }
 
-/** `messages.1.content.0`: the model has no sense for it; with `.data`: it is broken or too large. */
+/**
+ * `messages.1.content.0`: the model does not support this kind. With `.data`: the data is broken
+ * or too large.
+ */
 function refusalOf(
   { refused }: Answer,
   field: string,

@@ -4,18 +4,18 @@ import { nowPlaying } from "../../components/audio-playback.ts";
 import { devices } from "../../settings/devices.ts";
 import { Store } from "../../state/store.ts";
 
-/** Speaks the answers as they come. */
+/** Speaks answers while they arrive. */
 export class AnswerSpeaker {
-  /** Whether something is heard. */
+  /** Whether audio is playing. */
   readonly speaks = new Store(false);
   #speaker: Speaker | null = null;
   #speakerId = "";
 
   constructor() {
-    nowPlaying.subscribe((previewedVoice) => previewedVoice && this.stopSpeech()); // one voice at a time
+    nowPlaying.subscribe((previewedVoice) => previewedVoice && this.stopSpeech()); // only one voice plays at a time
   }
 
-  /** In a click. Rejects where there is no sound, or the chosen speaker is gone. */
+  /** Call it in a user gesture. Rejects if there is no audio output, or if the speaker is gone. */
   async player(): Promise<Player> {
     this.#speaker ??= await this.#open();
     const id = devices.value.speaker ?? "";

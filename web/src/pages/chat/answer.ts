@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { OUTPUT_RATE } from "../../audio/pcm.ts";
-import { chimeInQueue } from "../../components/queue-chimes.ts";
+import { chimeInQueue } from "../../components/chimes.ts";
 import { common } from "../../i18n/common.ts";
 import { formatDuration, formatNumber } from "../../i18n/format.ts";
 import type { Answer } from "../../session/chat-request.ts";
@@ -20,22 +20,22 @@ import { chatStrings } from "./strings.ts";
 const NO_LINK: ConnectionStatus = { state: "none" };
 
 /**
- * What the model says, as it comes; what it said, to be heard again, copied, changed; or why it did not.
+ * An answer of the model, or the error instead of it. The user can play, copy, edit and delete it.
  *
- * @fires stop - no more of it
- * @fires reconnect - the connection is lost: try now
- * @fires again - ask once more
- * @fires rewrite - string: other words
- * @fires remove - take it back
+ * @fires stop - stop the answer
+ * @fires reconnect - reconnect now
+ * @fires again - ask again
+ * @fires rewrite - string: the new text
+ * @fires remove - delete the answer
  * @fires remedy - a Remedy
  */
 @customElement("an-answer")
 export class AnswerElement extends BaseElement {
   @property({ attribute: false }) answer!: Answer;
   @property({ attribute: false }) trouble: AnswerErrorInfo | null = null;
-  /** Nothing was said after it. */
+  /** Whether it is the last message. */
   @property({ type: Boolean }) last = false;
-  /** Nothing can be changed while an answer is on its way. */
+  /** Disabled while an answer is generated. */
   @property({ type: Boolean }) busy = false;
 
   @state() private draft: string | null = null;
@@ -55,7 +55,7 @@ export class AnswerElement extends BaseElement {
       ${this.#trouble()} ${done && this.draft === null ? this.#below() : nothing}`;
   }
 
-  /** Only where something is wrong: every answer has a connection of its own. */
+  /** Only if there is a problem: every answer has its own connection. */
   #connection(): TemplateResult {
     const { connection } = this.answer.exchange;
     return html`<an-connection-banner

@@ -8,7 +8,7 @@ import { chatStrings } from "./strings.ts";
 
 export type AttachmentPart = Exclude<Part, { type: "text" }>;
 
-/** What will be sent with the words; each can be taken away. */
+/** Attachments of the message, each with a remove button. */
 export function attachments(
   parts: readonly AttachmentPart[],
   remove: (part: AttachmentPart) => void,

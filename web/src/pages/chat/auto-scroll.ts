@@ -1,15 +1,15 @@
 import type { ReactiveController, ReactiveControllerHost } from "lit";
 
-const NEAR = 120; // pixels from the end of the page that still count as being there
+const NEAR = 120; // distance from the end of the page that still counts as the end, pixels
 
-/** Keeps the newest words in sight, unless the reader has scrolled away from them. */
+/** Keeps the newest text visible unless the user has scrolled up. */
 export class AutoScroll implements ReactiveController {
   readonly #host: ReactiveControllerHost;
-  /** Whatever makes the page longer: words, and pictures that show themselves late. */
+  /** Watches for growth of the page, also by images that load late. */
   readonly #growth = new ResizeObserver(() => this.#grown());
   #height = 0;
   #top = 0;
-  /** The reader looks at something older. */
+  /** Whether the user has scrolled up. */
   away = false;
 
   constructor(host: ReactiveControllerHost) {
@@ -27,7 +27,7 @@ export class AutoScroll implements ReactiveController {
     this.#growth.disconnect();
   }
 
-  /** From now on the newest again. */
+  /** Scrolls to the newest message and follows it. */
   show(): void {
     this.away = false;
     this.#toEnd();
@@ -44,7 +44,7 @@ export class AutoScroll implements ReactiveController {
     this.#height = scrollHeight;
   }
 
-  /** Only who scrolls back goes away: a page that grows leaves the end by itself. */
+  /** Only scrolling up counts as leaving the end, because the page itself may grow. */
   readonly #onScroll = (): void => {
     const { scrollHeight } = document.documentElement;
     const isFar = scrollHeight - window.scrollY - window.innerHeight > NEAR;

@@ -21,26 +21,26 @@ import { chatStrings } from "./strings.ts";
 import "./composer.css";
 
 const KINDS: readonly AttachmentType[] = ["image", "audio", "video"];
-const TALLEST = 240; // pixels; then it scrolls
+const TALLEST = 240; // pixels; above this it scrolls
 
 /**
- * Where a message is put together: words, recordings, files that were chosen, dropped or pasted.
+ * Message editor: text, recordings, and files that are selected, dropped or pasted.
  *
- * @fires send - Part[]: attachments first, then the words
- * @fires stop - no more of the answer
- * @fires cancel - the changes are not wanted
+ * @fires send - Part[]: attachments, then the text
+ * @fires stop - stop the answer
+ * @fires cancel - discard the changes
  */
 @customElement("an-composer")
 export class Composer extends BaseElement {
   readonly #id = freshId("composer");
 
-  /** What it begins with. */
+  /** Initial parts. */
   @property({ attribute: false }) draft: readonly Part[] = [];
-  /** An answer is on its way: nothing can be sent. */
+  /** An answer is generated, so nothing can be sent. */
   @property({ type: Boolean }) busy = false;
-  /** A message that was sent already is changed. */
+  /** Edits a message that was sent before. */
   @property({ type: Boolean }) editing = false;
-  /** Further buttons. */
+  /** Additional buttons. */
   @property({ attribute: false }) tools: TemplateResult | typeof nothing = nothing;
 
   @state() private text = "";
@@ -49,7 +49,7 @@ export class Composer extends BaseElement {
   @state() private reading = 0;
   @query("textarea") private readonly area!: HTMLTextAreaElement | null;
 
-  /** Attach files; what cannot be used is told. */
+  /** Attaches files. Rejected files are reported. */
   async add(files: Iterable<File>): Promise<void> {
     for (const file of files) {
       this.reading += 1;
@@ -65,7 +65,7 @@ export class Composer extends BaseElement {
     this.area?.focus();
   }
 
-  /** Begin anew. */
+  /** Clears the editor. */
   clear(): void {
     this.text = "";
     this.attached = [];
@@ -204,7 +204,7 @@ export class Composer extends BaseElement {
 
   #onKey(event: KeyboardEvent): void {
     if (event.key === "Escape" && this.editing) this.emit("cancel", null);
-    // A word that is being composed, as in Chinese, is ended with Enter too.
+    // Enter also ends the composition of a word, for example in Chinese input methods.
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     this.#send();

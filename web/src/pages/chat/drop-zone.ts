@@ -1,10 +1,10 @@
 import type { ReactiveController, ReactiveControllerHost } from "lit";
 
-/** The whole window takes files that are dropped. */
+/** Accepts files that are dropped anywhere in the window. */
 export class DropZone implements ReactiveController {
   readonly #host: ReactiveControllerHost;
   readonly #onFiles: (files: readonly File[]) => void;
-  /** A file is held over the window. */
+  /** Whether a file is over the window. */
   over = false;
 
   constructor(host: ReactiveControllerHost, onFiles: (files: readonly File[]) => void) {
@@ -31,7 +31,7 @@ export class DropZone implements ReactiveController {
     this.#show(true);
   };
 
-  /** Between two elements there is one that is entered. */
+  /** Enter and leave events of nested elements overlap, so they are counted. */
   readonly #onLeave = (event: DragEvent): void => {
     if (event.relatedTarget === null) this.#show(false);
   };

@@ -22,7 +22,7 @@ export function toolButton(
   </button>`;
 }
 
-/** Nothing to copy, no button. */
+/** Returns nothing if there is no text. */
 export function copyButton(text: string): TemplateResult | typeof nothing {
   if (text === "") return nothing;
   const copy = async (): Promise<void> => {

@@ -14,7 +14,6 @@ import { BaseElement } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
 import { toast } from "../../ui/toasts.ts";
-import "./answer.ts";
 import { answerErrorOf, type Remedy } from "./answer-errors.ts";
 import { AnswerSpeaker } from "./answer-speaker.ts";
 import { AutoScroll } from "./auto-scroll.ts";
@@ -24,11 +23,11 @@ import { chatPanel } from "./panel.ts";
 import type { QuestionElement } from "./question.ts";
 import { chatRequestFields, chatSettings } from "./settings.ts";
 import { chatStrings } from "./strings.ts";
-import { chatWelcome } from "./welcome.ts";
+import "./answer.ts";
 import "./page.css";
 import "./question.ts";
 
-/** A conversation in writing, with pictures, sounds and videos, and answers that are read and heard. */
+/** The chat page: text, images, audio and videos, with written and spoken answers. */
 @customElement("an-chat-page")
 export class ChatPage extends BaseElement {
   readonly #settings = new StoreController(this, chatSettings);
@@ -139,7 +138,7 @@ export class ChatPage extends BaseElement {
     </div>`;
   }
 
-  /** One place for both: what speaks can be hushed, else it is whether the next answer will. */
+  /** Stops the current speech, or toggles speech for the next answer. */
   #speechButton(): TemplateResult {
     const t = chatStrings();
     const { spoken } = this.#settings.value;
@@ -163,7 +162,7 @@ export class ChatPage extends BaseElement {
     </button>`;
   }
 
-  /** Whole answers only; what is spoken need not be read out too. */
+  /** Announces complete answers only. Spoken answers are not announced. */
   #statusAnnouncement(): string {
     const last = this.#entries.value.entries.at(-1);
     if (last?.role !== "assistant") return "";
@@ -191,7 +190,7 @@ export class ChatPage extends BaseElement {
     );
   }
 
-  /** In a click: sound is allowed from then on. */
+  /** Call it in a user gesture, which allows audio. */
   #tried(work: Promise<void>): void {
     allowChimes();
     stopAudio();
@@ -246,4 +245,19 @@ export class ChatPage extends BaseElement {
     const questions = this.querySelectorAll<QuestionElement>("an-question");
     questions[questions.length - 1]?.edit();
   }
+}
+
+/** Welcome screen. `ask` sends a suggestion. */
+export function chatWelcome(ask: (text: string) => void): TemplateResult {
+  const t = chatStrings();
+  return html`<div class="welcome">
+    <span class="sign">${icon("chat")}</span>
+    <h2>${t.empty}</h2>
+    <p class="soft">${t.emptyHint}</p>
+    <div class="stack tight">
+      ${Object.values(t.suggestions).map(
+        (text) => html`<button class="button" @click=${() => ask(text)}>${text}</button>`,
+      )}
+    </div>
+  </div>`;
 }

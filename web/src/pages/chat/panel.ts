@@ -7,7 +7,7 @@ import "../../components/instructions-panel.ts";
 import { chatSettings, type Detail } from "./settings.ts";
 import { chatStrings } from "./strings.ts";
 
-/** What the next question is asked with. */
+/** Settings of the next question. */
 export function chatPanel(instructions: Instructions): TemplateResult {
   return html`
     <an-instructions-panel

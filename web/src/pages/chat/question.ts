@@ -10,22 +10,22 @@ import { copyButton, toolButton } from "./message-buttons.ts";
 import { chatStrings } from "./strings.ts";
 
 /**
- * What the user said; it can be said differently.
+ * A message of the user, which can be edited.
  *
  * @fires edit - Part[]: ask this instead
- * @fires remove - take it back
- * @fires stop - no more of the answer that is on its way
+ * @fires remove - delete the message
+ * @fires stop - stop the current answer
  */
 @customElement("an-question")
 export class QuestionElement extends BaseElement {
   @property({ attribute: false }) question!: Question;
   @property({ attribute: false }) leftOut: ReadonlySet<number> = new Set();
-  /** Nothing can be changed while an answer is on its way. */
+  /** Disabled while an answer is generated. */
   @property({ type: Boolean }) busy = false;
 
   @state() private editing = false;
 
-  /** Change it where it stands. */
+  /** Edits the message in place. */
   edit(): void {
     this.editing = true;
     void this.updateComplete.then(() => this.querySelector<HTMLElement>("an-composer")?.focus());

@@ -22,7 +22,7 @@ export type Detail = ChatChoices["detail"];
 
 const SLICES: Record<Detail, number | undefined> = { auto: undefined, low: 1, medium: 4, high: 9 };
 
-/** What a question is asked with, beside the messages. */
+/** Returns the request fields besides the messages. */
 export function chatRequestFields(
   chosen: ChatChoices,
   instructions: Instructions,
@@ -45,7 +45,7 @@ export function chatRequestFields(
   };
 }
 
-/** Where no voice was chosen for the speech, the one of the instructions. */
+/** The output voice is the one of the instructions unless the user selected another. */
 function speechWith(
   { spoken, speech }: ChatChoices,
   { messageParts }: Instructions,

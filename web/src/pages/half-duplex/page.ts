@@ -2,8 +2,8 @@ import { html, nothing, type TemplateResult } from "lit";
 import { customElement, query, state } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import type { Levels } from "../../audio/audio-engine.ts";
-import { sessionEndNotice } from "../../components/ending-notice.ts";
 import { loudnessShare } from "../../components/orb-shape.ts";
+import { sessionEndNotice } from "../../components/session-end.ts";
 import type { VoiceOrb } from "../../components/voice-orb.ts";
 import { common } from "../../i18n/common.ts";
 import type { HalfDuplexTurnState } from "../../session/half-duplex-state.ts";
@@ -25,7 +25,7 @@ import "../../components/voice-orb.ts";
 import "./turn.ts";
 import "./page.css";
 
-/** A conversation by turns: stage, what was said, settings. */
+/** The half-duplex page: stage, transcript, settings. */
 @customElement("an-half-duplex-page")
 export class HalfDuplexPage extends BaseElement {
   readonly #settings = new StoreController(this, halfDuplexSettings);
@@ -37,7 +37,7 @@ export class HalfDuplexPage extends BaseElement {
   @query("an-voice-orb") private readonly orb!: VoiceOrb;
   @query(".turns") private readonly turns!: HTMLElement;
 
-  /** The newest words stay in sight. */
+  /** Scrolls to the newest text. */
   protected override updated(): void {
     const last = this.#call.state?.turns.at(-1);
     const mark = `${last?.id} ${last?.reply.length} ${last?.done}`;
@@ -134,14 +134,14 @@ export class HalfDuplexPage extends BaseElement {
     this.checking = open;
   }
 
-  /** Straight into the picture: ten times a second is too often for the whole page. */
+  /** Updates the meter directly. Rendering the page ten times per second is too slow. */
   #show({ user, model }: Levels): void {
     this.orb.you = loudnessShare(user.peak);
     this.orb.they = loudnessShare(model.peak);
   }
 }
 
-/** That it connects, the stage says. */
+/** The stage shows the other states. */
 function troubled(connection: ConnectionStatus | undefined): ConnectionStatus {
   return connection === undefined || connection.state === "connecting"
     ? { state: "none" }

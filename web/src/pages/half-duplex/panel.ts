@@ -24,7 +24,7 @@ interface Scale {
   readonly format: (value: number) => string;
 }
 
-/** What a session begins with; `fixed` while one is under way. */
+/** Settings of a session. `fixed` while one is active. */
 export function halfDuplexPanel(instructions: Instructions, fixed: boolean): TemplateResult {
   return html`
     <an-instructions-panel

@@ -2,9 +2,8 @@ import type { ReactiveController, ReactiveControllerHost } from "lit";
 import { socketProtocols } from "../../api/key.ts";
 import type { Levels } from "../../audio/audio-engine.ts";
 import { nowPlaying, stopAudio } from "../../components/audio-playback.ts";
-import { allowChimes } from "../../components/chimes.ts";
-import { selectedDevices } from "../../components/chosen-devices.ts";
-import { chimeInQueue } from "../../components/queue-chimes.ts";
+import { allowChimes, chimeInQueue } from "../../components/chimes.ts";
+import { selectedDevices } from "../../components/selected-devices.ts";
 import { problemText } from "../../components/session-end.ts";
 import { HalfDuplexSession } from "../../session/half-duplex-session.ts";
 import type {
@@ -19,7 +18,7 @@ import { halfDuplexSettings, prepareHalfDuplex } from "./settings.ts";
 
 const TICK_MS = 500;
 
-/** The page's one session: begun, muted while something recorded is heard, left with the page. */
+/** The session of the page. It is muted while recorded audio plays, and ends with the page. */
 export class SessionController implements ReactiveController {
   readonly #host: ReactiveControllerHost;
   readonly #instructions: Instructions;
@@ -29,7 +28,7 @@ export class SessionController implements ReactiveController {
   #forgetPlaying: () => void = () => undefined;
   #timer = 0;
   #autoMuted = false;
-  /** When the user began to speak, `performance.now()`. */
+  /** When the user started to speak, `performance.now()`. */
   heardSince = 0;
 
   constructor(
@@ -67,7 +66,7 @@ export class SessionController implements ReactiveController {
     this.stop();
   }
 
-  /** In a click. */
+  /** Call it in a user gesture. */
   readonly start = async (): Promise<void> => {
     if (this.running) return;
     allowChimes();
@@ -97,7 +96,7 @@ export class SessionController implements ReactiveController {
   readonly audioOf = (turn: HalfDuplexTurnState): TurnAudio =>
     (this.#session as HalfDuplexSession).audioOf(turn);
 
-  /** A recorded sound that is listened to is not for the microphone. */
+  /** The microphone must not capture recorded audio that plays. */
   #onPlaying(plays: boolean): void {
     if (plays && this.running && !this.state?.muted) {
       this.#autoMuted = true;
@@ -123,7 +122,7 @@ export class SessionController implements ReactiveController {
     session.on("levels", this.#onLevels);
     session.on("problem", (problem) => {
       if (session.state.value.phase !== "preparing")
-        // else it is the ending
+        // otherwise the end of the session is shown
         toast({ tone: "caution", ...problemText(problem) });
     });
     this.#host.requestUpdate();

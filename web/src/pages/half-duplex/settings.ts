@@ -4,7 +4,7 @@ import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instruction
 import { flag, range } from "../../settings/setting-fields.ts";
 import { Settings } from "../../settings/settings.ts";
 
-/** Durations in ms, unless the name says otherwise. */
+/** Durations are in ms unless the name says otherwise. */
 export const halfDuplexSettings = new Settings("half-duplex", 1, {
   ...INSTRUCTION_FIELDS,
   threshold: range(0.8, 0.05, 0.95),
@@ -21,7 +21,7 @@ export const halfDuplexSettings = new Settings("half-duplex", 1, {
 
 export type HalfDuplexChoices = typeof halfDuplexSettings.value;
 
-/** What a session begins with. Rejects with ApiError where the chosen voice cannot be had. */
+/** Returns the `prepare` fields. Rejects with ApiError if the selected voice cannot be loaded. */
 export async function prepareHalfDuplex(
   chosen: HalfDuplexChoices,
   instructions: Instructions,

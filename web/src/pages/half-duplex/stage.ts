@@ -1,16 +1,16 @@
 import { html, nothing, type TemplateResult } from "lit";
+import type { OrbMode } from "../../components/voice-orb.ts";
 import { formatClock, formatSeconds } from "../../i18n/format.ts";
 import type { HalfDuplexSessionState } from "../../session/half-duplex-state.ts";
 import { icon } from "../../ui/icon.ts";
 import type { SessionController } from "./session-controller.ts";
 import { halfDuplexSettings } from "./settings.ts";
-import { orbModeOf, type StageState, stageOf } from "./stage-state.ts";
 import { halfDuplexStrings } from "./strings.ts";
 
-const SHOWN_BELOW_S = 2; // less than the whole time: something has not been sent for so long
+const SHOWN_BELOW_S = 2; // shorter than the full time: nothing has been sent for a while
 const SOON_S = 20;
 
-/** Whose turn it is, how loud, and what can be done now. */
+/** The main area: whose turn it is, input level, and controls. */
 export function halfDuplexStage(call: SessionController, check: () => void): TemplateResult {
   const state = call.state;
   const at = stageOf(state);
@@ -84,4 +84,37 @@ function running(at: StageState, call: SessionController): TemplateResult {
     <button class="button danger large" ?disabled=${at === "stopping"} @click=${call.stop}>
       ${icon("stop")} ${t.end}
     </button>`;
+}
+
+/** The state that the stage shows. */
+export type StageState = keyof ReturnType<typeof halfDuplexStrings>["state"];
+
+const MODES: Record<StageState, OrbMode> = {
+  idle: "idle",
+  opening: "connecting",
+  connecting: "connecting",
+  queued: "paused",
+  preparing: "connecting",
+  listening: "listening",
+  muted: "paused",
+  hearing: "hearing",
+  thinking: "thinking",
+  speaking: "speaking",
+  writing: "thinking",
+  settling: "idle",
+  stopping: "paused",
+  ended: "ended",
+};
+
+export function stageOf(state: HalfDuplexSessionState | null): StageState {
+  const begun = state?.recordingId !== null; // a session that never started counts as idle
+  if (state === null || (state.phase === "ended" && !begun)) return "idle";
+  if (state.phase !== "active") return state.phase === "paused" ? "listening" : state.phase;
+  if (state.turnState === "listening" && state.muted) return "muted";
+  const writes = state.turnState === "thinking" && state.turns.at(-1)?.reply;
+  return writes ? "writing" : state.turnState;
+}
+
+export function orbModeOf(stage: StageState): OrbMode {
+  return MODES[stage];
 }

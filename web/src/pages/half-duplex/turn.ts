@@ -10,14 +10,14 @@ import { toast } from "../../ui/toasts.ts";
 import "../../components/audio-player.ts";
 import { halfDuplexStrings } from "./strings.ts";
 
-/** What both said in one turn, to be read and heard again. */
+/** A turn with the text and audio of both sides. */
 @customElement("an-half-duplex-turn")
 export class HalfDuplexTurn extends BaseElement {
   #sound: TurnAudio | undefined;
 
   @property({ attribute: false }) turn!: HalfDuplexTurnState;
   @property({ attribute: false }) audioOf!: (turn: HalfDuplexTurnState) => TurnAudio;
-  /** Nothing can be listened to now. */
+  /** Playback is disabled. */
   @property({ type: Boolean }) silent = false;
 
   protected override willUpdate(changed: ChangedProperties<this>): void {

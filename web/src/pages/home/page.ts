@@ -1,4 +1,4 @@
-import { html, nothing, type TemplateResult } from "lit";
+import { html, nothing, type SVGTemplateResult, svg, type TemplateResult } from "lit";
 import { customElement, state } from "lit/decorators.js";
 import type { AppEntry } from "../../api/catalog.ts";
 import { common } from "../../i18n/common.ts";
@@ -7,14 +7,13 @@ import { StoreController } from "../../state/store.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { dialog } from "../../ui/dialog.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
-import { voicesIllustration } from "./illustration.ts";
 import { homeStrings } from "./strings.ts";
 import "./page.css";
 import "./service-badge.ts";
 
 const FIRST = "audio_duplex";
 
-/** Where everyone arrives: what this is, how to begin, whether there is room. */
+/** The home page: modes, start button and server status. */
 @customElement("an-home-page")
 export class HomePage extends BaseElement {
   readonly #menu = new StoreController(this, menu);
@@ -127,4 +126,23 @@ function footer(): TemplateResult {
       <a href="/admin">${t.admin}</a>
     </nav>
   </footer>`;
+}
+
+/** Half heights of the bars. The voices mostly alternate. */
+const THEY = [3, 5, 10, 19, 30, 38, 33, 40, 27, 17, 10, 6, 3, 3, 4, 3, 3, 3, 5, 9, 17, 26, 22, 13];
+const YOU = [3, 3, 4, 3, 3, 3, 4, 3, 5, 11, 21, 31, 36, 28, 34, 24, 14, 8, 4, 3, 3, 3, 4, 3];
+
+const STEP = 17;
+
+/** Decorative waveform of two voices. */
+export function voicesIllustration(): TemplateResult {
+  return html`<svg class="voices" viewBox="0 0 408 232" aria-hidden="true">
+    <g class="they">${THEY.map((half, i) => bar(half, i, 66))}</g>
+    <g class="you">${YOU.map((half, i) => bar(half, i, 166))}</g>
+  </svg>`;
+}
+
+function bar(half: number, i: number, middle: number): SVGTemplateResult {
+  const x = 8.5 + i * STEP;
+  return svg`<line x1=${x} x2=${x} y1=${middle - half} y2=${middle + half} .style=${`--turn: ${i}`} />`;
 }

@@ -9,7 +9,7 @@ interface GateDecision {
   readonly text: string;
 }
 
-/** Whether a conversation could start right now. */
+/** Whether a session can start now. */
 @customElement("an-service-badge")
 export class ServiceBadge extends BaseElement {
   @state() private status: ServiceStatus | null = null;
@@ -37,7 +37,7 @@ export class ServiceBadge extends BaseElement {
         this.status = status;
       },
       () => {
-        this.status = null; // the shell has told of it
+        this.status = null; // the shell shows the error
       },
     );
   };

@@ -3,7 +3,7 @@ import { common } from "../../i18n/common.ts";
 import { mount } from "../../shell/shell.ts";
 import { icon } from "../../ui/icon.ts";
 
-/** What the edge sends instead of a page that is switched off. */
+/** The page that the edge sends instead of a disabled page. */
 mount({
   title: () => common().errors.pageOff,
   content: () => html`<div class="card empty">

@@ -5,8 +5,8 @@ import { keyFor } from "../../api/key.ts";
 import { assetPath } from "../../api/recordings.ts";
 
 /**
- * The files of a recording, as addresses that pictures and players take. Those cannot send a key:
- * where one is needed the file is fetched with it first. The token of a share link needs none.
+ * URLs of a recording's files for image and media elements. Those cannot send a key, so with a key
+ * the file is fetched first. A share token needs no key.
  */
 export class Assets {
   readonly #name: string;
@@ -18,17 +18,17 @@ export class Assets {
     this.#name = name;
   }
 
-  /** True when a file can be played while it loads. */
+  /** Whether a file can be played while it loads. */
   get areOpen(): boolean {
     return isShareToken(this.#name) || keyFor("client") === null;
   }
 
-  /** For the template of a picture; where it cannot be had, the browser says so in its place. */
+  /** For image templates. If loading fails, the browser shows its own placeholder. */
   source(file: string) {
     const path = assetPath(this.#name, file);
     if (this.areOpen) return path;
     const shown = this.#shown.get(file) ?? this.#url(file).catch(() => path);
-    this.#shown.set(file, shown); // the same promise: nothing flickers when it is rendered anew
+    this.#shown.set(file, shown); // the same promise, so that images do not flicker when they are rendered again
     return until(shown, nothing);
   }
 
@@ -37,7 +37,7 @@ export class Assets {
     return this.areOpen ? Promise.resolve(assetPath(this.#name, file)) : this.#url(file);
   }
 
-  /** Its bytes as they come. Rejects with ApiError. */
+  /** Streams the file. Rejects with ApiError. */
   async stream(file: string): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> {
     if (!this.areOpen) return (await this.#blob(file)).stream();
     const { body } = await fetchApi(assetPath(this.#name, file));
@@ -59,7 +59,7 @@ export class Assets {
   }
 }
 
-/** The token of a share link stands where otherwise the recording's id does. */
+/** Whether `name` is a share token instead of a recording id. */
 export function isShareToken(name: string): boolean {
   return name.startsWith("share_");
 }

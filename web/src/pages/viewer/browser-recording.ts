@@ -11,8 +11,8 @@ import type { ReplayPlayer } from "./replay-player.ts";
 import { downloadFile } from "./save-archive.ts";
 
 /**
- * What the user's browser has recorded and uploaded, as another replay; nothing where it has not. It is
- * not in step with the time line: that is the server's. One of the two replays is heard at a time.
+ * The recording that the user's browser uploaded, if any. It has its own clock and does not follow
+ * the timeline. Only one of the two recordings plays at a time.
  */
 @customElement("an-browser-recording")
 export class BrowserRecording extends BaseElement {
@@ -23,7 +23,7 @@ export class BrowserRecording extends BaseElement {
   @property({ attribute: false }) replay!: ReplayPlayer;
 
   @state() private upload: BrowserUpload | null = null;
-  /** Empty until it is wanted: it may have to be fetched whole. */
+  /** Empty until playback starts, because the whole file may have to be fetched. */
   @state() private source = "";
   @state() private busy = false;
   @state() private seen = false;

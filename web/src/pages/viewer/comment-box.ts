@@ -10,14 +10,14 @@ import { viewerStrings } from "./strings.ts";
 
 const LONGEST = 2000;
 
-/** What somebody has to say of the conversation; only its owner may change it. */
+/** The comment of a recording. Only its owner can edit it. */
 @customElement("an-comment-box")
 export class CommentBox extends BaseElement {
   @property() name = "";
   @property() comment = "";
   @property({ type: Boolean }) fixed = false;
 
-  /** Null: as it was kept. */
+  /** Null if unchanged. */
   @state() private draft: string | null = null;
   @state() private busy = false;
 

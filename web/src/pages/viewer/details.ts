@@ -4,7 +4,7 @@ import { formatClock, formatDuration } from "../../i18n/format.ts";
 import { viewerStrings } from "./strings.ts";
 import type { Timeline } from "./timeline.ts";
 
-/** How long, how it ended, with what settings. */
+/** Duration, reason of the end and settings. */
 export function recordingDetails(meta: RecordingMeta, timeline: Timeline): TemplateResult {
   const t = viewerStrings().about;
   const prompt = promptOf(meta);

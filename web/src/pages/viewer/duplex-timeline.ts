@@ -14,9 +14,9 @@ import {
   type UnitCost,
 } from "./timeline.ts";
 
-/** A letter takes about so long to say; what is as wide as a Chinese one, three times that. */
+/** Estimated time to say a letter. Wide characters such as Chinese count three times. */
 const LETTER_MS = 70;
-/** The silence by which an engine knows that all was said. */
+/** Silence by which an engine detects the end of speech. */
 const PAUSE_MS = 1000;
 const WIDE = /[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]/g;
 const MARKS: Readonly<Record<string, TimelineEvent["type"]>> = {
@@ -25,7 +25,7 @@ const MARKS: Readonly<Record<string, TimelineEvent["type"]>> = {
   error: "error",
 };
 
-/** The score of a full-duplex session. */
+/** The timeline of a full-duplex session. */
 export function duplexTimeline({
   chunks,
   events,
@@ -58,7 +58,7 @@ export function duplexTimeline({
   };
 }
 
-/** When the client fell silent: it wanted to be listened to, or the model broke off mid-turn. */
+/** Times at which the client dropped audio: a forced listen, or an interrupted turn. */
 function flushes(chunks: readonly RecordedChunk[], units: readonly RecordedUnit[]): number[] {
   const times = forced(chunks);
   let midTurn = false;
@@ -69,14 +69,14 @@ function flushes(chunks: readonly RecordedChunk[], units: readonly RecordedUnit[
   return times.sort((a, b) => a - b);
 }
 
-/** When the model was told to listen. */
+/** Times of forced listens. */
 function forced(chunks: readonly RecordedChunk[]): number[] {
   return chunks
     .filter((chunk, i) => chunk.force_listen && !chunks[i - 1]?.force_listen)
     .map((chunk) => chunk.receive_ts_ms);
 }
 
-/** Units that follow each other are one answer. What was dropped before it was heard is not said. */
+/** Consecutive units form one answer. Audio that was dropped before playback is excluded. */
 function modelLines(
   units: readonly RecordedUnit[],
   places: ReadonlyMap<RecordedUnit, PlayedAudio | null>,
@@ -111,7 +111,7 @@ function modelLine(
   return { role: "model", text: unit.text ?? "", atMs: place.fromMs, untilMs: place.untilMs };
 }
 
-/** A transcript comes when all was said: its begin is estimated by its length. */
+/** A transcript arrives after speech. Its start is estimated from its length. */
 function userLines(units: readonly RecordedUnit[]): SpokenLine[] {
   const lines: SpokenLine[] = [];
   for (const { publish_ts_ms: untilMs, user_text } of units) {
@@ -134,7 +134,7 @@ function segments(units: readonly RecordedUnit[], lengthMs: number) {
   );
 }
 
-/** A chunk's frames are spread over the time in which it was spoken. */
+/** Spreads the frames of a chunk over its duration. */
 function frames(chunks: readonly RecordedChunk[]): CameraFrame[] {
   return chunks.flatMap((chunk) => {
     const lasts = chunk.user_audio_duration_ms ?? 0;

@@ -5,7 +5,10 @@ const LONG_STEP_MS = 10_000;
 const WRITES = "input:not([type=range]), textarea, select, [contenteditable], dialog *";
 const PRESSED = "button, a, summary, audio, video";
 
-/** Space plays, arrows move, up and down go from turn to turn. True when the key meant something. */
+/**
+ * Space plays, left and right seek, up and down go to the previous and next turn. Returns true if
+ * the key was used.
+ */
 export function handleKey(
   event: KeyboardEvent,
   replay: ReplayPlayer,

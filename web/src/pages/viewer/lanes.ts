@@ -1,4 +1,5 @@
 import { type SVGTemplateResult, svg } from "lit";
+import type { Waveform } from "../../audio/waveform.ts";
 import type { SpeakerSegment, Timeline, TimelineEvent, UnitCost } from "./timeline.ts";
 
 const RULER = 22;
@@ -8,7 +9,7 @@ const WORDS = 24;
 const GAP = 8;
 const COSTS = 52;
 
-/** Where the lanes of a time line lie, from top to bottom; pixels. */
+/** Vertical layout of the lanes, pixels. */
 export interface Lanes {
   readonly ruler: number;
   readonly frames: number | null;
@@ -42,7 +43,7 @@ export function lanesOf(timeline: Timeline): Lanes {
   };
 }
 
-/** Seconds between two marks of the ruler, so that they have room. */
+/** Seconds between ruler ticks, so that labels have room. */
 export function tickS(pxPerS: number): number {
   const wanted = 72 / pxPerS;
   return [1, 2, 5, 10, 15, 30, 60, 120, 300].find((step) => step >= wanted) ?? 600;
@@ -65,7 +66,7 @@ export function eventShapes(events: readonly TimelineEvent[], lanes: Lanes, pxPe
 
 const PARTS = ["read", "think", "speak"] as const;
 
-/** One bar per unit: what it read, the words it found, the voice it gave them. */
+/** One bar per unit: input, text and voice. */
 export function costShapes(
   costs: readonly UnitCost[],
   lanes: Lanes,
@@ -90,4 +91,40 @@ export function costShapes(
     });
     return svg`${whole}${parts}`;
   });
+}
+
+/** Width of a bar and its gap, pixels. */
+export const BAR_STEP = 3;
+/** Below this level only the middle line is drawn. */
+const LEAST = 1.25;
+/** Makes quiet speech visible. */
+const CURVE = 0.6;
+const FLOOR = 0.08;
+
+/** Returns SVG path data of bars around `middle`, at most `half` high in each direction. */
+export function waveformPath(
+  { channels, rate }: Waveform,
+  channel: number,
+  { pxPerS, middle, half }: { pxPerS: number; middle: number; half: number },
+): string {
+  const peaks = channels[channel] ?? new Float32Array(0);
+  const loudest = Math.max(FLOOR, most(peaks, 0, peaks.length));
+  const bars: string[] = [];
+  for (let x = 0; ; x += BAR_STEP) {
+    const from = Math.floor((x / pxPerS) * rate);
+    if (from >= peaks.length) break;
+    const peak = most(peaks, from, Math.max(from + 1, ((x + BAR_STEP) / pxPerS) * rate));
+    const tall = (peak / loudest) ** CURVE * half;
+    if (tall >= LEAST)
+      bars.push(`M${x + 1} ${(middle - tall).toFixed(1)}v${(2 * tall).toFixed(1)}`);
+  }
+  return bars.join("");
+}
+
+function most(peaks: Float32Array, from: number, until: number): number {
+  let found = 0;
+  for (let i = from; i < Math.min(until, peaks.length); i++) {
+    found = Math.max(found, peaks[i] as number);
+  }
+  return found;
 }

@@ -1,6 +1,6 @@
 import { defineStrings } from "../../i18n/strings.ts";
 
-/** What one should know before, or instead of, a recording. */
+/** Texts of the notices. */
 export const noticeStrings = defineStrings(
   {
     live: "This conversation is still going on",

@@ -15,7 +15,7 @@ interface Notice {
   readonly why: string;
 }
 
-/** What one should know of a recording before one trusts it. */
+/** Notices about an incomplete or unfinished recording. */
 export function recordingNotices(meta: RecordingMeta, isBroken: boolean): TemplateResult {
   return html`${[...lost(meta), ...replay(meta, isBroken)].map(
     ({ tone, sign, title, why }) =>
@@ -55,7 +55,7 @@ function* replay({ replay: state, app_type }: RecordingMeta, isBroken: boolean):
   if (isBroken) yield { tone: "caution", sign: "alert", title: t.broken, why: t.brokenWhy };
 }
 
-/** The session goes on. */
+/** The session is still active. */
 export function stillLive(meta: RecordingMeta): TemplateResult {
   const t = noticeStrings();
   const seconds = (Date.now() - Date.parse(meta.created_at)) / 1000;
@@ -67,7 +67,7 @@ export function stillLive(meta: RecordingMeta): TemplateResult {
   </div>`;
 }
 
-/** Why there is nothing to see. */
+/** Why the recording cannot be shown. */
 export function unavailableNotice(name: string, error: unknown, again: () => void): TemplateResult {
   const { sign, title, why, mayHelp } = reasonOf(name, error);
   return html`<div class="card empty">
@@ -85,7 +85,7 @@ interface Reason {
   readonly sign: IconName;
   readonly title: string;
   readonly why: string;
-  /** To try again. */
+  /** Label of the retry button. */
   readonly mayHelp: boolean;
 }
 

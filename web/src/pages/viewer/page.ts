@@ -8,7 +8,7 @@ import { RecordingLoader } from "./recording-loader.ts";
 import "./recording.ts";
 import "./page.css";
 
-/** One recording, for whoever has its id or the token of a share link: `/s/{either}`. */
+/** A recording, opened by its id or by a share token: `/s/{id}`. */
 @customElement("an-viewer-page")
 export class ViewerPage extends BaseElement {
   readonly #name = decodeURIComponent(location.pathname.split("/")[2] ?? "");

@@ -1,4 +1,4 @@
-/** A sound that came at a time, and how long it is. */
+/** An audio clip: arrival time and length. */
 export interface TimedAudio {
   readonly atMs: number;
   readonly lastsMs: number;
@@ -10,8 +10,9 @@ export interface PlayedAudio {
 }
 
 /**
- * When each sound is heard: as it comes, or after what still plays. At the times in `hushes` a client
- * drops what it has not played yet; what nobody heard is null. As the recorder places them. Both in order.
+ * When each clip plays: on arrival, or after the previous clip. At each time in `flushes` the
+ * client drops unplayed audio. Null means not played. The recorder uses the same rules. Both lists
+ * are ordered.
  */
 export function playbackTimes(
   sounds: readonly TimedAudio[],

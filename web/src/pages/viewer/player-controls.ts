@@ -8,14 +8,14 @@ import { icon } from "../../ui/icon.ts";
 import { RATES, type ReplayPlayer, type ReplayState } from "./replay-player.ts";
 import { viewerStrings } from "./strings.ts";
 
-/** The player's knobs: play, place, speed, turn by turn. */
+/** Playback controls: play, position, speed, previous and next turn. */
 @customElement("an-player-controls")
 export class PlayerControls extends BaseElement {
   #leave: () => void = () => undefined;
   #state: StoreController<ReplayState> | null = null;
 
   @property({ attribute: false }) replay!: ReplayPlayer;
-  /** Go to the turn before, or after. */
+  /** Go to the previous or next turn. */
   @property({ attribute: false }) step: (by: -1 | 1) => void = () => undefined;
 
   @query("input") private readonly range!: HTMLInputElement;
@@ -82,7 +82,7 @@ export class PlayerControls extends BaseElement {
     </select>`;
   }
 
-  /** As often as the screen is drawn: past the rendering. */
+  /** Updated with every animation frame, without rendering. */
   #place(): void {
     if (!this.hasUpdated) return;
     const now = formatClock(this.replay.at.value / 1000);

@@ -1,7 +1,7 @@
 import type { ReactiveController, ReactiveControllerHost } from "lit";
 import type { ReplayPlayer } from "./replay-player.ts";
 
-/** What belongs to the place that one hears; renders its host anew only when that becomes another. */
+/** The value at the playhead. Renders its host only when the value changes. */
 export class PlayheadValue<T> implements ReactiveController {
   readonly #host: ReactiveControllerHost;
   readonly #replay: () => ReplayPlayer;
@@ -9,7 +9,7 @@ export class PlayheadValue<T> implements ReactiveController {
   #leave: () => void = () => undefined;
   #value: T | null = null;
 
-  /** `pick` must give the same object for the same thing. */
+  /** `pick` must return the same object for the same value. */
   constructor(host: ReactiveControllerHost, replay: () => ReplayPlayer, pick: (atMs: number) => T) {
     this.#host = host;
     this.#replay = replay;

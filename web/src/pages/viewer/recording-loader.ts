@@ -13,9 +13,9 @@ const LOOK_AGAIN_MS = 2000;
 
 export type LoadState =
   | { readonly is: "loading" }
-  /** `error`: an ApiError, or what else went wrong. */
+  /** `error`: an ApiError or any other error. */
   | { readonly is: "closed"; readonly error: unknown }
-  /** The session goes on. */
+  /** The session is still active. */
   | { readonly is: "live"; readonly meta: RecordingMeta }
   | {
       readonly is: "open";
@@ -25,7 +25,7 @@ export type LoadState =
       readonly comment: string;
     };
 
-/** A recording that somebody opens; looks again while it is recorded or merged. */
+/** Loads a recording, and polls while it is being recorded or merged. */
 export class RecordingLoader {
   readonly state = new Store<LoadState>({ is: "loading" });
   readonly #name: string;
@@ -35,7 +35,7 @@ export class RecordingLoader {
     this.#name = name;
   }
 
-  /** Look now. What goes wrong becomes the state. */
+  /** Loads now. Errors become the state. */
   async look(): Promise<void> {
     clearTimeout(this.#timer);
     try {
@@ -62,7 +62,7 @@ export class RecordingLoader {
     this.state.set({ is: "open", meta, recording, timeline: timelineOf(recording), comment });
   }
 
-  /** What is on the screen already stays there while the server is away. */
+  /** A loaded recording stays on the screen while the server is unreachable. */
   #failed(error: unknown): void {
     const away = error instanceof ApiError && (error.status === 0 || error.status >= 500);
     const { is } = this.state.value;

@@ -26,14 +26,14 @@ import "./timeline-view.ts";
 import "./player-controls.ts";
 import { viewerStrings } from "./strings.ts";
 
-/** An opened recording: its player, time line, words, and what can be done with it. */
+/** A loaded recording: player, timeline, transcript and actions. */
 @customElement("an-recording")
 export class RecordingView extends BaseElement {
   #replay = new ReplayPlayer(0);
   #assets = new Assets("");
   #state: StoreController<ReplayState> | null = null;
 
-  /** Its id, or the token of a share link. */
+  /** Recording id or share token. */
   @property() name = "";
   @property({ attribute: false }) opened!: LoadState & { is: "open" };
 

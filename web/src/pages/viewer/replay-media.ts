@@ -11,7 +11,7 @@ import type { ReplayPlayer } from "./replay-player.ts";
 import { viewerStrings } from "./strings.ts";
 import { latest, type Timeline } from "./timeline.ts";
 
-/** What plays: the film, or the sound with the picture of its time above it. */
+/** The video, or the audio with the current camera frame. */
 @customElement("an-replay-media")
 export class ReplayMedia extends BaseElement {
   @property({ attribute: false }) meta!: RecordingMeta;

@@ -9,7 +9,7 @@ export interface ReplayState {
   readonly broken: boolean;
 }
 
-/** The place that one hears or looks at, in a player's file or, without one, on the time line alone. */
+/** Playback position and state. Without a media file only the position exists. */
 export class ReplayPlayer {
   /** Milliseconds. */
   readonly at = new Store(0);
@@ -26,7 +26,7 @@ export class ReplayPlayer {
     return this.#lengthMs;
   }
 
-  /** The element that plays; null when it leaves the page. */
+  /** The media element. Null when it is removed. */
   attach(media: HTMLMediaElement | null): void {
     if (media === this.#media) return;
     this.#media = media;
@@ -42,7 +42,7 @@ export class ReplayPlayer {
     };
   }
 
-  /** Throws nothing: what the browser cannot play is `broken`. */
+  /** Never throws. A file that the browser cannot play sets `broken`. */
   toggle(): void {
     const media = this.#media;
     if (media === null || this.state.value.broken) return;
@@ -65,7 +65,7 @@ export class ReplayPlayer {
     this.#put({ rate });
   }
 
-  /** The file may be a little longer than what is known of it. */
+  /** The file may be slightly longer than its metadata says. */
   reach(lengthMs: number): void {
     this.#lengthMs = Math.max(this.#lengthMs, lengthMs);
   }

@@ -1,6 +1,6 @@
 import { defineStrings } from "../../i18n/strings.ts";
 
-/** What this page says beyond the words that all pages share. */
+/** UI texts of the viewer. */
 export const viewerStrings = defineStrings(
   {
     title: "Recording",

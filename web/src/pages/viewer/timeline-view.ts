@@ -5,11 +5,18 @@ import { formatClock } from "../../i18n/format.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import type { Assets } from "./assets.ts";
-import { costShapes, eventShapes, type Lanes, lanesOf, segmentShapes, tickS } from "./lanes.ts";
+import {
+  costShapes,
+  eventShapes,
+  type Lanes,
+  lanesOf,
+  segmentShapes,
+  tickS,
+  waveformPath,
+} from "./lanes.ts";
 import type { ReplayPlayer } from "./replay-player.ts";
 import { viewerStrings } from "./strings.ts";
 import type { SpeakerRole, SpokenLine, Timeline } from "./timeline.ts";
-import { waveformPath } from "./waveform-path.ts";
 import "./timeline-view.css";
 
 const USUAL_PX_PER_S = 40;
@@ -19,7 +26,7 @@ const MOST_THUMBS = 120;
 const LEAST_WORDS_PX = 28;
 const SIDES: readonly ("user" | "model")[] = ["user", "model"];
 
-/** Both sides along time: sound, floor, words, pictures, costs. A click goes to its place. */
+/** The timeline: waveforms, speaker segments, transcript, frames and costs. A click seeks. */
 @customElement("an-timeline")
 export class TimelineView extends BaseElement {
   #leave: () => void = () => undefined;
@@ -31,11 +38,11 @@ export class TimelineView extends BaseElement {
   @property({ attribute: false }) timeline!: Timeline;
   @property({ attribute: false }) replay!: ReplayPlayer;
   @property({ attribute: false }) assets!: Assets;
-  /** Null while there is none. */
+  /** Null if there is none. */
   @property({ attribute: false }) shape: Waveform | null = null;
 
   @state() private room = 0;
-  /** Null: as suits the length. */
+  /** Null selects the zoom by the length. */
   @state() private zoom: number | null = null;
 
   @query(".scroller") private readonly scroller!: HTMLElement;
@@ -201,7 +208,7 @@ export class TimelineView extends BaseElement {
     this.replay.seek(((event.clientX - left) / this.pxPerS) * 1000);
   }
 
-  /** The playhead moves without rendering; while it plays it is kept in sight. */
+  /** Moves the playhead without rendering, and keeps it visible during playback. */
   #place(): void {
     if (!this.hasUpdated || this.scroller === null) return;
     const x = (this.replay.at.value / 1000) * this.pxPerS;
@@ -212,7 +219,7 @@ export class TimelineView extends BaseElement {
   }
 }
 
-/** Not what was written at one moment. */
+/** Excludes written messages, which have no duration. */
 function spoken(line: SpokenLine): boolean {
   return line.untilMs > line.atMs && line.text !== "";
 }

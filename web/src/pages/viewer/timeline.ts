@@ -4,23 +4,23 @@ import { turnTimeline } from "./turn-timeline.ts";
 
 export type SpeakerRole = "system" | "user" | "model";
 
-/** Why a line is not what it might have been. */
+/** Why a line is incomplete. */
 export type LineStatus = "stopped" | "failed" | "unfinished";
 
-/** What one side said. Times are milliseconds on the merged replay's clock, as everywhere here. */
+/** A message of one side. All times are milliseconds of the merged recording. */
 export interface SpokenLine {
   readonly role: SpeakerRole;
   readonly atMs: number;
   readonly untilMs: number;
   readonly text: string;
   readonly status?: LineStatus;
-  /** Files and texts of a written message, in order. */
+  /** Files and texts of a chat message, in order. */
   readonly parts?: readonly RecordedPart[];
-  /** From the request to the first piece of the answer. */
+  /** From the request to the first part of the answer. */
   readonly firstMs?: number;
 }
 
-/** Who had the floor. */
+/** Who speaks. */
 export interface SpeakerSegment {
   readonly mode: "listen" | "speak";
   readonly fromMs: number;
@@ -39,20 +39,20 @@ export interface TimelineEvent {
   readonly type: TimelineEventType;
 }
 
-/** What the model computed for one unit, or for one turn; in milliseconds. */
+/** Compute time of a unit or a turn, ms. */
 export interface UnitCost {
   readonly atMs: number;
   readonly read: number;
   readonly think: number;
   readonly speak: number;
   readonly total: number;
-  /** Until a worker took it up. */
+  /** Until a worker received it. */
   readonly waited: number | null;
-  /** Tokens in the model's memory. */
+  /** Tokens in the context. */
   readonly context: number | null;
 }
 
-/** A recording as one sees and hears it. */
+/** A recording as the viewer shows it. */
 export interface Timeline {
   readonly lengthMs: number;
   readonly lines: readonly SpokenLine[];
@@ -66,7 +66,7 @@ export function timelineOf(recording: Recording): Timeline {
   return recording.mode === "duplex" ? duplexTimeline(recording) : turnTimeline(recording);
 }
 
-/** The last one that has begun; null before the first. */
+/** Returns the last item that has started, or null. */
 export function latest<T extends { readonly atMs: number }>(
   ordered: readonly T[],
   atMs: number,
@@ -74,7 +74,7 @@ export function latest<T extends { readonly atMs: number }>(
   return ordered.findLast((one) => one.atMs <= atMs) ?? null;
 }
 
-/** Neighbours of one mode are one band. */
+/** Merges adjacent segments of the same mode. */
 export function joined(segments: readonly SpeakerSegment[]): SpeakerSegment[] {
   const found: SpeakerSegment[] = [];
   for (const segment of segments) {
@@ -86,12 +86,14 @@ export function joined(segments: readonly SpeakerSegment[]): SpeakerSegment[] {
   return found;
 }
 
-/** Lines and marks in the order of time. */
+/** Lines and events in order of time. */
 export function timelineItems({ lines, events }: Timeline): (SpokenLine | TimelineEvent)[] {
   return [...lines, ...events].sort((a, b) => a.atMs - b.atMs);
 }
 
-/** The place of the turn before or after; what begins just now counts as here. */
+/**
+ * Returns the start of the previous or next turn. A turn that has just started is the current one.
+ */
 export function adjacentTurn({ lines }: Timeline, atMs: number, by: -1 | 1): number | null {
   const places = lines
     .filter((line) => line.role !== "system" && line.untilMs > line.atMs)

@@ -9,13 +9,13 @@ import type { ReplayPlayer } from "./replay-player.ts";
 import { viewerStrings } from "./strings.ts";
 import { type SpokenLine, type Timeline, type TimelineEvent, timelineItems } from "./timeline.ts";
 
-/** What was said, one below the other; a click goes to its place. */
+/** The transcript. A click seeks. */
 @customElement("an-viewer-transcript")
 export class ViewerTranscript extends BaseElement {
   @property({ attribute: false }) timeline!: Timeline;
   @property({ attribute: false }) replay!: ReplayPlayer;
   @property({ attribute: false }) assets!: Assets;
-  /** Each line's own sound, where there is no replay of the whole. */
+  /** Audio of each line, used if there is no merged recording. */
   @property({ type: Boolean }) sounds = false;
 
   readonly #current = new PlayheadValue(

@@ -11,7 +11,7 @@ import type {
 
 const MARKS: Readonly<Record<string, TimelineEvent["type"]>> = { break: "break", error: "error" };
 
-/** The score of a half-duplex or chat session. */
+/** The timeline of a half-duplex or chat session. */
 export function turnTimeline(recording: TurnRecording): Timeline {
   const leadMs = recording.merged_replay_lead_ms ?? 0;
   const isChat = recording.mode === "chat";
@@ -45,7 +45,7 @@ function utterance(turn: RecordedTurn): SpokenLine {
   };
 }
 
-/** A chat's whole history; only the message that is answered has a place on the time line. */
+/** All messages of a chat. Only the answered message has a position on the timeline. */
 function written(turn: RecordedTurn, leadMs: number): SpokenLine[] {
   const messages = turn.input.messages ?? [];
   return messages.map(({ role, parts }, i) => ({
@@ -86,7 +86,7 @@ function flawOf(turn: RecordedTurn): LineStatus | null {
   return turn.unfinished ? "unfinished" : null;
 }
 
-/** Half-duplex: while the user was heard to speak. Chat: what they sent. */
+/** Half-duplex: while the user spoke. Chat: what the user sent. */
 function listens(recording: TurnRecording, leadMs: number): SpeakerSegment[] {
   if (leadMs > 0) return [{ mode: "listen", fromMs: 0, untilMs: leadMs }];
   const turns = recording.events.filter(({ type }) => type === "vad");

@@ -7,7 +7,7 @@ import type { ReplayPlayer } from "./replay-player.ts";
 import { viewerStrings } from "./strings.ts";
 import { latest, type Timeline } from "./timeline.ts";
 
-/** What the unit at this place cost, in figures; the colours are those of its bar. */
+/** Costs of the unit at the playhead, in the colours of its bar. */
 @customElement("an-unit-costs")
 export class UnitCosts extends BaseElement {
   @property({ attribute: false }) timeline!: Timeline;

@@ -1,9 +1,5 @@
 import { expect, it } from "vitest";
-import {
-  MICROPHONE_DEFAULTS,
-  microphoneConstraints,
-  needsLoopback,
-} from "./microphone-constraints.ts";
+import { MICROPHONE_DEFAULTS, microphoneConstraints, needsLoopback } from "./microphone.ts";
 
 it("asks for the cancellation of everything, or for none", () => {
   expect(microphoneConstraints(MICROPHONE_DEFAULTS)).toMatchObject({ echoCancellation: "all" });

@@ -1,8 +1,8 @@
-/** Events whose names and details the compiler knows; a listener that throws harms no other. */
+/** Typed events. A listener that throws does not affect other listeners. */
 export class TypedEvents<Events extends object> {
   readonly #target = new EventTarget();
 
-  /** Listen; call what is returned to stop listening. */
+  /** Adds a listener. Returns a function that removes it. */
   on<Name extends keyof Events & string>(
     name: Name,
     listener: (detail: Events[Name]) => void,
@@ -12,7 +12,7 @@ export class TypedEvents<Events extends object> {
     return () => this.#target.removeEventListener(name, handler);
   }
 
-  /** For the class that has the events, not for its listeners. */
+  /** For the class that owns the events. */
   protected emit<Name extends keyof Events & string>(name: Name, detail: Events[Name]): void {
     this.#target.dispatchEvent(new CustomEvent(name, { detail }));
   }

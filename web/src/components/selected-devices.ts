@@ -1,8 +1,8 @@
 import type { AudioEngineOptions } from "../audio/audio-engine.ts";
-import { MICROPHONE_DEFAULTS } from "../audio/microphone-constraints.ts";
+import { MICROPHONE_DEFAULTS } from "../audio/microphone.ts";
 import { devices } from "../settings/devices.ts";
 
-/** What the reader has chosen in `an-device-select`, for a conversation's desk. */
+/** Returns the devices selected in `an-device-select` as options for the audio engine. */
 export function selectedDevices(): AudioEngineOptions {
   const { microphone, speaker, noiseSuppression } = devices.value;
   return {

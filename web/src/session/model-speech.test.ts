@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { type GateDecision, SpeechGate } from "./speech-gate.ts";
+import { type GateDecision, ResponseTimes, SpeechGate } from "./model-speech.ts";
 
 const LISTEN = { is_listen: true, end_of_turn: false };
 const SPEAK = { is_listen: false, end_of_turn: false };
@@ -30,4 +30,19 @@ it("plays nothing more of an interrupted turn, and all of the next one", () => {
 
 it("takes an interrupted turn's own end for its end", () => {
   expect(verdicts(SPEAK, "interrupt", LAST, SPEAK)).toEqual(["play", undefined, "ignore", "play"]);
+});
+
+it("keeps the last answer's time and the middle one", () => {
+  const times = new ResponseTimes();
+  expect([times.last, times.median]).toEqual([null, null]);
+  for (const ms of [900, 300, 500]) times.add(1000, 1000 + ms);
+  expect([times.last, times.median]).toEqual([500, 500]);
+});
+
+it("counts only sounds that answer something", () => {
+  const times = new ResponseTimes();
+  times.add(-Infinity, 5000);
+  times.add(5000, 4000);
+  times.add(0, 60_000);
+  expect(times.last).toBeNull();
 });

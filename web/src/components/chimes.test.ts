@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 import { expect, it } from "vitest";
 import type { Phase } from "../session/session-state.ts";
-import { queueChime } from "./queue-chimes.ts";
+import { queueChime } from "./chimes.ts";
 
 const at = (position: number) => ({
   phase: "queued" as const,
