@@ -9,6 +9,12 @@ import structlog
 from antiphon.broker.retry import persist
 from antiphon.inference_worker.attention import Attention, attending
 from antiphon.inference_worker.bench import Bench
+from antiphon.inference_worker.engines.common.endpointing import (
+    SpeechEnded,
+    SpeechStarted,
+    StreamingVAD,
+    VadEvent,
+)
 from antiphon.inference_worker.engines.processor import HalfDuplexView
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, UnsupportedContent
 from antiphon.inference_worker.held_session import HeldSession
@@ -23,7 +29,6 @@ from antiphon.inference_worker.session.half_duplex import (
     decide,
     recall,
 )
-from antiphon.inference_worker.session.vad import SpeechEnded, SpeechStarted, StreamingVAD, VadEvent
 from antiphon.inference_worker.spoken_turn import SpokenTurn
 from antiphon.inference_worker.work_trace import Question
 from antiphon.shared_schemas.audio import float_bytes

@@ -23,7 +23,7 @@ from antiphon.edge.access_settings import AccessSettings
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
-from antiphon.inference_worker.engines.timing import SimulatedOptions
+from antiphon.inference_worker.engines.simulated.options import SimulatedOptions
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
 

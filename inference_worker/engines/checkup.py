@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.findings import Finding, failure, ok
 
 ABOUT = "engine"
@@ -31,14 +30,6 @@ def examine_engine(
     except ValidationError as error:
         return [failure(ABOUT, f"bad option: {error}", "correct ANTIPHON_ENGINE_OPTIONS")]
     return [failure(ABOUT, f"there is no engine {name!r}", "local, minicpmo or simulated")]
-
-
-def attempt(about: str, step: Callable[[], str], remedy: str) -> Finding:
-    """What a step says, or a failure where it raises EngineLoadError."""
-    try:
-        return ok(about, step())
-    except EngineLoadError as error:
-        return failure(about, str(error), remedy)
 
 
 def _local(values: dict[str, Any], model_path: Path | None) -> Iterable[Finding]:

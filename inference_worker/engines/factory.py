@@ -46,8 +46,8 @@ def _local(settings: Mapping[str, Any]) -> UnifiedProcessor:
 
 
 def _simulated(settings: Mapping[str, Any]) -> UnifiedProcessor:
-    from antiphon.inference_worker.engines.simulated import SimulatedProcessor
-    from antiphon.inference_worker.engines.timing import SimulatedOptions
+    from antiphon.inference_worker.engines.simulated.duplex import SimulatedProcessor
+    from antiphon.inference_worker.engines.simulated.options import SimulatedOptions
 
     return SimulatedProcessor(SimulatedOptions(**settings))
 

@@ -1,4 +1,4 @@
-"""The method chain that every engine implements (duplex-api.txt, Processor Method Chain).
+"""The interface that every engine implements (duplex-api.txt, Processor Method Chain).
 
 All methods block and are called on engine threads. Calls on one view never overlap; views of
 different sessions may be called from different threads at the same time.
@@ -19,9 +19,9 @@ from antiphon.inference_worker.engines.types import (
     PastTurn,
     PastUnit,
     PrefillReport,
-    ShareDone,
+    ProgressCallback,
     UnsupportedMode,
-    untold,
+    no_progress,
 )
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
@@ -31,7 +31,7 @@ from antiphon.shared_schemas.unit_result import UnitResult
 
 
 class SessionView(ABC):
-    """One session on an engine, whatever its kind."""
+    """One session on an engine."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -43,16 +43,16 @@ class SessionView(ABC):
 
 
 class AnsweringView(SessionView):
-    """One whose answers come in pieces."""
+    """A session view whose answers are streamed in pieces."""
 
     @abstractmethod
     def generate(self) -> Iterator[Delta]:
-        """The answer, piece by piece; where its kind has one, `set_break` ends it early."""
+        """Yield the answer in pieces. `set_break`, if the kind has it, ends the answer early."""
 
     def resume(self, said: str) -> Iterator[Delta] | None:  # noqa: ARG002
-        """The rest of an answer that another worker began: the client already has `said`.
+        """The rest of an answer that another worker began; the client already has the text `said`.
 
-        Called in place of `generate`. None where an engine can only begin the answer anew.
+        Called instead of `generate`. None if the engine can only start the answer again.
         """
         return None
 
@@ -81,30 +81,29 @@ class DuplexView(SessionView):
 
     @abstractmethod
     def generate(self, force_listen: bool = False) -> UnitResult:
-        """Decide listen or speak for the unit just prefilled; `force_listen` stops speech at once."""
+        """Decide whether to listen or speak in this unit; `force_listen` stops speech at once."""
 
     @abstractmethod
     def finalize(self) -> None:
-        """Close the unit: the bookkeeping that must precede the next prefill."""
+        """Close the unit. Required before the next prefill."""
 
     @abstractmethod
     def replay(self, units: Sequence[PastUnit]) -> None:
         """Rebuild the context of a conversation that another worker began. Called after `prepare`."""
 
     def played(self, played_ms: float) -> None:
-        """The client has played so much of the current answer's sound (the last one's if none is on).
+        """Report how much of the current (or last) answer's audio the client has played.
 
-        What is broken off before it was heard is to be forgotten, by engines that can: those whose
-        context cannot be cut keep what they said.
+        An engine that can edit its context drops the part of an interrupted answer that the client
+        did not play.
         """
 
     @abstractmethod
     def set_break(self) -> None:
-        """Listen from the next step on, whatever was being said."""
+        """Stop speaking and listen from the next step on."""
 
     @abstractmethod
-    def clear_break(self) -> None:
-        """Undo `set_break`."""
+    def clear_break(self) -> None: ...
 
     @property
     @abstractmethod
@@ -127,11 +126,11 @@ class HalfDuplexView(AnsweringView):
 
     @abstractmethod
     def memo(self) -> dict[str, Any]:
-        """The engine's note on the turn just ended, for `replay`."""
+        """Engine data about the turn that just ended, passed to `replay` on another worker."""
 
     @abstractmethod
     def rollback(self) -> None:
-        """Restore the context of before the turn: its utterance and answer never were."""
+        """Restore the context from before the turn, without its utterance and answer."""
 
     @abstractmethod
     def replay(self, turns: Sequence[PastTurn]) -> None:
@@ -139,7 +138,7 @@ class HalfDuplexView(AnsweringView):
 
     @abstractmethod
     def set_break(self) -> None:
-        """End the answer being generated. Safe to call from any thread."""
+        """End the current answer. Safe to call from any thread."""
 
     @property
     @abstractmethod
@@ -156,40 +155,36 @@ class ChatView(AnsweringView):
         messages: Sequence[Message],
         options: ChatOptions,
         ref_audio: Samples | None = None,
-        on_progress: ShareDone = untold,
+        on_progress: ProgressCallback = no_progress,
     ) -> int:
         """Read the history; returns its length in tokens.
 
-        Raises UnsupportedContent naming what the engine cannot take in.
+        Raises UnsupportedContent with the field that the engine cannot process.
         """
 
 
 class UnifiedProcessor(ABC):
-    """An engine with its weights: hands out one view per session."""
+    """An engine with its weights. Creates one view per session."""
 
     @property
     @abstractmethod
-    def info(self) -> EngineInfo:
-        """What this engine is and which kinds it serves."""
+    def info(self) -> EngineInfo: ...
 
     @abstractmethod
     def load(self, report: LoadProgress) -> None:
         """Load weights and warm up (seconds). Raises EngineLoadError with the remedy."""
 
     def set_duplex_mode(self) -> DuplexView:
-        """A new full-duplex session."""
         raise UnsupportedMode(f"engine {self.info.name!r} does not serve full-duplex sessions")
 
     def set_half_duplex_mode(self) -> HalfDuplexView:
-        """A new half-duplex session."""
         raise UnsupportedMode(f"engine {self.info.name!r} does not serve half-duplex sessions")
 
     def set_chat_mode(self) -> ChatView:
-        """A new chat request."""
         raise UnsupportedMode(f"engine {self.info.name!r} does not serve chat")
 
     def memory(self) -> Memory:
-        """What of the device's memory is taken: by default, of the host's by this process."""
+        """Memory in use on the device. The default reports this process's share of host memory."""
         used = psutil.Process().memory_info().rss
         return Memory(int(used), int(psutil.virtual_memory().total))
 

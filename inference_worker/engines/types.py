@@ -10,19 +10,18 @@ from antiphon.shared_schemas.audio import SILENCE, Samples
 from antiphon.shared_schemas.states import SessionKind
 
 LoadProgress = Callable[[str], None]
-"""Told one short line for each stage of loading ("speech recogniser", "language model", ...)."""
+"""Receives one short line for each stage of loading ("speech recogniser", "language model", ...)."""
+
+ProgressCallback = Callable[[float], None]
+"""Receives, from any thread, the share of a call's work (0 to 1) that is done."""
 
 
-ShareDone = Callable[[float], None]
-"""Told now and then, from any thread, how much of a call's work (0 to 1) is done."""
-
-
-def untold(done: float) -> None:
-    """Where nobody wants to know."""
+def no_progress(done: float) -> None:
+    """A progress callback that does nothing."""
 
 
 class EngineError(Exception):
-    """This session's step failed; the engine and its other sessions go on."""
+    """This session's step failed; the engine and its other sessions are not affected."""
 
 
 class EngineLoadError(Exception):
@@ -34,7 +33,7 @@ class UnsupportedMode(EngineError):
 
 
 class UnsupportedContent(EngineError):
-    """The engine cannot take in some of what the request holds; `field` names it."""
+    """The engine cannot process part of the request; `field` names that part."""
 
     def __init__(self, message: str, field: str) -> None:
         super().__init__(message)
@@ -42,12 +41,12 @@ class UnsupportedContent(EngineError):
 
 
 class ContextFull(EngineError):
-    """The session's context window holds no further unit."""
+    """The session's context window has no space for another unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """What an engine is and offers, as the registry shows it."""
+    """What an engine is and what it supports, as the registry shows it."""
 
     name: str
     model: str
@@ -61,7 +60,7 @@ class EngineInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillReport:
-    """Cost of encoding one unit's input, and what of it was vision."""
+    """Cost of encoding one unit's input, with the share of images."""
 
     cost_ms: float
     vision_slices: int = 0
@@ -70,10 +69,10 @@ class PrefillReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastUnit:
-    """One unit that another worker already ran: its input, whether it listened, what it said, its memo.
+    """One unit that another worker already ran: its input, its decision, its text, its memo.
 
-    `audio` is float32 mono at 16 kHz, None where the stream no longer holds it. `played_ms`: what the
-    client had said before this unit of how far it had played the answer (see `DuplexView.played`).
+    `audio` is float32 mono at 16 kHz, or None if the stream no longer has it. `played_ms` is the
+    last playback position that the client reported before this unit (see `DuplexView.played`).
     """
 
     audio: Samples | None
@@ -87,7 +86,7 @@ class PastUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Delta:
-    """A piece of an answer: text, and sound (float32 mono 24 kHz) that may lag behind it."""
+    """A piece of an answer: text, and audio (float32 mono 24 kHz) that may lag behind the text."""
 
     text: str = ""
     audio: Samples = field(default_factory=lambda: SILENCE, repr=False)
@@ -98,7 +97,7 @@ class Delta:
 class PastTurn:
     """One half-duplex turn that another worker already ran.
 
-    `audio` is the utterance (float32 mono 16 kHz), None where it is no longer held.
+    `audio` is the utterance (float32 mono 16 kHz), or None if it is no longer stored.
     """
 
     audio: Samples | None = field(repr=False)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from antiphon.inference_worker.engines.common.endpointing import MAX_UTTERANCE_S
 from antiphon.inference_worker.engines.types import PastTurn
 from antiphon.inference_worker.session.records import (
     History,
@@ -14,7 +15,6 @@ from antiphon.inference_worker.session.records import (
     accepted_prepare,
     begins_late,
 )
-from antiphon.inference_worker.session.vad import MAX_UTTERANCE_S
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, samples_from_bytes
 from antiphon.shared_schemas.states import SessionState
 from antiphon.shared_schemas.stream_entries import (

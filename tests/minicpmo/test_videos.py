@@ -11,6 +11,7 @@ from av.video.frame import VideoFrame
 from PIL import Image
 from torch.testing import assert_close
 
+from antiphon.inference_worker.engines.common.video import VideoBudget
 from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
 from antiphon.inference_worker.engines.minicpmo.content import Reading, read_message
 from antiphon.inference_worker.engines.minicpmo.images import Picture
@@ -22,7 +23,6 @@ from antiphon.inference_worker.engines.minicpmo.steps import Feed, HearClips
 from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.videos import GAP, read_video, sheet
 from antiphon.inference_worker.engines.types import UnsupportedContent
-from antiphon.inference_worker.session.video import VideoAllowance
 from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.content import AudioPart, Message, Role, TextPart, VideoPart
 from minicpmo import golden_set
@@ -170,7 +170,7 @@ def heard_in(tokenizer: Tokenizer, runner: Runner, sent: list[AudioPart]) -> tor
 
 
 def test_videos_beyond_what_a_request_may_cost_are_refused_by_name() -> None:
-    reading = Reading(settings=SliceConfig(), videos=VideoAllowance(packets=30))
+    reading = Reading(settings=SliceConfig(), videos=VideoBudget(packets=30))
     twice = Message(Role.USER, (VideoPart(video()), VideoPart(video())))
     with pytest.raises(UnsupportedContent, match="send fewer pictures") as refused:
         read_message(twice, reading, "messages.0.content")

@@ -21,8 +21,8 @@ from antiphon.inference_worker.engines.types import (
     PastTurn,
     PastUnit,
     PrefillReport,
-    ShareDone,
-    untold,
+    ProgressCallback,
+    no_progress,
 )
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
@@ -216,7 +216,7 @@ class ScriptedChatView(ChatView):
         messages: Sequence[Message],
         options: ChatOptions,
         ref_audio: Samples | None = None,
-        on_progress: ShareDone = untold,
+        on_progress: ProgressCallback = no_progress,
     ) -> int:
         self.talk.number = 1
         self.talk.messages = list(messages)

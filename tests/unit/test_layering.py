@@ -31,7 +31,7 @@ ONLY_UNDER: dict[str, tuple[str, ...]] = {
     "starlette": ("edge/",),
     "uvicorn": ("edge/", "broker/status_port"),
     "opentelemetry": ("broker/tracing",),
-    "onnxruntime": ("inference_worker/session/onnx",),
+    "onnxruntime": ("inference_worker/engines/common/onnx",),
     "torch": (MINICPMO,),
     "torchaudio": (MINICPMO,),
     "transformers": (MINICPMO,),
@@ -95,10 +95,6 @@ SAME_NAME_ALLOWED = frozenset(
 """Public class names that may be defined more than once, each with a reason."""
 
 KNOWN_CYCLES = [
-    [
-        "antiphon.inference_worker.engines.checkup",
-        "antiphon.inference_worker.engines.local.checkup",
-    ],
     [
         "antiphon.inference_worker.engines.minicpmo.ranking",
         "antiphon.inference_worker.engines.minicpmo.sampler",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+from antiphon.inference_worker.engines.common.video import VideoBudget
 from antiphon.inference_worker.engines.local.answer import Answer
 from antiphon.inference_worker.engines.local.asr import Recogniser
 from antiphon.inference_worker.engines.local.content import read_history, sounds_in
@@ -16,11 +17,10 @@ from antiphon.inference_worker.engines.processor import ChatView
 from antiphon.inference_worker.engines.types import (
     Delta,
     EngineError,
-    ShareDone,
+    ProgressCallback,
     UnsupportedContent,
-    untold,
+    no_progress,
 )
-from antiphon.inference_worker.session.video import VideoAllowance
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import ChatOptions
 from antiphon.shared_schemas.content import Message
@@ -30,7 +30,11 @@ class _Hearing:
     """Writes the `count` sounds of a request down, one after the other, and tells how far it is."""
 
     def __init__(
-        self, recogniser: Recogniser, count: int, on_progress: ShareDone, unwanted: threading.Event
+        self,
+        recogniser: Recogniser,
+        count: int,
+        on_progress: ProgressCallback,
+        unwanted: threading.Event,
     ) -> None:
         self._recogniser = recogniser
         self._count = count
@@ -69,7 +73,7 @@ class LocalChatView(ChatView):
         messages: Sequence[Message],
         options: ChatOptions,
         ref_audio: Samples | None = None,  # noqa: ARG002  # eSpeak clones no voices
-        on_progress: ShareDone = untold,
+        on_progress: ProgressCallback = no_progress,
     ) -> int:
         """Write speech down, which takes the time, and read everything.
 
@@ -82,7 +86,7 @@ class LocalChatView(ChatView):
         models = self._live_models()
         self._options = options
         hearing = _Hearing(models.recogniser, sounds_in(messages), on_progress, self._stopped)
-        films = VideoAllowance(unwanted=self._stopped.is_set)
+        films = VideoBudget(cancelled=self._stopped.is_set)
         self._history = read_history(messages, hearing, omni_mode=options.omni_mode, videos=films)
         if self._stopped.is_set():
             return 0

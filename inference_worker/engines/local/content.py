@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from antiphon.inference_worker.engines.common.video import InvalidVideo, VideoBudget, decode_video
 from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT
 from antiphon.inference_worker.engines.local.dialogue import Message as Said
 from antiphon.inference_worker.engines.types import UnsupportedContent
-from antiphon.inference_worker.session.video import InvalidVideo, VideoAllowance, split_video
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.content import (
     AudioPart,
@@ -29,7 +29,7 @@ def read_history(
     hear: Hearing,
     *,
     omni_mode: bool,
-    videos: VideoAllowance | None = None,
+    videos: VideoBudget | None = None,
 ) -> list[Said]:
     """Chat messages for the model; where the client gives no system message, one of ours is first.
 
@@ -37,7 +37,7 @@ def read_history(
     message is a voice to imitate and is left out. `videos` is what all of them together may cost.
     Raises UnsupportedContent, naming the part, for every other picture.
     """
-    films = (videos or VideoAllowance()) if omni_mode else None
+    films = (videos or VideoBudget()) if omni_mode else None
     said = [_said(index, message, hear, films) for index, message in enumerate(messages)]
     if all(message.role is not Role.SYSTEM for message in messages):
         said.insert(0, {"role": "system", "content": _NO_SYSTEM})
@@ -57,7 +57,7 @@ def _is_voice(message: Message, part: Part) -> bool:
     return message.role is Role.SYSTEM and isinstance(part, AudioPart)
 
 
-def _said(index: int, message: Message, hear: Hearing, films: VideoAllowance | None) -> Said:
+def _said(index: int, message: Message, hear: Hearing, films: VideoBudget | None) -> Said:
     words = [
         _words(part, f"messages.{index}.content.{place}", hear, films)
         for place, part in enumerate(message.parts)
@@ -66,7 +66,7 @@ def _said(index: int, message: Message, hear: Hearing, films: VideoAllowance | N
     return {"role": str(message.role), "content": "\n".join(word for word in words if word)}
 
 
-def _words(part: Part, where: str, hear: Hearing, films: VideoAllowance | None) -> str:
+def _words(part: Part, where: str, hear: Hearing, films: VideoBudget | None) -> str:
     match part:
         case TextPart(text):
             return text
@@ -78,13 +78,13 @@ def _words(part: Part, where: str, hear: Hearing, films: VideoAllowance | None) 
             return hear(_sound(data, where, films))
 
 
-def _sound(data: bytes, where: str, films: VideoAllowance | None) -> Samples:
+def _sound(data: bytes, where: str, films: VideoBudget | None) -> Samples:
     """`films` is None where videos are not to be heard."""
     if films is None:
         text = "the local engine does not see videos; with omni_mode it hears their sound"
         raise UnsupportedContent(text, where)
     try:
-        audio = split_video(data, with_frames=False, allowance=films).audio
+        audio = decode_video(data, with_frames=False, budget=films).audio
     except InvalidVideo as error:
         raise UnsupportedContent(str(error), where) from error
     if not len(audio):

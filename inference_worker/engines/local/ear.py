@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from antiphon.inference_worker.engines.common.silero import STEP_MS, STEP_SAMPLES, SpeechDetector
 from antiphon.inference_worker.engines.local.asr import Recogniser
 from antiphon.inference_worker.engines.local.endpoint import (
     Endpoint,
     EndpointDetector,
     EndpointRules,
 )
-from antiphon.inference_worker.engines.local.vad import FRAME_MS, FRAME_SAMPLES, SpeechDetector
 from antiphon.shared_schemas.audio import SILENCE, Samples
 
 _PRE_ROLL = 6
@@ -22,8 +22,8 @@ _POST_ROLL = 1
 """More silence than this on either side makes the recogniser worse."""
 
 _SEGMENT_PAUSE = 6
-_SEGMENT_MIN = round(5_000 / FRAME_MS)
-_SEGMENT_MAX = round(14_000 / FRAME_MS)
+_SEGMENT_MIN = round(5_000 / STEP_MS)
+_SEGMENT_MAX = round(14_000 / STEP_MS)
 """A long utterance is transcribed piece by piece while it lasts: at a pause of _SEGMENT_PAUSE
 frames once a piece has _SEGMENT_MIN, and at _SEGMENT_MAX anyway."""
 
@@ -54,12 +54,12 @@ class _Tape:
         self.samples = np.concatenate([self.samples, audio])
 
     def cut(self, start: int, stop: int) -> Samples:
-        begin = max(0, start - self.first_frame) * FRAME_SAMPLES
-        return self.samples[begin : max(0, stop - self.first_frame) * FRAME_SAMPLES]
+        begin = max(0, start - self.first_frame) * STEP_SAMPLES
+        return self.samples[begin : max(0, stop - self.first_frame) * STEP_SAMPLES]
 
     def forget_before(self, frame: int) -> None:
         if frame > self.first_frame:
-            self.samples = self.samples[(frame - self.first_frame) * FRAME_SAMPLES :]
+            self.samples = self.samples[(frame - self.first_frame) * STEP_SAMPLES :]
             self.first_frame = frame
 
 
@@ -88,7 +88,7 @@ class Ear:
                 self._cut_piece()
             elif text := self._utterance(endpoint):
                 texts.append(text)
-                until = self._endpoints.frame * FRAME_SAMPLES - self._fed_samples
+                until = self._endpoints.frame * STEP_SAMPLES - self._fed_samples
         self._fed_samples += len(audio)
         self._forget()
         return Heard(" ".join(texts), until, voiced_ms, self._endpoints.voiced_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from antiphon.inference_worker.engines.local.vad import FRAME_MS
+from antiphon.inference_worker.engines.common.silero import STEP_MS
 
 SPEECH_LEVEL = 0.5
 SILENCE_LEVEL = 0.35
@@ -64,7 +64,7 @@ class EndpointDetector:
     @property
     def voiced_ms(self) -> float:
         """Voiced time of the speech that is going on, 0 in silence."""
-        return self._voiced * FRAME_MS if self.start is not None else 0.0
+        return self._voiced * STEP_MS if self.start is not None else 0.0
 
     @property
     def pause_frames(self) -> int:
@@ -74,7 +74,7 @@ class EndpointDetector:
     @property
     def likely(self) -> Endpoint | None:
         """The utterance that will have ended if the silence goes on, once there is some."""
-        if self.pause_frames * FRAME_MS < _LIKELY_SILENCE_MS:
+        if self.pause_frames * STEP_MS < _LIKELY_SILENCE_MS:
             return None
         endpoint = self._endpoint()
         return endpoint if endpoint is not None and endpoint.is_utterance else None
@@ -96,7 +96,7 @@ class EndpointDetector:
         self._stop = index + 1
 
     def _ended(self) -> Endpoint | None:
-        if self.pause_frames * FRAME_MS < self._rules.end_silence_ms:
+        if self.pause_frames * STEP_MS < self._rules.end_silence_ms:
             return None
         endpoint = self._endpoint()
         self.start = None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from antiphon.inference_worker.engines.common.silero import SpeechDetector
 from antiphon.inference_worker.engines.local.asr import Recogniser
 from antiphon.inference_worker.engines.local.dependencies import bundled_model
 from antiphon.inference_worker.engines.local.llm import LanguageModel
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.tts import Speaker
-from antiphon.inference_worker.engines.local.vad import SpeechDetector
 from antiphon.inference_worker.engines.types import LoadProgress
 
 

@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
+from antiphon.inference_worker.engines.common.slots import SlotPool
 from antiphon.inference_worker.engines.local.chat import LocalChatView
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
 from antiphon.inference_worker.engines.local.models import Models
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.view import LocalDuplexView
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
-from antiphon.inference_worker.engines.slots import SlotPool
 from antiphon.inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
 from antiphon.shared_schemas.states import SessionKind
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from antiphon.inference_worker.engines.local.asr import Recogniser
-from antiphon.inference_worker.engines.types import ShareDone, untold
+from antiphon.inference_worker.engines.types import ProgressCallback, no_progress
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
 _PIECE_MIN = 6 * INPUT_RATE
@@ -19,7 +19,7 @@ def transcribe(
     recogniser: Recogniser,
     speech: Samples,
     unwanted: Callable[[], bool] = lambda: False,
-    on_progress: ShareDone = untold,
+    on_progress: ProgressCallback = no_progress,
 ) -> str:
     """The text of `speech` (16 kHz), "" where no word was recognised.
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
+from antiphon.inference_worker.engines.common.video import VideoBudget
 from antiphon.inference_worker.engines.minicpmo.answering import AnsweringSlot
 from antiphon.inference_worker.engines.minicpmo.content import Reading, read_message
 from antiphon.inference_worker.engines.minicpmo.held_slot import (
@@ -19,8 +20,12 @@ from antiphon.inference_worker.engines.minicpmo.sight import PARTS_PER_STEP
 from antiphon.inference_worker.engines.minicpmo.steps import Steps
 from antiphon.inference_worker.engines.minicpmo.text_context import LONGEST_FEED
 from antiphon.inference_worker.engines.processor import ChatView
-from antiphon.inference_worker.engines.types import Delta, EngineError, ShareDone, untold
-from antiphon.inference_worker.session.video import VideoAllowance
+from antiphon.inference_worker.engines.types import (
+    Delta,
+    EngineError,
+    ProgressCallback,
+    no_progress,
+)
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import ChatOptions
 from antiphon.shared_schemas.content import Message
@@ -31,7 +36,7 @@ _CELL_TOKENS = 66
 T = TypeVar("T")
 
 
-def _told(work: Steps[T], expected: int, on_progress: ShareDone) -> Steps[T]:
+def _told(work: Steps[T], expected: int, on_progress: ProgressCallback) -> Steps[T]:
     """The same work; each of about `expected` steps is told as a part of the second half."""
     answer: Any = None
     done = 0
@@ -65,7 +70,7 @@ class MiniCPMOChatView(ChatView):
         messages: Sequence[Message],
         options: ChatOptions,
         ref_audio: Samples | None = None,
-        on_progress: ShareDone = untold,
+        on_progress: ProgressCallback = no_progress,
     ) -> int:
         """Read the history; returns its length in tokens.
 
@@ -78,7 +83,7 @@ class MiniCPMOChatView(ChatView):
             settings=turns.parts.config.slice_config,
             max_slices=options.max_slice_nums,
             merged_sounds=True,
-            videos=VideoAllowance(unwanted=self._stopped.is_set),
+            videos=VideoBudget(cancelled=self._stopped.is_set),
         )
         history = []
         for index, said in enumerate(messages):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from antiphon.inference_worker.engines.checkup import attempt
+from antiphon.inference_worker.engines.common.findings import run_check
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, read_config
 from antiphon.inference_worker.engines.minicpmo.load import (
     build_on_meta,
@@ -38,15 +38,15 @@ def examine(folder: Path, options: EngineOptions) -> Iterator[Finding]:
     yield ok("torch", f"{torch.__version__}, CUDA {torch.version.cuda or 'not built in'}")
     yield _gpu(options)
     yield _kernels(options)
-    yield attempt("model folder", lambda: _names(folder, options), _FETCH)
-    yield attempt("model files", lambda: _files(folder), _FETCH)
-    yield attempt("tokenizer", lambda: f"{len(Tokenizer(folder))} tokens", _FETCH)
+    yield run_check("model folder", lambda: _names(folder, options), _FETCH)
+    yield run_check("model files", lambda: _files(folder), _FETCH)
+    yield run_check("tokenizer", lambda: f"{len(Tokenizer(folder))} tokens", _FETCH)
     yield _voice(folder, options)
-    yield attempt("model memory", lambda: _memory(folder, options), _ROOM)
+    yield run_check("model memory", lambda: _memory(folder, options), _ROOM)
 
 
 def _gpu(options: EngineOptions) -> Finding:
-    finding = attempt("gpu", lambda: _device(options), _DRIVER)
+    finding = run_check("gpu", lambda: _device(options), _DRIVER)
     if finding.found == "cpu":
         return warning("gpu", "none: a CPU serves this model far below real time", _DRIVER)
     return finding

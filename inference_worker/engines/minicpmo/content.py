@@ -10,6 +10,7 @@ from typing import assert_never
 import numpy as np
 from PIL import Image
 
+from antiphon.inference_worker.engines.common.video import InvalidVideo, VideoBudget
 from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
 from antiphon.inference_worker.engines.minicpmo.images import Picture, cut, decode_picture
 from antiphon.inference_worker.engines.minicpmo.mel import HOP, clip_mels
@@ -17,7 +18,6 @@ from antiphon.inference_worker.engines.minicpmo.model.audio import clip_embeddin
 from antiphon.inference_worker.engines.minicpmo.prompts import Clip, Part
 from antiphon.inference_worker.engines.minicpmo.videos import SHORTEST_SOUND, read_video
 from antiphon.inference_worker.engines.types import EngineError, UnsupportedContent
-from antiphon.inference_worker.session.video import InvalidVideo, VideoAllowance
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.content import AudioPart, ImagePart, Message, TextPart, VideoPart
 from antiphon.shared_schemas.content import Part as Sent
@@ -39,7 +39,7 @@ class Reading:
     settings: SliceConfig
     max_slices: int | None = None
     merged_sounds: bool = False
-    videos: VideoAllowance = field(default_factory=VideoAllowance)
+    videos: VideoBudget = field(default_factory=VideoBudget)
 
 
 def read_message(message: Message, reading: Reading, where: str) -> list[Part]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import structlog
 import torch
 
+from antiphon.inference_worker.engines.common.slots import SlotPool
 from antiphon.inference_worker.engines.minicpmo.chat_view import MiniCPMOChatView
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, read_config
 from antiphon.inference_worker.engines.minicpmo.duplex_view import SILENT_SECOND, MiniCPMODuplexView
@@ -27,7 +28,6 @@ from antiphon.inference_worker.engines.processor import (
     HalfDuplexView,
     UnifiedProcessor,
 )
-from antiphon.inference_worker.engines.slots import SlotPool
 from antiphon.inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.registry import Memory

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageOps
 
-from antiphon.inference_worker.engines.minicpmo.images import Size, decode_picture
-from antiphon.inference_worker.session.video import (
-    VideoAllowance,
+from antiphon.inference_worker.engines.common.video import (
+    VideoBudget,
     VideoClip,
     VideoLimits,
-    split_video,
+    decode_video,
 )
+from antiphon.inference_worker.engines.minicpmo.images import Size, decode_picture
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
 MOST_SECONDS = 64
@@ -38,11 +38,11 @@ class Stretch:
 
 
 def read_video(
-    data: bytes, stack_frames: int, allowance: VideoAllowance | None = None
+    data: bytes, stack_frames: int, budget: VideoBudget | None = None
 ) -> Iterator[Stretch]:
-    """Take a video apart, `stack_frames` pictures for each second. Raises as `split_video` does."""
+    """Take a video apart, `stack_frames` pictures for each second. Raises as `decode_video` does."""
     limits = VideoLimits(frames=MOST_SECONDS * stack_frames)
-    return _stretches(split_video(data, stack_frames, limits, allowance=allowance), stack_frames)
+    return _stretches(decode_video(data, stack_frames, limits, budget=budget), stack_frames)
 
 
 def sheet(pictures: list[Image.Image]) -> Image.Image:

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from antiphon.inference_worker.session.onnx import onnxruntime
-from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.inference_worker.engines.common.onnx import onnxruntime
+from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 
 STEP_SAMPLES = 512
-"""Samples at 16 kHz that the network takes at a time, preceded by the last 64 of those before."""
+"""Samples at 16 kHz per step. The network also receives the last 64 samples of the step before."""
+
+STEP_MS = 1000 * STEP_SAMPLES / INPUT_RATE
 
 _CONTEXT_SAMPLES = 64
 _STATE_SHAPE = (2, 1, 128)
@@ -29,7 +31,6 @@ class SileroStream:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the audio so far."""
         self._state = np.zeros(_STATE_SHAPE, dtype=np.float32)
         self._context = np.zeros(_CONTEXT_SAMPLES, dtype=np.float32)
 
@@ -43,9 +44,25 @@ class SileroStream:
         return float(output[0, 0])
 
 
+class SpeechDetector:
+    """Speech probabilities of one stream, frame by frame, for audio of any length."""
+
+    def __init__(self) -> None:
+        self._network = SileroStream()
+        self._rest = SILENCE
+
+    def feed(self, audio: Samples) -> list[float]:
+        """Speech probability in [0, 1] of each frame that `audio` (16 kHz) completes."""
+        pending = np.concatenate([self._rest, audio])
+        count = len(pending) // STEP_SAMPLES
+        self._rest = pending[count * STEP_SAMPLES :]
+        frames = pending[: count * STEP_SAMPLES].reshape(count, STEP_SAMPLES)
+        return [self._network.step(frame) for frame in frames]
+
+
 @functools.cache
 def _network() -> Any:
-    """The process's one session of the network; any thread may run it."""
+    """The process-wide ONNX session of the network. Any thread may run it."""
     options = onnxruntime.SessionOptions()
     options.inter_op_num_threads = options.intra_op_num_threads = 1
     providers = ["CPUExecutionProvider"]
@@ -53,7 +70,7 @@ def _network() -> Any:
 
 
 def weights() -> Path:
-    """The ONNX file inside the installed weights package, which is located but not imported."""
+    """The ONNX file inside the installed weights package. The package is not imported."""
     spec = find_spec(_WEIGHTS_PACKAGE)
     folders = spec.submodule_search_locations if spec else None
     if not folders:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from antiphon.inference_worker.engines.processor import ChatView, HalfDuplexView
-from antiphon.inference_worker.engines.timing import SimulatedOptions, tone
+from antiphon.inference_worker.engines.simulated.options import SimulatedOptions, tone
 from antiphon.inference_worker.engines.types import (
     Delta,
     PastTurn,
     PrefillReport,
-    ShareDone,
-    untold,
+    ProgressCallback,
+    no_progress,
 )
 from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.config import ChatOptions, HalfDuplexConfig
@@ -151,7 +151,7 @@ class SimulatedChatView(ChatView):
         messages: Sequence[Message],
         options: ChatOptions,
         ref_audio: Samples | None = None,  # noqa: ARG002
-        on_progress: ShareDone = untold,
+        on_progress: ProgressCallback = no_progress,
     ) -> int:
         """Take `prefill_ms`, in steps; returns the number of words in the history."""
         for step in range(_PREFILL_STEPS):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
+from antiphon.inference_worker.engines.common.slots import SlotPool
 from antiphon.inference_worker.engines.processor import DuplexView, UnifiedProcessor
-from antiphon.inference_worker.engines.simulated_turns import (
+from antiphon.inference_worker.engines.simulated.options import SimulatedOptions, tone
+from antiphon.inference_worker.engines.simulated.turns import (
     SimulatedChatView,
     SimulatedHalfDuplexView,
 )
-from antiphon.inference_worker.engines.slots import SlotPool
-from antiphon.inference_worker.engines.timing import SimulatedOptions, tone
 from antiphon.inference_worker.engines.types import (
     EngineInfo,
     LoadProgress,

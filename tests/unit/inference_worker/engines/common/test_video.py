@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from antiphon.inference_worker.engines.types import EngineError
-from antiphon.inference_worker.session.video import (
+from antiphon.inference_worker.engines.common.video import (
     InvalidVideo,
-    VideoAllowance,
+    VideoBudget,
     VideoLimits,
-    split_video,
+    decode_video,
 )
+from antiphon.inference_worker.engines.types import EngineError
 from antiphon.shared_schemas.audio import INPUT_RATE
 from support.video_files import video
 
@@ -24,7 +24,7 @@ TONE = np.sin(2 * np.pi * 440 * np.arange(2 * INPUT_RATE) / INPUT_RATE).astype(n
 
 @pytest.mark.parametrize("kind", ["mp4", "webm"])
 def test_a_frame_each_second_and_all_of_the_sound(kind: str) -> None:
-    clip = split_video(video(seconds=3, sound=TONE, kind=kind))
+    clip = decode_video(video(seconds=3, sound=TONE, kind=kind))
     assert clip.times == (0.0, 1.0, 2.0)
     assert clip.audio.dtype == np.float32
     assert abs(len(clip.audio) - len(TONE)) < INPUT_RATE // 5
@@ -36,23 +36,23 @@ def test_a_frame_each_second_and_all_of_the_sound(kind: str) -> None:
 
 
 def test_stacked_frames_are_taken_more_often() -> None:
-    assert split_video(video(seconds=2), stack_frames=5).times == tuple(n / 5 for n in range(10))
+    assert decode_video(video(seconds=2), stack_frames=5).times == tuple(n / 5 for n in range(10))
 
 
 def test_too_many_frames_are_thinned_out_evenly() -> None:
-    clip = split_video(video(seconds=9), 2, VideoLimits(frames=8))
+    clip = decode_video(video(seconds=9), 2, VideoLimits(frames=8))
     assert clip.times == (0.0, 2.0, 4.0, 6.0, 8.0)
 
 
 def test_a_silent_video_and_one_whose_pictures_nobody_wants() -> None:
-    assert len(split_video(video()).audio) == 0
-    clip = split_video(video(sound=TONE), with_frames=False)
+    assert len(decode_video(video()).audio) == 0
+    clip = decode_video(video(sound=TONE), with_frames=False)
     assert not clip.frames
     assert len(clip.audio) > INPUT_RATE
 
 
 def test_large_pictures_become_smaller() -> None:
-    (frame,) = split_video(video(seconds=1, size=(640, 320)), limits=VideoLimits(side=128)).frames
+    (frame,) = decode_video(video(seconds=1, size=(640, 320)), limits=VideoLimits(side=128)).frames
     assert Image.open(io.BytesIO(frame)).size == (128, 64)
 
 
@@ -62,33 +62,33 @@ def test_large_pictures_become_smaller() -> None:
 )
 def test_what_is_beyond_the_limits_is_refused(limits: VideoLimits, text: str) -> None:
     with pytest.raises(InvalidVideo, match=text):
-        split_video(video(), limits=limits)
+        decode_video(video(), limits=limits)
 
 
 @pytest.mark.parametrize(
-    ("allowance", "text"),
+    ("budget", "text"),
     [
-        (VideoAllowance(packets=30), "more than 30 pictures.*send fewer"),
-        (VideoAllowance(pixels=30 * 64 * 48), "or 9.22e[+]04 pixels.*send fewer"),
+        (VideoBudget(packets=30), "more than 30 frames.*send fewer"),
+        (VideoBudget(pixels=30 * 64 * 48), "than 9.22e[+]04 pixels.*send fewer"),
     ],
 )
-def test_all_videos_of_a_request_have_one_allowance(allowance: VideoAllowance, text: str) -> None:
+def test_all_videos_of_a_request_share_one_budget(budget: VideoBudget, text: str) -> None:
     """However short they are."""
     crowded = video(seconds=0.1, rate=200)
-    assert len(split_video(crowded, allowance=allowance).frames) == 1
+    assert len(decode_video(crowded, budget=budget).frames) == 1
     with pytest.raises(InvalidVideo, match=text):
-        split_video(crowded, allowance=allowance)
+        decode_video(crowded, budget=budget)
 
 
-def test_a_video_that_nobody_waits_for_is_let_go_between_two_pictures() -> None:
+def test_a_cancelled_request_stops_between_two_frames() -> None:
     asked = iter([False, False, True])
-    with pytest.raises(EngineError, match="nobody waits"):
-        split_video(video(), allowance=VideoAllowance(unwanted=lambda: next(asked)))
+    with pytest.raises(EngineError, match="no longer waits"):
+        decode_video(video(), budget=VideoBudget(cancelled=lambda: next(asked)))
 
 
 def test_long_sound_under_a_short_picture_is_refused() -> None:
     with pytest.raises(InvalidVideo, match="longer than"):
-        split_video(video(seconds=0.5, sound=TONE), limits=VideoLimits(seconds=1.0))
+        decode_video(video(seconds=0.5, sound=TONE), limits=VideoLimits(seconds=1.0))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_long_sound_under_a_short_picture_is_refused() -> None:
 )
 def test_what_is_no_video_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidVideo):
-        split_video(data)
+        decode_video(data)
 
 
 WHOLE = video(seconds=1, sound=TONE[:INPUT_RATE])
@@ -106,4 +106,4 @@ WHOLE = video(seconds=1, sound=TONE[:INPUT_RATE])
 def test_a_damaged_video_is_read_or_refused(place: int, noise: bytes) -> None:
     damaged = WHOLE[:place] + noise + WHOLE[place + len(noise) :]
     with suppress(InvalidVideo):
-        split_video(damaged)
+        decode_video(damaged)

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.inference_worker.session.silero import STEP_SAMPLES
-from antiphon.inference_worker.session.vad import (
+from antiphon.inference_worker.engines.common.endpointing import (
     MAX_UTTERANCE_S,
     WINDOW_MS,
     WINDOW_SAMPLES,
@@ -22,6 +21,7 @@ from antiphon.inference_worker.session.vad import (
     StreamingVAD,
     VadEvent,
 )
+from antiphon.inference_worker.engines.common.silero import STEP_SAMPLES
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import VadConfig
 

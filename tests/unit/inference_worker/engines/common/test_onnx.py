@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-_DETECT = "from inference_worker.session.silero import SileroStream; SileroStream()"
+_DETECT = "from inference_worker.engines.common.silero import SileroStream; SileroStream()"
 
 
 def test_onnx_runtime_leaves_no_device_id_behind(tmp_path: Path) -> None:

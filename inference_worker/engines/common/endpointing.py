@@ -1,4 +1,4 @@
-"""When the user of a half-duplex session speaks, and what: a network's probabilities and a policy."""
+"""Detects the utterances of a half-duplex session from speech probabilities and a policy."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from antiphon.inference_worker.session.silero import STEP_SAMPLES, SileroStream
+from antiphon.inference_worker.engines.common.silero import STEP_SAMPLES, SileroStream
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.config import VadConfig
 
 WINDOW_SAMPLES = 2 * STEP_SAMPLES
-"""The document's window. The network looks at each half; the window counts as its louder half, so
-that a syllable which fills only one of them is not diluted by the silence in the other."""
+"""The window of the API document. The network scores each half, and the window has the higher score,
+so that silence in one half does not hide a syllable in the other."""
 
 WINDOW_MS = WINDOW_SAMPLES * 1000 / INPUT_RATE
 HYSTERESIS = 0.15
 MAX_UTTERANCE_S = 60.0
-"""An utterance that lasts longer is ended here, as if the user had paused."""
+"""A longer utterance is ended at this length, as if the user had paused."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechStarted:
-    """Enough speech was heard to count; it began at this sample of the stream."""
+    """The user speaks since this sample of the stream."""
 
     sample: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpeechEnded:
-    """An utterance is over. `audio` holds it with its padding, `speech_ms` is its length without."""
+    """An utterance is complete. `audio` includes the padding, `speech_ms` does not."""
 
     audio: Samples = field(repr=False)
     speech_ms: int
@@ -41,18 +41,18 @@ VadEvent = SpeechStarted | SpeechEnded
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An utterance in windows since the last reset, `stop` exclusive."""
+    """An utterance in windows since the last reset; `stop` is exclusive."""
 
     start: int
     stop: int
 
 
 class SpeechPolicy:
-    """Decides over window probabilities; knows neither audio nor network.
+    """Finds utterances in window probabilities.
 
-    Speech begins at `threshold` and goes on down to HYSTERESIS below it. It is announced once its
-    voiced windows make `min_speech_duration_ms`; what stays shorter is noise and never told. It
-    ends after `min_silence_duration_ms` without a voiced window.
+    Speech begins at `threshold` and continues while the probability stays within HYSTERESIS of it.
+    It is announced when its voiced windows reach `min_speech_duration_ms`; shorter speech is ignored
+    as noise. It ends after `min_silence_duration_ms` without a voiced window.
     """
 
     def __init__(self, config: VadConfig) -> None:
@@ -60,7 +60,6 @@ class SpeechPolicy:
         self.reset()
 
     def reset(self) -> None:
-        """Begin a new stream in silence."""
         self.window = 0
         self.start: int | None = None
         self.announced = False
@@ -68,7 +67,7 @@ class SpeechPolicy:
         self._voiced = 0
 
     def feed(self, probability: float) -> Span | bool:
-        """Take one window: the utterance it ends, or whether speech is to be announced at it."""
+        """Add one window. Returns the utterance that it ends, or whether speech is announced at it."""
         index = self.window
         self.window += 1
         if self.start is None:
@@ -78,9 +77,9 @@ class SpeechPolicy:
         if probability >= self._config.threshold - HYSTERESIS:
             self._stop = self.window
             self._voiced += 1
-        return self._ended(self.start) or self._is_news()
+        return self._ended(self.start) or self._announce()
 
-    def _is_news(self) -> bool:
+    def _announce(self) -> bool:
         enough = self._voiced * WINDOW_MS >= self._config.min_speech_duration_ms
         if self.start is None or self.announced or not enough:
             return False
@@ -98,12 +97,12 @@ class SpeechPolicy:
 
 
 class StreamingVAD:
-    """One stream's detector: audio in, speech events out. Its audio is bounded by MAX_UTTERANCE_S."""
+    """Turns one audio stream into speech events. It stores at most MAX_UTTERANCE_S of audio."""
 
     def __init__(
         self, config: VadConfig, probability: Callable[[Samples], float] | None = None
     ) -> None:
-        """`probability` replaces the network: speech probability of STEP_SAMPLES samples."""
+        """`probability` replaces the network; it scores STEP_SAMPLES samples."""
         self._policy = SpeechPolicy(config)
         self._silero = SileroStream() if probability is None else None
         self._step = probability or self._network_step
@@ -111,7 +110,7 @@ class StreamingVAD:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything heard; sample numbers begin at 0 again."""
+        """Start a new stream; sample numbers begin at 0."""
         self._policy.reset()
         if self._silero is not None:
             self._silero.reset()
@@ -119,7 +118,7 @@ class StreamingVAD:
         self._tape_start = 0
 
     def feed(self, samples: Samples) -> list[VadEvent]:
-        """Hear `samples` (16 kHz, any number), which follow those fed before; what came of it."""
+        """Add any number of samples at 16 kHz; returns the events in them."""
         self._tape = np.concatenate([self._tape, samples])
         events: list[VadEvent] = []
         while len(self._tape) >= self._now - self._tape_start + WINDOW_SAMPLES:
@@ -135,10 +134,10 @@ class StreamingVAD:
     def _window(self) -> VadEvent | None:
         begin = self._now - self._tape_start
         halves = self._tape[begin : begin + WINDOW_SAMPLES].reshape(2, STEP_SAMPLES)
-        told = self._policy.feed(max(self._step(half) for half in halves))
-        if isinstance(told, Span):
-            return self._utterance(told)
-        if told and self._policy.start is not None:
+        decision = self._policy.feed(max(self._step(half) for half in halves))
+        if isinstance(decision, Span):
+            return self._utterance(decision)
+        if decision and self._policy.start is not None:
             return SpeechStarted(self._policy.start * WINDOW_SAMPLES)
         return None
 

@@ -1,4 +1,4 @@
-"""Takes a video file apart: some of its frames as JPEG, all of its sound. Everything is bounded."""
+"""Decodes a video file into JPEG frames and audio, within fixed limits."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ _ROUNDING_S = 1e-6
 
 
 class InvalidVideo(ValueError):
-    """The file is no video that can be read, or is beyond a limit; the message says which."""
+    """The video cannot be read or exceeds a limit; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class VideoLimits:
-    """`seconds` of play and `pixels` of a picture are refused beyond; of `frames` fewer are taken.
+    """Limits of one video.
 
-    `side` is the longer side of the JPEGs, in pixels.
+    A longer video than `seconds`, or a frame of more than `pixels`, is rejected. Of more than
+    `frames` frames only some are used. `side` is the longer side of the JPEGs, in pixels.
     """
 
     seconds: float = 120.0
@@ -41,73 +42,73 @@ class VideoLimits:
     side: int = 1024
 
 
-class VideoAllowance:
-    """What all videos of one request may cost to decode; a short one may hold pictures without number.
+class VideoBudget:
+    """Limits the decoding cost of all videos of one request.
 
-    The defaults are two minutes of 60 pictures of 1920 x 1080 a second, and their sound. `unwanted` says
-    whether the client has left; asked between two packets.
+    The defaults allow two minutes of 1920 x 1080 at 60 frames a second, with audio. `cancelled` is
+    called before each packet and returns True if the client has left.
     """
 
     def __init__(
         self,
         packets: int = 100_000,
         pixels: int = 120 * 60 * 1920 * 1080,
-        unwanted: Callable[[], bool] = lambda: False,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._limits = packets, pixels
         self._packets, self._pixels = packets, pixels
-        self._unwanted = unwanted
+        self._cancelled = cancelled
 
     def spend(self, pixels: int) -> None:
-        """One packet more, with a picture of so many pixels. Raises InvalidVideo, EngineError once unwanted."""
-        if self._unwanted():
-            raise EngineError("nobody waits for this video any more")
+        """Charge one packet of `pixels`. Raises InvalidVideo over the limit, EngineError if cancelled."""
+        if self._cancelled():
+            raise EngineError("the client no longer waits for this video")
         self._packets -= 1
         self._pixels -= pixels
         if self._packets < 0 or self._pixels < 0:
             packets, most = self._limits
             raise InvalidVideo(
-                f"the request's videos hold more than {packets} pictures and pieces of sound, or {most:.3g} "
-                "pixels in all their pictures; send fewer pictures a second, smaller ones, or a shorter video"
+                f"the request's videos have more than {packets} frames and audio packets, or more than "
+                f"{most:.3g} pixels in total; send fewer frames a second, smaller frames, or a shorter video"
             )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VideoClip:
-    """`frames` are JPEG files, each from its second in `times`; `audio` is float32 at 16 kHz."""
+    """`frames` are JPEG files, `times` their positions in seconds; `audio` is float32 at 16 kHz."""
 
     frames: tuple[bytes, ...] = field(repr=False)
     times: tuple[float, ...]
     audio: Samples = field(repr=False)
 
 
-def split_video(
+def decode_video(
     data: bytes,
     stack_frames: int = 1,
     limits: VideoLimits | None = None,
     *,
     with_frames: bool = True,
-    allowance: VideoAllowance | None = None,
+    budget: VideoBudget | None = None,
 ) -> VideoClip:
-    """The first frame at or after each 1/`stack_frames` of a second, and the sound ("" if none).
+    """The first frame at or after each 1/`stack_frames` of a second, and the audio (empty if none).
 
-    Where that would be more than `limits.frames`, every second one is left out, as often as
-    needed. Raises InvalidVideo, and what `allowance` raises.
+    If there are more than `limits.frames`, every second one is dropped until they fit. Raises
+    InvalidVideo, and the errors of `budget`.
     """
-    limits, allowance = limits or VideoLimits(), allowance or VideoAllowance()
+    limits, budget = limits or VideoLimits(), budget or VideoBudget()
     frames, sound = _Frames(stack_frames, limits), _Sound(limits)
     try:
         with av.open(
             io.BytesIO(data), "r", format=_format(data), metadata_errors="replace"
         ) as container:
-            _read(container, frames if with_frames else None, sound, allowance)
+            _read(container, frames if with_frames else None, sound, budget)
     except av.FFmpegError as error:
         raise InvalidVideo(f"the video cannot be read: {error.strerror}") from error
     return VideoClip(tuple(frames.jpegs), tuple(frames.times), sound.samples())
 
 
 def _format(data: bytes) -> str:
-    """The container's name by its first bytes: formats that refer to other files are never opened."""
+    """The container format by its first bytes. Formats that can refer to other files are rejected."""
     if data[4:8] == b"ftyp":
         return "mp4"
     if data.startswith(b"\x1aE\xdf\xa3"):
@@ -120,19 +121,19 @@ def _format(data: bytes) -> str:
 
 
 def _read(
-    container: InputContainer, frames: _Frames | None, sound: _Sound, allowance: VideoAllowance
+    container: InputContainer, frames: _Frames | None, sound: _Sound, budget: VideoBudget
 ) -> None:
     video = container.streams.video[0] if container.streams.video else None
     audio = container.streams.audio[0] if container.streams.audio else None
     if video is None or video.codec_context is None:
-        raise InvalidVideo("the file holds no pictures, or in a form that nobody knows")
-    heard = audio if audio is not None and audio.codec_context is not None else None
-    wanted = [stream for stream in (video if frames else None, heard) if stream]
+        raise InvalidVideo("the file has no video stream, or its codec is unknown")
+    sound_stream = audio if audio is not None and audio.codec_context is not None else None
+    wanted = [stream for stream in (video if frames else None, sound_stream) if stream]
     if frames:
         frames.check_size(video.width, video.height)
         video.codec_context.thread_count = 1
     for packet in container.demux(wanted) if wanted else ():
-        allowance.spend(_pixels(packet))
+        budget.spend(_pixels(packet))
         for decoded in packet.decode():
             if isinstance(decoded, VideoFrame) and frames:
                 frames.take(decoded)
@@ -142,13 +143,13 @@ def _read(
 
 
 def _pixels(packet: Packet[Any]) -> int:
-    """Of its picture; 0 of sound."""
+    """Pixels of a video packet's frame; 0 for audio."""
     stream = packet.stream
     return stream.width * stream.height if isinstance(stream, VideoStream) else 0
 
 
 class _Frames:
-    """Keeps a frame when the next one is due; thins out what it has when it has too many."""
+    """Keeps the frames that are due, and drops every second one when there are too many."""
 
     def __init__(self, per_second: int, limits: VideoLimits) -> None:
         self.jpegs: list[bytes] = []
@@ -159,7 +160,7 @@ class _Frames:
 
     def check_size(self, width: int, height: int) -> None:
         if width * height > self._limits.pixels:
-            raise InvalidVideo(f"the video's pictures are too large: {width} x {height}")
+            raise InvalidVideo(f"the video's frames are too large: {width} x {height}")
 
     def take(self, frame: VideoFrame) -> None:
         self.check_size(frame.width, frame.height)
@@ -177,7 +178,7 @@ class _Frames:
 
 
 class _Sound:
-    """Collects the sound at 16 kHz, one channel."""
+    """Collects the audio as 16 kHz mono."""
 
     def __init__(self, limits: VideoLimits) -> None:
         self._limits = limits
@@ -186,7 +187,7 @@ class _Sound:
         self._count = 0
 
     def take(self, frame: AudioFrame) -> None:
-        frame.pts = None  # gaps are closed: what is said counts, not when
+        frame.pts = None  # closes gaps: only the words matter, not their times
         self._keep(self._resampler.resample(frame))
 
     def finish(self) -> None:

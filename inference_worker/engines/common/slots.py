@@ -1,4 +1,4 @@
-"""Slot numbers of an engine: each belongs to one session at a time."""
+"""Slot numbers of an engine. Each slot belongs to one session at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from antiphon.inference_worker.engines.types import EngineError
 
 
 class SlotPool:
-    """Hands out the numbers 0 to size - 1; safe from any thread."""
+    """Allocates the numbers 0 to size - 1. Safe to use from any thread."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -16,13 +16,13 @@ class SlotPool:
         self._lock = threading.Lock()
 
     def acquire(self) -> int:
-        """Take the lowest free slot. Raises EngineError when every slot has a session."""
+        """Take the lowest free slot. Raises EngineError if none is free."""
         with self._lock:
             if not self._free:
                 raise EngineError(f"all {self._size} slots of this engine are in use")
             return self._free.pop(0)
 
     def release(self, slot: int) -> None:
-        """Give `slot` back; releasing it twice does no harm."""
+        """Free `slot`. Safe to call twice."""
         with self._lock:
             self._free = sorted({*self._free, slot})

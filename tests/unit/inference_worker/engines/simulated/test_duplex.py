@@ -3,8 +3,8 @@ import threading
 import numpy as np
 import pytest
 
-from antiphon.inference_worker.engines.simulated import SimulatedProcessor
-from antiphon.inference_worker.engines.timing import SimulatedOptions
+from antiphon.inference_worker.engines.simulated.duplex import SimulatedProcessor
+from antiphon.inference_worker.engines.simulated.options import SimulatedOptions
 from antiphon.inference_worker.engines.types import EngineError, PastUnit
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.unit_result import UnitResult

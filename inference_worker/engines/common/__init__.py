@@ -1,0 +1,1 @@
+"""Media helpers that several engines share."""
