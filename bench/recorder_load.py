@@ -26,7 +26,7 @@ import uvloop
 
 from antiphon.broker.client import open_broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.recorder_service.counters import LAG_BOUNDS_MS
+from antiphon.recorder_service.metrics import LAG_BOUNDS_MS
 from antiphon.shared_schemas.recording import RecordingState
 from antiphon.shared_schemas.states import SessionKind
 from processes import private_redis, spent

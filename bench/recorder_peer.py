@@ -21,7 +21,7 @@ from antiphon.broker.client import Broker
 from antiphon.broker.logs import configure_logging
 from antiphon.broker.registry import WorkerReport
 from antiphon.broker.retry import persist
-from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.recorder_service.metrics import RecorderCounters
 from antiphon.recorder_service.service import run
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import float_bytes

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import structlog
 
-from antiphon.cleanup_job.retention import Stored
+from antiphon.cleanup_job.retention import StoredSession
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, USED_FILE, Meta, parse_meta
 
 log = structlog.get_logger()
@@ -26,7 +26,7 @@ def session_folders(root: Path) -> list[Path]:
         return []
 
 
-def examine(folder: Path, serving: AbstractSet[str] = frozenset()) -> Stored | None:
+def examine(folder: Path, serving: AbstractSet[str] = frozenset()) -> StoredSession | None:
     """One session directory, None when it has vanished. Raises OSError when it cannot be read.
 
     `serving`: recordings of sessions that go on. Without a readable `meta.json` a directory counts as
@@ -47,7 +47,7 @@ def examine(folder: Path, serving: AbstractSet[str] = frozenset()) -> Stored | N
             times.append(about.st_mtime)
     meta = _meta(folder)
     last_written = max(times)
-    return Stored(
+    return StoredSession(
         name=folder.name,
         size=sum(sizes),
         created=meta.created_at.timestamp() if meta else last_written,

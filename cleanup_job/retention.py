@@ -18,7 +18,7 @@ class Rule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class StoredSession:
     """One session directory. Times are Unix seconds.
 
     `busy`: its recorder has not finished it. `serving`: the session itself goes on, as Redis says.
@@ -41,12 +41,14 @@ class Policy:
     max_bytes: float
     orphan_s: float
 
-    def is_live(self, stored: Stored, now: float) -> bool:
+    def is_live(self, stored: StoredSession, now: float) -> bool:
         """True while the session goes on, or a recorder may still be writing or merging there."""
         return stored.serving or (stored.busy and now - stored.last_written < self.orphan_s)
 
 
-def decide(sessions: Sequence[Stored], policy: Policy, now: float) -> list[tuple[Stored, Rule]]:
+def decide(
+    sessions: Sequence[StoredSession], policy: Policy, now: float
+) -> list[tuple[StoredSession, Rule]]:
     """What to delete, in order. Live sessions are never among it, though their size counts."""
     idle = [stored for stored in sessions if not policy.is_live(stored, now)]
     aged = [stored for stored in idle if 0 <= policy.max_age_s < now - stored.created]
@@ -60,7 +62,7 @@ def decide(sessions: Sequence[Stored], policy: Policy, now: float) -> list[tuple
     ]
 
 
-def _least_used(candidates: Iterable[Stored], surplus: float) -> Iterable[Stored]:
+def _least_used(candidates: Iterable[StoredSession], surplus: float) -> Iterable[StoredSession]:
     """The longest unused, until `surplus` bytes are gone."""
     for stored in sorted(candidates, key=lambda s: (s.last_used, s.name)):
         if surplus <= 0:

@@ -15,7 +15,7 @@ from antiphon.cleanup_job.inventory import examine, session_folders
 from antiphon.cleanup_job.lock import only_one
 from antiphon.cleanup_job.orphans import TRASH, UPLOADS, discard, drop_uploads, empty_trash
 from antiphon.cleanup_job.report import Failure, Removal, SweepReport, SweepStatus
-from antiphon.cleanup_job.retention import DAY_S, GIB, Policy, Rule, Stored, decide
+from antiphon.cleanup_job.retention import DAY_S, GIB, Policy, Rule, StoredSession, decide
 from antiphon.cleanup_job.settings import CleanupSettings
 
 log = structlog.get_logger()
@@ -102,9 +102,9 @@ class _Sweep:
             self._fail(name, error)
             return 0
 
-    def _take_inventory(self) -> list[Stored]:
+    def _take_inventory(self) -> list[StoredSession]:
         """Empty when told to stop meanwhile: half an inventory would decide wrongly."""
-        sessions: list[Stored] = []
+        sessions: list[StoredSession] = []
         for folder in session_folders(self._root):
             if self._halt.is_set():
                 return []
@@ -121,7 +121,7 @@ class _Sweep:
         log.warning("cleanup_step_failed", recording=name, error=str(error))
         self._failed.append(Failure(session=name, error=str(error)))
 
-    def _delete(self, stored: Stored) -> bool:
+    def _delete(self, stored: StoredSession) -> bool:
         """False when it stays: it has come to life since it was looked at, or cannot be deleted."""
         folder = self._root / stored.name
         try:
@@ -135,7 +135,7 @@ class _Sweep:
         return True
 
 
-def _removal(stored: Stored, rule: Rule) -> Removal:
+def _removal(stored: StoredSession, rule: Rule) -> Removal:
     return Removal(
         session=stored.name,
         rule=rule,

@@ -9,7 +9,7 @@ import structlog
 
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.logs import configure_logging
-from antiphon.recorder_service.serve import serve
+from antiphon.recorder_service.service import serve
 from antiphon.recorder_service.settings import RecorderSettings
 
 

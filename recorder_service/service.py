@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import structlog
 from structlog.contextvars import bind_contextvars
@@ -11,13 +12,14 @@ from structlog.contextvars import bind_contextvars
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.lifecycle import EventGroup, EventWatch, follow
-from antiphon.broker.metrics import BrokerMetrics
+from antiphon.broker.metrics import BrokerMetrics, new_registry
 from antiphon.broker.process import stop_on_signals
 from antiphon.broker.retry import persist
-from antiphon.recorder_service.adoption import is_ownerless, quiet_recordings
-from antiphon.recorder_service.counters import RecorderCounters
-from antiphon.recorder_service.job import Job
-from antiphon.recorder_service.roster import Roster
+from antiphon.broker.status_port import status_port
+from antiphon.recorder_service.journal.job import RecordingJob
+from antiphon.recorder_service.metrics import RecorderCounters, RecorderMetrics
+from antiphon.recorder_service.sessions.active import ActiveRecordings
+from antiphon.recorder_service.sessions.status import has_no_recorder, unfinished_recordings
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.ids import new_process_id
 from antiphon.shared_schemas.lifecycle import SessionEvent
@@ -82,7 +84,7 @@ class Recorder:
         bind_contextvars(instance=self.id)
         self._broker = broker
         self._settings = settings
-        self._roster = Roster(broker, settings, counters, self._acknowledge)
+        self._roster = ActiveRecordings(broker, settings, counters, self._acknowledge)
         self._group: EventGroup | None = None
         self._watch: EventWatch | None = None
 
@@ -147,7 +149,7 @@ class Recorder:
         others: list[str] = []
         for event in events:
             if event.state is SessionState.QUEUED:
-                self._roster.start(Job.from_event(event))
+                self._roster.start(RecordingJob.from_event(event))
             else:
                 self._roster.notice(event)
                 others.append(event.id)
@@ -180,8 +182,10 @@ class Recorder:
     async def _adopt(self) -> None:
         quiet_s = self._settings.recorder_adopt_s
         root = self._settings.data_dir / "sessions"
-        for job in await asyncio.to_thread(quiet_recordings, root, quiet_s):
-            if job.recording not in self._roster and await is_ownerless(self._broker, job, quiet_s):
+        for job in await asyncio.to_thread(unfinished_recordings, root, quiet_s):
+            if job.recording not in self._roster and await has_no_recorder(
+                self._broker, job, quiet_s
+            ):
                 log.warning("recording_adopted", recording=job.recording)
                 self._roster.start(job)
 
@@ -194,3 +198,23 @@ async def _every(pause_s: float, step: Callable[[], Awaitable[None]]) -> None:
         except (BrokerUnavailable, OSError) as error:
             log.warning("recorder_step_failed", error=str(error))
         await asyncio.sleep(pause_s)
+
+
+async def serve(settings: RecorderSettings) -> None:
+    """Record until SIGTERM or SIGINT.
+
+    Raises what `run` raises, and OSError when its status port is taken.
+    """
+    counters = RecorderCounters()
+    registry = new_registry("recorder", new_process_id("recorder"))
+    registry.register(RecorderMetrics(counters))
+    host, port = settings.health_host, settings.recorder_health_port
+    async with status_port(host, port, lambda: health(counters), registry) as address:
+        log.info("recorder_serving", status=address)
+        await run(settings, counters=counters, metrics=BrokerMetrics(registry))
+
+
+def health(counters: RecorderCounters) -> tuple[bool, dict[str, Any]]:
+    """Well even while the disk fails: starting anew would not mend it, and nothing is lost yet."""
+    status = "degraded" if counters.degraded else "healthy"
+    return True, {"status": status, "sessions": counters.sessions, "degraded": counters.degraded}

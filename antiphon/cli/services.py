@@ -69,7 +69,7 @@ def worker(
 
 def recorder(data_dir: DataDir = None, redis_url: RedisUrl = None) -> None:
     """Run one recorder: it writes every session to disk."""
-    from antiphon.recorder_service.serve import serve as run
+    from antiphon.recorder_service.service import serve as run
     from antiphon.recorder_service.settings import RecorderSettings
 
     serve("recorder", run, RecorderSettings, {"data_dir": data_dir, "redis_url": redis_url})

@@ -13,7 +13,7 @@ import pytest
 import soundfile
 from playwright.async_api import Page, expect
 
-from antiphon.recorder_service.job import Ending, Job
+from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from antiphon.shared_schemas.stream_entries import PausedOut, ResumedOut
@@ -237,8 +237,8 @@ async def test_what_is_not_there_or_not_ready_is_said(stack: Stack, visitor: Vis
 async def test_everyone_can_use_it(stack: Stack, visitor: Visitor) -> None:
     """On both kinds of screen, in both lights: no barrier, nothing wider than the screen."""
     film, chat = kept(stack, talk(SessionKind.OMNI_DUPLEX)), new_recording_id()
-    job = Job(sid="chat_1", ticket=7, kind=SessionKind.CHAT, recording=chat)
-    ending = Ending(at=1_700_000_002_000, reason=EndReason.STOPPED, worker="w1")
+    job = RecordingJob(sid="chat_1", ticket=7, kind=SessionKind.CHAT, recording=chat)
+    ending = SessionEnding(at=1_700_000_002_000, reason=EndReason.STOPPED, worker="w1")
     record_in_order(stack.data_dir / "sessions", job, numbered(chat_talk(), 7), ending)
     stack.edge()
     for path, phone, dark in ((film, False, True), (chat, True, False)):

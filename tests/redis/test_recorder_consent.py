@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.recorder_service.metrics import RecorderCounters
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.stream_entries import (

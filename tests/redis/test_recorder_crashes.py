@@ -12,7 +12,7 @@ import pytest
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.recorder_service.metrics import RecorderCounters
 from antiphon.recorder_service.service import Recorder
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.recording import RecordingState

@@ -11,8 +11,8 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.recorder_service.counters import RecorderCounters
-from antiphon.recorder_service.session_folder import SessionFolder
+from antiphon.recorder_service.folder import SessionFolder
+from antiphon.recorder_service.metrics import RecorderCounters
 from antiphon.shared_schemas.recording import Meta, RecordingState, ReplayState
 from support.recorded_talk import (
     LiveTalk,

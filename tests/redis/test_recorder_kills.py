@@ -12,7 +12,7 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.recorder_service.job import Ending
+from antiphon.recorder_service.journal.job import SessionEnding
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.stream_entries import ChunkIn, Entry
@@ -43,7 +43,7 @@ class Storm:
 
     def __init__(self, broker: Broker) -> None:
         self.over = asyncio.Event()
-        self.told: list[tuple[LiveTalk, Script, Ending]] = []
+        self.told: list[tuple[LiveTalk, Script, SessionEnding]] = []
         self._broker = broker
         self._claiming = asyncio.Lock()
 

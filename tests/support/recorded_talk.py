@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from antiphon.broker.client import Broker
 from antiphon.broker.registry import WorkerReport
 from antiphon.broker.streams import StreamWriter
-from antiphon.recorder_service.job import Ending, Job
-from antiphon.recorder_service.merge import merge
-from antiphon.recorder_service.session_folder import SessionFolder
-from antiphon.recorder_service.timeline import SIDES, Side
+from antiphon.recorder_service.folder import SessionFolder
+from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
+from antiphon.recorder_service.journal.journal import SIDES, Side
+from antiphon.recorder_service.replay.merge import merge
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.ids import new_recording_id
@@ -166,15 +166,15 @@ class LiveTalk:
                 found.append((side, position, entry))
         return found
 
-    async def end(self, reason: EndReason = EndReason.STOPPED) -> Ending:
+    async def end(self, reason: EndReason = EndReason.STOPPED) -> SessionEnding:
         assert await self.broker.sessions.end(self.sid, reason, ticket=self.ticket)
         row = await self.broker.sessions.get(self.sid)
         assert row is not None
-        return Ending(at=row.ended_at, reason=reason, worker=row.worker)
+        return SessionEnding(at=row.ended_at, reason=reason, worker=row.worker)
 
     @property
-    def job(self) -> Job:
-        return Job(
+    def job(self) -> RecordingJob:
+        return RecordingJob(
             sid=self.sid,
             ticket=self.ticket,
             kind=self.kind,
@@ -182,24 +182,28 @@ class LiveTalk:
         )
 
 
-def record_undisturbed(root: Path, job: Job, script: Script, ending: Ending) -> dict[str, bytes]:
+def record_undisturbed(
+    root: Path, job: RecordingJob, script: Script, ending: SessionEnding
+) -> dict[str, bytes]:
     """What an undisturbed recorder makes of a script: relative path → content."""
     by_side = [item for side in SIDES for item in script if item[0] == side]
     return record_in_order(root, job, by_side, ending)
 
 
-def record_in_order(root: Path, job: Job, script: Script, ending: Ending) -> dict[str, bytes]:
+def record_in_order(
+    root: Path, job: RecordingJob, script: Script, ending: SessionEnding
+) -> dict[str, bytes]:
     """The same, with the entries as they stand in the script, from where a recording stands."""
     folder = SessionFolder.open(root, job)
     for side, position, entry in script:
         folder.add(side, position, entry)
     folder.finish(ending)
     folder.close()
-    merge(folder.path, go_on)
+    merge(folder.path, keep_going)
     return tree(folder.path)
 
 
-def go_on() -> None:
+def keep_going() -> None:
     """Nobody breaks the merge off."""
 
 

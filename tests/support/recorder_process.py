@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from antiphon.broker.settings import BrokerSettings
-from antiphon.recorder_service.counters import RecorderCounters
+from antiphon.recorder_service.metrics import RecorderCounters
 from antiphon.recorder_service.service import run
 from antiphon.recorder_service.settings import RecorderSettings
 
@@ -39,7 +39,7 @@ def environment(settings: RecorderSettings) -> dict[str, str]:
 async def process(settings: RecorderSettings) -> AsyncIterator[asyncio.subprocess.Process]:
     """`python -m antiphon.recorder_service`, killed at the end if it still runs."""
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "recorder_service"),
+        *(sys.executable, "-m", "antiphon.recorder_service"),
         env={**os.environ, **environment(settings)},
         stderr=asyncio.subprocess.DEVNULL,
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from antiphon.recorder_service.job import Ending, Job
+from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.states import EndReason, SessionKind
@@ -46,9 +46,11 @@ def recorded(
 ) -> str:
     """A finished recording below `root`; returns its id."""
     recording, ticket = new_recording_id(), 7
-    job = Job(sid=sid, ticket=ticket, kind=kind, recording=recording)
+    job = RecordingJob(sid=sid, ticket=ticket, kind=kind, recording=recording)
     begun = T0 if at is None else at.astimezone(UTC).timestamp() * 1000
-    ending = Ending(at=int(begun) + 1000 * units + 2000, reason=EndReason.STOPPED, worker=worker)
+    ending = SessionEnding(
+        at=int(begun) + 1000 * units + 2000, reason=EndReason.STOPPED, worker=worker
+    )
     record_undisturbed(root, job, script(units, ticket, prompt=prompt, at=begun), ending)
     return recording
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from antiphon.recorder_service.job import Ending, Job
-from antiphon.recorder_service.timeline import Side
+from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
+from antiphon.recorder_service.journal.journal import Side
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.recording import (
@@ -96,13 +96,13 @@ class TimedTalk:
         return n
 
     @property
-    def job(self) -> Job:
+    def job(self) -> RecordingJob:
         """What the recorder is asked to do."""
-        return Job(sid="talk_1", ticket=TICKET, kind=self.kind, recording="ab" * 16)
+        return RecordingJob(sid="talk_1", ticket=TICKET, kind=self.kind, recording="ab" * 16)
 
     def record(self, root: Path, ended_s: float = 60.0) -> Recorded:
         """What a recorder makes of it."""
-        ending = Ending(at=round(T0 + ended_s * 1000), reason=EndReason.STOPPED, worker="w1")
+        ending = SessionEnding(at=round(T0 + ended_s * 1000), reason=EndReason.STOPPED, worker="w1")
         record_in_order(root, self.job, self.script, ending)
         return Recorded(root / self.job.recording)
 

@@ -12,8 +12,7 @@ from antiphon.cleanup_job.metrics import CleanupMetrics
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.inference_worker.counters import Counters
 from antiphon.inference_worker.metrics import WorkerMetrics
-from antiphon.recorder_service.counters import RecorderCounters
-from antiphon.recorder_service.metrics import RecorderMetrics
+from antiphon.recorder_service.metrics import RecorderCounters, RecorderMetrics
 
 DOC = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.cleanup_job.retention import Policy, Rule, Stored, decide
+from antiphon.cleanup_job.retention import Policy, Rule, StoredSession, decide
 
 NOW = 1_000_000.0
 
 
 def stored(
     name: str, *, size: int = 10, age: float = 0, unused: float = 0, **more: object
-) -> Stored:
-    return Stored(
+) -> StoredSession:
+    return StoredSession(
         name=name,
         size=size,
         created=NOW - age,
@@ -27,7 +27,7 @@ def policy(max_age_s: float = -1, max_bytes: float = -1, orphan_s: float = 100) 
     return Policy(max_age_s=max_age_s, max_bytes=max_bytes, orphan_s=orphan_s)
 
 
-def names(sessions: list[Stored], rules: Policy) -> list[tuple[str, Rule]]:
+def names(sessions: list[StoredSession], rules: Policy) -> list[tuple[str, Rule]]:
     return [(s.name, rule) for s, rule in decide(sessions, rules, NOW)]
 
 
@@ -69,7 +69,7 @@ def test_a_recording_that_was_given_up_is_like_any_other() -> None:
 
 SESSIONS = st.lists(
     st.builds(
-        Stored,
+        StoredSession,
         name=st.uuids().map(str),
         size=st.integers(0, 1000),
         created=st.floats(0, NOW),
@@ -85,7 +85,7 @@ SESSIONS = st.lists(
 
 @given(SESSIONS, st.floats(-1, NOW), st.floats(-1, 10_000), st.floats(1, NOW))
 def test_whatever_lies_there(
-    sessions: list[Stored], max_age_s: float, max_bytes: float, orphan_s: float
+    sessions: list[StoredSession], max_age_s: float, max_bytes: float, orphan_s: float
 ) -> None:
     rules = policy(max_age_s, max_bytes, orphan_s)
     decided = decide(sessions, rules, NOW)

@@ -7,28 +7,35 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.recorder_service.captions import Caption, Words, captions
-from antiphon.recorder_service.placing import Clip, Sound, captured, played
+from antiphon.recorder_service.manifest.plan import (
+    Caption,
+    PlacedClip,
+    SpokenText,
+    TimedSound,
+    captions,
+    place_captured,
+    place_played,
+)
 
 RATE = 1000
 """So that a sample is a millisecond."""
 
 
-def chunks(*arrivals: float, samples: int = 1000) -> list[Sound]:
-    return [Sound(at, f"{place}.wav", samples) for place, at in enumerate(arrivals)]
+def chunks(*arrivals: float, samples: int = 1000) -> list[TimedSound]:
+    return [TimedSound(at, f"{place}.wav", samples) for place, at in enumerate(arrivals)]
 
 
-def starts(clips: list[Clip]) -> list[int]:
+def starts(clips: list[PlacedClip]) -> list[int]:
     return [clip.start for clip in clips]
 
 
 def test_a_chunk_ended_when_it_came() -> None:
-    assert starts(captured(chunks(1000, 2000, 3000), RATE)) == [0, 1000, 2000]
+    assert starts(place_captured(chunks(1000, 2000, 3000), RATE)) == [0, 1000, 2000]
 
 
 def test_a_late_chunk_lies_where_it_was_spoken() -> None:
     """The network held the third one up; what came after it was on time."""
-    assert starts(captured(chunks(1000, 2000, 3700, 4000, 5000), RATE)) == [
+    assert starts(place_captured(chunks(1000, 2000, 3700, 4000, 5000), RATE)) == [
         0,
         1000,
         2000,
@@ -38,7 +45,7 @@ def test_a_late_chunk_lies_where_it_was_spoken() -> None:
 
 
 def test_a_burst_after_an_outage_lies_in_the_outage() -> None:
-    assert starts(captured(chunks(1000, 5000, 5001, 5002, 6000), RATE)) == [
+    assert starts(place_captured(chunks(1000, 5000, 5001, 5002, 6000), RATE)) == [
         0,
         2000,
         3000,
@@ -48,13 +55,13 @@ def test_a_burst_after_an_outage_lies_in_the_outage() -> None:
 
 
 def test_a_pause_stays_a_pause() -> None:
-    assert starts(captured(chunks(1000, 2000, 9500, 10500), RATE)) == [0, 1000, 8500, 9500]
+    assert starts(place_captured(chunks(1000, 2000, 9500, 10500), RATE)) == [0, 1000, 8500, 9500]
 
 
 def test_jitter_makes_no_gaps() -> None:
     """40 ms to and fro, and a clock that is a ten-thousandth slow."""
     times = [1000.1 * n + 20 * (-1) ** n + 20 for n in range(1, 1000)]
-    clips = captured(chunks(*times), RATE)
+    clips = place_captured(chunks(*times), RATE)
     gaps = [b.start - a.stop for a, b in pairwise(clips)]
     assert gaps == [0] * len(gaps)
     assert all(abs(clip.stop - at) <= 240 for clip, at in zip(clips, times, strict=True))
@@ -62,13 +69,13 @@ def test_jitter_makes_no_gaps() -> None:
 
 def test_a_drift_is_made_up_for_in_steps() -> None:
     times = [1001.0 * n for n in range(1, 1000)]
-    clips = captured(chunks(*times), RATE)
+    clips = place_captured(chunks(*times), RATE)
     assert all(0 <= at - clip.stop <= 201 for clip, at in zip(clips, times, strict=True))
 
 
 def test_what_comes_faster_than_it_can_be_spoken_lies_end_to_end_from_the_start() -> None:
-    assert starts(captured(chunks(5, 6, 7), RATE)) == [0, 1000, 2000]
-    assert starts(captured(chunks(0, 0, 0), RATE, not_before=None)) == [-3000, -2000, -1000]
+    assert starts(place_captured(chunks(5, 6, 7), RATE)) == [0, 1000, 2000]
+    assert starts(place_captured(chunks(0, 0, 0), RATE, not_before=None)) == [-3000, -2000, -1000]
 
 
 @given(st.lists(st.tuples(st.floats(0, 3000), st.integers(0, 2000)), max_size=30))
@@ -76,8 +83,8 @@ def test_captured_sounds_keep_their_order_and_never_overlap(steps: list[tuple[fl
     at, sounds = 0.0, []
     for place, (step, samples) in enumerate(steps):
         at += step
-        sounds.append(Sound(at, f"{place}.wav", samples))
-    clips = captured(sounds, RATE)
+        sounds.append(TimedSound(at, f"{place}.wav", samples))
+    clips = place_captured(sounds, RATE)
     assert [(c.file, c.samples) for c in clips] == [(s.file, s.samples) for s in sounds]
     pen = 0
     for clip in clips:
@@ -86,25 +93,25 @@ def test_captured_sounds_keep_their_order_and_never_overlap(steps: list[tuple[fl
 
 
 def test_what_arrives_early_waits_its_turn() -> None:
-    clips = played(chunks(100, 1050, 2300), (), RATE)
+    clips = place_played(chunks(100, 1050, 2300), (), RATE)
     assert starts(clips) == [100, 1100, 2300]
 
 
 def test_a_hush_drops_what_was_not_heard() -> None:
-    clips = played(chunks(100, 101, 102, 2000), [1500.0], RATE)
+    clips = place_played(chunks(100, 101, 102, 2000), [1500.0], RATE)
     assert [(c.start, c.samples) for c in clips] == [(100, 1000), (1100, 400), (2000, 1000)]
 
 
 def test_a_hush_in_silence_changes_nothing() -> None:
-    clips = played(chunks(100), [50.0, 5000.0], RATE)
+    clips = place_played(chunks(100), [50.0, 5000.0], RATE)
     assert [(c.start, c.samples) for c in clips] == [(100, 1000)]
 
 
 def test_captions_grow_with_the_turn_and_stay_a_while() -> None:
     said = [
-        Words(1000, 2000, "The capital of Italy ", ends_turn=False),
-        Words(2000, 2600, "is Rome.", ends_turn=True),
-        Words(9000, 9500, "Anything else?", ends_turn=True),
+        SpokenText(1000, 2000, "The capital of Italy ", ends_turn=False),
+        SpokenText(2000, 2600, "is Rome.", ends_turn=True),
+        SpokenText(9000, 9500, "Anything else?", ends_turn=True),
     ]
     assert captions(said, 60_000) == [
         Caption(1000, 2000, "The capital of Italy"),
@@ -114,5 +121,5 @@ def test_captions_grow_with_the_turn_and_stay_a_while() -> None:
 
 
 def test_a_long_turn_begins_a_new_caption() -> None:
-    said = [Words(1000 * n, 1000 * n + 900, "x" * 30 + " ", ends_turn=False) for n in range(6)]
+    said = [SpokenText(1000 * n, 1000 * n + 900, "x" * 30 + " ", ends_turn=False) for n in range(6)]
     assert [len(caption.text) for caption in captions(said, 60_000)] == [30, 61, 30, 61, 30, 61]

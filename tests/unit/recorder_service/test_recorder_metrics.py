@@ -5,9 +5,8 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from antiphon.recorder_service.counters import RecorderCounters
-from antiphon.recorder_service.metrics import RecorderMetrics
-from antiphon.recorder_service.serve import health
+from antiphon.recorder_service.metrics import RecorderCounters, RecorderMetrics
+from antiphon.recorder_service.service import health
 
 
 def value(counters: RecorderCounters, name: str, **labels: str) -> float:

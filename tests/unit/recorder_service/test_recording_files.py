@@ -10,14 +10,14 @@ import numpy as np
 import orjson
 import pytest
 
-from antiphon.recorder_service.audio_files import (
+from antiphon.recorder_service.journal.files import sync_tree, write_atomic
+from antiphon.recorder_service.media.audio import (
     HEADER_BYTES,
     ai_audio_name,
     user_audio_name,
     wav_bytes,
 )
-from antiphon.recorder_service.files import sync_tree, write_whole
-from antiphon.recorder_service.frame_files import frame_name, save_frames
+from antiphon.recorder_service.media.save import frame_name, save_frames
 from antiphon.shared_schemas.recording import (
     Meta,
     Recording,
@@ -67,12 +67,12 @@ def test_frames_are_kept_byte_by_byte(tmp_path: Path) -> None:
 
 def test_a_file_is_replaced_whole_and_leaves_no_temporary(tmp_path: Path) -> None:
     path = tmp_path / "meta.json"
-    write_whole(path, b"one")
-    write_whole(path, b"two", durable=True)
+    write_atomic(path, b"one")
+    write_atomic(path, b"two", durable=True)
     assert path.read_bytes() == b"two"
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(FileNotFoundError):
-        write_whole(tmp_path / "missing" / "x", b"")
+        write_atomic(tmp_path / "missing" / "x", b"")
 
 
 def test_sync_tree_removes_what_a_killed_writer_left(tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from antiphon.recorder_service import audio_files
-from antiphon.recorder_service.files import write_whole
-from antiphon.recorder_service.job import Ending, Job
-from antiphon.recorder_service.merge import merge
-from antiphon.recorder_service.metas import read_meta
-from antiphon.recorder_service.session_folder import SessionFolder
-from antiphon.recorder_service.timeline import TROUBLE, Journal, read_lines
-from antiphon.recorder_service.troubles import trouble_line
+from antiphon.recorder_service.folder import SessionFolder
+from antiphon.recorder_service.journal.files import write_atomic
+from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
+from antiphon.recorder_service.journal.journal import TROUBLE, Journal, read_lines
+from antiphon.recorder_service.manifest.common import trouble_line
+from antiphon.recorder_service.manifest.meta import read_meta
+from antiphon.recorder_service.media import audio
+from antiphon.recorder_service.replay.merge import merge
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.recording import RecordingState, ReplayState
 from antiphon.shared_schemas.states import EndReason, SessionKind
@@ -34,16 +34,16 @@ from support.recorded_talk import (
     assert_same,
     chunk,
     damage,
-    go_on,
+    keep_going,
     record_in_order,
     record_undisturbed,
     result,
     tree,
 )
 
-JOB = Job(sid="adx_1", ticket=7, kind=SessionKind.AUDIO_DUPLEX, recording="ab" * 16)
+JOB = RecordingJob(sid="adx_1", ticket=7, kind=SessionKind.AUDIO_DUPLEX, recording="ab" * 16)
 T0 = 1_700_000_000_000.0
-ENDING = Ending(at=int(T0) + 60_000, reason=EndReason.STOPPED, worker="w1")
+ENDING = SessionEnding(at=int(T0) + 60_000, reason=EndReason.STOPPED, worker="w1")
 
 
 def script(units: int) -> Script:
@@ -108,7 +108,7 @@ def test_a_kill_between_the_last_steps_is_made_good(tmp_path: Path) -> None:
     folder.finish(ENDING)
     folder.close()
     unmerged = (folder.path / "meta.json").read_bytes()
-    merge(folder.path, go_on)
+    merge(folder.path, keep_going)
 
     (folder.path / "timeline.jsonl").write_bytes(journal)
     (folder.path / "meta.json").write_bytes(live_meta)
@@ -118,7 +118,7 @@ def test_a_kill_between_the_last_steps_is_made_good(tmp_path: Path) -> None:
     (folder.path / "meta.json").write_bytes(unmerged)
     (folder.path / ".merged_replay.wav.0a0b0c0d.tmp").write_bytes(b"half")
     assert SessionFolder.open(tmp_path, JOB).complete
-    merge(folder.path, go_on)
+    merge(folder.path, keep_going)
     assert_same(tree(folder.path), expected)
 
     (folder.path / "timeline.jsonl").write_bytes(journal)
@@ -141,7 +141,7 @@ def test_two_that_write_at_once_count_once(tmp_path: Path) -> None:
     assert first.finish(ENDING) is RecordingState.COMPLETE
     assert second.finish(ENDING) is RecordingState.COMPLETE
     for _ in range(2):
-        merge(first.path, go_on)
+        merge(first.path, keep_going)
     with pytest.raises(FileNotFoundError):
         second.finish(ENDING)
     assert SessionFolder.open(tmp_path, JOB).complete
@@ -158,7 +158,7 @@ def test_nothing_said_leaves_nothing(tmp_path: Path) -> None:
 def test_an_unknown_end_is_interrupted(tmp_path: Path) -> None:
     folder = SessionFolder.open(tmp_path, JOB)
     feed(folder, script(3))
-    assert folder.finish(Ending()) is RecordingState.INTERRUPTED
+    assert folder.finish(SessionEnding()) is RecordingState.INTERRUPTED
     meta = read_meta(folder.path)
     assert meta is not None
     assert meta.reason is None
@@ -223,7 +223,7 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path) -> None:
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
         with pytest.raises(OSError, match="too large") as caught:
-            write_whole(tmp_path / "a.wav", b"x" * 200)
+            write_atomic(tmp_path / "a.wav", b"x" * 200)
         assert caught.value.errno == errno.EFBIG
         with pytest.raises(OSError, match="space left"):
             journal.append({"stream": "in", "id": "7001-2", "text": "y" * 200})
@@ -251,7 +251,7 @@ def test_what_a_wav_cannot_hold_is_said_and_the_recording_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More than eleven hours; here a second is too much."""
-    monkeypatch.setattr(audio_files, "_MAX_DATA_BYTES", 5000)
+    monkeypatch.setattr(audio, "_MAX_DATA_BYTES", 5000)
     files = finish(tmp_path, script(4))
     meta = read_meta(tmp_path / JOB.recording)
     assert meta is not None

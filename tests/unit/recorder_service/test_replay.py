@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import soxr
 
-from antiphon.recorder_service.job import Ending
-from antiphon.recorder_service.merge import merge
-from antiphon.recorder_service.replay_mix import Halted
-from antiphon.recorder_service.session_folder import SessionFolder
+from antiphon.recorder_service.folder import SessionFolder
+from antiphon.recorder_service.journal.job import SessionEnding
+from antiphon.recorder_service.replay.merge import merge
+from antiphon.recorder_service.replay.mix import MergeStopped
 from antiphon.shared_schemas.audio import Samples, to_pcm16
 from antiphon.shared_schemas.recording import RecordingState, ReplayState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from antiphon.shared_schemas.stream_entries import BreakIn, ChatDoneOut, DeltaOut, StreamPosition
-from support.recorded_talk import go_on, result, sound, tree
+from support.recorded_talk import keep_going, result, sound, tree
 from support.timed_talk import T0, TICKET, TimedTalk, noise
 from support.turn_talk import chat_request, delta, half_prepare
 
@@ -190,7 +190,7 @@ def test_a_file_that_has_vanished_is_silence(tmp_path: Path) -> None:
     recorded = talk.record(tmp_path)
     _unmerge(recorded.folder, talk)
     (recorded.folder / "ai_audio/turn_0_chunk_001.wav").unlink()
-    merge(recorded.folder, go_on)
+    merge(recorded.folder, keep_going)
     replay = recorded.replay()
     model = laid(len(replay), (1.5, said[0]), (3.5, said[2]), rate=OUT)
     np.testing.assert_array_equal(replay[:, 1], model)
@@ -204,16 +204,16 @@ def test_a_merge_that_is_broken_off_leaves_nothing_and_is_made_anew(tmp_path: Pa
     expected = tree(recorded.folder)
     _unmerge(recorded.folder, talk)
     before = tree(recorded.folder)
-    with pytest.raises(Halted):
+    with pytest.raises(MergeStopped):
         merge(recorded.folder, _Halt(after=3))
     assert tree(recorded.folder) == before
     assert recorded.meta.is_busy
-    merge(recorded.folder, go_on)
+    merge(recorded.folder, keep_going)
     assert tree(recorded.folder) == expected
 
 
 def test_a_session_that_was_deleted_meanwhile_is_no_trouble(tmp_path: Path) -> None:
-    assert merge(tmp_path / "gone", go_on) is None
+    assert merge(tmp_path / "gone", keep_going) is None
 
 
 def _unmerge(folder: Path, talk: TimedTalk) -> None:
@@ -222,7 +222,7 @@ def _unmerge(folder: Path, talk: TimedTalk) -> None:
     opened = SessionFolder.open(folder.parent, talk.job)
     for entry in talk.script:
         opened.add(*entry)
-    ending = Ending(at=round(T0 + 60_000), reason=EndReason.STOPPED, worker="w1")
+    ending = SessionEnding(at=round(T0 + 60_000), reason=EndReason.STOPPED, worker="w1")
     assert opened.finish(ending) is RecordingState.COMPLETE
     opened.close()
 
@@ -235,11 +235,11 @@ def test_a_recording_that_cannot_be_merged_is_told_once(tmp_path: Path) -> None:
     _unmerge(recorded.folder, talk)
     with (recorded.folder / "timeline.jsonl").open("ab") as journal:
         journal.write(b'{"stream":"in","id":"%s","type":"chunk","at":1}\n' % ODD_ID)
-    meta = merge(recorded.folder, go_on)
+    meta = merge(recorded.folder, keep_going)
     assert meta == recorded.meta
     assert (meta.replay, meta.replay_error) == (ReplayState.FAILED, "KeyError: 'force_listen'")
     assert not (recorded.folder / "timeline.jsonl").exists()
-    assert merge(recorded.folder, go_on) == meta
+    assert merge(recorded.folder, keep_going) == meta
 
 
 class _Halt:
@@ -251,7 +251,7 @@ class _Halt:
     def __call__(self) -> None:
         self._left -= 1
         if self._left <= 0:
-            raise Halted
+            raise MergeStopped
 
 
 def test_two_that_merge_at_once_make_the_same(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_two_that_merge_at_once_make_the_same(tmp_path: Path) -> None:
     def work() -> None:
         while recorded.meta.is_busy:
             with suppress(FileNotFoundError):  # as the recorder tries again
-                merge(recorded.folder, go_on)
+                merge(recorded.folder, keep_going)
 
     with ThreadPoolExecutor(3) as pool:
         for done in [pool.submit(work) for _ in range(3)]:

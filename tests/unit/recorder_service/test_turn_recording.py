@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from antiphon.recorder_service.job import Ending, Job
-from antiphon.recorder_service.merge import merge
-from antiphon.recorder_service.metas import read_meta
-from antiphon.recorder_service.session_folder import SessionFolder
-from antiphon.recorder_service.turn_media import suffix
+from antiphon.recorder_service.folder import SessionFolder
+from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
+from antiphon.recorder_service.manifest.meta import read_meta
+from antiphon.recorder_service.media.save import suffix
+from antiphon.recorder_service.replay.merge import merge
 from antiphon.shared_schemas.audio import to_pcm16
 from antiphon.shared_schemas.recording import RecordingState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind
@@ -30,7 +30,7 @@ from support.recorded_talk import (
     Script,
     assert_same,
     damage,
-    go_on,
+    keep_going,
     read_wav,
     record_in_order,
     record_undisturbed,
@@ -51,9 +51,9 @@ from support.turn_talk import (
 )
 
 TICKET = 7
-ENDING = Ending(at=int(T0) + 60_000, reason=EndReason.STOPPED, worker="w1")
-HALF = Job(sid="hdx_1", ticket=TICKET, kind=SessionKind.HALF_DUPLEX, recording="ab" * 16)
-CHAT = Job(sid="cht_1", ticket=TICKET, kind=SessionKind.CHAT, recording="cd" * 16)
+ENDING = SessionEnding(at=int(T0) + 60_000, reason=EndReason.STOPPED, worker="w1")
+HALF = RecordingJob(sid="hdx_1", ticket=TICKET, kind=SessionKind.HALF_DUPLEX, recording="ab" * 16)
+CHAT = RecordingJob(sid="cht_1", ticket=TICKET, kind=SessionKind.CHAT, recording="cd" * 16)
 
 CASES = [
     pytest.param(HALF, numbered(half_duplex_talk(), TICKET, after=9), id="half_duplex"),
@@ -67,7 +67,9 @@ def feed(folder: SessionFolder, entries: Script) -> None:
         folder.add(side, position, entry)
 
 
-def finish(root: Path, job: Job, entries: Script, ending: Ending = ENDING) -> dict[str, bytes]:
+def finish(
+    root: Path, job: RecordingJob, entries: Script, ending: SessionEnding = ENDING
+) -> dict[str, bytes]:
     return record_in_order(root, job, entries, ending)
 
 
@@ -79,7 +81,7 @@ def turns_of(files: dict[str, bytes]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("job", "entries"), CASES)
 def test_an_interleaving_of_the_streams_changes_no_byte(
-    job: Job, entries: Script, tmp_path: Path
+    job: RecordingJob, entries: Script, tmp_path: Path
 ) -> None:
     expected = record_undisturbed(tmp_path / "a", job, entries, ENDING)
     outputs_first = sorted(entries, key=lambda item: item[0], reverse=True)
@@ -94,7 +96,10 @@ def test_an_interleaving_of_the_streams_changes_no_byte(
 )
 @given(data=st.data())
 def test_a_crash_at_any_byte_changes_no_byte(
-    job: Job, entries: Script, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    job: RecordingJob,
+    entries: Script,
+    data: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     root = tmp_path_factory.mktemp("crash")
     expected = record_undisturbed(root / "quiet", job, entries, ENDING)
@@ -108,7 +113,7 @@ def test_a_crash_at_any_byte_changes_no_byte(
 
 @pytest.mark.parametrize(("job", "entries"), CASES)
 def test_a_kill_between_the_last_steps_is_made_good(
-    job: Job, entries: Script, tmp_path: Path
+    job: RecordingJob, entries: Script, tmp_path: Path
 ) -> None:
     """After recording.json but before meta.json; before the merge; before the journal, or the pieces, went."""
     expected = record_undisturbed(tmp_path / "quiet", job, entries, ENDING)
@@ -118,7 +123,7 @@ def test_a_kill_between_the_last_steps_is_made_good(
     folder.finish(ENDING)
     folder.close()
     unmerged = tree(folder.path)
-    merge(folder.path, go_on)
+    merge(folder.path, keep_going)
 
     lost = {name: content for name, content in before.items() if name not in tree(folder.path)}
     assert any(name.startswith(".pieces/") for name in lost)
@@ -128,7 +133,7 @@ def test_a_kill_between_the_last_steps_is_made_good(
     _put_back(folder.path, unmerged)
     taken_over = SessionFolder.open(tmp_path, job)
     assert taken_over.complete
-    merge(folder.path, go_on)
+    merge(folder.path, keep_going)
     assert_same(tree(folder.path), expected)
 
     for left in (lost, {k: v for k, v in lost.items() if k != "timeline.jsonl"}):
@@ -151,7 +156,7 @@ def test_one_that_was_overtaken_while_finishing_spoils_nothing(tmp_path: Path) -
         first.add(*entry)
         second.add(*entry)
     assert first.finish(ENDING) is RecordingState.COMPLETE
-    merge(first.path, go_on)
+    merge(first.path, keep_going)
     with pytest.raises(FileNotFoundError):
         second.finish(ENDING)
     with pytest.raises(FileNotFoundError):

@@ -10,11 +10,11 @@ import structlog
 from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.client import Broker
-from antiphon.recorder_service.counters import RecorderCounters
-from antiphon.recorder_service.job import Job
-from antiphon.recorder_service.merge_room import MergeRoom
+from antiphon.recorder_service.journal.job import RecordingJob
+from antiphon.recorder_service.metrics import RecorderCounters
+from antiphon.recorder_service.replay.merge import MergeQueue
+from antiphon.recorder_service.sessions.recorder import SessionRecorder
 from antiphon.recorder_service.settings import RecorderSettings
-from antiphon.recorder_service.tail import Tail
 from antiphon.shared_schemas.lifecycle import SessionEvent
 
 log = structlog.get_logger()
@@ -22,11 +22,11 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    tail: Tail
+    tail: SessionRecorder
     task: asyncio.Task[None]
 
 
-class Roster:
+class ActiveRecordings:
     """Starts tails and forgets them; `on_done` is told the event id of each finished job."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Roster:
         self._settings = settings
         self._counters = counters
         self._on_done = on_done
-        self._room = MergeRoom(counters)
+        self._room = MergeQueue(counters)
         self._held: dict[str, _Held] = {}
 
     def __contains__(self, recording: str) -> bool:
@@ -55,15 +55,15 @@ class Roster:
         return [held.tail.job.event_id for held in self._held.values() if held.tail.job.event_id]
 
     @property
-    def tails(self) -> list[Tail]:
+    def tails(self) -> list[SessionRecorder]:
         """Every session in hand."""
         return [held.tail for held in self._held.values()]
 
-    def start(self, job: Job) -> None:
+    def start(self, job: RecordingJob) -> None:
         """Take a session on, unless it is in hand."""
         if job.recording in self._held:
             return
-        tail = Tail(self._broker, self._settings, self._room, self._counters, job)
+        tail = SessionRecorder(self._broker, self._settings, self._room, self._counters, job)
         task = asyncio.create_task(self._run(tail), name=f"record-{job.sid}")
         self._held[job.recording] = _Held(tail, task)
         self._counters.sessions = len(self._held)
@@ -95,7 +95,7 @@ class Roster:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._room.close()
 
-    async def _run(self, tail: Tail) -> None:
+    async def _run(self, tail: SessionRecorder) -> None:
         recording = tail.job.recording
         bind_contextvars(session=tail.job.sid, recording=recording)
         try:

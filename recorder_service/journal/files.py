@@ -11,17 +11,17 @@ from pathlib import Path
 _TEMPORARY = ".tmp"
 
 
-def write_whole(path: Path, data: bytes, *, durable: bool = False) -> None:
+def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
     """Put `data` under `path` in one step; with `durable` it outlives a power failure.
 
     Raises OSError, and leaves no temporary file then.
     """
-    with replacing(path, durable=durable) as temporary:
+    with atomic_file(path, durable=durable) as temporary:
         temporary.write_bytes(data)
 
 
 @contextmanager
-def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
+def atomic_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """A new file to be written piece by piece, which takes the place of `path` at the end.
 
     Whatever is raised leaves `path` as it was, and no temporary file.

@@ -24,12 +24,11 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from PIL import Image
 
-from antiphon.recorder_service.audio_files import HEADER_BYTES
-from antiphon.recorder_service.captions import Caption
-from antiphon.recorder_service.files import replacing
-from antiphon.recorder_service.pictures import Size, canvas_size, on_canvas, readable
-from antiphon.recorder_service.replay_mix import Check
-from antiphon.recorder_service.score import Picture, Score
+from antiphon.recorder_service.journal.files import atomic_file
+from antiphon.recorder_service.manifest.plan import Caption, ReplayPlan, TimedFrame
+from antiphon.recorder_service.media.audio import HEADER_BYTES
+from antiphon.recorder_service.replay.frames import Size, canvas_size, on_canvas, readable
+from antiphon.recorder_service.replay.mix import StopCheck
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 
 _MS = Fraction(1, 1000)
@@ -52,7 +51,7 @@ _Shown = tuple[int, Image.Image]
 """A frame on its canvas, and from when on it is shown (ms)."""
 
 
-def write_video(folder: Path, name: str, sound: str, score: Score, check: Check) -> bool:
+def write_video(folder: Path, name: str, sound: str, score: ReplayPlan, check: StopCheck) -> bool:
     """Write the MP4 below a session directory, whole or not at all; False where no frame can be seen.
 
     `sound` names the finished replay WAV. Raises OSError, also what FFmpeg could not do.
@@ -61,7 +60,7 @@ def write_video(folder: Path, name: str, sound: str, score: Score, check: Check)
     if found is None:
         return False
     size, shown = found
-    with replacing(folder / name) as temporary:
+    with atomic_file(folder / name) as temporary:
         options = {"movflags": "+faststart"}
         with av.open(str(temporary), "w", format="mp4", options=options) as container:
             _Video(container, size, score, shown).write(folder / sound, check)
@@ -69,7 +68,7 @@ def write_video(folder: Path, name: str, sound: str, score: Score, check: Check)
 
 
 def _on_one_canvas(
-    frames: Iterator[tuple[Picture, Image.Image]],
+    frames: Iterator[tuple[TimedFrame, Image.Image]],
 ) -> tuple[Size, Iterator[_Shown]] | None:
     """In the size of the first; None where there is none. Reads no more than it must."""
     first = next(frames, None)
@@ -82,7 +81,7 @@ def _on_one_canvas(
 
 class _Video:
     def __init__(
-        self, container: OutputContainer, size: Size, score: Score, shown: Iterator[_Shown]
+        self, container: OutputContainer, size: Size, score: ReplayPlan, shown: Iterator[_Shown]
     ) -> None:
         self._container = container
         self._frames = _frame_stream(container, size)
@@ -93,7 +92,7 @@ class _Video:
         self._next = next(shown, None)
         self._captions = deque(score.captions)
 
-    def write(self, wav: Path, check: Check) -> None:
+    def write(self, wav: Path, check: StopCheck) -> None:
         """Everything in the order of time, a second at a time."""
         resampler = AudioResampler(format="fltp", layout="stereo", rate=OUTPUT_RATE)
         for second, block in enumerate(_seconds(wav)):

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from antiphon.recorder_service.job import Ending, Job
-from antiphon.recorder_service.manifest_parts import duration_ms, events, gaps, moment, since
-from antiphon.recorder_service.metas import final_meta
-from antiphon.recorder_service.snapshot import config_of
-from antiphon.recorder_service.tally import Tally
-from antiphon.recorder_service.timeline import Line, Placed, in_order
-from antiphon.recorder_service.troubles import explained
-from antiphon.recorder_service.turn_manifest import turn_recording
+from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
+from antiphon.recorder_service.journal.journal import Line, Placed, in_order
+from antiphon.recorder_service.journal.state import JournalState
+from antiphon.recorder_service.manifest.common import (
+    config_of,
+    duration_ms,
+    events,
+    explained,
+    gaps,
+    moment,
+    since,
+)
+from antiphon.recorder_service.manifest.meta import final_meta
+from antiphon.recorder_service.manifest.turns import turn_recording
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
 from antiphon.shared_schemas.recording import (
     ChunkRecord,
@@ -31,11 +37,11 @@ _NO_EVENT = frozenset({"chunk", "result", "diagnostic"})
 
 
 def build(
-    job: Job, ending: Ending, lines: Sequence[Line]
+    job: RecordingJob, ending: SessionEnding, lines: Sequence[Line]
 ) -> tuple[Recording | TurnRecording, Meta]:
     """The finished recording of everything the journal holds."""
     placed = in_order(lines)
-    tally = Tally.of(job.ticket, placed)
+    tally = JournalState.of(job.ticket, placed)
     if tally.first_at is None and ending.at is not None:
         tally.first_at = float(ending.at)
     make = _recording if job.kind.is_duplex else turn_recording
@@ -47,7 +53,7 @@ def build(
 
 
 def _recording(
-    job: Job, ending: Ending, tally: Tally, inputs: Placed, outputs: Placed
+    job: RecordingJob, ending: SessionEnding, tally: JournalState, inputs: Placed, outputs: Placed
 ) -> Recording:
     start = tally.start_ms
     results: dict[int, list[UnitRecord]] = defaultdict(list)

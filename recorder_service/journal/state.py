@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from antiphon.recorder_service.timeline import Line, Placed, Side
+from antiphon.recorder_service.journal.journal import Line, Placed, Side
 from antiphon.shared_schemas.stream_entries import StreamPosition
 
 
 @dataclass(slots=True)
-class Tally:
+class JournalState:
     """Counts for one session. `turn` and `spoken` number the next unit with sound.
 
     Each count follows one stream only, so it does not matter how the two were interleaved. A turn
@@ -30,7 +30,7 @@ class Tally:
         self.positions = {"in": start, "out": start}
 
     @classmethod
-    def of(cls, ticket: int, placed: Mapping[Side, Placed]) -> Tally:
+    def of(cls, ticket: int, placed: Mapping[Side, Placed]) -> JournalState:
         """Of everything that is recorded."""
         tally = cls(ticket)
         for entries in placed.values():

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from antiphon.recorder_service.audio_files import answer_name
-from antiphon.recorder_service.job import Ending, Job
-from antiphon.recorder_service.manifest_parts import duration_ms, events, gaps, moment, since
-from antiphon.recorder_service.snapshot import config_of, text_of
-from antiphon.recorder_service.tally import Tally
-from antiphon.recorder_service.timeline import Line, Placed
-from antiphon.recorder_service.turn_media import USER_AUDIO
-from antiphon.recorder_service.turns import Draft, drafts
+from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
+from antiphon.recorder_service.journal.journal import Line, Placed
+from antiphon.recorder_service.journal.state import JournalState
+from antiphon.recorder_service.journal.turns import TurnAssembly, assemble_turns
+from antiphon.recorder_service.manifest.common import (
+    config_of,
+    duration_ms,
+    events,
+    gaps,
+    moment,
+    since,
+    text_of,
+)
+from antiphon.recorder_service.media.audio import answer_name
+from antiphon.recorder_service.media.save import USER_AUDIO
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
 from antiphon.shared_schemas.recording import (
     MessageRecord,
@@ -32,7 +39,7 @@ _TOLD_IN_TURNS = frozenset(
 
 
 def turn_recording(
-    job: Job, ending: Ending, tally: Tally, inputs: Placed, outputs: Placed
+    job: RecordingJob, ending: SessionEnding, tally: JournalState, inputs: Placed, outputs: Placed
 ) -> TurnRecording:
     """The turns of what both streams held."""
     start = tally.start_ms
@@ -56,14 +63,14 @@ def turn_recording(
 def _spoken_turns(outputs: Placed, start: float) -> list[TurnRecord]:
     return [
         _turn(draft, draft.begun or draft.spoken[0], _utterance(draft), start)
-        for draft in drafts(outputs)
+        for draft in assemble_turns(outputs)
     ]
 
 
-def _chat_turns(tally: Tally, outputs: Placed) -> list[TurnRecord]:
+def _chat_turns(tally: JournalState, outputs: Placed) -> list[TurnRecord]:
     """The one turn; none where nothing was asked and nothing said."""
     request, start = tally.prepare, tally.start_ms
-    draft = next(iter(drafts(outputs)), Draft(0))
+    draft = next(iter(assemble_turns(outputs)), TurnAssembly(0))
     if request is None and not draft.spoken:
         return []
     if draft.done is None:
@@ -74,7 +81,7 @@ def _chat_turns(tally: Tally, outputs: Placed) -> list[TurnRecord]:
     return [_turn(draft, request, _request(request), start)]
 
 
-def _turn(draft: Draft, request: Line, asked: TurnInput, start: float) -> TurnRecord:
+def _turn(draft: TurnAssembly, request: Line, asked: TurnInput, start: float) -> TurnRecord:
     return TurnRecord(
         index=draft.index,
         request_ts_ms=since(start, request),
@@ -88,7 +95,7 @@ def _turn(draft: Draft, request: Line, asked: TurnInput, start: float) -> TurnRe
     )
 
 
-def _answer(draft: Draft) -> TurnOutput:
+def _answer(draft: TurnAssembly) -> TurnOutput:
     streamed = draft.text
     text = draft.done["text"] if draft.done else streamed
     pieces = [line for line in draft.spoken if "piece" in line]
@@ -103,7 +110,7 @@ def _answer(draft: Draft) -> TurnOutput:
     )
 
 
-def _timing(draft: Draft, asked_at: float) -> TurnTiming:
+def _timing(draft: TurnAssembly, asked_at: float) -> TurnTiming:
     done, read = draft.done or {}, draft.read or {}
     elapsed = done.get("cost_all_ms", done.get("duration_ms"))
     return TurnTiming(
@@ -116,7 +123,7 @@ def _timing(draft: Draft, asked_at: float) -> TurnTiming:
     )
 
 
-def _utterance(draft: Draft) -> TurnInput:
+def _utterance(draft: TurnAssembly) -> TurnInput:
     begun, done = draft.begun or {}, draft.done or {}
     return TurnInput(
         text=done.get("user_text"),

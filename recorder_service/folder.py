@@ -8,14 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-from antiphon.recorder_service.files import sync_tree, write_whole
-from antiphon.recorder_service.job import Ending, Job
-from antiphon.recorder_service.manifest import build
-from antiphon.recorder_service.media import save_media
-from antiphon.recorder_service.metas import live_meta, read_meta
-from antiphon.recorder_service.pieces import join_answers, make_pieces_folder, remove_pieces
-from antiphon.recorder_service.tally import Tally
-from antiphon.recorder_service.timeline import (
+from antiphon.recorder_service.journal.files import sync_tree, write_atomic
+from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
+from antiphon.recorder_service.journal.journal import (
     SIDES,
     TROUBLE,
     Journal,
@@ -24,8 +19,16 @@ from antiphon.recorder_service.timeline import (
     describe,
     read_lines,
 )
-from antiphon.recorder_service.troubles import is_same, resumed
-from antiphon.recorder_service.turn_media import save_turn_media
+from antiphon.recorder_service.journal.state import JournalState
+from antiphon.recorder_service.manifest.common import is_same, resumed
+from antiphon.recorder_service.manifest.duplex import build
+from antiphon.recorder_service.manifest.meta import live_meta, read_meta
+from antiphon.recorder_service.media.audio import (
+    join_answers,
+    make_fragments_folder,
+    remove_fragments,
+)
+from antiphon.recorder_service.media.save import save_media, save_turn_media
 from antiphon.shared_schemas.recording import (
     META_FILE,
     RECORDING_FILE,
@@ -48,7 +51,7 @@ class SessionFolder:
     def __init__(
         self,
         root: Path,
-        job: Job,
+        job: RecordingJob,
         worker: str,
         troubles: Sequence[Line],
         now_ms: Callable[[], float],
@@ -58,7 +61,7 @@ class SessionFolder:
         self._by_turns = not job.kind.is_duplex
         self._worker = worker
         self._lock = threading.Lock()
-        self._tally = Tally(job.ticket)
+        self._tally = JournalState(job.ticket)
         self._now_ms = now_ms
         self._troubles = list(troubles)
         self._noted: list[Line] = []
@@ -69,7 +72,7 @@ class SessionFolder:
     def open(
         cls,
         root: Path,
-        job: Job,
+        job: RecordingJob,
         worker: str = "",
         troubles: Sequence[Line] = (),
         now_ms: Callable[[], float] = lambda: time.time() * 1000,
@@ -116,7 +119,7 @@ class SessionFolder:
             return save_turn_media(self.path, position, entry, self._tally)
         return save_media(self.path, entry, self._tally)
 
-    def finish(self, ending: Ending) -> RecordingState | None:
+    def finish(self, ending: SessionEnding) -> RecordingState | None:
         """Make it whole, and only then say so; None when nothing was recorded."""
         with self._lock:
             if self._journal is None:
@@ -129,10 +132,10 @@ class SessionFolder:
                 join_answers(self.path, lines)
             recording, meta = build(self._job, ending, lines)
             sync_tree(self.path)
-            write_whole(self.path / RECORDING_FILE, encode_recording(recording), durable=True)
-            write_whole(self.path / META_FILE, encode_meta(meta), durable=True)
+            write_atomic(self.path / RECORDING_FILE, encode_recording(recording), durable=True)
+            write_atomic(self.path / META_FILE, encode_meta(meta), durable=True)
             if not meta.is_busy:
-                tidy(self.path)
+                remove_working_files(self.path)
             return meta.state
 
     def close(self) -> None:
@@ -146,7 +149,7 @@ class SessionFolder:
         if meta is not None and meta.state is not RecordingState.RECORDING:
             self._complete = True
             if not meta.is_busy:
-                tidy(self.path)
+                remove_working_files(self.path)
         elif journal.exists():
             self._resume(journal)
 
@@ -179,17 +182,17 @@ class SessionFolder:
         for name in SESSION_FOLDERS:
             (self.path / name).mkdir(parents=True, exist_ok=True)
         if self._by_turns:
-            make_pieces_folder(self.path)
+            make_fragments_folder(self.path)
 
     def _write_meta(self) -> None:
         meta = live_meta(self._job, self._tally, self._worker, self._noted)
-        write_whole(self.path / META_FILE, encode_meta(meta))
+        write_atomic(self.path / META_FILE, encode_meta(meta))
 
 
-def tidy(folder: Path) -> None:
+def remove_working_files(folder: Path) -> None:
     """What only an unfinished recording needs. Raises OSError.
 
     The journal goes first: whoever still finds it finds the pieces it tells of, too.
     """
     (folder / TIMELINE_FILE).unlink(missing_ok=True)
-    remove_pieces(folder)
+    remove_fragments(folder)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from antiphon.recorder_service.timeline import Line, Placed
+from antiphon.recorder_service.journal.journal import Line, Placed
 
 _DONE = frozenset({"turn_done", "chat_done"})
 
 
 @dataclass(slots=True)
-class Draft:
+class TurnAssembly:
     """The entries of one turn. `begun` and `done` are None where they are missing.
 
     `spoken`: the entries that may carry sound, in order; a chat's last one is among them.
@@ -36,13 +36,13 @@ class Draft:
         return "".join(line["text_delta"] for line in self.deltas)
 
 
-def drafts(outputs: Placed) -> list[Draft]:
+def assemble_turns(outputs: Placed) -> list[TurnAssembly]:
     """The turns of a half-duplex session, or the one of a chat as far as it was answered."""
-    found: list[Draft] = []
-    current: Draft | None = None
+    found: list[TurnAssembly] = []
+    current: TurnAssembly | None = None
     for _, line in outputs:
         if _opens(line, current):
-            current = Draft(line.get("turn_index", found[-1].index + 1 if found else 0))
+            current = TurnAssembly(line.get("turn_index", found[-1].index + 1 if found else 0))
             found.append(current)
         if current is not None:
             _add(current, line)
@@ -53,10 +53,10 @@ def drafts(outputs: Placed) -> list[Draft]:
 
 def spoken_lines(outputs: Placed) -> Iterator[tuple[int, list[Line]]]:
     """Each turn's index with the entries that may carry its sound, in order."""
-    return ((draft.index, draft.spoken) for draft in drafts(outputs))
+    return ((draft.index, draft.spoken) for draft in assemble_turns(outputs))
 
 
-def _opens(line: Line, current: Draft | None) -> bool:
+def _opens(line: Line, current: TurnAssembly | None) -> bool:
     match line["type"]:
         case "generating":
             return True
@@ -67,7 +67,7 @@ def _opens(line: Line, current: Draft | None) -> bool:
     return False
 
 
-def _add(draft: Draft, line: Line) -> None:
+def _add(draft: TurnAssembly, line: Line) -> None:
     match line["type"]:
         case "generating":
             draft.begun = line

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import structlog
 
-from antiphon.recorder_service.files import remove_temporaries, write_whole
-from antiphon.recorder_service.metas import read_meta
-from antiphon.recorder_service.replay_mix import Check, Halted, write_replay
-from antiphon.recorder_service.score import Score, score_of
-from antiphon.recorder_service.session_folder import tidy
-from antiphon.recorder_service.tally import Tally
-from antiphon.recorder_service.timeline import all_lines, in_order
-from antiphon.recorder_service.video import write_video
+from antiphon.recorder_service.folder import remove_working_files
+from antiphon.recorder_service.journal.files import remove_temporaries, write_atomic
+from antiphon.recorder_service.journal.journal import all_lines, in_order
+from antiphon.recorder_service.journal.state import JournalState
+from antiphon.recorder_service.manifest.meta import read_meta
+from antiphon.recorder_service.manifest.plan import ReplayPlan, plan_replay
+from antiphon.recorder_service.metrics import RecorderCounters
+from antiphon.recorder_service.replay.mix import MergeStopped, StopCheck, write_replay
+from antiphon.recorder_service.replay.video import write_video
 from antiphon.shared_schemas.recording import (
     META_FILE,
     RECORDING_FILE,
@@ -32,7 +37,7 @@ from antiphon.shared_schemas.states import SessionKind
 log = structlog.get_logger()
 
 
-def merge(folder: Path, check: Check) -> Meta | None:
+def merge(folder: Path, check: StopCheck) -> Meta | None:
     """Merge what waits for it; done again, or by two at once, it gives the same files.
 
     `check` raises when the work is to be broken off; nothing is lost then. None where the session
@@ -49,7 +54,7 @@ def merge(folder: Path, check: Check) -> Meta | None:
     return _announce(folder, meta, lead_ms, error)
 
 
-def _replay(folder: Path, meta: Meta, check: Check) -> tuple[float | None, str | None]:
+def _replay(folder: Path, meta: Meta, check: StopCheck) -> tuple[float | None, str | None]:
     """The silence before the session, and what went wrong for good, if anything did.
 
     What a disk or a full machine does may be over the next time; what a recording holds stays as it is.
@@ -57,7 +62,7 @@ def _replay(folder: Path, meta: Meta, check: Check) -> tuple[float | None, str |
     try:
         score = _read_score(folder, meta)
         _write(folder, meta, score, check)
-    except (OSError, Halted, MemoryError):  # FFmpeg's refusals of the disk are among them
+    except (OSError, MergeStopped, MemoryError):  # FFmpeg's refusals of the disk are among them
         raise
     except Exception as error:
         log.exception("replay_failed", recording=meta.recording_id)
@@ -65,13 +70,13 @@ def _replay(folder: Path, meta: Meta, check: Check) -> tuple[float | None, str |
     return round(score.lead_ms, 1) or None, None
 
 
-def _read_score(folder: Path, meta: Meta) -> Score:
+def _read_score(folder: Path, meta: Meta) -> ReplayPlan:
     placed = in_order(all_lines(folder / TIMELINE_FILE))
-    tally = Tally.of(meta.ticket, placed)
-    return score_of(meta.app_type, tally, placed)
+    tally = JournalState.of(meta.ticket, placed)
+    return plan_replay(meta.app_type, tally, placed)
 
 
-def _write(folder: Path, meta: Meta, score: Score, check: Check) -> None:
+def _write(folder: Path, meta: Meta, score: ReplayPlan, check: StopCheck) -> None:
     write_replay(folder, REPLAY_WAV, score, check)
     if meta.app_type is SessionKind.OMNI_DUPLEX:
         write_video(folder, REPLAY_VIDEO, REPLAY_WAV, score, check)
@@ -94,9 +99,9 @@ def _announce(folder: Path, meta: Meta, lead_ms: float | None, error: str | None
         }
     )
     _name_in_recording(folder, wav, video, lead_ms)
-    write_whole(folder / META_FILE, encode_meta(merged), durable=True)
+    write_atomic(folder / META_FILE, encode_meta(merged), durable=True)
     remove_temporaries(folder)
-    tidy(folder)
+    remove_working_files(folder)
     return merged
 
 
@@ -110,4 +115,50 @@ def _name_in_recording(
         lead_ms = lead_ms or recording.merged_replay_lead_ms
         named = {"merged_replay": wav, "merged_replay_lead_ms": lead_ms}
     text = encode_recording(recording.model_copy(update=named))
-    write_whole(folder / RECORDING_FILE, text, durable=True)
+    write_atomic(folder / RECORDING_FILE, text, durable=True)
+
+
+_NICENESS = 10
+
+
+class MergeQueue:
+    """Merges one session after the other, with less of a claim on the processor than the rest."""
+
+    def __init__(self, counters: RecorderCounters) -> None:
+        self._counters = counters
+        self._halt = threading.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="merge", initializer=_step_back)
+
+    async def merge(self, folder: Path) -> Meta | None:
+        """Wait for the session's turn, and for its replay. Raises OSError, or MergeStopped at the end."""
+        self._counters.merges_waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            meta = await loop.run_in_executor(self._thread, merge, folder, self._check)
+        finally:
+            self._counters.merges_waiting -= 1
+        self._count(meta)
+        return meta
+
+    async def close(self) -> None:
+        """Break off what is being merged; what waits is not begun."""
+        self._halt.set()
+        await asyncio.to_thread(self._thread.shutdown, wait=True, cancel_futures=True)
+
+    def _check(self) -> None:
+        if self._halt.is_set():
+            raise MergeStopped
+
+    def _count(self, meta: Meta | None) -> None:
+        if meta is None:
+            return
+        if meta.replay is ReplayState.FAILED:
+            self._counters.merges_failed += 1
+        elif meta.merged_replay:
+            self._counters.merges_done += 1
+            self._counters.merged_seconds += meta.duration_s or 0.0
+
+
+def _step_back() -> None:
+    """On Linux a niceness is a thread's own."""
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

@@ -13,8 +13,8 @@ from pathlib import Path
 import structlog
 from PIL import Image, ImageOps, PngImagePlugin
 
-from antiphon.recorder_service.replay_mix import Check
-from antiphon.recorder_service.score import Picture
+from antiphon.recorder_service.manifest.plan import TimedFrame
+from antiphon.recorder_service.replay.mix import StopCheck
 
 log = structlog.get_logger()
 
@@ -39,8 +39,8 @@ PngImagePlugin.MAX_TEXT_MEMORY = 2**20  # nobody reads it, and 60 KiB unpack to 
 
 
 def readable(
-    folder: Path, pictures: Iterable[Picture], check: Check
-) -> Iterator[tuple[Picture, Image.Image]]:
+    folder: Path, pictures: Iterable[TimedFrame], check: StopCheck
+) -> Iterator[tuple[TimedFrame, Image.Image]]:
     """The frames that can be read, upright; as many as the replay's time allows. Raises OSError."""
     free_at_ms = 0.0
     for picture in pictures:

@@ -9,16 +9,16 @@ import structlog
 
 from antiphon.broker.connection import RedisClock
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.recorder_service.counters import RecorderCounters
-from antiphon.recorder_service.timeline import Line
-from antiphon.recorder_service.troubles import trouble_line
+from antiphon.recorder_service.journal.journal import Line
+from antiphon.recorder_service.manifest.common import trouble_line
+from antiphon.recorder_service.metrics import RecorderCounters
 
 log = structlog.get_logger()
 
 _LONGEST_RETRY_S = 30.0
 
 
-class Endurance:
+class DiskRetry:
     """Repeats work with growing pauses. `troubles` are the disk's outages so far, to be noted."""
 
     def __init__(

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
 
 from antiphon.broker.client import Broker
 from antiphon.broker.retry import persist
-from antiphon.recorder_service.consent import has_consent
-from antiphon.recorder_service.counters import RecorderCounters
-from antiphon.recorder_service.endurance import Endurance
-from antiphon.recorder_service.intake import Intake
-from antiphon.recorder_service.job import Ending, Job
-from antiphon.recorder_service.merge_room import MergeRoom
-from antiphon.recorder_service.session_folder import SessionFolder
+from antiphon.recorder_service.folder import SessionFolder
+from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
+from antiphon.recorder_service.journal.journal import SIDES, Side
+from antiphon.recorder_service.metrics import RecorderCounters
+from antiphon.recorder_service.replay.merge import MergeQueue
+from antiphon.recorder_service.sessions.disk_retry import DiskRetry
+from antiphon.recorder_service.sessions.status import (
+    client_may_return_s,
+    may_discard,
+    may_record,
+    session_status,
+)
 from antiphon.recorder_service.settings import RecorderSettings
-from antiphon.recorder_service.standing import client_may_return_s, look_up, may_discard
-from antiphon.recorder_service.timeline import SIDES
 from antiphon.shared_schemas.lifecycle import SessionEvent
 from antiphon.shared_schemas.recording import META_FILE, TIMELINE_FILE, RecordingState
 from antiphon.shared_schemas.states import SessionState
@@ -26,16 +30,16 @@ from antiphon.shared_schemas.states import SessionState
 log = structlog.get_logger()
 
 
-class Tail:
+class SessionRecorder:
     """One session's recording. `run` ends when nothing is left to be done for it."""
 
     def __init__(
         self,
         broker: Broker,
         settings: RecorderSettings,
-        room: MergeRoom,
+        room: MergeQueue,
         counters: RecorderCounters,
-        job: Job,
+        job: RecordingJob,
     ) -> None:
         self.job = job
         self._broker = broker
@@ -46,11 +50,11 @@ class Tail:
         self._worker = ""
         self._allowed = False
         self._assigned = asyncio.Event()
-        self._ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[SessionEnding] = asyncio.get_running_loop().create_future()
         self._folder: SessionFolder | None = None
         self._confirming = asyncio.Lock()
         retry_s = settings.recorder_retry_s
-        self._endurance = Endurance(job.recording, broker.clock, retry_s, counters)
+        self._endurance = DiskRetry(job.recording, broker.clock, retry_s, counters)
 
     @property
     def ended(self) -> bool:
@@ -62,13 +66,13 @@ class Tail:
         if event.worker:
             self._take_up(event.worker)
         if event.state is SessionState.ENDED:
-            self._end(Ending(at=event.at, reason=event.reason, worker=event.worker))
+            self._end(SessionEnding(at=event.at, reason=event.reason, worker=event.worker))
 
     async def look(self) -> None:
         """Ask Redis how the session stands, for transitions that went unnoticed."""
         if self.ended:
             return
-        standing = await look_up(self._broker, self.job)
+        standing = await session_status(self._broker, self.job)
         if standing.assigned:
             self._take_up(standing.worker)
         if standing.ending is not None:
@@ -114,13 +118,13 @@ class Tail:
         folder = self._root / self.job.recording
         names = [folder / name for name in (META_FILE, TIMELINE_FILE)]
         begun = await asyncio.to_thread(lambda: any(path.exists() for path in names))
-        self._allowed = begun or await has_consent(self._broker, self.job, self._settled())
+        self._allowed = begun or await may_record(self._broker, self.job, self._settled())
 
     def _take_up(self, worker: str) -> None:
         self._worker = worker or self._worker
         self._assigned.set()
 
-    def _end(self, ending: Ending) -> None:
+    def _end(self, ending: SessionEnding) -> None:
         if not self._ended.done():
             self._ended.set_result(ending)
 
@@ -128,7 +132,7 @@ class Tail:
         self._folder = folder = await self._open()
         try:
             if not folder.complete:
-                intake = Intake(self._broker, self.job, self._endurance.recorded)
+                intake = StreamFollower(self._broker, self.job, self._endurance.recorded)
                 await intake.run(folder, self._settled())
                 await self._finish(folder)
         finally:
@@ -178,3 +182,51 @@ class Tail:
         async with self._confirming:
             self._folder = None
             await self._broker.progress.clear(self.job.ticket)
+
+
+_UNREAD_LIMIT = 64
+"""Entries held in memory per stream; beyond that they are read from Redis again."""
+
+
+class StreamFollower:
+    """`on_recorded` is told of each entry that is on disk, by the time it was said (Redis-clock ms)."""
+
+    def __init__(
+        self, broker: Broker, job: RecordingJob, on_recorded: Callable[[float], None]
+    ) -> None:
+        self._broker = broker
+        self._job = job
+        self._on_recorded = on_recorded
+        keys = broker.keys
+        self._keys: dict[Side, str] = {"in": keys.inbound(job.sid), "out": keys.outbound(job.sid)}
+
+    async def run(self, folder: SessionFolder, settled: Awaitable[None]) -> None:
+        """Until the session is over and has settled. Raises OSError and BrokerUnavailable."""
+        tasks = [asyncio.create_task(self._follow(folder, side)) for side in SIDES]
+        over = asyncio.ensure_future(settled)
+        try:
+            done, _ = await asyncio.wait([*tasks, over], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in (*tasks, over):
+                task.cancel()
+            await asyncio.gather(*tasks, over, return_exceptions=True)
+        for side in SIDES:
+            await self._drain(folder, side)
+
+    async def _follow(self, folder: SessionFolder, side: Side) -> None:
+        subscribe = self._broker.reader.subscribe
+        while True:  # a disk that fell behind: go on from where it stands
+            after = folder.position(side)
+            async with subscribe(self._keys[side], after, limit=_UNREAD_LIMIT) as entries:
+                async for position, entry in entries:
+                    await asyncio.to_thread(folder.add, side, position, entry)
+                    self._on_recorded(entry.at)
+
+    async def _drain(self, folder: SessionFolder, side: Side) -> None:
+        after = folder.position(side)
+        history = self._broker.streams.history(self._keys[side], self._job.ticket, after)
+        async for position, entry in history:
+            await asyncio.to_thread(folder.add, side, position, entry)
+            self._on_recorded(entry.at)

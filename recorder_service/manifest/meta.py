@@ -7,13 +7,11 @@ from pathlib import Path
 
 import structlog
 
-from antiphon.recorder_service.job import Ending, Job
-from antiphon.recorder_service.manifest_parts import moment
-from antiphon.recorder_service.score import score_of
-from antiphon.recorder_service.snapshot import config_of
-from antiphon.recorder_service.tally import Tally
-from antiphon.recorder_service.timeline import Line, Placed, Side
-from antiphon.recorder_service.troubles import troubles
+from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
+from antiphon.recorder_service.journal.journal import Line, Placed, Side
+from antiphon.recorder_service.journal.state import JournalState
+from antiphon.recorder_service.manifest.common import config_of, moment, troubles
+from antiphon.recorder_service.manifest.plan import plan_replay
 from antiphon.shared_schemas.recording import (
     META_FILE,
     Meta,
@@ -38,7 +36,7 @@ def read_meta(folder: Path) -> Meta | None:
         return None
 
 
-def live_meta(job: Job, tally: Tally, worker: str, outages: Sequence[Line]) -> Meta:
+def live_meta(job: RecordingJob, tally: JournalState, worker: str, outages: Sequence[Line]) -> Meta:
     """Of a session that is being recorded."""
     return Meta(
         session_id=job.sid,
@@ -54,9 +52,9 @@ def live_meta(job: Job, tally: Tally, worker: str, outages: Sequence[Line]) -> M
 
 
 def final_meta(
-    job: Job,
-    ending: Ending,
-    tally: Tally,
+    job: RecordingJob,
+    ending: SessionEnding,
+    tally: JournalState,
     recording: Recording | TurnRecording,
     placed: Mapping[Side, Placed],
     lines: Sequence[Line],
@@ -65,7 +63,7 @@ def final_meta(
     times = [float(line["at"]) for side in placed.values() for _, line in side]
     ended_ms = max(times, default=0.0) if ending.at is None else float(ending.at)
     whole = bool(times) and ending.at is not None and not recording.missing
-    heard = score_of(job.kind, tally, placed).seconds > 0
+    heard = plan_replay(job.kind, tally, placed).seconds > 0
     return live_meta(job, tally, ending.worker, ()).model_copy(
         update={
             "state": RecordingState.COMPLETE if whole else RecordingState.INTERRUPTED,

@@ -10,7 +10,7 @@ from antiphon.shared_schemas.states import EndReason, SessionKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class RecordingJob:
     """One session to record. `event_id` is the transition that stands for the ownership, '' if none."""
 
     sid: str
@@ -20,7 +20,7 @@ class Job:
     event_id: str = ""
 
     @classmethod
-    def from_event(cls, event: SessionEvent) -> Job:
+    def from_event(cls, event: SessionEvent) -> RecordingJob:
         """The session that this event put into the queue."""
         return cls(
             sid=event.sid,
@@ -31,7 +31,7 @@ class Job:
         )
 
     @classmethod
-    def from_meta(cls, meta: Meta) -> Job:
+    def from_meta(cls, meta: Meta) -> RecordingJob:
         """A recording that was begun and has lost its recorder."""
         return cls(
             sid=meta.session_id,
@@ -42,7 +42,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class SessionEnding:
     """How a session ended: Redis-clock ms and reason, None where nobody knows any more."""
 
     at: int | None = None

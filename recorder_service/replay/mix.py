@@ -15,45 +15,44 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-from antiphon.recorder_service.audio_files import HEADER_BYTES, wav_header
-from antiphon.recorder_service.files import replacing
-from antiphon.recorder_service.placing import Clip
-from antiphon.recorder_service.score import Score
+from antiphon.recorder_service.journal.files import atomic_file
+from antiphon.recorder_service.manifest.plan import PlacedClip, ReplayPlan
+from antiphon.recorder_service.media.audio import HEADER_BYTES, wav_header
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
 
 Pcm16 = NDArray[np.int16]
-Check = Callable[[], None]
-"""Called now and then; raises Halted when the work is to be broken off."""
+StopCheck = Callable[[], None]
+"""Called now and then; raises MergeStopped when the work is to be broken off."""
 
 _BLOCK_S = 1
 
 
-class Halted(Exception):
+class MergeStopped(Exception):
     """The recorder stops; the merge is made anew by whoever takes the session over."""
 
 
-def write_replay(folder: Path, name: str, score: Score, check: Check) -> None:
+def write_replay(folder: Path, name: str, score: ReplayPlan, check: StopCheck) -> None:
     """Write the WAV below a session directory, whole or not at all. Holds seconds in memory.
 
     Raises OSError, and ValueError when it would be longer than a WAV can be.
     """
     frames = math.ceil(score.seconds * OUTPUT_RATE)
     header = wav_header(4 * frames, OUTPUT_RATE, channels=2)
-    with replacing(folder / name) as temporary, temporary.open("xb") as file:
+    with atomic_file(folder / name) as temporary, temporary.open("xb") as file:
         file.write(header)
         for block in _stereo(folder, score, frames):
             check()
             file.write(block.astype("<i2", copy=False).tobytes())
 
 
-def _stereo(folder: Path, score: Score, frames: int) -> Iterator[Pcm16]:
+def _stereo(folder: Path, score: ReplayPlan, frames: int) -> Iterator[Pcm16]:
     """Blocks of shape (n, 2), `frames` samples in all."""
     model = _channel(folder, score.model, frames, OUTPUT_RATE)
     for left, right in zip(_user_channel(folder, score.user, frames), model, strict=True):
         yield np.stack([left, right], axis=1)
 
 
-def _user_channel(folder: Path, clips: Sequence[Clip], frames: int) -> Iterator[Pcm16]:
+def _user_channel(folder: Path, clips: Sequence[PlacedClip], frames: int) -> Iterator[Pcm16]:
     """16 kHz in, 24 kHz out, block for block; a resampler's delay is made up for."""
     resampler = soxr.ResampleStream(INPUT_RATE, OUTPUT_RATE, 1, dtype="float32")
     ahead: Samples = np.zeros(0, dtype=np.float32)
@@ -70,7 +69,7 @@ def _user_channel(folder: Path, clips: Sequence[Clip], frames: int) -> Iterator[
         ahead = ahead[length:]
 
 
-def _channel(folder: Path, clips: Sequence[Clip], frames: int, rate: int) -> Iterator[Pcm16]:
+def _channel(folder: Path, clips: Sequence[PlacedClip], frames: int, rate: int) -> Iterator[Pcm16]:
     """A channel's blocks of a second each, silent where no clip lies."""
     tape = _Tape(folder, clips)
     start = 0
@@ -88,7 +87,7 @@ def _lengths(frames: int, rate: int) -> Iterator[int]:
 class _Tape:
     """Reads clips in order; a file that is not there any more is silence."""
 
-    def __init__(self, folder: Path, clips: Sequence[Clip]) -> None:
+    def __init__(self, folder: Path, clips: Sequence[PlacedClip]) -> None:
         self._folder = folder
         self._clips = clips
         self._next = 0

@@ -1,0 +1,1 @@
+"""The journal of a recording in progress and what is read from it."""

@@ -1,0 +1,1 @@
+"""The JSON files of a recording, and the layout of its replay."""

@@ -1,0 +1,1 @@
+"""The sound, pictures and videos of a session as files."""

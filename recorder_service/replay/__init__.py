@@ -1,0 +1,1 @@
+"""The merged replay of a finished recording."""
