@@ -1,6 +1,6 @@
 # One file, three images: `service` (edge, recorder, cleanup), `worker` (engine local), `worker-gpu` (engine
-# minicpmo). They share the layers of `packages`; only `worker-gpu` holds torch. What changes most comes last, so
-# that a change of Antiphon's own code fetches nothing again.
+# minicpmo). They share the layers of `packages`; only `worker-gpu` contains torch. Frequent
+# changes come last, so that a change of Antiphon's code downloads nothing.
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
@@ -18,10 +18,10 @@ RUN mkdir edge && /tools/bin/python tools/web_pages.py build
 FROM tools AS wheel
 COPY . .
 COPY --from=pages /source/edge/pages edge/pages
-# They are made already: the build need not fetch Node.js.
+# The pages are built already, so that this step does not need Node.js.
 RUN ANTIPHON_WITHOUT_PAGES=1 /tools/bin/pip wheel --quiet --no-deps --wheel-dir /wheels .
 
-# What pyproject.toml asks for, as /needs/service.txt, local.txt, minicpmo.txt, …
+# Writes the dependencies of pyproject.toml to /needs/service.txt, local.txt, minicpmo.txt, …
 FROM tools AS needs
 COPY pyproject.toml ./
 RUN mkdir /needs && python3 -c 'import pathlib, tomllib; \
@@ -68,11 +68,10 @@ USER antiphon
 CMD ["worker", "--engine", "local"]
 
 FROM packages AS worker-gpu
-# A package that Token2wav imports keeps what it compiles, and asks where. Triton does too, and what it
-# compiles must be allowed to run, which Docker's /tmp is not.
+# Numba and Triton cache compiled code. Triton's must be executable, and Docker's /tmp is mounted noexec.
 ENV NUMBA_CACHE_DIR=/tmp/numba TRITON_CACHE_DIR=/var/cache/antiphon
 RUN install --directory --owner antiphon --group antiphon /var/cache/antiphon
-# Token2wav reads voices with FFmpeg's libraries; Triton compiles its driver, in C, where it runs.
+# Token2wav reads voices with FFmpeg's libraries. Triton compiles its C driver at run time.
 RUN apt-get -qq update \
     && headers=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))') \
     && apt-get -qq install --yes --no-install-recommends ffmpeg gcc libc6-dev \

@@ -1,9 +1,9 @@
-# Everything by hand and in CI goes through these targets; `make help` lists them.
+# Targets for development and CI; `make help` lists them.
 
 VENV := .venv
 BIN := $(VENV)/bin
 
-# The first of these that is Python 3.11 or 3.12; `make PYTHON=/path/to/python3.12 …` names another.
+# Uses the first candidate that is Python 3.11 or 3.12. `make PYTHON=/path/to/python3.12 …` selects another.
 CANDIDATES := python3 python3.12 python3.11
 SUITABLE := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITABLE)' 2>/dev/null && echo $(p))))
@@ -12,7 +12,7 @@ PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITABLE)' 2>
 # and wait beside each other on few cores: what fails is run once more, alone, and that is its verdict.
 SIDE_BY_SIDE := --numprocesses=3 --dist=loadfile
 
-# Not beside other tests: Chromium drops what it loads when a network interface comes or goes.
+# Runs after all other tests: Chromium aborts loads when a network interface appears or disappears.
 IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0
 
 .PHONY: help demo up web test containers check lint format types bench clean
@@ -20,32 +20,32 @@ IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_ti
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: .run-time .pages  ## Install, start everything, ask one spoken question and show the answer
+demo: .run-time .pages  ## Install, start all services, ask a spoken question and print the answer
 	@$(BIN)/antiphon demo
 
 up: .run-time .pages  ## Run the whole pipeline until Ctrl-C
 	@exec $(BIN)/antiphon up
 
-web: .run-time  ## Build the browser's pages, when something in web/ changed
+web: .run-time  ## Build the browser pages if web/ has changed
 	@$(BIN)/python tools/web_pages.py build
 
-test: check .programs  ## The whole suite: lint, types, tests (under CI=true the containers, too)
+test: check .programs  ## Lint, types and all tests (with CI=true also the container tests)
 	@$(BIN)/python tools/web_pages.py test
 	@$(BIN)/python tools/web_pages.py build
 	$(BIN)/pytest $(SIDE_BY_SIDE) || { test $$? -eq 1 && $(BIN)/pytest --last-failed; }
 	$(if $(filter true,$(CI)),$(IN_CONTAINERS) || $(IN_CONTAINERS) --last-failed)
 
-containers: .test-time  ## Build the compose stack, run it and test it (minutes; Docker, or root on Debian)
+containers: .test-time  ## Build, run and test the compose stack (minutes; needs Docker, or root on Debian)
 	$(IN_CONTAINERS)
 
 check: lint types  ## Lint and types only
 
-lint: .test-time  ## ruff and biome, without changing anything
+lint: .test-time  ## Check with ruff and biome
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@$(BIN)/python tools/web_pages.py lint
 
-format: .test-time  ## Let ruff and biome put things in order
+format: .test-time  ## Format with ruff and biome
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	@$(BIN)/python tools/web_pages.py format
@@ -56,10 +56,10 @@ types: .test-time  ## mypy and tsc, strict
 	$(BIN)/mypy tools
 	@$(BIN)/python tools/web_pages.py types
 
-bench: .test-time  ## How soon the local engine answers, in real time without sockets (seven minutes)
+bench: .test-time  ## Measure the latency of the local engine in real time, without sockets (seven minutes)
 	$(BIN)/python bench/local_latency.py --quiet
 
-clean:  ## Remove the virtual environment, caches and what the demo left
+clean:  ## Remove the virtual environment, caches and demo data
 	rm -rf $(VENV) web/node_modules edge/pages data/demo .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 
 .PHONY: .run-time .test-time .pages .programs .python
@@ -70,7 +70,7 @@ clean:  ## Remove the virtual environment, caches and what the demo left
 .test-time: .python
 	@$(PYTHON) tools/make_venv.py $(VENV) local minicpmo otel test
 
-# Without network everything else still runs; the messages say how to build the pages later.
+# Without a network, everything except the pages works. The message says how to build them later.
 .pages: .run-time
 	@$(BIN)/python tools/web_pages.py build || true
 
@@ -79,8 +79,8 @@ clean:  ## Remove the virtual environment, caches and what the demo left
 
 .python:
 	@test -n "$(PYTHON)" || { \
-	  echo "Python 3.11 or 3.12 is needed, and none of: $(CANDIDATES) is one."; \
+	  echo "Python 3.11 or 3.12 is required. None of these was found: $(CANDIDATES)"; \
 	  echo "On Debian 12 and Ubuntu 24.04, run:  apt-get install -y python3 python3-venv"; \
 	  echo "On Ubuntu 22.04, run:                apt-get install -y python3.11 python3.11-venv"; \
-	  echo "One that lies elsewhere:             make PYTHON=/path/to/python3.12 …"; \
+	  echo "For another location:                make PYTHON=/path/to/python3.12 …"; \
 	  exit 1; } >&2
