@@ -14,8 +14,8 @@ from starlette.requests import HTTPConnection
 
 from antiphon.edge.access_settings import AccessSettings, BadAccessSettings
 from antiphon.edge.addresses import Proxies, host_name, household, is_loopback, parse, peer
+from antiphon.edge.errors import HttpError
 from antiphon.edge.origins import Origins
-from antiphon.edge.refusals import Refusal
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.ids import is_share_token
 
@@ -44,23 +44,23 @@ class Access:
         self._metrics_open = settings.metrics_open
 
     def check_client(self, connection: HTTPConnection) -> None:
-        """Raises Refusal: 403 for a foreign page, 401 for a missing or unknown key."""
+        """Raises HttpError: 403 for a foreign page, 401 for a missing or unknown key."""
         self.check_origin(connection)
         if self._keys and not _known(connection, self._keys + self._admin):
-            raise Refusal(401, ErrorCode.UNAUTHORIZED, "an API key is required")
+            raise HttpError(401, ErrorCode.UNAUTHORIZED, "an API key is required")
 
     def check_admin(self, connection: HTTPConnection) -> None:
-        """Raises Refusal: 401 for a missing or wrong token, 403 where there is none to give."""
+        """Raises HttpError: 401 for a missing or wrong token, 403 where there is none to give."""
         self.check_client(connection)
         if self._admin:
             if not _known(connection, self._admin):
-                raise Refusal(401, ErrorCode.UNAUTHORIZED, "the admin token is required")
+                raise HttpError(401, ErrorCode.UNAUTHORIZED, "the admin token is required")
         elif not (self._loopback_only and _is_local(connection)):
             text = "admin routes are closed: set an admin token on the server"
-            raise Refusal(403, ErrorCode.FORBIDDEN, text)
+            raise HttpError(403, ErrorCode.FORBIDDEN, text)
 
     def check_metrics(self, connection: HTTPConnection) -> None:
-        """Raises Refusal, unless anyone may read the metrics."""
+        """Raises HttpError, unless anyone may read the metrics."""
         if not self._metrics_open:
             self.check_admin(connection)
 
@@ -77,11 +77,11 @@ class Access:
         return household(address)
 
     def check_origin(self, connection: HTTPConnection) -> None:
-        """Raises Refusal: 403 for a foreign page."""
+        """Raises HttpError: 403 for a foreign page."""
         origin = connection.headers.get("origin")
         if not self._origins.allow(origin, self._proxies.host(connection)):
             text = "pages of this origin may not use this server"
-            raise Refusal(403, ErrorCode.ORIGIN_NOT_ALLOWED, text)
+            raise HttpError(403, ErrorCode.ORIGIN_NOT_ALLOWED, text)
 
 
 class Guard(SecurityBase):
@@ -93,7 +93,7 @@ class Guard(SecurityBase):
         self._admin = admin
 
     async def __call__(self, connection: HTTPConnection) -> None:
-        """Raises Refusal, for a socket before it is accepted."""
+        """Raises HttpError, for a socket before it is accepted."""
         access: Access = connection.app.state.edge.access
         if self._admin:
             access.check_admin(connection)
@@ -105,7 +105,7 @@ class ReaderGuard(Guard):
     """For what is read of a recording: the token of a share link, which the route looks up, does for a key."""
 
     async def __call__(self, connection: HTTPConnection) -> None:
-        """Raises Refusal."""
+        """Raises HttpError."""
         if is_share_token(connection.path_params.get("session_id", "")):
             access: Access = connection.app.state.edge.access
             access.check_origin(connection)
@@ -117,7 +117,7 @@ class MetricsGuard(Guard):
     """As for the admin routes, unless the settings say that anyone may read the metrics."""
 
     async def __call__(self, connection: HTTPConnection) -> None:
-        """Raises Refusal."""
+        """Raises HttpError."""
         access: Access = connection.app.state.edge.access
         access.check_metrics(connection)
 

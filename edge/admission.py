@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.edge.endings import Endings
 from antiphon.edge.protocols.contract import QueuePlace
-from antiphon.edge.seats import Place
+from antiphon.edge.session.notifications import Place
+from antiphon.edge.session.terminator import SessionTerminator
 from antiphon.shared_schemas.registry import Ticket
 from antiphon.shared_schemas.resume_token import ResumeToken
 from antiphon.shared_schemas.states import SessionKind
@@ -21,7 +21,7 @@ _ETA_STEP_S = 1.0
 
 async def join_queue(
     broker: Broker,
-    endings: Endings,
+    endings: SessionTerminator,
     sid: str,
     kind: SessionKind,
     *,

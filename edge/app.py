@@ -14,9 +14,14 @@ from starlette.exceptions import HTTPException
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.edge.access import ADMIN, CLIENT, METRICS, READER
 from antiphon.edge.body_limit import BodyLimit
-from antiphon.edge.errors import explain
-from antiphon.edge.node import open_edge
-from antiphon.edge.refusals import Refusal, answer, answer_plainly
+from antiphon.edge.context import open_edge
+from antiphon.edge.errors import (
+    HttpError,
+    Problem,
+    explain,
+    framework_error_response,
+    http_error_response,
+)
 from antiphon.edge.routes import (
     apps,
     chat,
@@ -37,8 +42,7 @@ from antiphon.edge.routes import (
     voices,
     workers,
 )
-from antiphon.edge.routes.dependencies import refusals
-from antiphon.edge.routes.models import Problem
+from antiphon.edge.routes.dependencies import problem_responses
 from antiphon.edge.routes.session_writes import UPLOAD_ROUTE
 from antiphon.edge.settings import EdgeSettings
 
@@ -49,7 +53,7 @@ Conversations run over WebSockets: `/ws/duplex/{session_id}`, `/ws/half_duplex/{
 
 
 _REGISTRIES = (presets, voices, apps, defaults)
-_REFUSED = refusals(401, 403)
+_REFUSED = problem_responses(401, 403)
 
 
 def create_app(settings: EdgeSettings) -> FastAPI:
@@ -69,8 +73,8 @@ def create_app(settings: EdgeSettings) -> FastAPI:
     )
     _include_routes(app)
     app.add_exception_handler(BrokerUnavailable, _unavailable)
-    app.add_exception_handler(Refusal, answer)
-    app.add_exception_handler(HTTPException, answer_plainly)
+    app.add_exception_handler(HttpError, http_error_response)
+    app.add_exception_handler(HTTPException, framework_error_response)
     _add_middleware(app, settings)
     return app
 

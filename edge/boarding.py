@@ -11,10 +11,10 @@ from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.errors import SessionExists
 from antiphon.edge.admission import join_queue
+from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import Draining, ResumeExpired
-from antiphon.edge.node import Edge
 from antiphon.edge.recall import Recollection, recollect
-from antiphon.edge.seats import Seat
+from antiphon.edge.session.notifications import SessionSubscription
 from antiphon.edge.session_trace import SessionTrace
 from antiphon.edge.wishes import Return, Wishes
 from antiphon.shared_schemas.ids import new_recording_id
@@ -38,7 +38,7 @@ class Hold:
 class Admitted:
     """A session that stands in the queue, or further on. `age_s`: seconds since it came there."""
 
-    seat: Seat
+    seat: SessionSubscription
     ticket: Ticket
     recording: str
     wishes: Wishes
@@ -61,7 +61,7 @@ class Berth:
 
 
 @asynccontextmanager
-async def boarding(edge: Edge, berth: Berth, wishes: Wishes) -> AsyncIterator[Admitted]:
+async def boarding(edge: EdgeContext, berth: Berth, wishes: Wishes) -> AsyncIterator[Admitted]:
     """The client's session, and a seat to hear of it.
 
     Raises Draining, SessionExists, QueueFull, ResumeExpired or BrokerUnavailable.
@@ -73,7 +73,7 @@ async def boarding(edge: Edge, berth: Berth, wishes: Wishes) -> AsyncIterator[Ad
         raise ResumeExpired
     for name in names:
         bind_contextvars(session=name)
-        with edge.watch.seat(name) as seat:
+        with edge.events.subscribe(name) as seat:
             try:
                 admitted = await _admit(edge, seat, berth, wishes)
             except SessionExists:
@@ -88,7 +88,9 @@ async def boarding(edge: Edge, berth: Berth, wishes: Wishes) -> AsyncIterator[Ad
             return
 
 
-async def _admit(edge: Edge, seat: Seat, berth: Berth, wishes: Wishes) -> Admitted:
+async def _admit(
+    edge: EdgeContext, seat: SessionSubscription, berth: Berth, wishes: Wishes
+) -> Admitted:
     if wishes.back:
         return await _attach(edge, seat, berth, wishes, wishes.back)
     sid, recording = seat.sid, new_recording_id()
@@ -96,7 +98,7 @@ async def _admit(edge: Edge, seat: Seat, berth: Berth, wishes: Wishes) -> Admitt
     trace = edge.trace(sid, berth.kind)
     ticket = await join_queue(
         edge.broker,
-        edge.endings,
+        edge.terminator,
         sid,
         berth.kind,
         edge=edge.id,
@@ -106,13 +108,15 @@ async def _admit(edge: Edge, seat: Seat, berth: Berth, wishes: Wishes) -> Admitt
         trace=trace.context if trace else b"",
     )
     hold = Hold(token) if token else None
-    seat.take(ticket.number, hold.connection if hold else 0)
+    seat.bind(ticket.number, hold.connection if hold else 0)
     edge.metrics.started.labels(berth.kind).inc()
     log.info("session_joined", kind=berth.kind, ticket=ticket.number)
     return Admitted(seat, ticket, recording, wishes, hold, trace=trace)
 
 
-async def _attach(edge: Edge, seat: Seat, berth: Berth, wishes: Wishes, back: Return) -> Admitted:
+async def _attach(
+    edge: EdgeContext, seat: SessionSubscription, berth: Berth, wishes: Wishes, back: Return
+) -> Admitted:
     sid, broker, token = seat.sid, edge.broker, ResumeToken.new(seat.sid)
     attached = await broker.attachments.attach(
         back.token, token, edge=edge.id, protocol=berth.protocol
@@ -120,8 +124,8 @@ async def _attach(edge: Edge, seat: Seat, berth: Berth, wishes: Wishes, back: Re
     if attached is None:
         raise ResumeExpired
     number, connection = attached.ticket, attached.connection
-    seat.take(number, connection)
-    edge.watch.replaced(sid, connection)
+    seat.bind(number, connection)
+    edge.events.mark_replaced(sid, connection)
     if attached.assigned:
         seat.grant()
     if attached.over:
@@ -129,7 +133,7 @@ async def _attach(edge: Edge, seat: Seat, berth: Berth, wishes: Wishes, back: Re
     try:
         past = await recollect(broker, sid, number, connection, back.last)
     except Exception:
-        edge.endings.detach(sid, number, connection)
+        edge.terminator.detach(sid, number, connection)
         raise
     edge.metrics.resumes.labels("resumed").inc()
     log.info("session_resumed", connection=connection, seq=back.last)
@@ -140,7 +144,7 @@ async def _attach(edge: Edge, seat: Seat, berth: Berth, wishes: Wishes, back: Re
     return Admitted(seat, ticket, attached.recording, wishes, hold, age_s, trace)
 
 
-async def _trace_again(edge: Edge, sid: str, kind: SessionKind) -> SessionTrace | None:
+async def _trace_again(edge: EdgeContext, sid: str, kind: SessionKind) -> SessionTrace | None:
     """Under the trace that the first connection began."""
     row = await edge.broker.sessions.get(sid) if edge.tracing else None
     return edge.trace(sid, kind, row.trace if row else b"")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from antiphon.edge.refusals import Refusal
+from antiphon.edge.errors import HttpError
 from antiphon.shared_schemas.errors import ErrorCode
 
 _PATIENCE_S = 30.0
@@ -60,18 +60,18 @@ class _Body:
         self._due = asyncio.get_running_loop().time() + _PATIENCE_S
 
     async def receive(self) -> Message:
-        """Raises Refusal. What follows the body, the client's leaving, may take as long as it likes."""
+        """Raises HttpError. What follows the body, the client's leaving, may take as long as it likes."""
         try:
             async with asyncio.timeout_at(self._due if self._more else None):
                 message = await self._receive()
         except TimeoutError:
             text = f"the body takes too long: {self._taken} bytes came"
-            raise Refusal(408, ErrorCode.SLOW_CONSUMER, text) from None
+            raise HttpError(408, ErrorCode.SLOW_CONSUMER, text) from None
         size = len(message.get("body", b""))
         self._taken += size
         self._due += size / _SLOWEST
         self._more = message.get("more_body", False)
         if self._taken > self._limit:
             text = f"the body is longer than {self._limit} bytes"
-            raise Refusal(413, ErrorCode.MESSAGE_TOO_LARGE, text)
+            raise HttpError(413, ErrorCode.MESSAGE_TOO_LARGE, text)
         return message

@@ -10,16 +10,16 @@ import structlog
 from antiphon.broker.errors import BrokerUnavailable, StaleFence
 from antiphon.edge.boarding import Admitted
 from antiphon.edge.capabilities import capabilities
-from antiphon.edge.connection import Line
+from antiphon.edge.context import EdgeContext
 from antiphon.edge.dialects import Dialect
-from antiphon.edge.errors import Fault, Replaced, ResumeExpired, explain
+from antiphon.edge.errors import Close, Fault, Replaced, ResumeExpired, explain
 from antiphon.edge.inbox import Inbox
 from antiphon.edge.ledger import Ledger
-from antiphon.edge.node import Edge
-from antiphon.edge.outbox import Outbox
-from antiphon.edge.protocols.contract import Actions, Close, Finish, Forward, Machine, Tell
+from antiphon.edge.protocols.contract import Actions, Finish, Forward, Machine, Tell
 from antiphon.edge.settings import Unsent
 from antiphon.edge.teller import PlainTeller, Teller
+from antiphon.edge.transport.connection import ClientConnection
+from antiphon.edge.transport.send_queue import SendQueue
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.stream_entries import StreamPosition
 
@@ -31,8 +31,8 @@ class Conduct:
 
     def __init__(
         self,
-        edge: Edge,
-        line: Line,
+        edge: EdgeContext,
+        line: ClientConnection,
         admitted: Admitted,
         machine: Machine[Any],
         dialect: Dialect,
@@ -42,15 +42,15 @@ class Conduct:
         sid, number, hold = admitted.seat.sid, admitted.ticket.number, admitted.hold
         patience_s, trace = limits.broker_patience_s, admitted.trace
         self.inbox = Inbox(edge.broker, sid, number, patience_s, metrics.append, trace)
-        self.outbox = Outbox(line, unsent, limits.send_stall_s, metrics.send)
+        self.outbox = SendQueue(line, unsent, limits.send_stall_s, metrics.send)
         self.finished = asyncio.Event()
         self.reason = EndReason.CLIENT_GONE
         self.ledger: Ledger | None = None
         self._dialect = dialect
         offer = capabilities(limits) if admitted.wishes.capabilities else None
-        self.teller: Teller = PlainTeller(self.outbox, line.form, offer)
+        self.teller: Teller = PlainTeller(self.outbox, line.encoding, offer)
         if hold:
-            book = (machine, self.inbox, self.outbox, line.form)
+            book = (machine, self.inbox, self.outbox, line.encoding)
             self.teller = self.ledger = Ledger(*book, hold.token, number, offer)
 
     def do(self, actions: Actions, heard: StreamPosition | None = None) -> None:
@@ -73,7 +73,7 @@ class Conduct:
         self.reason = finish.reason
         self.finished.set()
         self.teller.flush()
-        self.outbox.finish(finish.close)
+        self.outbox.close_after_sent(finish.close)
 
     def say_why(self, fault: Fault, *then: Finish) -> None:
         """Tell of a fault."""
@@ -87,11 +87,13 @@ class Conduct:
         if self.ledger and isinstance(error, StaleFence):
             raise Replaced from error
         if isinstance(error, ResumeExpired):
-            self.outbox.finish(Close.RESUME_EXPIRED)
+            self.outbox.close_after_sent(Close.RESUME_EXPIRED)
             return
         if self.ledger and self.ledger.token_told and isinstance(error, BrokerUnavailable):
             log.warning("session_let_go", error=str(error))
-            self.outbox.finish(Close.RESTART)  # not over: it waits for its client, as after a drain
+            self.outbox.close_after_sent(
+                Close.RESTART
+            )  # not over: it waits for its client, as after a drain
             return
         fault = explain(error)
         if fault.expected:

@@ -1,18 +1,40 @@
-"""Every way a session can go wrong, as the error message and the close code that a client gets."""
+"""Errors of the edge: close codes, exceptions, and what a client receives for each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
+
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse, Response
 
 from antiphon.broker.errors import BrokerUnavailable, QueueFull, SessionExists, StaleFence
-from antiphon.edge.protocols.contract import Close
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.server_messages import Error
 from antiphon.shared_schemas.states import EndReason
 
 
+class Close(IntEnum):
+    """WebSocket close codes."""
+
+    NORMAL = 1000
+    UNSUPPORTED = 1003
+    POLICY = 1008
+    INTERNAL = 1011
+    RESTART = 1012
+    TRY_LATER = 1013
+    REPLACED = 4409
+    RESUME_EXPIRED = 4410
+
+
+CLOSE_REASONS = {Close.REPLACED: "replaced", Close.RESUME_EXPIRED: "resume_expired"}
+"""Reasons of the close codes that no message precedes."""
+
+
 class ClientGone(Exception):
-    """The client closed the connection, or it broke."""
+    """The client closed the connection, or the connection broke."""
 
 
 class SlowConsumer(Exception):
@@ -20,22 +42,22 @@ class SlowConsumer(Exception):
 
 
 class NotJson(Exception):
-    """A frame that is not JSON text: the connection cannot go on."""
+    """A frame is not JSON text; the connection must close."""
 
 
 class Draining(Exception):
-    """This edge is shutting down and takes no new session."""
+    """This edge is shutting down and accepts no new session."""
 
 
 class Replaced(Exception):
-    """The client has another connection to its session by now."""
+    """A newer connection of the same client has taken over the session."""
 
 
 class ResumeExpired(Exception):
-    """There is nothing that a client could come back to with this token."""
+    """No session can be resumed with this token."""
 
 
-class PageOff(Exception):
+class PageDisabled(Exception):
     """An operator has switched this page off."""
 
     def __init__(self, name: str) -> None:
@@ -43,16 +65,16 @@ class PageOff(Exception):
 
 
 class TooManyConnections(Exception):
-    """One address has, or opens, more connections than it may."""
+    """One address has too many connections, or opens too many per minute."""
 
 
-class NoRoom(Exception):
-    """This edge holds as many bytes of waiting requests as it may."""
+class BudgetExceeded(Exception):
+    """This edge already holds its maximum of bytes of chat requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What to tell the client. `close` is None where the session goes on."""
+    """An error message and how the connection closes; `close` is None if the session continues."""
 
     message: Error
     close: Close | None = None
@@ -62,12 +84,12 @@ class Fault:
 def error_message(
     code: ErrorCode | str, text: str, *, field: str | None = None, retryable: bool | None = None
 ) -> Error:
-    """An `error` with its text under both names that clients look for."""
+    """An `error` message. Its text is sent as `error` and `message`: clients read either."""
     return Error(error=text, message=text, code=str(code), field=field, retryable=retryable)
 
 
 def explain(error: Exception) -> Fault:
-    """The one place where exceptions become messages and close codes."""
+    """Map an exception to its error message and close code."""
     match error:
         case InvalidInput(code=ErrorCode.INVALID_SESSION_ID):
             return Fault(error_message(error.code, error.message, field=error.field), Close.POLICY)
@@ -79,9 +101,11 @@ def explain(error: Exception) -> Fault:
             text = str(error)
             message = error_message(ErrorCode.SESSION_EXISTS, text, field="session_id")
             return Fault(message, Close.POLICY)
-        case QueueFull() | NoRoom() | TooManyConnections() | Draining() | BrokerUnavailable():
+        case (
+            QueueFull() | BudgetExceeded() | TooManyConnections() | Draining() | BrokerUnavailable()
+        ):
             return _try_later(error)
-        case PageOff():
+        case PageDisabled():
             return _closing(ErrorCode.PAGE_OFF, str(error), Close.POLICY)
         case StaleFence():
             text = "the session was taken over or is over"
@@ -93,7 +117,7 @@ def explain(error: Exception) -> Fault:
 
 def _try_later(error: Exception) -> Fault:
     match error:
-        case QueueFull() | NoRoom():
+        case QueueFull() | BudgetExceeded():
             return _retryable(ErrorCode.QUEUE_FULL, str(error))
         case TooManyConnections():
             return _retryable(ErrorCode.RATE_LIMITED, str(error))
@@ -112,7 +136,7 @@ def _retryable(code: ErrorCode, text: str) -> Fault:
 
 
 def explain_end(reason: EndReason | None) -> Fault:
-    """What to tell a client whose session ended under it, for a reason that is not its own."""
+    """Map the reason why a session ended to the error that its client receives."""
     match reason:
         case EndReason.CANCELLED:
             return _closing(ErrorCode.CANCELLED, "the session was cancelled", Close.POLICY)
@@ -131,3 +155,52 @@ def explain_end(reason: EndReason | None) -> Fault:
                 ErrorCode.INTERNAL, f"the session ended ({reason})", retryable=True
             )
             return Fault(message, Close.INTERNAL)
+
+
+class Problem(BaseModel):
+    """The body of an HTTP error."""
+
+    error: str
+    message: str
+    code: str
+    retryable: bool
+
+
+class HttpError(HTTPException):
+    """An HTTP error with a `Problem` body. It also rejects a WebSocket that is not accepted yet."""
+
+    def __init__(
+        self, status: int, code: ErrorCode, message: str, *, retry_after_s: int | None = None
+    ) -> None:
+        headers = {"Retry-After": str(retry_after_s)} if retry_after_s is not None else {}
+        if status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        super().__init__(status, message, headers)
+        self.code = code
+        self.retryable = retry_after_s is not None
+
+
+_FRAMEWORK_CODES = {
+    400: ErrorCode.INVALID_JSON,
+    404: ErrorCode.NOT_FOUND,
+    405: ErrorCode.METHOD_NOT_ALLOWED,
+}
+
+
+async def http_error_response(connection: HTTPConnection, error: Exception) -> Response:
+    """Exception handler for HttpError."""
+    assert isinstance(error, HttpError)
+    connection.app.state.edge.metrics.rejected.labels(error.code).inc()
+    return _problem_response(error, error.code, retryable=error.retryable)
+
+
+async def framework_error_response(_: HTTPConnection, error: Exception) -> Response:
+    """Exception handler for errors that the framework raises: unknown route, invalid JSON."""
+    assert isinstance(error, HTTPException)
+    code = _FRAMEWORK_CODES.get(error.status_code, ErrorCode.INVALID_FIELD)
+    return _problem_response(error, code, retryable=False)
+
+
+def _problem_response(error: HTTPException, code: ErrorCode, *, retryable: bool) -> Response:
+    problem = Problem(error=error.detail, message=error.detail, code=code, retryable=retryable)
+    return JSONResponse(problem.model_dump(), error.status_code, error.headers)

@@ -8,7 +8,7 @@ import structlog
 
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.edge.queue_watch import QueueWatch
+from antiphon.edge.session.notifications import SessionEvents
 
 log = structlog.get_logger()
 
@@ -20,22 +20,22 @@ _CLOCK_EVERY = 30
 class Heartbeat:
     """Tells the registry of this edge, and its connections of sessions that are over."""
 
-    def __init__(self, edge_id: str, broker: Broker, watch: QueueWatch) -> None:
+    def __init__(self, edge_id: str, broker: Broker, events: SessionEvents) -> None:
         self._edge_id = edge_id
         self._broker = broker
-        self._watch = watch
+        self._events = events
         self._beats = 0
 
     async def beat(self) -> None:
         """One heartbeat. Raises BrokerUnavailable."""
-        serving = self._watch.serving()
+        serving = self._events.serving()
         over = await self._broker.registry.edge_beat(self._edge_id, serving)
         for sid, ticket in serving:
             if sid in over:
-                self._watch.lost(sid, ticket, over[sid])
-        replaced = await self._broker.attachments.replaced(self._watch.resumable())
+                self._events.mark_ended(sid, ticket, over[sid])
+        replaced = await self._broker.attachments.replaced(self._events.resumable())
         for sid, connection in replaced.items():
-            self._watch.replaced(sid, connection)
+            self._events.mark_replaced(sid, connection)
 
     async def run(self) -> None:
         """Beat for ever; an outage of Redis is waited out."""

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from fastapi import Request, Response
 
-from antiphon.edge.connection import PLAIN
-from antiphon.edge.errors import ClientGone
-from antiphon.edge.protocols.contract import Close
+from antiphon.edge.errors import ClientGone, Close
+from antiphon.edge.transport.connection import JSON
 from antiphon.shared_schemas.chat_messages import ChatProblem
 from antiphon.shared_schemas.errors import ErrorCode
 
@@ -36,7 +35,7 @@ class HttpLine:
     def __init__(self, request: Request) -> None:
         self._request = request
         self._body: str | bytes = b""
-        self.form = PLAIN
+        self.encoding = JSON
         self._close: Close | None = None
 
     async def receive(self) -> str | bytes:

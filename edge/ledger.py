@@ -12,11 +12,11 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any
 
-from antiphon.edge.connection import Form
 from antiphon.edge.inbox import Inbox
-from antiphon.edge.outbox import Outbox
 from antiphon.edge.protocols.contract import Finish, Machine
 from antiphon.edge.recall import Recollection
+from antiphon.edge.transport.connection import Encoding
+from antiphon.edge.transport.send_queue import SendQueue
 from antiphon.shared_schemas.resume_token import ResumeToken
 from antiphon.shared_schemas.server_messages import Resumed
 from antiphon.shared_schemas.stream_entries import StreamPosition, ToldMark
@@ -40,8 +40,8 @@ class Ledger:
         self,
         machine: Machine[Any],
         inbox: Inbox,
-        outbox: Outbox,
-        form: Form,
+        outbox: SendQueue,
+        form: Encoding,
         token: ResumeToken,
         ticket: int,
         capabilities: dict[str, Any] | None,
@@ -80,7 +80,7 @@ class Ledger:
         """Everything that the client has missed. Returns how the session has ended, if it has."""
         async for message in past.replay(self._machine):
             self._put(message)
-            await self._outbox.room()
+            await self._outbox.wait_for_space()
         self.seq, self.heard = past.seq, past.heard
         self._kept = len(self._machine.held)
         self._mark([], None)
@@ -122,7 +122,7 @@ class Ledger:
     async def room(self) -> None:
         """Return once everything told is on its way, and no more than half of the outbox is taken."""
         await self._clear.wait()
-        await self._outbox.room()
+        await self._outbox.wait_for_space()
 
     def _send(self, messages: list[ServerMessage]) -> None:
         self._behind.extend(messages)

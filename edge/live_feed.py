@@ -13,7 +13,7 @@ import structlog
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.edge.live_view import Row, View, event_row, view_of
-from antiphon.edge.queue_watch import QueueWatch
+from antiphon.edge.session.notifications import SessionEvents
 from antiphon.shared_schemas.lifecycle import SessionEvent
 
 log = structlog.get_logger()
@@ -38,7 +38,7 @@ class LiveFeed:
     that a slow one gets fewer messages, and misses none but events beyond the newest 300.
     """
 
-    def __init__(self, broker: Broker, watch: QueueWatch) -> None:
+    def __init__(self, broker: Broker, watch: SessionEvents) -> None:
         self._broker = broker
         self._watch = watch
         self._watchers = 0

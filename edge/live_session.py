@@ -14,28 +14,36 @@ import structlog
 from antiphon.edge.admission import PlaceReport
 from antiphon.edge.boarding import Admitted
 from antiphon.edge.conduct import Conduct
-from antiphon.edge.connection import Line
+from antiphon.edge.context import EdgeContext
 from antiphon.edge.dialects import Dialect
 from antiphon.edge.errors import (
+    CLOSE_REASONS,
     ClientGone,
+    Close,
     Draining,
     Replaced,
     SlowConsumer,
     explain,
 )
-from antiphon.edge.node import Edge
-from antiphon.edge.outbox import SessionOver
 from antiphon.edge.protocols.contract import (
-    CLOSE_REASONS,
     Alarm,
-    Close,
     Command,
     Door,
     Finish,
     Machine,
 )
-from antiphon.edge.seats import Asked, Closing, Ended, Granted, News, Place, Superseded
+from antiphon.edge.session.notifications import (
+    EdgeClosing,
+    Ended,
+    Granted,
+    Place,
+    Requested,
+    SessionNotice,
+    SessionReplaced,
+)
 from antiphon.edge.settings import Unsent
+from antiphon.edge.transport.connection import ClientConnection
+from antiphon.edge.transport.send_queue import AllSent
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.stream_entries import OutEntry, StreamPosition
@@ -65,8 +73,8 @@ class LiveSession(Generic[Command]):
 
     def __init__(
         self,
-        edge: Edge,
-        connection: Line,
+        edge: EdgeContext,
+        connection: ClientConnection,
         admitted: Admitted,
         door: Door[Command],
         machine: Machine[Command],
@@ -105,7 +113,7 @@ class LiveSession(Generic[Command]):
                 for loop in loops:
                     work = self._guard(loop, after=self._ready)
                     tasks.create_task(work, name=f"{loop.__name__}:{self._sid}")
-        except* SessionOver:
+        except* AllSent:
             pass  # everything was said
         except* ClientGone:
             if not self._conduct.finished.is_set():
@@ -125,9 +133,9 @@ class LiveSession(Generic[Command]):
         """The session is over, unless its client has the means to come back."""
         number, ledger = self._ticket.number, self._ledger
         if ledger is None or self._conduct.finished.is_set() or not ledger.token_told:
-            self._edge.endings.end(self._sid, number, self._conduct.reason)
+            self._edge.terminator.end(self._sid, number, self._conduct.reason)
         else:
-            self._edge.endings.detach(self._sid, number, self._seat.connection)
+            self._edge.terminator.detach(self._sid, number, self._seat.connection)
 
     async def _guard(
         self, loop: Callable[[], Awaitable[None]], after: asyncio.Event | None = None
@@ -137,7 +145,7 @@ class LiveSession(Generic[Command]):
             if after is not None:
                 await after.wait()
             await loop()
-        except (SessionOver, ClientGone, SlowConsumer, Replaced):
+        except (AllSent, ClientGone, SlowConsumer, Replaced):
             raise
         except Exception as error:  # noqa: BLE001 - one session's end must not be the process's
             self._conduct.fail(error)
@@ -159,7 +167,7 @@ class LiveSession(Generic[Command]):
 
     def _confirm(self) -> None:
         """The client has its new token."""
-        self._edge.endings.confirm(self._sid, self._ticket.number, self._seat.connection)
+        self._edge.terminator.confirm(self._sid, self._ticket.number, self._seat.connection)
 
     async def _receive(self) -> None:
         try:
@@ -204,11 +212,11 @@ class LiveSession(Generic[Command]):
         raise SlowConsumer  # the subscription ended because too much was unread
 
     async def _follow(self) -> None:
-        self._edge.watch.wait_begins(expected=self._ticket.wait)
+        self._edge.events.start_waiting(expected=self._ticket.wait)
         while not self._conduct.finished.is_set():
-            await self._hear(await self._seat.news())
+            await self._hear(await self._seat.next_notice())
 
-    async def _hear(self, news: News) -> None:
+    async def _hear(self, news: SessionNotice) -> None:
         match news:
             case Place() if not self._granted.is_set():
                 if place := self._places.worth_telling(news):
@@ -221,16 +229,16 @@ class LiveSession(Generic[Command]):
                 if self._granted.is_set() and reason in _WORKER_SAYS_WHY:
                     await self._last_words()
                 self._conduct.do(self._machine.ended(reason))
-            case Closing():
+            case EdgeClosing():
                 self._close_down()
-            case Asked(ask=ask):
+            case Requested(ask=ask):
                 self._conduct.do(self._machine.asked(ask))
-            case Superseded():
+            case SessionReplaced():
                 raise Replaced
 
     def _close_down(self) -> None:
         if self._ledger:  # the client comes back through another edge
-            return self._conduct.outbox.finish(Close.RESTART)
+            return self._conduct.outbox.close_after_sent(Close.RESTART)
         fault = replace(explain(Draining()), close=Close.RESTART)
         return self._conduct.say_why(fault, Finish(Close.RESTART, EndReason.SERVER_SHUTDOWN))
 

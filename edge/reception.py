@@ -9,11 +9,22 @@ import structlog
 from fastapi import WebSocket
 from starlette.requests import HTTPConnection
 
-from antiphon.edge.connection import Connection, Line, choose_protocol, read_form
+from antiphon.edge.context import EdgeContext
 from antiphon.edge.dialects import Dialect
-from antiphon.edge.errors import ClientGone, PageOff, ResumeExpired, TooManyConnections, explain
-from antiphon.edge.node import Edge
-from antiphon.edge.protocols.contract import Close
+from antiphon.edge.errors import (
+    ClientGone,
+    Close,
+    PageDisabled,
+    ResumeExpired,
+    TooManyConnections,
+    explain,
+)
+from antiphon.edge.transport.connection import (
+    ClientConnection,
+    SocketConnection,
+    choose_encoding,
+    choose_subprotocol,
+)
 from antiphon.shared_schemas.apps import App
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.ids import is_session_id
@@ -25,14 +36,14 @@ log = structlog.get_logger()
 @asynccontextmanager
 async def reception(
     socket: WebSocket, dialect: Dialect, headers: Sequence[tuple[bytes, bytes]] = ()
-) -> AsyncIterator[tuple[Edge, Connection]]:
+) -> AsyncIterator[tuple[EdgeContext, SocketConnection]]:
     """An accepted connection. What is raised inside is told to the client and closes it."""
-    edge: Edge = socket.app.state.edge
-    protocol = choose_protocol(socket.scope.get("subprotocols", ()))
+    edge: EdgeContext = socket.app.state.edge
+    protocol = choose_subprotocol(socket.scope.get("subprotocols", ()))
     await socket.accept(subprotocol=protocol, headers=headers)
-    connection = Connection(socket)
+    connection = SocketConnection(socket)
     try:
-        connection.form = read_form(protocol, socket.query_params.get("pcm"))
+        connection.encoding = choose_encoding(protocol, socket.query_params.get("pcm"))
         yield edge, connection
     except ClientGone:
         log.info("client_gone_early", path=socket.url.path)
@@ -49,17 +60,17 @@ async def reception(
 
 
 @asynccontextmanager
-async def visit(edge: Edge, caller: HTTPConnection, app: App) -> AsyncIterator[None]:
-    """A stay that counts for its address. Raises TooManyConnections, PageOff, BrokerUnavailable."""
+async def visit(edge: EdgeContext, caller: HTTPConnection, app: App) -> AsyncIterator[None]:
+    """A stay that counts for its address. Raises TooManyConnections, PageDisabled, BrokerUnavailable."""
     with edge.visitors.stay(edge.access.visitor(caller)):
         await check_open(edge, app)
         yield
 
 
-async def check_open(edge: Edge, app: App) -> None:
-    """Raises PageOff, on every edge from the moment the switch was turned; or BrokerUnavailable."""
+async def check_open(edge: EdgeContext, app: App) -> None:
+    """Raises PageDisabled, on every edge from the moment the switch was turned; or BrokerUnavailable."""
     if await edge.broker.apps.is_off(app.app_id):
-        raise PageOff(app.name)
+        raise PageDisabled(app.name)
 
 
 def check_session_id(sid: str) -> None:
@@ -69,7 +80,9 @@ def check_session_id(sid: str) -> None:
         raise InvalidInput(text, field="session_id", code=ErrorCode.INVALID_SESSION_ID)
 
 
-async def refuse(edge: Edge, line: Line, dialect: Dialect, error: Exception) -> None:
+async def refuse(
+    edge: EdgeContext, line: ClientConnection, dialect: Dialect, error: Exception
+) -> None:
     """Tell why there is no session, and close."""
     fault = explain(error)
     edge.metrics.rejected.labels(fault.message.code).inc()

@@ -15,11 +15,14 @@ from fastapi import FastAPI
 
 from antiphon.broker.process import stop_on_signals
 from antiphon.edge.app import create_app
+from antiphon.edge.context import EdgeContext
 from antiphon.edge.doorstep import Doorstep
-from antiphon.edge.http_protocol import EdgeHttpProtocol
-from antiphon.edge.node import Edge
 from antiphon.edge.settings import EdgeSettings
-from antiphon.edge.ws_protocol import EdgeWebSocketProtocol, NoUtf8Tracebacks
+from antiphon.edge.transport.server_protocols import (
+    EdgeHttpProtocol,
+    EdgeWebSocketProtocol,
+    NoUtf8Tracebacks,
+)
 
 log = structlog.get_logger()
 
@@ -39,7 +42,7 @@ async def run(settings: EdgeSettings, stop: asyncio.Event | None = None) -> None
     async with serving(settings) as (edge, url):
         log.info("edge_ready", edge=edge.id, url=url)
         await _until(stop, edge.upkeep)
-        log.info("edge_draining", sessions=len(edge.watch.serving()))
+        log.info("edge_draining", sessions=len(edge.events.serving()))
         await edge.drain()
     log.info("edge_stopped")
 
@@ -54,7 +57,7 @@ async def _until(stop: asyncio.Event, upkeep: asyncio.Task[None]) -> None:
 
 
 @asynccontextmanager
-async def serving(settings: EdgeSettings) -> AsyncIterator[tuple[Edge, str]]:
+async def serving(settings: EdgeSettings) -> AsyncIterator[tuple[EdgeContext, str]]:
     """A listening edge and its base URL; at the end every connection left is closed."""
     with contextlib.closing(bind(settings.host, settings.port)) as listener:
         app = create_app(settings)
@@ -90,7 +93,7 @@ def _ws_protocol(settings: EdgeSettings) -> type[EdgeWebSocketProtocol]:
     return type("WsProtocol", (EdgeWebSocketProtocol,), {"long_frames": long_frames})
 
 
-def _http_protocol(edge: Edge) -> type[EdgeHttpProtocol]:
+def _http_protocol(edge: EdgeContext) -> type[EdgeHttpProtocol]:
     limits = edge.settings
     doorstep = Doorstep(
         limits.request_head_s,
@@ -101,7 +104,7 @@ def _http_protocol(edge: Edge) -> type[EdgeHttpProtocol]:
     return type("HttpProtocol", (EdgeHttpProtocol,), {"doorstep": doorstep})
 
 
-def _config(app: FastAPI, edge: Edge) -> uvicorn.Config:
+def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:
     settings = edge.settings
     uvicorn_log = logging.getLogger("uvicorn.error")
     uvicorn_log.setLevel(logging.WARNING)

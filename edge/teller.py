@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol
 
-from antiphon.edge.connection import Form
-from antiphon.edge.outbox import Outbox
+from antiphon.edge.transport.connection import Encoding
+from antiphon.edge.transport.send_queue import SendQueue
 from antiphon.shared_schemas.stream_entries import StreamPosition
 from antiphon.shared_schemas.wire import ServerMessage
 
@@ -34,7 +34,9 @@ class Teller(Protocol):
 class PlainTeller:
     """Sends at once; the first message also says what the server can do, where that was asked."""
 
-    def __init__(self, outbox: Outbox, form: Form, capabilities: dict[str, Any] | None) -> None:
+    def __init__(
+        self, outbox: SendQueue, form: Encoding, capabilities: dict[str, Any] | None
+    ) -> None:
         self._outbox = outbox
         self._form = form
         self._capabilities = capabilities
@@ -54,4 +56,4 @@ class PlainTeller:
 
     async def room(self) -> None:
         """As the outbox has it."""
-        await self._outbox.room()
+        await self._outbox.wait_for_space()

@@ -7,8 +7,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
-from antiphon.edge.errors import error_message, explain_end
-from antiphon.edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
+from antiphon.edge.errors import Close, error_message, explain_end
+from antiphon.edge.protocols.contract import Action, Finish, Forward, QueuePlace, Tell
 from antiphon.edge.protocols.queue_messages import queue_message
 from antiphon.shared_schemas.chat_messages import (
     ChatChunk,

@@ -4,30 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, Protocol, TypeVar
 
+from antiphon.edge.errors import Close
 from antiphon.shared_schemas.lifecycle import Ask
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.stream_entries import InEntry, OutEntry
 from antiphon.shared_schemas.wire import ServerMessage
-
-
-class Close(IntEnum):
-    """WebSocket close codes, by what they tell a client."""
-
-    NORMAL = 1000
-    UNSUPPORTED = 1003
-    POLICY = 1008
-    INTERNAL = 1011
-    RESTART = 1012
-    TRY_LATER = 1013
-    REPLACED = 4409
-    RESUME_EXPIRED = 4410
-
-
-CLOSE_REASONS = {Close.REPLACED: "replaced", Close.RESUME_EXPIRED: "resume_expired"}
-"""Words for the codes that nothing is told before."""
 
 
 @dataclass(frozen=True, slots=True)

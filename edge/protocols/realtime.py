@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from antiphon.edge.errors import explain_end
-from antiphon.edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
+from antiphon.edge.errors import Close, explain_end
+from antiphon.edge.protocols.contract import Action, Finish, Forward, QueuePlace, Tell
 from antiphon.edge.protocols.forecast import ContextForecast
 from antiphon.edge.protocols.realtime_deltas import Speaking
 from antiphon.edge.protocols.realtime_faults import CLOSED_AS, error_event, realtime

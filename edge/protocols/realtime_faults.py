@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from antiphon.edge.errors import Fault
-from antiphon.edge.protocols.contract import Close
+from antiphon.edge.errors import Close, Fault
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.realtime_messages import (
     ClosedReason,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import structlog
 from fastapi import APIRouter
 
-from antiphon.edge.refusals import Refusal
-from antiphon.edge.routes.dependencies import NEEDS_REDIS, TAKES_BODY, TheEdge, refusals
+from antiphon.edge.errors import HttpError
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, TAKES_BODY, EdgeDep, problem_responses
 from antiphon.shared_schemas.apps import (
     APPS,
     App,
@@ -26,7 +26,7 @@ admin_router = APIRouter(prefix="/api/admin", tags=["apps"], responses=NEEDS_RED
 
 
 @router.get("/apps")
-async def pages(edge: TheEdge) -> Pages:
+async def pages(edge: EdgeDep) -> Pages:
     """The pages that are on, in the order of the menu."""
     off = await edge.broker.apps.off()
     return Pages(
@@ -39,18 +39,18 @@ async def pages(edge: TheEdge) -> Pages:
 
 
 @admin_router.get("/apps")
-async def apps(edge: TheEdge) -> AppList:
+async def apps(edge: EdgeDep) -> AppList:
     """Every page and protocol that can be switched off."""
     off = await edge.broker.apps.off()
     return AppList(apps=[_info(app, app.app_id not in off) for app in APPS.values()])
 
 
-@admin_router.put("/apps/{app_id}", responses=TAKES_BODY | refusals(404))
-async def switch(edge: TheEdge, app_id: str, wish: AppSwitch) -> AppSwitched:
+@admin_router.put("/apps/{app_id}", responses=TAKES_BODY | problem_responses(404))
+async def switch(edge: EdgeDep, app_id: str, wish: AppSwitch) -> AppSwitched:
     """Turn a switch, on every edge at once. Connections that are open stay."""
     app = APPS.get(app_id)
     if app is None:
-        raise Refusal(404, ErrorCode.NOT_FOUND, f"no such app; one of {', '.join(APPS)}")
+        raise HttpError(404, ErrorCode.NOT_FOUND, f"no such app; one of {', '.join(APPS)}")
     await edge.broker.apps.switch(app_id, enabled=wish.enabled)
     log.info("app_switched", app=app_id, enabled=wish.enabled)
     return AppSwitched(success=True, app=_info(app, wish.enabled))

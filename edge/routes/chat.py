@@ -14,22 +14,22 @@ from fastapi import APIRouter, Request, Response, WebSocket
 from starlette.requests import ClientDisconnect
 
 from antiphon.edge.boarding import Berth, boarding
+from antiphon.edge.byte_budget import Reservation
 from antiphon.edge.chat_cookie import remember_chat, remembered_chat
-from antiphon.edge.chat_room import Guest
-from antiphon.edge.connection import Line
+from antiphon.edge.context import EdgeContext
 from antiphon.edge.dialects import Dialect, plain
 from antiphon.edge.doors.chat import ChatDoor, read_body, read_request
 from antiphon.edge.doors.frames import check_size
 from antiphon.edge.errors import ClientGone
 from antiphon.edge.http_line import HttpLine
 from antiphon.edge.live_session import LiveSession
-from antiphon.edge.node import Edge
 from antiphon.edge.protocols.chat import ChatMachine
 from antiphon.edge.protocols.chat_http import ChatHttpMachine, http
 from antiphon.edge.reception import reception, refuse, visit
-from antiphon.edge.routes.dependencies import NEEDS_REDIS, TheEdge
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, EdgeDep
 from antiphon.edge.routes.models import StopAnswer
 from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.transport.connection import ClientConnection
 from antiphon.edge.wishes import Wishes, read_wishes
 from antiphon.shared_schemas.apps import TURNBASED
 from antiphon.shared_schemas.chat_messages import ChatProblem, ChatRequest, ChatResponse
@@ -73,19 +73,19 @@ async def chat_socket(socket: WebSocket) -> None:
     ):
         wishes = read_wishes(socket.query_params)
         machine = partial(ChatMachine, resumable=wishes.resume)
-        with edge.chat_room.guest() as guest:
-            asked = _request(connection, edge, wishes, guest)
+        with edge.chat_budget.reserve() as reservation:
+            asked = _request(connection, edge, wishes, reservation)
             await _serve(edge, connection, name, asked, machine, plain, wishes)
 
 
 @router.post("/api/chat", response_model=ChatResponse, responses=_PROBLEMS, openapi_extra=_BODY)
-async def chat(edge: TheEdge, request: Request) -> Response:
+async def chat(edge: EdgeDep, request: Request) -> Response:
     """Answer in one piece. A client that gives up frees the worker."""
     line = HttpLine(request)
     try:
         async with visit(edge, request, TURNBASED):
-            with edge.chat_room.guest() as guest:
-                asked = _posted(request, edge, guest)
+            with edge.chat_budget.reserve() as reservation:
+                asked = _posted(request, edge, reservation)
                 await _serve(edge, line, _new_name(), asked, ChatHttpMachine, http, Wishes())
     except (ClientGone, ClientDisconnect):
         log.info("client_gone_early", path="/api/chat")
@@ -95,7 +95,7 @@ async def chat(edge: TheEdge, request: Request) -> Response:
 
 
 @router.post("/api/streaming/stop", responses=NEEDS_REDIS)
-async def stop(edge: TheEdge, request: Request) -> StopAnswer:
+async def stop(edge: EdgeDep, request: Request) -> StopAnswer:
     """Cut the answer short that this browser's last `/ws/chat` is getting; it ends with `done`."""
     name = remembered_chat(request)
     if name and await edge.broker.sessions.ask(name, SessionKind.CHAT, Ask.BREAK):
@@ -107,24 +107,26 @@ def _new_name() -> str:
     return f"chat_{secrets.token_hex(8)}"
 
 
-async def _request(connection: Line, edge: Edge, wishes: Wishes, guest: Guest) -> ChatIn | None:
-    """None where the session has it. Raises NoRoom, too."""
+async def _request(
+    connection: ClientConnection, edge: EdgeContext, wishes: Wishes, reservation: Reservation
+) -> ChatIn | None:
+    """None where the session has it. Raises BudgetExceeded, too."""
     if wishes.back:
         return None
     frame = await _first_frame(connection, edge)
-    guest.bring(len(frame))
+    reservation.add(len(frame))
     request = await read_request(frame, edge.settings, edge.broker.voices.sound)
     return replace(request, progress=wishes.progress)
 
 
-async def _posted(request: Request, edge: Edge, guest: Guest) -> ChatIn:
-    body = await _body(request, edge.settings, guest)
+async def _posted(request: Request, edge: EdgeContext, reservation: Reservation) -> ChatIn:
+    body = await _body(request, edge.settings, reservation)
     return await read_body(body, edge.settings, edge.broker.voices.sound)
 
 
 async def _serve(
-    edge: Edge,
-    line: Line,
+    edge: EdgeContext,
+    line: ClientConnection,
     name: str,
     asked: Awaitable[ChatIn | None],
     machine: Callable[[ChatIn | None, str], ChatMachine],
@@ -141,7 +143,7 @@ async def _serve(
         await LiveSession(edge, line, admitted, door, translator, dialect, unsent).run()
 
 
-async def _first_frame(line: Line, edge: Edge) -> str | bytes:
+async def _first_frame(line: ClientConnection, edge: EdgeContext) -> str | bytes:
     patience_s = edge.settings.chat_request_s
     try:
         async with asyncio.timeout(patience_s):
@@ -151,15 +153,15 @@ async def _first_frame(line: Line, edge: Edge) -> str | bytes:
         raise InvalidInput(text, code=ErrorCode.NOT_READY) from None
 
 
-async def _body(request: Request, limits: EdgeSettings, guest: Guest) -> bytes:
-    """Raises InvalidInput as soon as it is too long or too late, or NoRoom, without reading the rest."""
+async def _body(request: Request, limits: EdgeSettings, reservation: Reservation) -> bytes:
+    """Raises InvalidInput as soon as it is too long or too late, or BudgetExceeded."""
     body, patience_s = bytearray(), limits.chat_request_s
     try:
         async with asyncio.timeout(patience_s):
             async for piece in request.stream():
                 body += piece
                 check_size(len(body), limits.max_chat_bytes)
-                guest.bring(len(piece))
+                reservation.add(len(piece))
     except TimeoutError:
         text = f"request not complete within {patience_s:g} s; it came to {len(body)} bytes"
         raise InvalidInput(text, code=ErrorCode.SLOW_CONSUMER) from None

@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 
 from fastapi import APIRouter
 
-from antiphon.edge.refusals import Refusal
-from antiphon.edge.routes.dependencies import TheEdge, refusals
+from antiphon.edge.errors import HttpError
+from antiphon.edge.routes.dependencies import EdgeDep, problem_responses
 from antiphon.edge.routes.models import FrontendDefaults
 from antiphon.edge.shipped import shipped_voices, sound_of
 from antiphon.shared_schemas.errors import ErrorCode
@@ -18,7 +18,7 @@ router = APIRouter(prefix="/api", tags=["defaults"])
 
 
 @router.get("/frontend_defaults", response_model_exclude_none=True)
-async def frontend_defaults(edge: TheEdge) -> FrontendDefaults:
+async def frontend_defaults(edge: EdgeDep) -> FrontendDefaults:
     """Settings that pages start from."""
     settings = edge.settings
     return FrontendDefaults(
@@ -26,11 +26,11 @@ async def frontend_defaults(edge: TheEdge) -> FrontendDefaults:
     )
 
 
-@router.get("/default_ref_audio", responses=refusals(404))
-async def default_ref_audio(edge: TheEdge) -> VoiceSound:
+@router.get("/default_ref_audio", responses=problem_responses(404))
+async def default_ref_audio(edge: EdgeDep) -> VoiceSound:
     """The voice that pages offer first."""
     name = PurePosixPath(edge.settings.default_voice).stem
     voices = await asyncio.to_thread(shipped_voices, edge.settings.assets_dir)
     if name not in voices:
-        raise Refusal(404, ErrorCode.NOT_FOUND, "no default voice on this server")
+        raise HttpError(404, ErrorCode.NOT_FOUND, "no default voice on this server")
     return await asyncio.to_thread(sound_of, voices[name].file)

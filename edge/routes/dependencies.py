@@ -6,17 +6,17 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from antiphon.edge.node import Edge
-from antiphon.edge.routes.models import Problem
+from antiphon.edge.context import EdgeContext
+from antiphon.edge.errors import Problem
 
 
-def running_edge(request: Request) -> Edge:
+def edge_context(request: Request) -> EdgeContext:
     """The edge that this application serves."""
-    edge: Edge = request.app.state.edge
+    edge: EdgeContext = request.app.state.edge
     return edge
 
 
-TheEdge = Annotated[Edge, Depends(running_edge)]
+EdgeDep = Annotated[EdgeContext, Depends(edge_context)]
 
 NEEDS_REDIS: dict[int | str, dict[str, Any]] = {
     503: {"model": Problem, "description": "Redis does not answer"}
@@ -34,10 +34,10 @@ _REFUSALS = {
 }
 
 
-def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """For OpenAPI: the ways in which a route says no."""
     return {status: {"model": Problem, "description": _REFUSALS[status]} for status in statuses}
 
 
-TAKES_BODY = refusals(400, 413)
+TAKES_BODY = problem_responses(400, 413)
 """What a body may be refused for before its route sees it."""

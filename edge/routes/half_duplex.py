@@ -10,7 +10,7 @@ from antiphon.edge.doors.half_duplex import HalfDuplexDoor
 from antiphon.edge.live_session import LiveSession
 from antiphon.edge.protocols.half_duplex import HalfDuplexMachine
 from antiphon.edge.reception import check_session_id, reception, visit
-from antiphon.edge.routes.dependencies import NEEDS_REDIS, TAKES_BODY, TheEdge
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, TAKES_BODY, EdgeDep
 from antiphon.edge.routes.models import StopAnswer, StopRequest
 from antiphon.edge.wishes import read_wishes
 from antiphon.shared_schemas.apps import HALF_DUPLEX
@@ -37,7 +37,7 @@ async def half_duplex(socket: WebSocket, session_id: str) -> None:
 
 
 @router.post("/api/half_duplex/stop", responses=NEEDS_REDIS | TAKES_BODY)
-async def stop(edge: TheEdge, request: StopRequest) -> StopAnswer:
+async def stop(edge: EdgeDep, request: StopRequest) -> StopAnswer:
     """Stop the reply that a half-duplex session is giving, wherever it runs; the session goes on."""
     kind = SessionKind.HALF_DUPLEX
     if await edge.broker.sessions.ask(request.session_id, kind, Ask.BREAK):

@@ -9,8 +9,8 @@ from importlib.metadata import version
 from fastapi import APIRouter
 
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.edge.node import Edge
-from antiphon.edge.routes.dependencies import NEEDS_REDIS, TheEdge
+from antiphon.edge.context import EdgeContext
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, EdgeDep
 from antiphon.edge.routes.models import (
     CacheHolder,
     CacheStatus,
@@ -29,7 +29,7 @@ router = APIRouter(tags=["health"])
 
 
 @public_router.get("/health")
-async def health(edge: TheEdge) -> Health:
+async def health(edge: EdgeDep) -> Health:
     """Answers 200 as long as the process lives, whatever Redis does."""
     return Health(
         status="draining" if edge.draining else "healthy",
@@ -41,7 +41,7 @@ async def health(edge: TheEdge) -> Health:
 
 
 @router.get("/status", responses=NEEDS_REDIS)
-async def status(edge: TheEdge) -> ServiceStatus:
+async def status(edge: EdgeDep) -> ServiceStatus:
     """Workers by what they do, slots, the queue's length, and what runs."""
     return service_status(
         await edge.broker.queue.snapshot(),
@@ -52,7 +52,7 @@ async def status(edge: TheEdge) -> ServiceStatus:
 
 
 @router.get("/workers", responses=NEEDS_REDIS)
-async def workers(edge: TheEdge) -> WorkersResponse:
+async def workers(edge: EdgeDep) -> WorkersResponse:
     """Every worker with what it is, what it holds and what it has counted."""
     snapshot = await edge.broker.queue.snapshot()
     ttl_ms = edge.settings.heartbeat_ttl_s * 1000
@@ -61,13 +61,13 @@ async def workers(edge: TheEdge) -> WorkersResponse:
 
 
 @router.get("/sessions", responses=NEEDS_REDIS)
-async def sessions(edge: TheEdge) -> LiveSessions:
+async def sessions(edge: EdgeDep) -> LiveSessions:
     """Every session that a worker holds; recordings are under `/api/sessions`."""
     return live_sessions(await edge.broker.queue.snapshot())
 
 
 @router.get("/cache", responses=NEEDS_REDIS)
-async def cache(edge: TheEdge) -> CacheStatus:
+async def cache(edge: EdgeDep) -> CacheStatus:
     """Which workers may hold a conversation's context."""
     rows = (await workers(edge)).workers
     return CacheStatus(
@@ -75,7 +75,7 @@ async def cache(edge: TheEdge) -> CacheStatus:
     )
 
 
-async def _redis_answers(edge: Edge) -> bool:
+async def _redis_answers(edge: EdgeContext) -> bool:
     try:
         async with asyncio.timeout(_PING_S):
             await edge.broker.ping()

@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from antiphon.edge.live_feed import Message
-from antiphon.edge.routes.dependencies import TheEdge
+from antiphon.edge.routes.dependencies import EdgeDep
 
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -19,7 +19,7 @@ admin_router = APIRouter(prefix="/api/admin", tags=["health"])
 
 
 @admin_router.get("/live", include_in_schema=False)  # it has no end for a tool to wait for
-async def live(edge: TheEdge) -> StreamingResponse:
+async def live(edge: EdgeDep) -> StreamingResponse:
     """A snapshot, then changes and transitions until the client leaves."""
     return _EventStream(edge.live.messages())
 

@@ -20,15 +20,6 @@ class Health(BaseModel):
     version: str
 
 
-class Problem(BaseModel):
-    """Why a request could not be served."""
-
-    error: str
-    message: str
-    code: str
-    retryable: bool
-
-
 class RunningTask(BaseModel):
     """A session that a worker holds."""
 

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.edge.node import Edge
-from antiphon.edge.routes.dependencies import TheEdge
+from antiphon.edge.context import EdgeContext
+from antiphon.edge.routes.dependencies import EdgeDep
 from antiphon.edge.site import NOT_BUILT, PageFile, load_site
 from antiphon.shared_schemas.apps import APPS
 
@@ -49,7 +49,7 @@ _ALIASES = {"/mobile": "/omni", "/mobile-omni": "/omni"}
 router = APIRouter(include_in_schema=False)
 
 
-async def page(edge: TheEdge, request: Request) -> Response:
+async def page(edge: EdgeDep, request: Request) -> Response:
     """One page; a notice with status 403 where an operator switched it off."""
     path = request.url.path
     if await _is_off(edge, path):
@@ -58,19 +58,19 @@ async def page(edge: TheEdge, request: Request) -> Response:
 
 
 @router.api_route("/s/{recording_id}", methods=["GET", "HEAD"])
-async def viewer(edge: TheEdge, request: Request) -> Response:
+async def viewer(edge: EdgeDep, request: Request) -> Response:
     """The session viewer; it asks for the recording itself."""
     return await _answer(edge, request, "session-viewer.html")
 
 
 @router.api_route("/static/{name:path}", methods=["GET", "HEAD"])
-async def asset(edge: TheEdge, request: Request, name: str) -> Response:
+async def asset(edge: EdgeDep, request: Request, name: str) -> Response:
     """A script, a style sheet, a font."""
     return await _answer(edge, request, f"static/{name}")
 
 
 @router.api_route("/favicon.svg", methods=["GET", "HEAD"])
-async def favicon(edge: TheEdge, request: Request) -> Response:
+async def favicon(edge: EdgeDep, request: Request) -> Response:
     """The pages' sign."""
     return await _answer(edge, request, "favicon.svg")
 
@@ -87,7 +87,7 @@ for _path in _ALIASES:
     router.add_api_route(f"{_path}/", alias, methods=["GET", "HEAD"])
 
 
-async def _is_off(edge: Edge, path: str) -> bool:
+async def _is_off(edge: EdgeContext, path: str) -> bool:
     """Without Redis the page comes, and says itself what is wrong."""
     if path not in _APPS:
         return False
@@ -97,7 +97,7 @@ async def _is_off(edge: Edge, path: str) -> bool:
         return False
 
 
-async def _answer(edge: Edge, request: Request, name: str, status: int = 200) -> Response:
+async def _answer(edge: EdgeContext, request: Request, name: str, status: int = 200) -> Response:
     site = await asyncio.to_thread(load_site, edge.settings.pages_dir)
     if not site:
         return PlainTextResponse(NOT_BUILT, status_code=503, headers=_HEADERS)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from antiphon.edge.routes.dependencies import NEEDS_REDIS, TAKES_BODY, TheEdge
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, TAKES_BODY, EdgeDep
 from antiphon.edge.routes.models import Cancelled, EtaConfig, EtaStatus, QueueStatus, QueueTicket
 from antiphon.edge.routes.views import ETA_FIELDS, eta_status, queue_item, queue_status
 
@@ -17,13 +17,13 @@ TicketId = Annotated[str, Path(max_length=32, description="`ticket_id` of a `que
 
 
 @router.get("/queue")
-async def queue(edge: TheEdge) -> QueueStatus:
+async def queue(edge: EdgeDep) -> QueueStatus:
     """Who waits, in order, with estimates, and what runs."""
     return queue_status(await edge.broker.queue.snapshot(), edge.settings.max_queue_size)
 
 
 @router.get("/queue/{ticket_id}")
-async def ticket(edge: TheEdge, ticket_id: TicketId) -> QueueTicket:
+async def ticket(edge: EdgeDep, ticket_id: TicketId) -> QueueTicket:
     """One place in the queue; `found` is false once it was assigned, cancelled or left."""
     snapshot = await edge.broker.queue.snapshot()
     for row in snapshot.waiting:
@@ -33,7 +33,7 @@ async def ticket(edge: TheEdge, ticket_id: TicketId) -> QueueTicket:
 
 
 @admin_router.delete("/queue/{ticket_id}")
-async def cancel(edge: TheEdge, ticket_id: TicketId) -> Cancelled:
+async def cancel(edge: EdgeDep, ticket_id: TicketId) -> Cancelled:
     """Take a waiting session out of the queue; its client is told. A running one is left alone."""
     snapshot = await edge.broker.queue.snapshot()
     for row in snapshot.waiting:
@@ -43,13 +43,13 @@ async def cancel(edge: TheEdge, ticket_id: TicketId) -> Cancelled:
 
 
 @router.get("/config/eta")
-async def eta(edge: TheEdge) -> EtaStatus:
+async def eta(edge: EdgeDep) -> EtaStatus:
     """What waiting times are estimated from."""
     return eta_status(await edge.broker.eta.status())
 
 
 @admin_router.put("/config/eta", responses=TAKES_BODY)
-async def set_eta(edge: TheEdge, config: EtaConfig) -> EtaStatus:
+async def set_eta(edge: EdgeDep, config: EtaConfig) -> EtaStatus:
     """Change the baselines, on every edge at once."""
     baselines = {kind: getattr(config, f"eta_{name}_s") for name, kind in ETA_FIELDS.items()}
     await edge.broker.eta.configure(baselines, config.ema_alpha)

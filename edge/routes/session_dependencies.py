@@ -11,11 +11,11 @@ import structlog
 from fastapi import Depends, Path
 from starlette.concurrency import run_in_threadpool
 
-from antiphon.edge.node import Edge
+from antiphon.edge.context import EdgeContext
+from antiphon.edge.errors import HttpError
 from antiphon.edge.recordings.names import BadName
 from antiphon.edge.recordings.shelf import NoShelf, NotThere, Shelf
-from antiphon.edge.refusals import Refusal
-from antiphon.edge.routes.dependencies import TheEdge
+from antiphon.edge.routes.dependencies import EdgeDep
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.ids import is_share_token
 
@@ -46,19 +46,19 @@ class Reading:
         return self.name != self.recording
 
 
-async def reading(edge: TheEdge, session_id: SessionId) -> Reading:
-    """The recording; that it was read is noted. Raises Refusal."""
+async def reading(edge: EdgeDep, session_id: SessionId) -> Reading:
+    """The recording; that it was read is noted. Raises HttpError."""
     shelf = shelf_of(edge)
     recording = await _opened_by(edge, session_id) if is_share_token(session_id) else session_id
     await at_shelf(shelf.use, recording)
     return Reading(shelf, recording, session_id)
 
 
-async def owning(edge: TheEdge, session_id: SessionId) -> Reading:
-    """The same for those that change something: a share link does not do. Raises Refusal."""
+async def owning(edge: EdgeDep, session_id: SessionId) -> Reading:
+    """The same for those that change something: a share link does not do. Raises HttpError."""
     if is_share_token(session_id):
         text = "a share link only reads; this needs the recording's own id"
-        raise Refusal(403, ErrorCode.FORBIDDEN, text)
+        raise HttpError(403, ErrorCode.FORBIDDEN, text)
     return await reading(edge, session_id)
 
 
@@ -66,13 +66,13 @@ Readable = Annotated[Reading, Depends(reading)]
 Owned = Annotated[Reading, Depends(owning)]
 
 
-def shelf_of(edge: Edge) -> Shelf:
+def shelf_of(edge: EdgeContext) -> Shelf:
     """The recordings as far as this edge can reach them."""
     return Shelf(edge.settings.recordings_root)
 
 
 async def at_shelf(call: Callable[..., T], *args: Any) -> T:
-    """Do something on the disk, in a thread. Raises Refusal."""
+    """Do something on the disk, in a thread. Raises HttpError."""
     with refusing():
         return await run_in_threadpool(call, *args)
 
@@ -83,20 +83,20 @@ def refusing() -> Iterator[None]:
     try:
         yield
     except BadName as error:
-        raise Refusal(400, ErrorCode.INVALID_FIELD, str(error)) from None
+        raise HttpError(400, ErrorCode.INVALID_FIELD, str(error)) from None
     except NotThere as error:
-        raise Refusal(404, ErrorCode.NOT_FOUND, str(error)) from None
+        raise HttpError(404, ErrorCode.NOT_FOUND, str(error)) from None
     except NoShelf as error:
-        raise Refusal(503, ErrorCode.NO_RECORDINGS, str(error)) from None
+        raise HttpError(503, ErrorCode.NO_RECORDINGS, str(error)) from None
     except OSError as error:
         log.exception("recording_not_readable")
         text = f"the recording cannot be read: {error.strerror}"
-        raise Refusal(503, ErrorCode.NO_RECORDINGS, text) from None
+        raise HttpError(503, ErrorCode.NO_RECORDINGS, text) from None
 
 
-async def _opened_by(edge: Edge, token: str) -> str:
+async def _opened_by(edge: EdgeContext, token: str) -> str:
     recording = await edge.broker.shares.recording(token)
     if recording is None:
         text = "this share link has expired, was revoked, or never was one"
-        raise Refusal(404, ErrorCode.NOT_FOUND, text)
+        raise HttpError(404, ErrorCode.NOT_FOUND, text)
     return recording

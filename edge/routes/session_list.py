@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 
 from antiphon.edge.recordings.catalogue import Catalogue, Found, Row, catalogue_of
 from antiphon.edge.recordings.catalogue import Query as Wanted
-from antiphon.edge.routes.dependencies import NEEDS_REDIS, TheEdge
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, EdgeDep
 from antiphon.edge.routes.session_dependencies import at_shelf
 from antiphon.edge.routes.session_models import SessionInfo, SessionPage
 from antiphon.shared_schemas.recording import RecordingState
@@ -30,7 +30,7 @@ Limit = Annotated[int, Query(ge=1, le=200, description="recordings on the page")
 
 @admin_router.get("")
 async def sessions(
-    edge: TheEdge,
+    edge: EdgeDep,
     kind: Kind = None,
     state: State = None,
     since: Since = None,

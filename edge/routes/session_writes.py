@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Depends, Request
 
+from antiphon.edge.errors import HttpError
 from antiphon.edge.recordings.comments import write_comment
 from antiphon.edge.recordings.form import FIELD, BadForm
 from antiphon.edge.recordings.sniff import ACCEPTED, NotARecording
 from antiphon.edge.recordings.upload import UploadStalled, UploadTooLarge, store
-from antiphon.edge.refusals import Refusal
-from antiphon.edge.routes.dependencies import NEEDS_REDIS, TheEdge, refusals
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, EdgeDep, problem_responses
 from antiphon.edge.routes.session_dependencies import Owned, at_shelf, refusing
 from antiphon.edge.routes.session_models import MOST_COMMENT, Comment, Commented, Uploaded
 from antiphon.edge.routes.voices import counted
@@ -20,7 +20,7 @@ UPLOAD_ROUTE = "/upload-recording"
 router = APIRouter(
     prefix="/api/sessions",
     tags=["sessions"],
-    responses=NEEDS_REDIS | refusals(400, 403, 404, 413, 429),
+    responses=NEEDS_REDIS | problem_responses(400, 403, 404, 413, 429),
     dependencies=[Depends(counted)],
 )
 
@@ -38,8 +38,10 @@ _BODY = {
 }
 
 
-@router.post(f"/{{session_id}}{UPLOAD_ROUTE}", openapi_extra=_BODY, responses=refusals(408))
-async def upload(edge: TheEdge, session: Owned, request: Request) -> Uploaded:
+@router.post(
+    f"/{{session_id}}{UPLOAD_ROUTE}", openapi_extra=_BODY, responses=problem_responses(408)
+)
+async def upload(edge: EdgeDep, session: Owned, request: Request) -> Uploaded:
     """Keep a recording that the client made: the body itself, or the `file` of a form.
 
     WAV, WebM or MP4, judged by its content; it becomes the asset `frontend_replay.wav`, `.webm` or
@@ -50,11 +52,11 @@ async def upload(edge: TheEdge, session: Owned, request: Request) -> Uploaded:
         with refusing():
             stored = await store(request, session.shelf, session.recording, limit)
     except (BadForm, NotARecording) as error:
-        raise Refusal(400, ErrorCode.INVALID_FIELD, str(error)) from None
+        raise HttpError(400, ErrorCode.INVALID_FIELD, str(error)) from None
     except UploadTooLarge as error:
-        raise Refusal(413, ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
+        raise HttpError(413, ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
     except UploadStalled as error:
-        raise Refusal(408, ErrorCode.SLOW_CONSUMER, str(error)) from None
+        raise HttpError(408, ErrorCode.SLOW_CONSUMER, str(error)) from None
     return Uploaded(status="ok", path=stored.path, size_bytes=stored.size)
 
 
@@ -64,11 +66,11 @@ async def comment(session: Owned, wish: Comment) -> Commented:
     text = wish.comment.strip()
     if len(text) > MOST_COMMENT:
         message = f"comment: longer than {MOST_COMMENT} characters"
-        raise Refusal(413, ErrorCode.MESSAGE_TOO_LARGE, message)
+        raise HttpError(413, ErrorCode.MESSAGE_TOO_LARGE, message)
     try:
         data = text.encode()
     except UnicodeEncodeError:
         message = "comment: holds half of a surrogate pair"
-        raise Refusal(400, ErrorCode.INVALID_FIELD, message) from None
+        raise HttpError(400, ErrorCode.INVALID_FIELD, message) from None
     await at_shelf(write_comment, session.shelf, session.recording, data)
     return Commented(status="ok", len=len(text))

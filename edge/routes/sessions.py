@@ -9,13 +9,13 @@ from fastapi import APIRouter, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import iterate_in_threadpool
 
+from antiphon.edge.errors import HttpError
 from antiphon.edge.recordings.archive import zip_pieces
 from antiphon.edge.recordings.asset_response import AssetResponse
 from antiphon.edge.recordings.comments import read_comment
 from antiphon.edge.recordings.disguise import DISGUISED, disguise
 from antiphon.edge.recordings.upload import stored
-from antiphon.edge.refusals import Refusal
-from antiphon.edge.routes.dependencies import NEEDS_REDIS, refusals
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, problem_responses
 from antiphon.edge.routes.session_dependencies import Readable, Reading, at_shelf
 from antiphon.edge.routes.session_models import Comment, Timeline, Upload
 from antiphon.shared_schemas.errors import ErrorCode
@@ -25,7 +25,7 @@ _JSON = "application/json"
 _NOT_DONE_S = 5
 
 router = APIRouter(
-    prefix="/api/sessions", tags=["sessions"], responses=NEEDS_REDIS | refusals(400, 404)
+    prefix="/api/sessions", tags=["sessions"], responses=NEEDS_REDIS | problem_responses(400, 404)
 )
 
 _ANY_FILE: dict[int | str, dict[str, Any]] = {
@@ -54,11 +54,11 @@ async def recording(session: Readable) -> Response:
             return Response(await _told(session, RECORDING_FILE), media_type=_JSON)
         file = await at_shelf(session.shelf.open, session.recording, RECORDING_FILE)
         return AssetResponse(file, RECORDING_FILE)
-    except Refusal as refusal:
+    except HttpError as refusal:
         if refusal.code is not ErrorCode.NOT_FOUND:
             raise
         text = "the session is still being recorded; its timeline comes when it has ended"
-        raise Refusal(404, refusal.code, text, retry_after_s=_NOT_DONE_S) from None
+        raise HttpError(404, refusal.code, text, retry_after_s=_NOT_DONE_S) from None
 
 
 @router.get("/{session_id}/assets/{asset_path:path}", responses=_ANY_FILE, response_class=Response)
@@ -116,7 +116,7 @@ async def _disguised(session: Reading) -> dict[str, bytes]:
     for name in DISGUISED:
         try:
             found[name] = await _told(session, name)
-        except Refusal as refusal:
+        except HttpError as refusal:
             if refusal.code is not ErrorCode.NOT_FOUND:
                 raise
     return found

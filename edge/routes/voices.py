@@ -10,10 +10,9 @@ import numpy as np
 from fastapi import APIRouter, Depends, Path, Request
 
 from antiphon.broker.errors import VoicesFull
-from antiphon.edge.errors import TooManyConnections
-from antiphon.edge.node import Edge
-from antiphon.edge.refusals import Refusal
-from antiphon.edge.routes.dependencies import NEEDS_REDIS, TheEdge, refusals
+from antiphon.edge.context import EdgeContext
+from antiphon.edge.errors import HttpError, TooManyConnections
+from antiphon.edge.routes.dependencies import NEEDS_REDIS, EdgeDep, problem_responses
 from antiphon.edge.routes.views import instant
 from antiphon.edge.shipped import shipped_voices, sound_of, voice_sound
 from antiphon.edge.voices import read_voice
@@ -42,19 +41,19 @@ _FIELD = "audio_base64"
 VoiceId = Annotated[str, Path(max_length=64, description="`id` of a listed voice")]
 
 
-async def counted(edge: TheEdge, request: Request) -> None:
-    """One arrival of this address, as a connection is. Raises Refusal."""
+async def counted(edge: EdgeDep, request: Request) -> None:
+    """One arrival of this address, as a connection is. Raises HttpError."""
     try:
         edge.visitors.arrive(edge.access.visitor(request))
     except TooManyConnections as error:
-        raise Refusal(429, ErrorCode.RATE_LIMITED, str(error), retry_after_s=60) from None
+        raise HttpError(429, ErrorCode.RATE_LIMITED, str(error), retry_after_s=60) from None
 
 
 router = APIRouter(prefix="/api/assets/ref_audio", tags=["voices"], responses=NEEDS_REDIS)
 
 
 @router.get("")
-async def voices(edge: TheEdge) -> VoiceList:
+async def voices(edge: EdgeDep) -> VoiceList:
     """Every voice that `ref_audio_path` may name."""
     shipped = await asyncio.to_thread(shipped_voices, edge.settings.assets_dir)
     rows = [voice.info() for voice in shipped.values()]
@@ -62,14 +61,14 @@ async def voices(edge: TheEdge) -> VoiceList:
     return VoiceList(total=len(rows), ref_audios=rows)
 
 
-@router.post("", responses=refusals(400, 409, 413, 429), dependencies=[Depends(counted)])
-async def upload(edge: TheEdge, request: VoiceUpload) -> VoiceChange:
+@router.post("", responses=problem_responses(400, 409, 413, 429), dependencies=[Depends(counted)])
+async def upload(edge: EdgeDep, request: VoiceUpload) -> VoiceChange:
     """Keep a voice, for every edge and worker. The sound is judged by what it is, not by its name."""
     try:
         samples = await asyncio.to_thread(_samples, edge, request.audio_base64)
     except InvalidInput as error:
         status = 413 if error.code is ErrorCode.MESSAGE_TOO_LARGE else 400
-        raise Refusal(status, error.code, error.message) from None
+        raise HttpError(status, error.code, error.message) from None
     voice = Voice(
         id=new_voice_id(),
         name=request.name.strip(),
@@ -81,8 +80,8 @@ async def upload(edge: TheEdge, request: VoiceUpload) -> VoiceChange:
     return VoiceChange(success=True, id=voice.id, name=voice.name, path=voice.path, message=message)
 
 
-@router.get("/{voice_id}", responses=refusals(404))
-async def listen(edge: TheEdge, voice_id: VoiceId) -> VoiceSound:
+@router.get("/{voice_id}", responses=problem_responses(404))
+async def listen(edge: EdgeDep, voice_id: VoiceId) -> VoiceSound:
     """One voice to listen to."""
     shipped = await asyncio.to_thread(shipped_voices, edge.settings.assets_dir)
     if voice_id in shipped:
@@ -94,25 +93,25 @@ async def listen(edge: TheEdge, voice_id: VoiceId) -> VoiceSound:
     return voice_sound(voice.name, float_bytes(samples_from_bytes(pcm, PcmFormat.S16)))
 
 
-@router.delete("/{voice_id}", responses=refusals(403, 404))
-async def delete(edge: TheEdge, voice_id: VoiceId) -> VoiceChange:
+@router.delete("/{voice_id}", responses=problem_responses(403, 404))
+async def delete(edge: EdgeDep, voice_id: VoiceId) -> VoiceChange:
     """Forget an uploaded voice; conversations that speak with it go on."""
     shipped = await asyncio.to_thread(shipped_voices, edge.settings.assets_dir)
     if voice_id in shipped:
-        raise Refusal(403, ErrorCode.FORBIDDEN, "this voice comes with the server")
+        raise HttpError(403, ErrorCode.FORBIDDEN, "this voice comes with the server")
     if not await edge.broker.voices.remove(voice_id):
         raise _unknown()
     return VoiceChange(success=True, id=voice_id, message="deleted")
 
 
-async def _keep(edge: Edge, voice: Voice, pcm: bytes) -> None:
+async def _keep(edge: EdgeContext, voice: Voice, pcm: bytes) -> None:
     try:
         await edge.broker.voices.add(voice, pcm, at_most=edge.settings.max_voices)
     except VoicesFull as error:
-        raise Refusal(409, ErrorCode.VOICES_FULL, str(error)) from None
+        raise HttpError(409, ErrorCode.VOICES_FULL, str(error)) from None
 
 
-def _samples(edge: Edge, text: str) -> Samples:
+def _samples(edge: EdgeContext, text: str) -> Samples:
     """Raises InvalidInput; blocks, so call it in a thread."""
     limits = edge.settings
     if len(text) * 3 // 4 > limits.max_voice_bytes:
@@ -137,5 +136,5 @@ def _info(voice: Voice) -> VoiceInfo:
     )
 
 
-def _unknown() -> Refusal:
-    return Refusal(404, ErrorCode.NOT_FOUND, "no such voice")
+def _unknown() -> HttpError:
+    return HttpError(404, ErrorCode.NOT_FOUND, "no such voice")

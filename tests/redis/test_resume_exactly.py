@@ -19,14 +19,13 @@ from hypothesis import strategies as st
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.streams import StreamWriter
 from antiphon.edge.boarding import Berth, boarding
-from antiphon.edge.connection import PLAIN
+from antiphon.edge.context import EdgeContext, open_edge
 from antiphon.edge.doors.chat import read_request
-from antiphon.edge.errors import ClientGone
+from antiphon.edge.errors import ClientGone, Close
 from antiphon.edge.live_session import LiveSession
-from antiphon.edge.node import Edge, open_edge
 from antiphon.edge.protocols.chat import ChatMachine
-from antiphon.edge.protocols.contract import Close
 from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.transport.connection import JSON
 from antiphon.edge.wishes import Return, Wishes
 from antiphon.shared_schemas.resume_token import ResumeToken
 from antiphon.shared_schemas.states import EndReason, SessionKind
@@ -52,10 +51,10 @@ WITHIN_S = 10.0
 _MARK = re.compile(r"#\d+#")
 
 
-class Line:
+class ClientConnection:
     """A client at the edge's side of the socket."""
 
-    form = PLAIN
+    encoding = JSON
 
     def __init__(self) -> None:
         self.frames: asyncio.Queue[str] = asyncio.Queue()
@@ -83,7 +82,7 @@ class Line:
 class Play:
     """One session: its client over several connections, and its worker."""
 
-    edge: Edge
+    edge: EdgeContext
     protocol: Protocol
     told: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)
     marks: list[str] = field(default_factory=list)
@@ -93,9 +92,9 @@ class Play:
     sid: str = field(default_factory=lambda: f"s_{secrets.token_hex(6)}")
 
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator[Line]:
+    async def connected(self) -> AsyncIterator[ClientConnection]:
         """A connection that is cut off at the end, whatever the edge is doing just then."""
-        line, seated = Line(), asyncio.Event()
+        line, seated = ClientConnection(), asyncio.Event()
         back = Return(ResumeToken(*self.token.split(".")), self.last) if self.token else None
         task = asyncio.create_task(self._serve(line, Wishes(resume=True, back=back), seated))
         async with asyncio.timeout(WITHIN_S):
@@ -106,7 +105,7 @@ class Play:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _serve(self, line: Line, wishes: Wishes, seated: asyncio.Event) -> None:
+    async def _serve(self, line: ClientConnection, wishes: Wishes, seated: asyncio.Event) -> None:
         kind = KINDS[self.protocol.path]
         berth = Berth(kind, "test", [self.sid], fixed=True)
         async with boarding(self.edge, berth, wishes) as admitted:
@@ -185,7 +184,7 @@ def _steps(protocol: Protocol) -> st.SearchStrategy[list[Step]]:
     return st.lists(often | st.sampled_from(sorted(_frames(protocol))), max_size=12)
 
 
-async def _act(play: Play, line: Line, steps: list[Step]) -> None:
+async def _act(play: Play, line: ClientConnection, steps: list[Step]) -> None:
     frames = _frames(play.protocol)
     for step in steps:
         if step == PAUSE:
@@ -200,7 +199,7 @@ async def _act(play: Play, line: Line, steps: list[Step]) -> None:
             line.frames.put_nowait(frames[step])
 
 
-async def _hear_to_the_end(play: Play, line: Line) -> None:
+async def _hear_to_the_end(play: Play, line: ClientConnection) -> None:
     """Until a word comes that is said last of all; an answer to a frame may still come behind it."""
     await play.grant()
     await play.publish(next(entry for entry in play.protocol.entries if _speaks(entry)))
@@ -215,7 +214,7 @@ def _speaks(entry: OutEntry) -> bool:
 
 
 @pytest.fixture
-async def edge(settings: BrokerSettings) -> AsyncIterator[Edge]:
+async def edge(settings: BrokerSettings) -> AsyncIterator[EdgeContext]:
     async with open_edge(EdgeSettings(**settings.model_dump())) as opened:
         yield opened
 
@@ -223,7 +222,9 @@ async def edge(settings: BrokerSettings) -> AsyncIterator[Edge]:
 @pytest.mark.parametrize("path", KINDS)
 @hypothesis.settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-async def test_every_message_once_and_in_order(path: str, edge: Edge, data: st.DataObject) -> None:
+async def test_every_message_once_and_in_order(
+    path: str, edge: EdgeContext, data: st.DataObject
+) -> None:
     play = Play(edge, PROTOCOLS[path])
     worker = report(KINDS[path], slots=1000)
     await edge.broker.registry.worker_beat(f"w-{play.sid}", 0, worker)
@@ -250,7 +251,7 @@ async def _live(play: Play, lives: list[Life]) -> None:
     for steps, share in early:
         async with play.connected() as line:
             await _act(play, line, steps)
-        await play.edge.endings.settle(WITHIN_S)
+        await play.edge.terminator.wait_until_done(WITHIN_S)
         play.listen(line.told, share)
         if not play.token:
             return

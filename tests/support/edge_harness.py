@@ -21,7 +21,7 @@ from antiphon.broker.registry import WorkerReport
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.stream_reader import Subscription
 from antiphon.broker.streams import StreamWriter
-from antiphon.edge.node import Edge
+from antiphon.edge.context import EdgeContext
 from antiphon.edge.service import serving
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.registry import Claim, SessionRow
@@ -54,7 +54,7 @@ def picture(kind: str = "JPEG", size: tuple[int, int] = (16, 12)) -> bytes:
 
 @dataclass
 class RunningEdge:
-    edge: Edge
+    edge: EdgeContext
     url: str
 
     @property
@@ -73,7 +73,7 @@ class RunningEdge:
 
 
 @asynccontextmanager
-async def running_edge(settings: BrokerSettings, **overrides: Any) -> AsyncIterator[RunningEdge]:
+async def edge_context(settings: BrokerSettings, **overrides: Any) -> AsyncIterator[RunningEdge]:
     own = EdgeSettings(**{**settings.model_dump(), "port": 0, **overrides})
     async with serving(own) as (edge, url):
         yield RunningEdge(edge, url)

@@ -12,9 +12,9 @@ from antiphon.edge.doors.chat import ChatDoor, read_request
 from antiphon.edge.doors.duplex import DuplexDoor
 from antiphon.edge.doors.half_duplex import HalfDuplexDoor
 from antiphon.edge.doors.realtime import RealtimeDoor
-from antiphon.edge.errors import NotJson
+from antiphon.edge.errors import Close, NotJson
 from antiphon.edge.protocols.chat import ChatMachine, ChatPhase
-from antiphon.edge.protocols.contract import Action, Close, Forward
+from antiphon.edge.protocols.contract import Action, Forward
 from antiphon.edge.protocols.duplex import DuplexMachine
 from antiphon.edge.protocols.half_duplex import HalfDuplexMachine
 from antiphon.edge.protocols.phases import Phase

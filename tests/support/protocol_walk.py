@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from antiphon.edge.dialects import Dialect, plain
-from antiphon.edge.errors import NotJson, explain
-from antiphon.edge.protocols.contract import Action, Close, Finish, QueuePlace, Tell
+from antiphon.edge.errors import Close, NotJson, explain
+from antiphon.edge.protocols.contract import Action, Finish, QueuePlace, Tell
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.lifecycle import Ask
 from antiphon.shared_schemas.states import EndReason

@@ -32,8 +32,8 @@ from support.edge_harness import (
     PlayedWorker,
     RunningEdge,
     base64_audio,
+    edge_context,
     picture,
-    running_edge,
 )
 
 OFFER = {"subprotocols": [Subprotocol("antiphon.v1"), Subprotocol(BINARY_PROTOCOL)]}
@@ -142,7 +142,7 @@ async def test_who_comes_back_may_choose_anew(
         await client.vanish()
         await session.answer()
     back = f"{path}?resume_token={prepared['resume_token']}&seq={prepared['seq']}"
-    async with running_edge(settings) as other, connected(other, f"{back}&pcm=s16") as client:
+    async with edge_context(settings) as other, connected(other, f"{back}&pcm=s16") as client:
         await client.expect("resumed")
         result = await client.expect("result")
         assert result["audio_data"] == Raw(to_pcm16(SPEECH).tobytes(), PcmFormat.S16)

@@ -30,10 +30,10 @@ from support.edge_harness import (
     PlayedSession,
     PlayedWorker,
     RunningEdge,
+    edge_context,
     ended,
     picture,
     played_worker,
-    running_edge,
 )
 
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
@@ -162,7 +162,7 @@ async def test_a_page_stops_its_browsers_last_chat_without_naming_it(
     settings: BrokerSettings, edge: RunningEdge, worker: PlayedWorker
 ) -> None:
     """The button of the upstream's page posts to `/api/streaming/stop` with no body at all."""
-    async with running_edge(settings) as other, edge.open("/ws/chat") as client:
+    async with edge_context(settings) as other, edge.open("/ws/chat") as client:
         assert client.socket.response is not None
         cookie = client.socket.response.headers["Set-Cookie"].partition(";")[0]
         assert await _stop(other, cookie) is False  # there is no request yet
@@ -216,7 +216,7 @@ async def test_who_vanishes_frees_the_worker(
 
 
 async def test_a_client_that_asks_nothing(settings: BrokerSettings) -> None:
-    async with running_edge(settings, chat_request_s=0.1) as edge, edge.open("/ws/chat") as client:
+    async with edge_context(settings, chat_request_s=0.1) as edge, edge.open("/ws/chat") as client:
         await client.expect_error("not_ready")
         assert await client.close_code() == 1008
 
@@ -250,7 +250,7 @@ async def test_over_http(edge: RunningEdge, worker: PlayedWorker) -> None:
 )
 async def test_bad_bodies(settings: BrokerSettings, body: bytes, status: int, code: str) -> None:
     async with (
-        running_edge(settings, max_chat_bytes=1024) as edge,
+        edge_context(settings, max_chat_bytes=1024) as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
     ):
         answer = await http.post("/api/chat", content=body)
@@ -276,7 +276,7 @@ async def test_errors_of_the_engine_over_http(
 
 async def test_a_full_queue_over_http(settings: BrokerSettings) -> None:
     small = settings.model_copy(update={"max_queue_size": 1})
-    async with running_edge(small) as edge, edge.client("adx_1") as first:
+    async with edge_context(small) as edge, edge.client("adx_1") as first:
         await first.expect("queued")
         async with httpx.AsyncClient(base_url=edge.url) as http:
             answer = await http.post("/api/chat", json=HELLO)
@@ -306,7 +306,7 @@ async def test_who_gives_up_over_http_frees_the_worker(
 
 async def test_a_drain_over_http(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        running_edge(settings, drain_s=0.1) as edge,
+        edge_context(settings, drain_s=0.1) as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
     ):
         asking = asyncio.create_task(http.post("/api/chat", json=HELLO))

@@ -19,9 +19,9 @@ from support.control_plane import report, serve
 from support.edge_harness import (
     WITHIN_S,
     RunningEdge,
+    edge_context,
     played_worker,
     prepared_session,
-    running_edge,
 )
 from support.stack import Stack, until
 from support.wire import open_wire
@@ -84,7 +84,7 @@ async def watching(edge: RunningEdge) -> AsyncIterator[Watcher]:
 
 async def test_only_administrators_may_watch(settings: BrokerSettings) -> None:
     async with (
-        running_edge(settings, admin_token=TOKEN) as edge,
+        edge_context(settings, admin_token=TOKEN) as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
     ):
         assert (await http.get(PATH)).status_code == 401
@@ -95,14 +95,14 @@ async def test_only_administrators_may_watch(settings: BrokerSettings) -> None:
         right = {"Authorization": f"Bearer {TOKEN}"}
         async with http.stream("GET", PATH, headers=right) as response:
             assert response.status_code == 200
-    async with running_edge(settings, host="0.0.0.0") as edge, httpx.AsyncClient() as http:
+    async with edge_context(settings, host="0.0.0.0") as edge, httpx.AsyncClient() as http:
         port = edge.url.rsplit(":", 1)[1]
         assert (await http.get(f"http://127.0.0.1:{port}{PATH}")).status_code == 403
 
 
 async def test_a_snapshot_then_what_changes(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        running_edge(settings) as edge,
+        edge_context(settings) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker, "adx_before"),
         watching(edge) as watcher,
@@ -133,7 +133,7 @@ async def test_what_stands_still_is_not_sent_again(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        running_edge(settings) as edge,
+        edge_context(settings) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker),
         watching(edge) as watcher,
@@ -150,7 +150,7 @@ async def test_what_stands_still_is_not_sent_again(
 async def test_watchers_share_one_look_and_the_last_one_ends_it(
     settings: BrokerSettings, broker: Broker
 ) -> None:
-    async with running_edge(settings) as edge, AsyncExitStack() as stack:
+    async with edge_context(settings) as edge, AsyncExitStack() as stack:
         assert _looks(edge) == 0
         watchers = [await stack.enter_async_context(watching(edge)) for _ in range(5)]
         begun, looks = asyncio.get_running_loop().time(), _looks(edge)
@@ -166,7 +166,7 @@ async def test_watchers_share_one_look_and_the_last_one_ends_it(
 
 async def test_an_edge_that_stops_lets_its_watchers_go(settings: BrokerSettings) -> None:
     async with AsyncExitStack() as stack:
-        edge = await stack.enter_async_context(running_edge(settings))
+        edge = await stack.enter_async_context(edge_context(settings))
         watcher = await stack.enter_async_context(watching(edge))
         edge.edge.live.close()
         with pytest.raises(StopAsyncIteration):
@@ -174,7 +174,7 @@ async def test_an_edge_that_stops_lets_its_watchers_go(settings: BrokerSettings)
 
 
 async def test_an_outage_is_told_and_ends(stack: Stack) -> None:
-    async with running_edge(stack.settings) as edge, watching(edge) as watcher:
+    async with edge_context(stack.settings) as edge, watching(edge) as watcher:
         stack.redis.stop()
         await watcher.hear_until(lambda: watcher.tables["redis"] is False)
         stack.redis.start()
@@ -182,7 +182,7 @@ async def test_an_outage_is_told_and_ends(stack: Stack) -> None:
 
 
 async def test_a_worker_is_drained_on_request(settings: BrokerSettings, broker: Broker) -> None:
-    async with running_edge(settings) as edge, httpx.AsyncClient(base_url=edge.url) as http:
+    async with edge_context(settings) as edge, httpx.AsyncClient(base_url=edge.url) as http:
         await serve(broker, "w1")
         answer = await http.post("/api/admin/workers/w1/drain")
         assert answer.json() == {"success": True}
@@ -194,7 +194,7 @@ async def test_a_worker_is_drained_on_request(settings: BrokerSettings, broker: 
 async def test_a_real_worker_tells_its_memory_and_how_long_its_clients_wait(stack: Stack) -> None:
     stack.worker(slots=1)
     async with (
-        running_edge(stack.settings) as edge,
+        edge_context(stack.settings) as edge,
         watching(edge) as watcher,
         open_wire(edge.ws, "adx_1") as client,
     ):

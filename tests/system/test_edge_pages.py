@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from antiphon.broker.settings import BrokerSettings
-from support.edge_harness import RunningEdge, running_edge
+from support.edge_harness import RunningEdge, edge_context
 from support.redis_server import RedisServer
 
 PAGES = {
@@ -37,7 +37,7 @@ def built(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def edge(settings: BrokerSettings, built: Path) -> AsyncIterator[RunningEdge]:
-    async with running_edge(settings, pages_dir=built) as running:
+    async with edge_context(settings, pages_dir=built) as running:
         yield running
 
 
@@ -115,7 +115,7 @@ async def test_a_page_that_is_off_is_refused_with_a_notice(http: httpx.AsyncClie
 async def test_pages_need_no_key(settings: BrokerSettings, built: Path) -> None:
     keys = ("a-key-that-is-long-enough",)
     async with (
-        running_edge(settings, pages_dir=built, api_keys=keys) as edge,
+        edge_context(settings, pages_dir=built, api_keys=keys) as edge,
         httpx.AsyncClient(base_url=edge.url) as client,
     ):
         assert (await client.get("/admin")).status_code == 200
@@ -125,7 +125,7 @@ async def test_pages_need_no_key(settings: BrokerSettings, built: Path) -> None:
 async def test_pages_come_while_redis_is_away(redis_server: RedisServer, built: Path) -> None:
     settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=0.5)
     async with (
-        running_edge(settings, pages_dir=built) as edge,
+        edge_context(settings, pages_dir=built) as edge,
         httpx.AsyncClient(base_url=edge.url, timeout=20) as client,
     ):
         redis_server.stop()
@@ -137,7 +137,7 @@ async def test_without_a_build_the_edge_says_how_to_make_one(
     settings: BrokerSettings, tmp_path: Path
 ) -> None:
     async with (
-        running_edge(settings, pages_dir=tmp_path / "none") as edge,
+        edge_context(settings, pages_dir=tmp_path / "none") as edge,
         httpx.AsyncClient(base_url=edge.url) as client,
     ):
         answer = await client.get("/")

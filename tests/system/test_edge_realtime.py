@@ -33,10 +33,10 @@ from support.edge_harness import (
     PlayedWorker,
     RunningEdge,
     base64_audio,
+    edge_context,
     ended,
     picture,
     played_worker,
-    running_edge,
 )
 from support.realtime_schema import SCHEMA, SERVER
 
@@ -88,7 +88,7 @@ async def test_a_whole_conversation(
     settings: BrokerSettings, broker: Broker, mode: str, kind: SessionKind
 ) -> None:
     async with (
-        running_edge(settings) as edge,
+        edge_context(settings) as edge,
         played_worker(broker) as worker,
         _connected(edge, mode) as client,
     ):
@@ -130,7 +130,7 @@ async def test_a_whole_conversation(
 async def test_who_waits_hears_of_it_and_may_only_set_the_session_up(
     settings: BrokerSettings, broker: Broker
 ) -> None:
-    async with running_edge(settings) as edge, _connected(edge) as client:
+    async with edge_context(settings) as edge, _connected(edge) as client:
         queued = await client.expect("session.queued")
         assert (queued["position"], queued["queue_length"]) == (1, 1)
         await client.append()
@@ -153,7 +153,7 @@ async def test_not_ready_before_and_after_the_update(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        running_edge(settings) as edge,
+        edge_context(settings) as edge,
         played_worker(broker) as worker,
         _connected(edge) as client,
     ):
@@ -191,7 +191,7 @@ async def test_bad_events_are_named_and_the_session_goes_on(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        running_edge(settings) as edge,
+        edge_context(settings) as edge,
         played_worker(broker) as worker,
         _active(edge, worker) as (client, session),
     ):
@@ -207,7 +207,7 @@ async def test_too_much_audio_is_dropped_without_a_word(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        running_edge(settings, input_ahead_s=2) as edge,
+        edge_context(settings, input_ahead_s=2) as edge,
         played_worker(broker) as worker,
         _active(edge, worker) as (client, session),
     ):
@@ -222,7 +222,7 @@ async def test_too_much_audio_is_dropped_without_a_word(
 
 async def test_bad_json_closes_with_1003(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        running_edge(settings) as edge,
+        edge_context(settings) as edge,
         played_worker(broker) as worker,
         _active(edge, worker) as (client, session),
     ):
@@ -235,7 +235,7 @@ async def test_bad_json_closes_with_1003(settings: BrokerSettings, broker: Broke
 async def test_the_limit_counts_from_the_connection(
     settings: BrokerSettings, broker: Broker, waiting: bool
 ) -> None:
-    async with running_edge(settings, realtime_audio_s=0.6) as edge:
+    async with edge_context(settings, realtime_audio_s=0.6) as edge:
         if waiting:
             async with _connected(edge, "audio") as client:
                 await client.expect("session.queued")
@@ -257,7 +257,7 @@ async def _timed_out(client: RealtimeClient) -> None:
 
 async def test_errors_of_the_worker(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        running_edge(settings) as edge,
+        edge_context(settings) as edge,
         played_worker(broker) as worker,
         _active(edge, worker) as (client, session),
     ):
@@ -274,7 +274,7 @@ async def test_errors_of_the_worker(settings: BrokerSettings, broker: Broker) ->
 
 async def test_a_full_queue(settings: BrokerSettings) -> None:
     small = settings.model_copy(update={"max_queue_size": 1})
-    async with running_edge(small) as edge, _connected(edge) as first:
+    async with edge_context(small) as edge, _connected(edge) as first:
         await first.expect("session.queued")
         async with _connected(edge) as late:
             assert (await late.expect_code("queue_full"))["type"] == "server_error"
@@ -285,7 +285,7 @@ async def test_a_drain_closes_with_server_shutdown(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        running_edge(settings, drain_s=0.1) as edge,
+        edge_context(settings, drain_s=0.1) as edge,
         played_worker(broker) as worker,
         _active(edge, worker) as (client, _),
     ):
@@ -299,7 +299,7 @@ async def test_a_drain_closes_with_server_shutdown(
 
 
 async def test_an_unknown_mode(settings: BrokerSettings) -> None:
-    async with running_edge(settings) as edge, _connected(edge, "smell") as client:
+    async with edge_context(settings) as edge, _connected(edge, "smell") as client:
         assert "mode" in (await client.expect_code("invalid_payload"))["message"]
         assert await client.close_code() == 1008
 
@@ -307,7 +307,7 @@ async def test_an_unknown_mode(settings: BrokerSettings) -> None:
 async def test_ids_are_unique_within_a_millisecond(
     settings: BrokerSettings, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running_edge(settings) as edge:
+    async with edge_context(settings) as edge:
         monkeypatch.setattr(edge.edge.broker.clock, "now_ms", lambda: 1_714_200_000_000.0)
         async with _connected(edge) as first, _connected(edge) as second:
             await first.expect("session.queued")
@@ -318,7 +318,7 @@ async def test_ids_are_unique_within_a_millisecond(
 
 async def test_who_vanishes_frees_the_worker(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        running_edge(settings) as edge,
+        edge_context(settings) as edge,
         played_worker(broker) as worker,
         _active(edge, worker) as (client, session),
     ):
@@ -327,7 +327,7 @@ async def test_who_vanishes_frees_the_worker(settings: BrokerSettings, broker: B
 
 
 async def test_the_schema_is_served(settings: BrokerSettings) -> None:
-    async with running_edge(settings) as edge, httpx.AsyncClient(base_url=edge.url) as http:
+    async with edge_context(settings) as edge, httpx.AsyncClient(base_url=edge.url) as http:
         answer = await http.get("/v1/realtime/schema.json")
         assert answer.json() == SCHEMA
         Draft202012Validator.check_schema(answer.json())
@@ -335,7 +335,7 @@ async def test_the_schema_is_served(settings: BrokerSettings) -> None:
 
 async def test_nothing_follows_the_end(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        running_edge(settings) as edge,
+        edge_context(settings) as edge,
         played_worker(broker) as worker,
         _active(edge, worker) as (client, session),
     ):

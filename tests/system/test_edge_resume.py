@@ -33,8 +33,8 @@ from support.edge_harness import (
     PlayedWorker,
     RunningEdge,
     base64_audio,
+    edge_context,
     ended,
-    running_edge,
 )
 from support.resuming import Resumer
 from support.stack import until
@@ -42,7 +42,7 @@ from support.stack import until
 
 @asynccontextmanager
 async def edges(settings: BrokerSettings) -> AsyncIterator[tuple[RunningEdge, RunningEdge]]:
-    async with running_edge(settings) as one, running_edge(settings) as other:
+    async with edge_context(settings) as one, edge_context(settings) as other:
         yield one, other
 
 
@@ -183,7 +183,7 @@ async def test_a_second_socket_takes_over(
             await ask(client)
             await session.answer(text="still here")
             assert (await client.expect("result"))["text"] == "still here"
-            await one.edge.endings.settle(1)
+            await one.edge.terminator.wait_until_done(1)
             row = await broker.sessions.get("adx_1")
             assert row is not None
             assert (row.state, row.edge) == (
@@ -224,7 +224,7 @@ async def test_tokens_that_are_no_good(
             path = f"/ws/duplex/{sid}?resume_token={good}&seq=1"
             assert await refused(one, path) == EXPIRED
             await client.drop()
-        await until(lambda: not other.edge.watch.serving())
+        await until(lambda: not other.edge.events.serving())
         assert await refused(one, path) == EXPIRED
         async with client.back(one.ws):
             pass
@@ -257,11 +257,11 @@ async def test_a_token_that_never_arrived_is_not_needed(
     async with edges(settings) as (one, other), begun(one, worker) as (client, session):
         token = client.token
         await client.drop()
-        await until(lambda: not one.edge.watch.serving())
+        await until(lambda: not one.edge.events.serving())
         async with deaf_client(other, f"/ws/duplex/adx_1?resume_token={token}&seq=2"):
-            await until(lambda: len(other.edge.watch.serving()) == 1)
-        await until(lambda: not other.edge.watch.serving())
-        await other.edge.endings.settle(1)
+            await until(lambda: len(other.edge.events.serving()) == 1)
+        await until(lambda: not other.edge.events.serving())
+        await other.edge.terminator.wait_until_done(1)
         async with client.back(one.ws, token=token):
             await ask(client)
             await session.answer(text="at last")
@@ -297,7 +297,7 @@ async def test_grace_that_is_over_frees_the_worker(
 async def test_a_client_without_a_token_frees_its_worker_at_once(
     settings: BrokerSettings, worker: PlayedWorker, broker: Broker
 ) -> None:
-    async with running_edge(settings) as edge:
+    async with edge_context(settings) as edge:
         client = Resumer("/ws/duplex/adx_1")
         async with client.connected(edge.ws):  # no worker's place is free, and it is not told yet
             await client.drop()
@@ -334,7 +334,7 @@ async def test_an_end_that_nobody_heard_is_told(
 async def test_a_strict_client_sees_nothing_new(
     settings: BrokerSettings, worker: PlayedWorker, broker: Broker
 ) -> None:
-    async with running_edge(settings) as edge, edge.client("adx_1") as client:
+    async with edge_context(settings) as edge, edge.client("adx_1") as client:
         session = await worker.claim()
         assert await client.expect("queue_done") == {"type": "queue_done"}
         await client.send("prepare")

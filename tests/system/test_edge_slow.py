@@ -17,8 +17,8 @@ from support.edge_harness import (
     PlayedWorker,
     RunningEdge,
     base64_audio,
+    edge_context,
     prepared_session,
-    running_edge,
 )
 
 HEAD_S = 0.6
@@ -75,7 +75,7 @@ async def calling(edge: RunningEdge) -> AsyncIterator[Caller]:
 async def test_who_does_not_say_what_it_wants_is_cut_off(
     settings: BrokerSettings, said: str
 ) -> None:
-    async with running_edge(settings, request_head_s=HEAD_S) as edge:
+    async with edge_context(settings, request_head_s=HEAD_S) as edge:
         with structlog.testing.capture_logs() as logs:
             async with AsyncExitStack() as held:
                 callers = [await held.enter_async_context(calling(edge)) for _ in range(20)]
@@ -90,7 +90,7 @@ async def test_who_does_not_say_what_it_wants_is_cut_off(
 
 
 async def test_dribbling_does_not_help(settings: BrokerSettings) -> None:
-    async with running_edge(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
+    async with edge_context(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
 
         async def dribble() -> None:
             for number in range(1_000_000):
@@ -106,7 +106,7 @@ async def test_dribbling_does_not_help(settings: BrokerSettings) -> None:
 
 async def test_who_still_sends_reads_why_it_was_refused(settings: BrokerSettings) -> None:
     """An honest client reads the answer when its upload is through, however long that takes."""
-    async with running_edge(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
+    async with edge_context(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
         pieces, piece = 25, "x" * 64 * 1024
         await caller.say(
             f"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: {pieces * len(piece)}\r\n\r\n"
@@ -120,7 +120,7 @@ async def test_who_still_sends_reads_why_it_was_refused(settings: BrokerSettings
 async def test_the_second_request_of_a_connection_has_its_time_too(
     settings: BrokerSettings,
 ) -> None:
-    async with running_edge(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
+    async with edge_context(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
         for _ in range(3):
             await caller.say("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             assert await caller.status() == 200
@@ -132,7 +132,7 @@ async def test_conversations_outlast_the_time_for_their_handshake(
     settings: BrokerSettings, worker: PlayedWorker
 ) -> None:
     async with (
-        running_edge(settings, request_head_s=HEAD_S) as edge,
+        edge_context(settings, request_head_s=HEAD_S) as edge,
         prepared_session(edge, worker) as (client, session),
     ):
         await asyncio.sleep(3 * HEAD_S)
@@ -145,7 +145,7 @@ async def test_a_body_that_does_not_come_is_refused(
     settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(body_limit, "_PATIENCE_S", 0.2)
-    async with running_edge(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
+    async with edge_context(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
         await caller.say("PUT /api/config/eta HTTP/1.1\r\nHost: localhost\r\n")
         await caller.say("Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
         assert await caller.status() == 408
@@ -154,7 +154,7 @@ async def test_a_body_that_does_not_come_is_refused(
 
 async def test_a_chat_that_does_not_come_is_refused(settings: BrokerSettings) -> None:
     limits = {"request_head_s": HEAD_S, "chat_request_s": 0.2}
-    async with running_edge(settings, **limits) as edge, calling(edge) as caller:
+    async with edge_context(settings, **limits) as edge, calling(edge) as caller:
         await caller.say("POST /api/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
         assert await caller.status() == 408
         assert await caller.dropped()
@@ -166,7 +166,7 @@ async def test_a_crowd_of_one_address_is_kept_at_the_door(
     """Connections of this machine are not counted, but for this test."""
     monkeypatch.setattr(Access, "knocker", lambda _, host: host)
     async with (
-        running_edge(settings, max_sockets_per_address=3) as edge,
+        edge_context(settings, max_sockets_per_address=3) as edge,
         AsyncExitStack() as held,
     ):
         first, *_ = [await held.enter_async_context(calling(edge)) for _ in range(3)]

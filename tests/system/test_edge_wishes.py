@@ -16,8 +16,8 @@ from support.edge_harness import (
     PlayedWorker,
     RunningEdge,
     base64_audio,
+    edge_context,
     result,
-    running_edge,
 )
 from support.resuming import Resumer
 
@@ -108,7 +108,7 @@ async def test_a_session_that_is_nearly_over(
     settings: BrokerSettings, worker: PlayedWorker
 ) -> None:
     """One notice before the end, for whom it was asked; the others are told nothing."""
-    async with running_edge(settings, realtime_audio_s=31.0, realtime_video_s=2.0) as edge:
+    async with edge_context(settings, realtime_audio_s=31.0, realtime_video_s=2.0) as edge:
         path = "/v1/realtime?mode=audio"
         async with edge.open(_with(path, "notices")) as asked, edge.open(path) as other:
             kind = "session.queue_done"

@@ -108,7 +108,7 @@ async def _is_idle(stack: Stack) -> None:
         await until(idle, within_s=PATIENCE_S)
 
 
-class Guest:
+class Reservation:
     """A client that sends what it likes and notes everything that comes."""
 
     def __init__(
@@ -206,7 +206,7 @@ async def test_hostile_frames(
     frames = data.draw(st.lists(hostile_frames(protocol), max_size=8), label="frames")
     url = f"{stack.ws_url}{_path(protocol)}?{'&'.join(f'{wish}=1' for wish in sorted(wishes))}"
     async with connect(url, subprotocols=offered, compression=None, proxy=None) as socket:
-        guest = Guest(socket, protocol, strict=not wishes)
+        guest = Reservation(socket, protocol, strict=not wishes)
         await guest.begin(prepared)
         await guest.send(*frames)
         await guest.end(end)
@@ -223,7 +223,7 @@ async def test_good_messages_in_any_order(
     protocol = PROTOCOLS[path]
     frames = data.draw(st.lists(good_frames(protocol), min_size=1, max_size=12), label="frames")
     async with connect(stack.ws_url + _path(protocol), compression=None, proxy=None) as socket:
-        guest = Guest(socket, protocol)
+        guest = Reservation(socket, protocol)
         await guest.send(*frames)
         await guest.end(end)
     guest.check()
@@ -249,7 +249,7 @@ async def test_hostile_handshakes(
     url = f"{stack.ws_url}{path}?{'&'.join(map('='.join, query.items()))}"
     try:
         async with connect(url, subprotocols=offered, origin=origin, proxy=None) as socket:
-            guest = Guest(socket, CHAT)
+            guest = Reservation(socket, CHAT)
             await guest.end("close")
     except InvalidStatus as refused:
         assert refused.response.status_code < 500  # noqa: PT017 - either outcome is right
@@ -261,7 +261,7 @@ async def test_too_long_a_frame_closes(stack: Stack, path: str) -> None:
     protocol = PROTOCOLS[path]
     size = 65 * MIB if protocol is CHAT else 17 * MIB
     async with connect(stack.ws_url + _path(protocol), proxy=None) as socket:
-        guest = Guest(socket, protocol)
+        guest = Reservation(socket, protocol)
         await guest.begin(prepared=protocol is not CHAT)
         await guest.send(sent('{"type":"' + "a" * size + '"}'))
         await guest.end("stop")

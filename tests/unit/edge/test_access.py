@@ -16,7 +16,7 @@ from antiphon.edge.__main__ import main
 from antiphon.edge.access import ADMIN, CLIENT, METRICS, READER, Access
 from antiphon.edge.access_settings import BadAccessSettings
 from antiphon.edge.app import create_app
-from antiphon.edge.refusals import Refusal
+from antiphon.edge.errors import HttpError
 from antiphon.edge.settings import EdgeSettings
 
 KEY, OTHER, TOKEN = "client-key-0123456789", "client-key-9876543210", "admin-token-0123456789"
@@ -52,7 +52,7 @@ def connection(
 def status(check: Any, *args: Any, **named: Any) -> int:
     try:
         check(connection(*args, **named))
-    except Refusal as refusal:
+    except HttpError as refusal:
         return refusal.status_code
     return 200
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.edge.errors import Close
 from antiphon.edge.protocols.chat import ChatMachine, ChatPhase
 from antiphon.edge.protocols.chat_http import ChatHttpMachine
-from antiphon.edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
+from antiphon.edge.protocols.contract import Action, Finish, Forward, QueuePlace, Tell
 from antiphon.shared_schemas.config import ChatOptions
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.lifecycle import Ask

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.edge.protocols.contract import Action, Close, Finish, Forward, Tell
+from antiphon.edge.errors import Close
+from antiphon.edge.protocols.contract import Action, Finish, Forward, Tell
 from antiphon.edge.protocols.duplex import LEGAL, DuplexMachine
 from antiphon.edge.protocols.duplex_commands import WIRE_NAMES, CameraFrame, DuplexCommand
 from antiphon.edge.protocols.phases import MAX_HELD, Phase

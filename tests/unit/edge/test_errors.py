@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.broker.errors import BrokerUnavailable, QueueFull, SessionExists, StaleFence
-from antiphon.edge.errors import Draining, NotJson, explain, explain_end
-from antiphon.edge.protocols.contract import Close
+from antiphon.edge.errors import Close, Draining, NotJson, explain, explain_end
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import EndReason
 

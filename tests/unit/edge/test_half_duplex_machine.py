@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
+from antiphon.edge.errors import Close
+from antiphon.edge.protocols.contract import Action, Finish, Forward, QueuePlace, Tell
 from antiphon.edge.protocols.half_duplex import (
     LEGAL,
     WIRE_NAMES,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
+from antiphon.edge.errors import Close
+from antiphon.edge.protocols.contract import Action, Finish, Forward, QueuePlace, Tell
 from antiphon.shared_schemas.lifecycle import Ask
 from antiphon.shared_schemas.states import EndReason
 from support.protocol_samples import GRANTED, PROTOCOLS

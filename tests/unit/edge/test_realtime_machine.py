@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.broker.errors import BrokerUnavailable, QueueFull, StaleFence
-from antiphon.edge.errors import Draining, NotJson, explain
-from antiphon.edge.protocols.contract import Action, Close, Finish, Forward, QueuePlace, Tell
+from antiphon.edge.errors import Close, Draining, NotJson, explain
+from antiphon.edge.protocols.contract import Action, Finish, Forward, QueuePlace, Tell
 from antiphon.edge.protocols.realtime import (
     LEGAL,
     WIRE_NAMES,

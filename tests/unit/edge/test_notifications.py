@@ -8,8 +8,14 @@ import pytest
 
 from antiphon.edge.admission import PlaceReport
 from antiphon.edge.protocols.contract import QueuePlace
-from antiphon.edge.queue_watch import show_places
-from antiphon.edge.seats import Closing, Ended, Granted, Place, Seat
+from antiphon.edge.session.notifications import (
+    EdgeClosing,
+    Ended,
+    Granted,
+    Place,
+    SessionSubscription,
+    update_places,
+)
 from antiphon.shared_schemas.lifecycle import SessionEvent
 from antiphon.shared_schemas.registry import QueueSnapshot, Running, Ticket, Waiting
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
@@ -32,16 +38,16 @@ def _event(state: SessionState, ticket: int = 7, reason: EndReason | None = None
     )
 
 
-def _seat() -> Seat:
-    seat = Seat("adx_1")
-    seat.take(7)
+def _seat() -> SessionSubscription:
+    seat = SessionSubscription("adx_1")
+    seat.bind(7)
     return seat
 
 
-async def _silent(seat: Seat) -> bool:
+async def _silent(seat: SessionSubscription) -> bool:
     try:
         async with asyncio.timeout(0.01):
-            await seat.news()
+            await seat.next_notice()
     except TimeoutError:
         return True
     return False
@@ -50,46 +56,46 @@ async def _silent(seat: Seat) -> bool:
 async def test_of_places_only_the_newest_is_heard() -> None:
     seat = _seat()
     for position in (3, 2, 1):
-        seat.show(Place(position, 3, 1.0))
-    assert await seat.news() == Place(1, 3, 1.0)
+        seat.update_place(Place(position, 3, 1.0))
+    assert await seat.next_notice() == Place(1, 3, 1.0)
     assert await _silent(seat)
 
 
 async def test_a_grant_is_heard_once_and_ends_the_waiting() -> None:
     seat = _seat()
-    seat.show(Place(1, 1, 0.0))
-    seat.moved(_event(SessionState.ASSIGNED))
-    seat.moved(_event(SessionState.RECOVERING))
-    seat.moved(_event(SessionState.ASSIGNED))
-    seat.show(Place(1, 1, 0.0))
-    assert await seat.news() == Granted()
+    seat.update_place(Place(1, 1, 0.0))
+    seat.on_event(_event(SessionState.ASSIGNED))
+    seat.on_event(_event(SessionState.RECOVERING))
+    seat.on_event(_event(SessionState.ASSIGNED))
+    seat.update_place(Place(1, 1, 0.0))
+    assert await seat.next_notice() == Granted()
     assert await _silent(seat)
 
 
 async def test_what_happened_before_the_ticket_was_known_counts() -> None:
-    seat = Seat("adx_1")
-    seat.moved(_event(SessionState.ENDED, ticket=6, reason=EndReason.STOPPED))
-    seat.moved(_event(SessionState.ASSIGNED, ticket=7))
-    seat.take(7)
-    assert await seat.news() == Granted()
+    seat = SessionSubscription("adx_1")
+    seat.on_event(_event(SessionState.ENDED, ticket=6, reason=EndReason.STOPPED))
+    seat.on_event(_event(SessionState.ASSIGNED, ticket=7))
+    seat.bind(7)
+    assert await seat.next_notice() == Granted()
     assert await _silent(seat)
 
 
 async def test_another_session_of_the_same_id_is_no_news() -> None:
     seat = _seat()
-    seat.moved(_event(SessionState.ASSIGNED, ticket=8))
-    seat.moved(_event(SessionState.ENDED, ticket=6, reason=EndReason.STOPPED))
+    seat.on_event(_event(SessionState.ASSIGNED, ticket=8))
+    seat.on_event(_event(SessionState.ENDED, ticket=6, reason=EndReason.STOPPED))
     assert await _silent(seat)
 
 
 async def test_news_wake_who_waits_for_them() -> None:
     seat = _seat()
-    waiting = asyncio.create_task(seat.news())
+    waiting = asyncio.create_task(seat.next_notice())
     await asyncio.sleep(0)
-    seat.moved(_event(SessionState.ENDED, reason=EndReason.CANCELLED))
+    seat.on_event(_event(SessionState.ENDED, reason=EndReason.CANCELLED))
     assert await waiting == Ended(EndReason.CANCELLED)
     seat.close()
-    assert await seat.news() == Closing()
+    assert await seat.next_notice() == EdgeClosing()
 
 
 def _snapshot(waiting: list[str], running: list[str]) -> QueueSnapshot:
@@ -117,12 +123,12 @@ def _snapshot(waiting: list[str], running: list[str]) -> QueueSnapshot:
 
 
 async def test_a_snapshot_gives_everyone_a_place_or_a_grant() -> None:
-    seats = {sid: Seat(sid) for sid in ("a", "b", "c")}
+    seats = {sid: SessionSubscription(sid) for sid in ("a", "b", "c")}
     for number, seat in enumerate(seats.values()):
-        seat.take(number)
-    show_places(_snapshot(["elsewhere", "b"], ["a"]), seats)
-    assert await seats["a"].news() == Granted()
-    assert await seats["b"].news() == Place(2, 2, 2.5)
+        seat.bind(number)
+    update_places(_snapshot(["elsewhere", "b"], ["a"]), seats)
+    assert await seats["a"].next_notice() == Granted()
+    assert await seats["b"].next_notice() == Place(2, 2, 2.5)
     assert await _silent(seats["c"])
 
 

@@ -1,4 +1,4 @@
-"""One running edge: what every route and every connection holds."""
+"""What one edge process shares among its routes and connections."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.tracing import Tracing, open_tracing
 from antiphon.edge.access import Access
-from antiphon.edge.chat_room import ChatRoom
-from antiphon.edge.endings import Endings
+from antiphon.edge.byte_budget import ByteBudget
 from antiphon.edge.heartbeat import Heartbeat
 from antiphon.edge.live_feed import LiveFeed
 from antiphon.edge.metrics import EdgeMetrics
-from antiphon.edge.queue_watch import QueueWatch
+from antiphon.edge.session.notifications import SessionEvents
+from antiphon.edge.session.terminator import SessionTerminator
 from antiphon.edge.session_trace import SessionTrace
 from antiphon.edge.settings import EdgeSettings
 from antiphon.edge.visitors import Visitors
@@ -29,50 +29,50 @@ _CLOSE_WITHIN_S = 3.0
 
 
 @dataclass
-class Edge:
-    """No session state: another edge could rebuild all of it from Redis."""
+class EdgeContext:
+    """Holds no session state: another edge can rebuild all of it from Redis."""
 
     id: str
     settings: EdgeSettings
     broker: Broker
-    watch: QueueWatch
-    endings: Endings
+    events: SessionEvents
+    terminator: SessionTerminator
     access: Access
     visitors: Visitors
-    chat_room: ChatRoom
+    chat_budget: ByteBudget
     upkeep: asyncio.Task[None]
-    """Runs as long as the edge does; ends before it only by a defect."""
+    """Watches events and sends heartbeats. It ends before the edge only if it fails."""
     metrics: EdgeMetrics
     live: LiveFeed
     tracing: Tracing | None = None
     draining: bool = False
 
     def trace(self, sid: str, kind: SessionKind, parent: bytes = b"") -> SessionTrace | None:
-        """What a connection adds to its session's trace; None where traces are off."""
+        """A new connection's span in its session's trace; None if traces are off."""
         if self.tracing is None:
             return None
         return SessionTrace(self.tracing, self.broker.clock, sid, kind, parent)
 
     async def drain(self) -> None:
-        """Take no new session, let the others run for `drain_s`, then tell them and close."""
+        """Accept no new session, let the others run for `drain_s`, then close them."""
         self.draining = True
-        if await self._vacated(self.settings.drain_s):
+        if await self._emptied(self.settings.drain_s):
             return
-        self.watch.close()
-        await self._vacated(_CLOSE_WITHIN_S)
+        self.events.close()
+        await self._emptied(_CLOSE_WITHIN_S)
 
-    async def _vacated(self, within_s: float) -> bool:
+    async def _emptied(self, within_s: float) -> bool:
         try:
             async with asyncio.timeout(within_s):
-                await self.watch.vacated()
+                await self.events.wait_until_empty()
         except TimeoutError:
             return False
         return True
 
 
 @asynccontextmanager
-async def open_edge(settings: EdgeSettings) -> AsyncIterator[Edge]:
-    """Connect and keep up the watch and the heartbeat.
+async def open_edge(settings: EdgeSettings) -> AsyncIterator[EdgeContext]:
+    """Connect to Redis, watch events and send heartbeats.
 
     Raises BrokerUnavailable, IncompatibleRedis, and what Access raises on bad settings.
     """
@@ -84,23 +84,23 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[Edge]:
         open_tracing("edge", edge_id) as tracing,
         open_broker(settings, metrics.broker) as broker,
     ):
-        watch = QueueWatch(broker)
-        metrics.connections.set_function(lambda: len(watch.serving()))
-        heartbeat = Heartbeat(edge_id, broker, watch)
+        events = SessionEvents(broker)
+        metrics.connections.set_function(lambda: len(events.serving()))
+        heartbeat = Heartbeat(edge_id, broker, events)
         await heartbeat.beat()
-        upkeep = asyncio.create_task(_keep_up(watch, heartbeat), name="edge-upkeep")
-        edge = Edge(
+        upkeep = asyncio.create_task(_keep_up(events, heartbeat), name="edge-upkeep")
+        edge = EdgeContext(
             edge_id,
             settings,
             broker,
-            watch,
-            Endings(broker, metrics),
+            events,
+            SessionTerminator(broker, metrics),
             access,
             visitors,
-            ChatRoom(settings.max_chats_bytes),
+            ByteBudget(settings.max_chats_bytes),
             upkeep,
             metrics,
-            LiveFeed(broker, watch),
+            LiveFeed(broker, events),
             tracing,
         )
         try:
@@ -108,16 +108,16 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[Edge]:
         finally:
             upkeep.cancel()
             await asyncio.wait([upkeep])
-            await _leave(edge)
+            await _sign_off(edge)
 
 
-async def _keep_up(watch: QueueWatch, heartbeat: Heartbeat) -> None:
+async def _keep_up(events: SessionEvents, heartbeat: Heartbeat) -> None:
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(watch.run(), name="queue-watch")
+        tasks.create_task(events.run(), name="session-events")
         tasks.create_task(heartbeat.run(), name="edge-heartbeat")
 
 
-async def _leave(edge: Edge) -> None:
-    await edge.endings.settle(_CLOSE_WITHIN_S)
-    with suppress(BrokerUnavailable):  # the reaper finds out by itself
+async def _sign_off(edge: EdgeContext) -> None:
+    await edge.terminator.wait_until_done(_CLOSE_WITHIN_S)
+    with suppress(BrokerUnavailable):  # the reaper notices the missing heartbeat
         await edge.broker.registry.edge_gone(edge.id)

@@ -1,4 +1,4 @@
-"""Ending sessions whose client has left: at once, and however long Redis takes to hear of it."""
+"""Ends or detaches sessions after their connection closed, however long Redis takes to answer."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from antiphon.shared_schemas.states import EndReason
 log = structlog.get_logger()
 
 
-class Endings:
-    """Tasks of their own, which outlive the connections that asked for them."""
+class SessionTerminator:
+    """Runs each call to Redis in its own task, which outlives the connection."""
 
     def __init__(self, broker: Broker, metrics: EdgeMetrics) -> None:
         self._broker = broker
@@ -24,13 +24,13 @@ class Endings:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def end(self, sid: str, ticket: int, reason: EndReason) -> None:
-        """End this session unless it has ended; its place or its worker is free then."""
+        """End this session unless it has ended; this frees its place in the queue or its slot."""
         log.info("session_closed", reason=reason)
         self._metrics.ended.labels(reason).inc()
         self._start(self._end(sid, ticket, reason), f"end:{sid}")
 
     def detach(self, sid: str, ticket: int, connection: int) -> None:
-        """The client has gone but may come back: the session waits for it a while."""
+        """Keep the session for a grace period in which its client may resume it."""
         log.info("session_detached")
         self._metrics.resumes.labels("detached").inc()
         attachments = self._broker.attachments
@@ -38,17 +38,17 @@ class Endings:
         self._start(work, f"detach:{sid}")
 
     def confirm(self, sid: str, ticket: int, connection: int) -> None:
-        """The client has its new token."""
+        """Invalidate the previous resume token: the client has received the new one."""
         attachments = self._broker.attachments
         work = persist(lambda: attachments.confirm(sid, ticket, connection), "void a token")
         self._start(work, f"confirm:{sid}")
 
     def withdraw(self, sid: str, recording: str) -> None:
-        """End a session that may or may not have been queued, known by its recording only."""
+        """End a session that may or may not have been queued; only its recording id is known."""
         self._start(self._withdraw(sid, recording), f"withdraw:{sid}")
 
-    async def settle(self, within_s: float) -> None:
-        """Wait until every ending has gone through, or give up: the reaper does the rest."""
+    async def wait_until_done(self, within_s: float) -> None:
+        """Wait for all tasks, then cancel the rest: the reaper ends those sessions."""
         if not self._tasks:
             return
         _, late = await asyncio.wait(self._tasks, timeout=within_s)

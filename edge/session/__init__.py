@@ -1,0 +1,1 @@
+"""One client's session at this edge, from its admission to its end."""

@@ -1,0 +1,1 @@
+"""Connections to clients, below sessions: frames, the send queue, and the server protocols."""

@@ -1,0 +1,102 @@
+"""A client's connection as sessions use it, and the encoding of its frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from antiphon.edge.errors import CLOSE_REASONS, ClientGone, Close, NotJson
+from antiphon.shared_schemas.audio import PcmFormat
+from antiphon.shared_schemas.binary_frames import BINARY_PROTOCOL, PLAIN_PROTOCOL
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.wire import ServerMessage, encode, encode_binary
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """JSON text only, or binary frames with audio in the format `pcm`."""
+
+    binary: bool = False
+    pcm: PcmFormat = PcmFormat.F32
+
+    def encode(self, message: ServerMessage) -> str | bytes:
+        return encode_binary(message, self.pcm) if self.binary else encode(message)
+
+
+JSON = Encoding()
+
+
+def choose_subprotocol(offered: Sequence[str]) -> str | None:
+    """The subprotocol to accept; never the one that carries the client's key."""
+    return next((name for name in (BINARY_PROTOCOL, PLAIN_PROTOCOL) if name in offered), None)
+
+
+def choose_encoding(subprotocol: str | None, pcm: str | None) -> Encoding:
+    """The encoding for a subprotocol and the value of `?pcm=`. Raises InvalidInput."""
+    binary = subprotocol == BINARY_PROTOCOL
+    if pcm is None:
+        return Encoding(binary)
+    if pcm not in tuple(PcmFormat) or not binary:
+        text = f"pcm: must be one of {', '.join(PcmFormat)}, and goes with {BINARY_PROTOCOL} only"
+        raise InvalidInput(text, field="pcm")
+    return Encoding(binary, PcmFormat(pcm))
+
+
+class ClientConnection(Protocol):
+    """What a session needs of a connection. `receive`, `send` and `close` raise ClientGone."""
+
+    encoding: Encoding
+
+    async def receive(self) -> str | bytes: ...
+
+    async def send(self, frame: str | bytes) -> None: ...
+
+    async def close(self, code: Close) -> None: ...
+
+    def force_close(self, code: Close, reason: str) -> None:
+        """Close at once, even if the client does not read."""
+        ...
+
+    def probe(self, answered: Callable[[], None]) -> None:
+        """Call `answered` once the client has read everything sent so far."""
+        ...
+
+
+class SocketConnection:
+    """An accepted WebSocket. Every coroutine raises ClientGone once the client has left."""
+
+    def __init__(self, socket: WebSocket, encoding: Encoding = JSON) -> None:
+        self.encoding = encoding
+        self._socket = socket
+        self.force_close: Callable[[Close, str], None] = socket.scope["state"]["force_close"]
+        self.probe: Callable[[Callable[[], None]], None] = socket.scope["state"]["probe"]
+
+    async def receive(self) -> str | bytes:
+        """The next frame. Raises NotJson for a binary frame if only text was agreed on."""
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise ClientGone
+        text: str | None = message.get("text")
+        if text is not None:
+            return text
+        if not self.encoding.binary:
+            raise NotJson(f"send JSON text, or offer the subprotocol {BINARY_PROTOCOL}")
+        return bytes(message["bytes"])
+
+    async def send(self, frame: str | bytes) -> None:
+        """Returns once the socket's buffer has space again; a slow client delays it no longer."""
+        kind = "text" if isinstance(frame, str) else "bytes"
+        try:
+            await self._socket.send({"type": "websocket.send", kind: frame})
+        except WebSocketDisconnect:
+            raise ClientGone from None
+
+    async def close(self, code: Close) -> None:
+        """Close after everything that was sent."""
+        try:
+            await self._socket.close(code, CLOSE_REASONS.get(code))
+        except WebSocketDisconnect:
+            raise ClientGone from None
