@@ -25,7 +25,7 @@ async def test_a_queued_client_is_seen_and_removed(stack: Stack, visitor: Visito
     page = await visitor.open("/admin")
     status = page.locator(".page-head").get_by_role("status")
     await expect(status).to_have_text("Live")
-    sessions = page.get_by_role("region", name="Running sessions")
+    sessions = page.get_by_role("region", name="Active sessions")
     queue = page.get_by_role("region", name="Queue")
 
     async with open_wire(stack.ws_url, "adx_talks") as talks:
@@ -33,28 +33,28 @@ async def test_a_queued_client_is_seen_and_removed(stack: Stack, visitor: Visito
         async with open_wire(stack.ws_url, "omni_waits") as waits:
             await waits.expect("queued")
             await expect(sessions.get_by_role("row")).to_contain_text(["State", "Active"])
-            await expect(page.get_by_text("1 of 1 places in use")).to_be_visible()
+            await expect(page.get_by_text("1 of 1 slots in use")).to_be_visible()
             await talks.send_second()
             await talks.expect("result")
-            latency = sessions.get_by_role("img", name=re.compile("Newest answer after"))
+            latency = sessions.get_by_role("img", name=re.compile("Latest answer after"))
             await expect(latency).to_be_visible()
 
             await queue.get_by_role("button", name="Remove omni_waits").click()
-            dialog = page.get_by_role("dialog", name="Remove from the queue?")
+            dialog = page.get_by_role("dialog", name="Remove from queue?")
             await dialog.get_by_role("button", name="Remove").click()
             while (message := await waits.next())["type"] == "queue_update":
                 pass
             assert message["code"] == "cancelled"
-            await expect(page.get_by_text("Nobody waits")).to_be_visible()
+            await expect(page.get_by_text("The queue is empty")).to_be_visible()
         await talks.send(type="stop")
         await talks.until("stopped")
-    await expect(page.get_by_text("Nobody talks right now")).to_be_visible()
+    await expect(page.get_by_text("No active sessions")).to_be_visible()
 
     await page.get_by_role("link", name="Events").click()
     events = page.get_by_role("region", name="Events")
     await events.get_by_label("State").select_option("Ended")
     await expect(events.get_by_role("listitem")).to_contain_text(
-        ["ended by the client", "removed by an operator"]
+        ["ended by the client", "cancelled by an operator"]
     )
     await events.get_by_label("Search").fill("OMNI")
     await expect(events.get_by_role("listitem")).to_have_count(1)
@@ -62,7 +62,7 @@ async def test_a_queued_client_is_seen_and_removed(stack: Stack, visitor: Visito
     await page.get_by_role("link", name="Recordings").click()
     recordings = page.get_by_role("region", name="Recordings").first
     await recordings.get_by_label("Kind").select_option("Voice call")
-    await expect(recordings.get_by_role("row")).to_contain_text(["Begun", "adx_talks"])
+    await expect(recordings.get_by_role("row")).to_contain_text(["Started", "adx_talks"])
     async with page.expect_download() as download:
         await recordings.get_by_role("button", name="Download").click()
     assert (await download.value).suggested_filename.endswith(".zip")
@@ -77,7 +77,7 @@ async def test_pages_estimates_and_workers_are_changed(stack: Stack, visitor: Vi
     page = await visitor.open("/admin#settings")
     dialog = page.get_by_role("dialog", name="Enter the admin token")
     await dialog.get_by_role("button", name="Cancel").click()
-    await page.get_by_role("button", name="Enter the token").click()
+    await page.get_by_role("button", name="Enter token").click()
     await dialog.get_by_label("Admin token").fill(TOKEN)
     await dialog.get_by_role("button", name="Continue").click()
 

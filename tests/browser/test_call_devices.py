@@ -105,7 +105,7 @@ async def shows(page: Page, folder: Path, *, left: str, right: str) -> None:
 
     async def there() -> bool:
         shot = folder / "picture.png"
-        await page.locator(".picture video").screenshot(path=shot)
+        await page.locator(".video-preview video").screenshot(path=shot)
         return tuple(map(colour, left_and_right(Image.open(shot)))) == (left, right)
 
     await until(there)
@@ -126,23 +126,25 @@ async def test_the_camera_is_mirrored_turned_and_hidden(
     call = CallPage(page)
     await call.keep("/omni", checked=True)
     await page.locator("summary", has_text="Camera").click()
-    await page.get_by_role("slider", name="Detail").press("ArrowRight")
-    await call.press("Show my picture")
-    await expect(page.locator(".picture.mirrored video")).to_be_visible()
-    await page.wait_for_function("() => document.querySelector('.picture video').videoWidth > 0")
+    await page.get_by_role("slider", name="Video detail").press("ArrowRight")
+    await call.press("Preview camera")
+    await expect(page.locator(".video-preview.mirrored video")).to_be_visible()
+    await page.wait_for_function(
+        "() => document.querySelector('.video-preview video').videoWidth > 0"
+    )
     await shows(page, tmp_path, left="blue", right="red")  # a mirror
-    await page.get_by_role("switch", name="Mirror my picture").click()
-    await expect(page.locator(".picture.mirrored")).to_have_count(0)
+    await page.get_by_role("switch", name="Mirror my video").click()
+    await expect(page.locator(".video-preview.mirrored")).to_have_count(0)
     await shows(page, tmp_path, left="red", right="blue")
 
-    await call.press("Start the call")
+    await call.press("Start call")
     await call.reaches(2)
     await call.press("Flip")
     await page.wait_for_function("() => facing.at(-1) === 'environment'")
-    await expect(page.locator(".picture video")).to_be_visible()
+    await expect(page.locator(".video-preview video")).to_be_visible()
     await _fits_on_its_side(page)
-    await call.press("Hide")
-    await expect(page.locator(".picture")).to_have_count(0)
+    await call.press("Camera off")
+    await expect(page.locator(".video-preview")).to_have_count(0)
     await call.reaches(await call.units() + 3)
     await call.end()
     folder, chunks = await recorded(stack, call)
@@ -155,7 +157,7 @@ async def _fits_on_its_side(page: Page) -> None:
     """A phone in landscape: all of the call can be seen at once."""
     before = page.viewport_size
     await page.set_viewport_size({"width": 844, "height": 390})
-    for part in (".picture video", ".stage .title", ".dial.end"):
+    for part in (".video-preview video", ".stage .title", ".call-control.end"):
         await expect(page.locator(part)).to_be_in_viewport(ratio=1)
     for side, seen in (("Width", "innerWidth"), ("Height", "innerHeight")):
         over = await page.evaluate(f"document.documentElement.scroll{side} - {seen}")
@@ -172,11 +174,11 @@ async def test_a_film_is_shown_and_heard_in_place_of_camera_and_microphone(
     film.write_bytes(video(seconds=2.5, size=(320, 240), sound=speech, kind="webm"))
     page = await visitor.open("/omni", says=silence(60.0))
     call = CallPage(page)
-    await page.get_by_role("radio", name="A file").check(force=True)
+    await page.get_by_role("radio", name="File").check(force=True)
     await page.locator("#call-file").set_input_files(film)
-    await call.press("Play the file to it")
-    await expect(page.locator(".picture video")).to_be_visible()
-    await expect(page.get_by_text("The file has been played")).to_be_visible(timeout=15_000)
+    await call.press("Start call with file")
+    await expect(page.locator(".video-preview video")).to_be_visible()
+    await expect(page.get_by_text("The file has ended")).to_be_visible(timeout=15_000)
     await call.end()
     folder, chunks = await recorded(stack, call)
     light = [
@@ -200,8 +202,8 @@ async def test_a_stubborn_sound_card_is_resampled_and_played_past_the_canceller(
     await call.start("/audio_duplex", forceListen=1, bargeIn=False)
     await call.is_in("active")
     assert await page.evaluate("refused") > 0
-    await call.show("Sound")
-    await expect(page.get_by_text("your browser's echo canceller can hear")).to_be_visible()
+    await call.show("Audio")
+    await expect(page.get_by_text("your browser's echo canceller can process")).to_be_visible()
     assert await page.evaluate(LISTEN) == pytest.approx(MODEL_HZ, abs=8)
     await call.reaches(4)
     await call.end()

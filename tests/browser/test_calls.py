@@ -72,20 +72,20 @@ async def test_the_second_caller_waits_in_line(stack: Stack, visitor: Visitor) -
         await before.expect("queued")
         await two.start("/audio_duplex")
         await two.is_in("queued")
-        line = two.page.get_by_role("region", name="You are in line")
-        await expect(line).to_contain_text("Place 2 of 2")
+        line = two.page.get_by_role("region", name="Waiting in queue")
+        await expect(line).to_contain_text("Position 2 of 2")
         assert await two.page.evaluate("rung") == []
     await expect(line).to_contain_text("You are next")
-    await expect(line).to_contain_text("Place 1 of 1")
+    await expect(line).to_contain_text("Position 1 of 1")
     await two.page.wait_for_function(f"() => rung.includes({E5})")
     left = re.search(r"about [\d:]+", await line.inner_text())
     assert left is not None
     await expect(line).to_contain_text(re.compile(r"about [\d:]+"))
     await expect(line).not_to_contain_text(left[0])  # it counts down
     assert await barriers(two.page) == []
-    await two.press("Leave the line")
+    await two.press("Leave queue")
     await two.is_in("idle")
-    await two.press("Start the call")
+    await two.press("Start call")
     await two.is_in("queued")
     assert G5 not in await two.page.evaluate("rung")
     await one.end()
@@ -107,7 +107,7 @@ async def test_a_pause_rests_and_the_keyboard_does_it_all(visitor: Visitor) -> N
     await call.reaches(2)
     await page.locator("body").press("p")
     await call.is_in("paused")
-    await expect(page.get_by_text("The call ends by itself in")).to_contain_text("0:5")
+    await expect(page.get_by_text("The call ends in")).to_contain_text("0:5")
     assert await barriers(page) == []
     await page.wait_for_timeout(700)  # what was on its way
     before = await call.units()
@@ -121,7 +121,7 @@ async def test_a_pause_rests_and_the_keyboard_does_it_all(visitor: Visitor) -> N
     await expect(page.get_by_text("interrupted")).to_be_visible()
     await page.locator("body").press("Shift+X")
     await call.is_in("ended")
-    await expect(page.get_by_text("The server keeps nothing")).to_be_visible()
+    await expect(page.get_by_text("The server did not record")).to_be_visible()
 
 
 @pytest.mark.parametrize("path", ["/audio_duplex", "/omni"])
@@ -141,7 +141,7 @@ async def test_a_call_goes_on_after_its_edge_was_killed(
         await expect(page.get_by_text("Connection lost. Reconnecting…")).to_be_visible()
         assert await barriers(page) == []
         door.target = stack.edge_port
-        await expect(page.get_by_text("Back in the conversation")).to_be_visible(timeout=15_000)
+        await expect(page.get_by_text("Reconnected")).to_be_visible(timeout=15_000)
         await call.reaches(await call.units() + 3)
         await call.end()
     visitor.complaints = [text for text in visitor.complaints if "WebSocket" not in text]
@@ -152,11 +152,11 @@ async def test_a_file_is_heard_in_place_of_the_microphone(visitor: Visitor, tmp_
     soundfile.write(tmp_path / "question.wav", question, INPUT_RATE)
     page = await visitor.open("/audio_duplex", says=silence(60.0))
     call = CallPage(page)
-    await page.get_by_role("radio", name="A file").check(force=True)
+    await page.get_by_role("radio", name="File").check(force=True)
     await page.locator("#call-file").set_input_files(tmp_path / "question.wav")
-    await call.press("Play the file to it")
-    await expect(page.get_by_text("The file has been played")).to_be_visible(timeout=15_000)
-    await call.press("Go on with the microphone")
+    await call.press("Start call with file")
+    await expect(page.get_by_text("The file has ended")).to_be_visible(timeout=15_000)
+    await call.press("Switch to microphone")
     await call.reaches(4)
     await call.end()
     heard = await call.heard(tmp_path)
@@ -170,8 +170,8 @@ async def test_the_panel_can_be_used_by_everyone(visitor: Visitor, phone: bool, 
     page = await visitor.open("/omni", phone=phone, dark=dark, locale="zh-CN")
     await expect(page.get_by_role("heading", level=1)).to_have_text("视频通话")
     if phone:
-        await page.get_by_role("button", name="文字与设置").click()
-    for tab in ("文字", "声音", "指标", "设置"):
+        await page.get_by_role("button", name="转写与设置").click()
+    for tab in ("转写", "音频", "指标", "设置"):
         await page.get_by_role("tab", name=tab).click()
         assert await barriers(page) == []
     for fold in await page.locator(".side-panel details > summary").all():

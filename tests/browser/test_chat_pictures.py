@@ -40,10 +40,12 @@ async def test_a_picture_is_seen_once_no_speech_is_asked_for(
     await expect(trouble).to_contain_text("this engine has no vocoder", timeout=30_000)
     await expect(trouble).to_be_in_viewport()
     assert await barriers(page) == []
-    await trouble.get_by_role("button", name="Ask again without speech").click()
+    await trouble.get_by_role("button", name="Retry without speech").click()
     answer = page.locator("an-answer")
     await expect(answer.get_by_role("button", name="Try again")).to_be_visible(timeout=30_000)
     await expect(answer.get_by_role("alert")).to_have_count(0)
-    await expect(page.get_by_role("button", name="Speak the answers", exact=True)).to_be_visible()
-    read = await answer.locator("[title*='tokens read']").get_attribute("title")
+    await expect(
+        page.get_by_role("button", name="Turn on spoken answers", exact=True)
+    ).to_be_visible()
+    read = await answer.locator("[title*='input tokens']").get_attribute("title")
     assert int(re.findall(r"\d+", read or "0")[0]) > 64  # of which the picture makes 64

@@ -22,7 +22,7 @@ async def test_home_leads_to_every_page_that_is_on(stack: Stack, visitor: Visito
     stack.edge()
     stack.worker(slots=2)
     page = await visitor.open("/")
-    await expect(page.get_by_role("status")).to_have_text("2 places are free")
+    await expect(page.get_by_role("status")).to_have_text("2 free slots")
     links = page.get_by_role("navigation", name="Main").get_by_role("link")
     await expect(links).to_have_text(["Chat", "Half-duplex", "Video call", "Voice call"])
     for name in ("Chat", "Half-duplex", "Video call", "Voice call"):
@@ -38,7 +38,7 @@ async def test_a_page_that_is_off_says_so_and_leaves_the_menu(
     switch = f"{stack.http_url}/api/admin/apps/omni"
     assert httpx.put(switch, json={"enabled": False}).status_code == 200
     page = await visitor.open("/omni")
-    await expect(page.get_by_role("heading")).to_have_text("This page is switched off")
+    await expect(page.get_by_role("heading")).to_have_text("This page is turned off")
     assert await barriers(page) == []
     await expect(page.get_by_role("link", name="Video call")).to_have_count(0)
     visitor.complaints = [text for text in visitor.complaints if "403" not in text]
@@ -48,7 +48,7 @@ async def test_language_and_appearance_are_remembered(stack: Stack, visitor: Vis
     stack.edge()
     page = await visitor.open("/")
     await page.get_by_role("button", name="中文").click()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("边听边说，自然对话。")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("边听边说的 AI，自然对话。")
     await page.get_by_role("button", name="外观").click()
     await page.get_by_role("button", name="外观").click()
     await page.reload()
@@ -62,16 +62,16 @@ async def test_the_microphone_check_hears_a_voice(stack: Stack, visitor: Visitor
     stack.edge()
     page = await visitor.open("/")
     await page.evaluate(FORBID)
-    await page.get_by_role("button", name="Check your microphone").click()
-    await page.get_by_role("button", name="Allow the microphone").click()
+    await page.get_by_role("button", name="Check microphone").click()
+    await page.get_by_role("button", name="Allow microphone").click()
     dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("The browser blocks the microphone.")
+    await expect(dialog).to_contain_text("Microphone access is blocked.")
     assert await barriers(page) == []
     await page.evaluate("allow()")
     await dialog.get_by_role("button", name="Try again").click()
-    await expect(dialog).to_contain_text("You are heard well.")
-    await dialog.get_by_role("button", name="Test the echo").click()
-    await expect(dialog).to_contain_text("the model will not hear itself", timeout=15_000)
+    await expect(dialog).to_contain_text("Your microphone works.")
+    await dialog.get_by_role("button", name="Test echo").click()
+    await expect(dialog).to_contain_text("The model will not hear itself", timeout=15_000)
 
 
 async def test_a_server_with_keys_asks_for_one_and_remembers_it(
@@ -83,7 +83,7 @@ async def test_a_server_with_keys_asks_for_one_and_remembers_it(
     dialog = page.get_by_role("dialog", name="Enter your key")
     await dialog.get_by_label("Key").fill("x" * 20)
     await dialog.get_by_role("button", name="Continue").click()
-    await expect(page.get_by_role("alert")).to_contain_text("A key is needed")
+    await expect(page.get_by_role("alert")).to_contain_text("Key required")
     await page.reload()
     await dialog.get_by_label("Key").fill(key)
     await dialog.get_by_role("button", name="Continue").click()
@@ -100,9 +100,9 @@ async def test_home_can_be_used_by_everyone(stack: Stack, visitor: Visitor) -> N
         page = await visitor.open("/", phone=phone, dark=dark)
         await expect(page.get_by_role("link", name="Voice call").last).to_be_visible()
         assert await barriers(page) == []
-        await page.get_by_role("button", name="Check your microphone").click()
-        await page.get_by_role("button", name="Allow the microphone").click()
-        await expect(page.get_by_role("dialog")).to_contain_text("You are heard well.")
+        await page.get_by_role("button", name="Check microphone").click()
+        await page.get_by_role("button", name="Allow microphone").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("Your microphone works.")
         assert await barriers(page) == []
         too_wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert too_wide <= 0

@@ -55,15 +55,15 @@ async def test_a_voice_call_from_the_first_click_to_the_shared_recording(
     call = CallPage(page)
     await call.keep("/audio_duplex", **STEADY)
     assert await barriers(page) == []
-    await call.press("Start the call")
+    await call.press("Start call")
     dialog = page.get_by_role("dialog")
-    await dialog.get_by_role("button", name="Allow the microphone").click()
-    await dialog.get_by_role("button", name="Start the call").click()
+    await dialog.get_by_role("button", name="Allow microphone").click()
+    await dialog.get_by_role("button", name="Start call").click()
     await call.is_in("active")
     asked, answered = await call.hears_out()
     assert share_heard("capital of Italy", asked) > 0.6  # the smallest of ears mistakes names
     assert await barriers(page) == []
-    await call.show("Measures")
+    await call.show("Metrics")
     await expect(page.locator("an-metrics-charts canvas")).to_have_count(6)
     assert await barriers(page) == []
     await call.end()
@@ -85,11 +85,11 @@ async def _was_heard(stack: Stack, call: CallPage, answered: str, folder: Path) 
 async def _is_kept_and_shared(stack: Stack, call: CallPage) -> None:
     recording = await call.recording_id()
     folder = stack.data_dir / "sessions" / recording
-    await call.press("Add to the recording: Sound")
-    await expect(call.page.get_by_text("Added to the recording")).to_be_visible()
+    await call.press("Upload: Audio")
+    await expect(call.page.get_by_text("Uploaded to the recording")).to_be_visible()
     assert (folder / "frontend_replay.wav").stat().st_size > 100_000
-    await call.press("Share a link")
-    await call.press("Make a link")
+    await call.press("Share")
+    await call.press("Create link")
     assert await barriers(call.page) == []
     link = await call.page.get_by_label("Link, until").input_value()
     token = link.rpartition("/")[2]
@@ -106,11 +106,11 @@ async def test_a_video_call_shows_the_model_what_the_camera_sees(
     call = CallPage(page)
     await call.start("/omni", keep="film", **STEADY)
     await call.is_in("active")
-    assert await page.locator(".picture.mirrored video").count() == 1
+    assert await page.locator(".video-preview.mirrored video").count() == 1
     assert await barriers(page) == []
     _, answered = await call.hears_out()
     await call.end()
-    assert (await call.saved(tmp_path, "Film")).stat().st_size > 20_000
+    assert (await call.saved(tmp_path, "Video")).stat().st_size > 20_000
     await _was_heard(stack, call, answered, tmp_path)
     await _every_chunk_has_a_picture(stack.data_dir / "sessions" / await call.recording_id())
 

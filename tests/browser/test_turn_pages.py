@@ -50,36 +50,36 @@ async def test_two_spoken_turns_can_be_read_and_heard_again(stack: Stack, visito
     page = await visitor.open("/half_duplex", says=np.concatenate(parts), again=True)
     await calm(page)
     assert await barriers(page) == []
-    await page.get_by_role("button", name="Start talking").click()
+    await page.get_by_role("button", name="Start conversation").click()
     state = page.get_by_role("region", name="Conversation").get_by_role("status")
     for _ in range(2):
-        for name in ("Listening", "You are speaking", "Speaking", "Listening"):
+        for name in ("Listening", "Hearing you", "Speaking", "Listening"):
             await expect(state).to_have_text(name, timeout=ANSWER_MS)
-    await page.get_by_role("button", name="Mute your microphone").click()
+    await page.get_by_role("button", name="Mute").click()
     assert await barriers(page) == []
     turns = page.locator("an-half-duplex-turn")
     await expect(turns).to_have_count(2)
     for turn in await turns.all():
         await _says_what_it_writes(turn)
-    await page.get_by_role("button", name="Unmute your microphone").click()
+    await page.get_by_role("button", name="Unmute").click()
     await page.get_by_role("button", name="Play: the answer, turn 2").click()
-    await expect(state).to_have_text("Your microphone is off")  # it must not hear itself
+    await expect(state).to_have_text("Muted")  # it must not hear itself
     await expect(state).to_have_text("Listening", timeout=10_000)
-    await page.get_by_role("button", name="End", exact=True).click()
-    await expect(state).to_have_text("The conversation has ended")
+    await page.get_by_role("button", name="End conversation", exact=True).click()
+    await expect(state).to_have_text("Conversation ended")
     assert await barriers(page) == []
-    link = await page.get_by_role("link", name="Open the recording").get_attribute("href")
+    link = await page.get_by_role("link", name="Open recording").get_attribute("href")
     assert link is not None
     assert (stack.data_dir / "sessions" / link.removeprefix("/s/")).is_dir()
 
 
 async def _says_what_it_writes(turn: Locator) -> None:
-    text = await turn.locator(".words").inner_text()
+    text = await turn.locator(".reply").inner_text()
     assert text
     [user, model] = await turn.locator("an-audio-player").all()
     assert share_voiced(text, await sound_of(model, OUTPUT_RATE)) >= 0.7
     assert "capital" in transcribe(await sound_of(user, INPUT_RATE)).lower()
-    spoke = re.search(r"You spoke ([\d.]+) sec", await turn.inner_text())
+    spoke = re.search(r"You spoke for ([\d.]+) sec", await turn.inner_text())
     assert spoke is not None
     assert 1.0 < float(spoke[1]) < 2.5
 
@@ -89,14 +89,14 @@ async def test_an_answer_is_cut_short_and_a_silent_conversation_counts_down(
 ) -> None:
     question = np.concatenate([silence(2.0), spoken(ITALY), silence(30.0)])
     page = await visitor.open("/half_duplex", says=question, phone=True, dark=True)
-    await page.get_by_role("button", name="Start talking").click()
-    await page.get_by_role("button", name="Stop the answer").click(timeout=ANSWER_MS)
+    await page.get_by_role("button", name="Start conversation").click()
+    await page.get_by_role("button", name="Stop answer").click(timeout=ANSWER_MS)
     turn = page.locator("an-half-duplex-turn")
     await expect(turn).to_contain_text(re.compile("stopped|No answer"))
     state = page.get_by_role("region", name="Conversation").get_by_role("status")
     await expect(state).to_have_text("Listening")
     await expect(page.get_by_role("timer")).to_have_count(0)
-    await page.get_by_role("button", name="Mute your microphone").click()
+    await page.get_by_role("button", name="Mute").click()
     await expect(page.get_by_role("timer")).to_have_text(re.compile("Ends in 2:5"))
     assert await barriers(page) == []
 
@@ -111,19 +111,19 @@ async def test_voices_are_uploaded_recorded_heard_used_and_deleted(visitor: Visi
     await page.locator("summary", has_text="Voice").click()
     sound = page.locator("an-part-list .sound")
     await expect(sound).to_contain_text("english.wav")
-    await page.get_by_role("button", name="Add a voice").click()
+    await page.get_by_role("button", name="Add voice").click()
     dialog = page.get_by_role("dialog")
     voice = {"name": "Ada.wav", "mimeType": "audio/wav", "buffer": wav_of(spoken(ITALY))}
     await dialog.locator("input[type=file]").set_input_files(voice)
     await expect(dialog.get_by_label("Name")).to_have_value("Ada")
     await dialog.get_by_role("button", name="Save").click()
-    model = page.get_by_label("Voice of the model")
+    model = page.get_by_label("Reference voice")
     await expect(model.locator("option:checked")).to_have_text("Ada")
     await expect(sound).to_contain_text("Ada")
     await page.reload()
     await expect(page.locator("an-part-list .sound")).to_contain_text("Ada")
     await page.locator("summary", has_text="Voice").click()
-    await page.get_by_role("button", name="Add a voice").click()
+    await page.get_by_role("button", name="Add voice").click()
     await dialog.get_by_role("button", name="Record").click()
     await expect(dialog.get_by_role("timer")).to_have_text(re.compile("0:0[3-9]"))
     await dialog.get_by_role("button", name="Stop recording").click()
@@ -131,14 +131,14 @@ async def test_voices_are_uploaded_recorded_heard_used_and_deleted(visitor: Visi
     await dialog.get_by_role("button", name="Save").click()
     await expect(model.locator("option:checked")).to_have_text("Bea")
     await model.select_option("Ada")
-    await page.get_by_label("Voice of the speech").select_option("Bea")
-    await page.get_by_role("button", name="Listen to Bea").click()
-    await expect(page.get_by_role("button", name="Stop listening")).to_be_visible()
-    await page.get_by_role("button", name="Start talking").click()
-    await expect(page.get_by_role("button", name="End", exact=True)).to_be_visible()
+    await page.get_by_label("Output voice").select_option("Bea")
+    await page.get_by_role("button", name="Play Bea").click()
+    await expect(page.get_by_role("button", name="Stop playing")).to_be_visible()
+    await page.get_by_role("button", name="Start conversation").click()
+    await expect(page.get_by_role("button", name="End conversation", exact=True)).to_be_visible()
     await _both_voices_are_sent(sent)
-    await page.get_by_role("button", name="End", exact=True).click()
-    await page.get_by_role("button", name="Add a voice").click()
+    await page.get_by_role("button", name="End conversation", exact=True).click()
+    await page.get_by_role("button", name="Add voice").click()
     agree(page)
     await page.get_by_role("button", name="Delete Ada").click()
     await expect(page.locator("an-part-list .sound")).to_contain_text("english.wav")
@@ -175,7 +175,7 @@ async def test_a_file_that_cannot_be_used_is_named_and_another_taken(visitor: Vi
     await expect(page.locator("an-composer an-audio-player")).to_have_count(1)
     assert await barriers(page) == []
     await page.get_by_role("button", name="发送").click()
-    await expect(page.locator("an-answer .said")).not_to_be_empty(timeout=ANSWER_MS)
+    await expect(page.locator("an-answer .message-content")).not_to_be_empty(timeout=ANSWER_MS)
 
 
 async def test_a_question_in_writing_is_answered_in_words_and_speech(visitor: Visitor) -> None:
@@ -188,14 +188,14 @@ async def test_a_question_in_writing_is_answered_in_words_and_speech(visitor: Vi
     await area.press_sequentially("of Italy?")
     await area.press("Enter")
     answer = page.locator("an-answer")
-    await expect(answer.locator(".said")).to_contain_text("Rome", timeout=ANSWER_MS)
+    await expect(answer.locator(".message-content")).to_contain_text("Rome", timeout=ANSWER_MS)
     await expect(page.locator("an-question p")).to_have_text("What is the capital\nof Italy?")
     await expect(answer.locator("an-audio-player")).to_be_visible(timeout=ANSWER_MS)
-    text = await answer.locator(".said").inner_text()
+    text = await answer.locator(".message-content").inner_text()
     sound = await sound_of(answer.locator("an-audio-player"), OUTPUT_RATE)
     assert share_voiced(text, sound) >= 0.7
-    await answer.get_by_role("button", name="Play: the spoken answer").click()
-    await expect(answer.get_by_role("button", name="Pause: the spoken answer")).to_be_visible()
+    await answer.get_by_role("button", name="Play: spoken answer").click()
+    await expect(answer.get_by_role("button", name="Pause: spoken answer")).to_be_visible()
     assert await barriers(page) == []
 
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -204,7 +204,7 @@ async def test_a_question_in_writing_is_answered_in_words_and_speech(visitor: Vi
     await page.locator("an-question").get_by_role("button", name="Edit").click()
     await page.locator("an-question").get_by_label("Your message").fill(GERMANY)
     await page.locator("an-question").get_by_label("Your message").press("Enter")
-    await expect(answer.locator(".said")).to_contain_text("Berlin", timeout=ANSWER_MS)
+    await expect(answer.locator(".message-content")).to_contain_text("Berlin", timeout=ANSWER_MS)
     await expect(page.locator("an-question p")).to_have_text(GERMANY)
 
 
@@ -217,10 +217,10 @@ async def test_a_recorded_question_is_heard_and_a_picture_is_refused_by_name(
     await page.get_by_role("button", name="Settings").click()
     await calm(page)
     await page.get_by_role("button", name="Close").click()
-    await page.get_by_role("button", name="Record a question").click()
+    await page.get_by_role("button", name="Record audio").click()
     assert await barriers(page) == []
     await expect(page.get_by_role("timer")).to_have_text("0:03", timeout=10_000)
-    await page.get_by_role("button", name="Keep the recording").click()
+    await page.get_by_role("button", name="Use recording").click()
     recorded = await sound_of(page.locator("an-composer an-audio-player"), INPUT_RATE)
     assert "capital" in transcribe(recorded).lower()
     await bring(page, "paste", "pasted.png")
@@ -228,38 +228,38 @@ async def test_a_recorded_question_is_heard_and_a_picture_is_refused_by_name(
     await expect(page.locator("an-composer img")).to_have_count(2)
     assert await barriers(page) == []
     await page.get_by_role("button", name="Send").click()
-    trouble = page.get_by_role("alert").filter(has_text="This model does not see pictures")
+    trouble = page.get_by_role("alert").filter(has_text="This model does not support images")
     await expect(trouble).to_contain_text("the local engine does not see images", timeout=ANSWER_MS)
     await expect(trouble).to_be_in_viewport()
     assert sum(frame.count(PNG) for frame in sent) == 2
     assert await barriers(page) == []
-    await trouble.get_by_role("button", name="Ask again without pictures").click()
-    answer = page.locator("an-answer .said")
+    await trouble.get_by_role("button", name="Retry without images").click()
+    answer = page.locator("an-answer .message-content")
     await expect(answer).to_contain_text(re.compile("capital", re.IGNORECASE), timeout=ANSWER_MS)
-    await expect(page.locator("an-question .out")).to_have_count(2)
+    await expect(page.locator("an-question .excluded")).to_have_count(2)
     too_wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert too_wide <= 0
 
 
 async def test_an_answer_is_stopped_asked_for_again_and_taken_back(visitor: Visitor) -> None:
     page = await visitor.open("/turnbased", dark=True)
-    await page.get_by_role("button", name="Do not speak the answers").click()
+    await page.get_by_role("button", name="Turn off spoken answers").click()
     area = page.get_by_label("Your message")
     await area.fill("Write a very long story about a lighthouse and a storm.")
     await area.press("Enter")
     answers = page.locator("an-answer")
-    await expect(answers.locator(".said")).to_contain_text(re.compile(r"\w+ \w+ \w+"))
-    await page.get_by_role("button", name="Stop the answer").click()
+    await expect(answers.locator(".message-content")).to_contain_text(re.compile(r"\w+ \w+ \w+"))
+    await page.get_by_role("button", name="Stop generating").click()
     await expect(answers).to_contain_text("stopped")
     await expect(answers.locator("an-audio-player")).to_have_count(0)
     await answers.get_by_role("button", name="Try again").click()
-    await expect(answers.locator(".said[aria-busy=true]")).to_have_count(1)
-    await page.get_by_role("button", name="Stop the answer").click()
+    await expect(answers.locator(".message-content[aria-busy=true]")).to_have_count(1)
+    await page.get_by_role("button", name="Stop generating").click()
     await answers.get_by_role("button", name="Delete").click()
     await expect(answers).to_have_count(0)
     await page.get_by_role("button", name="Undo").click()
     await expect(answers).to_have_count(1)
     assert await barriers(page) == []
     agree(page)
-    await page.get_by_role("button", name="New conversation").click()
-    await expect(page.get_by_role("heading", name="What would you like to know?")).to_be_visible()
+    await page.get_by_role("button", name="New chat").click()
+    await expect(page.get_by_role("heading", name="How can I help?")).to_be_visible()

@@ -80,11 +80,11 @@ def add_own(stack: Stack, recording: str) -> None:
 
 async def plays_own(page: Page) -> None:
     """The browser's recording is heard in place of the other, and rests when that goes on."""
-    own = page.get_by_role("region", name="The browser's recording")
-    await own.get_by_role("button", name="Play the browser's recording").click()
+    own = page.get_by_role("region", name="Browser recording")
+    await own.get_by_role("button", name="Play browser recording").click()
     await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
     player = own.locator("video")
-    await expect(player).to_have_class("heard")
+    await expect(player).to_have_class("playing")
     assert await player.evaluate("(it) => it.duration") == pytest.approx(3.0, abs=0.01)
     await page.get_by_role("button", name="Play", exact=True).click()
     await expect(player).to_have_js_property("paused", True)
@@ -177,8 +177,8 @@ async def test_a_comment_and_a_link_for_someone_without_a_key(
 
     await page.get_by_role("button", name="Share").click()
     dialog = page.get_by_role("dialog")
-    await dialog.get_by_label("Opens it for").select_option("an hour")
-    await dialog.get_by_role("button", name="Make a link").click()
+    await dialog.get_by_label("Expires in").select_option("1 hour")
+    await dialog.get_by_role("button", name="Create link").click()
     link = await dialog.get_by_label("Link, until").input_value()
     assert recording not in link
 
@@ -192,17 +192,17 @@ async def test_a_comment_and_a_link_for_someone_without_a_key(
     await plays_own(guest)
     assert await barriers(guest) == []
     async with guest.expect_download() as saving:
-        await guest.get_by_role("button", name="Download the browser's recording").click()
+        await guest.get_by_role("button", name="Download browser recording").click()
     assert (await saving.value).suggested_filename == "frontend_replay.wav"
     async with guest.expect_download() as saving:
         await guest.get_by_role("button", name="Download", exact=True).click()
     assert Path(await (await saving.value).path()).read_bytes()[:2] == b"PK"
 
-    await dialog.get_by_role("button", name="Withdraw the link").click()
-    await expect(page.get_by_text("The link opens nothing any more")).to_be_visible()
+    await dialog.get_by_role("button", name="Revoke link").click()
+    await expect(page.get_by_text("Link revoked")).to_be_visible()
     await guest.reload()
     heading = guest.get_by_role("heading", level=1)
-    await expect(heading).to_have_text("This link does not open anything any more")
+    await expect(heading).to_have_text("This link is no longer valid")
     forget(visitor, "401", "404")
 
 
@@ -217,16 +217,16 @@ async def test_what_is_not_there_or_not_ready_is_said(stack: Stack, visitor: Vis
     stack.edge()
     page = await visitor.open(f"/s/{NO_SUCH}")
     heading = page.get_by_role("heading", level=1)
-    await expect(heading).to_have_text("There is no such recording")
+    await expect(heading).to_have_text("Recording not found")
     assert await barriers(page) == []
     await page.goto(f"{stack.http_url}/s/{live}")
-    await expect(heading).to_have_text("This conversation is still going on")
+    await expect(heading).to_have_text("This session is still active")
     change_meta(stack, live, state="complete", replay="ready", merged_replay="merged_replay.wav")
     await expect(heading).to_have_text("Voice call")
     await page.goto(f"{stack.http_url}/s/{hurt}")
     await expect(page.get_by_role("note")).to_contain_text("the disk was full")
     await page.goto(f"{stack.http_url}/s/{merging}")
-    await expect(page.get_by_role("note")).to_contain_text("The sound is being put together")
+    await expect(page.get_by_role("note")).to_contain_text("Merging audio")
     await expect(page.locator("an-viewer-transcript")).to_contain_text("It is Rome.")
     change_meta(stack, merging, replay="ready", merged_replay="merged_replay.wav")
     await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()

@@ -59,7 +59,7 @@ class CallPage:
     async def start(self, path: str, **settings: object) -> None:
         """Begin a call with these settings, the devices having been looked at before."""
         await self.keep(path, checked=True, **settings)
-        await self.press("Start the call")
+        await self.press("Start call")
 
     async def keep(self, path: str, **settings: object) -> None:
         """Load the page anew with settings that it finds before it can keep its own."""
@@ -81,13 +81,13 @@ class CallPage:
 
     async def units(self) -> int:
         """How many the measures count."""
-        await self.show("Measures")
+        await self.show("Metrics")
         figure = self.page.locator("dl.facts div", has_text="Units").locator("dd")
         return int(await figure.inner_text()) if await figure.count() else 0
 
     async def reaches(self, units: int, *, within_s: float = 20.0) -> None:
         """Wait until so many units have come."""
-        await self.show("Measures")
+        await self.show("Metrics")
         await self.page.wait_for_function(
             """(wanted) => [...document.querySelectorAll("dl.facts div")].some((figure) =>
                  figure.querySelector("dt").textContent === "Units"
@@ -97,7 +97,7 @@ class CallPage:
         )
 
     async def end(self) -> None:
-        await self.press("End")
+        await self.press("End call")
         await self.is_in("ended")
 
     async def recording_id(self) -> str:
@@ -105,7 +105,7 @@ class CallPage:
         link = self.page.get_by_role("link", name="Open")
         return str(await link.get_attribute("href")).removeprefix("/s/")
 
-    async def saved(self, folder: Path, what: str = "Sound") -> Path:
+    async def saved(self, folder: Path, what: str = "Audio") -> Path:
         """Save what the browser has recorded, after the end."""
         async with self.page.expect_download() as download:
             await self.press(f"Save: {what}")

@@ -66,9 +66,9 @@ async def _voice_call(visitor: Visitor, folder: Path) -> str:
         if answer == 0:
             await _save(page, folder / "voice-call.png")
         await expect(title).to_have_text("Listening", timeout=40_000)
-    await call.show("Measures")
-    figure = page.locator("dl.facts div", has_text="Time to first sound").locator("dd")
-    sys.stdout.write(f"time to first sound: {' '.join((await figure.inner_text()).split())}\n")
+    await call.show("Metrics")
+    figure = page.locator("dl.facts div", has_text="Time to first audio").locator("dd")
+    sys.stdout.write(f"time to first audio: {' '.join((await figure.inner_text()).split())}\n")
     await call.end()
     return await call.recording_id()
 
@@ -98,7 +98,7 @@ async def _admin(stack: Stack, visitor: Visitor, folder: Path) -> None:
         for _ in range(6):
             await one.send_second()
             await one.expect("result")
-        answered = page.get_by_role("img", name=re.compile("Newest answer after"))
+        answered = page.get_by_role("img", name=re.compile("Latest answer after"))
         await expect(answered.first).to_be_visible()
         await expect(page.get_by_role("region", name="Queue").get_by_role("row")).to_have_count(2)
         await _save(page, folder / "admin.png", full=True)

@@ -26,7 +26,7 @@ beforeEach(() => {
 });
 afterEach(() => vi.unstubAllGlobals());
 
-test("a key that the reader gives is sent and kept", async () => {
+test("a key that the user enters is sent and stored", async () => {
   vi.stubGlobal("fetch", guarded);
   const leave = keyRequest.subscribe((request) => {
     if (request === null) return;
@@ -39,7 +39,7 @@ test("a key that the reader gives is sent and kept", async () => {
   expect(asked.mock.calls).toEqual([[null], ["Bearer good-key"], ["Bearer good-key"]]);
 });
 
-test("several calls at once ask the reader once", async () => {
+test("concurrent requests ask for a key once", async () => {
   vi.stubGlobal("fetch", guarded);
   const questions: string[] = [];
   const leave = keyRequest.subscribe((request) => {
@@ -53,14 +53,14 @@ test("several calls at once ask the reader once", async () => {
   expect(questions).toEqual(["client"]);
 });
 
-test("who gives no key is refused", async () => {
+test("a request without a key is rejected", async () => {
   vi.stubGlobal("fetch", guarded);
   const leave = keyRequest.subscribe((request) => request?.answer(false));
   await expect(fetchJson("/api/apps")).rejects.toMatchObject({ status: 401, code: "unauthorized" });
   leave();
 });
 
-test("the server's words are kept, and what is no JSON does no harm", async () => {
+test("keeps the server's message and accepts responses without JSON", async () => {
   vi.stubGlobal("fetch", async () =>
     answer(413, { code: "message_too_large", message: "too long" }),
   );
@@ -75,7 +75,7 @@ test("the server's words are kept, and what is no JSON does no harm", async () =
   await expect(fetchJson("/x")).rejects.toMatchObject({ status: 502, message: "Bad Gateway" });
 });
 
-test("no answer at all is an ApiError with status 0, an abort is not", async () => {
+test("a network error is an ApiError with status 0, an abort is not", async () => {
   vi.stubGlobal("fetch", () => Promise.reject(new TypeError("failed")));
   await expect(fetchJson("/x")).rejects.toBeInstanceOf(ApiError);
   await expect(fetchJson("/x")).rejects.toMatchObject({ status: 0 });
@@ -84,7 +84,7 @@ test("no answer at all is an ApiError with status 0, an abort is not", async () 
   await expect(fetchJson("/x", { signal })).rejects.toBe(signal.reason);
 });
 
-test("a socket's key travels as base64url, the admin token opens it too", () => {
+test("the WebSocket key is base64url, and the admin token is accepted", () => {
   expect(socketProtocols()).toEqual([]);
   saveKey("admin", "admin-token-?>");
   expect(socketProtocols()).toEqual(["antiphon.v1", "antiphon.key.YWRtaW4tdG9rZW4tPz4"]);

@@ -51,7 +51,7 @@ async function send(path: string, options: ApiRequest, role: KeyRole): Promise<R
     return await fetch(path, init);
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    throw new ApiError(0, "unreachable", "the server does not answer");
+    throw new ApiError(0, "unreachable", "cannot reach the server");
   }
 }
 

@@ -7,27 +7,27 @@ function settle(momentary: number, peak: number, seconds: number): AutoGain {
   return gain;
 }
 
-it("brings quiet speech to its target", () => {
+it("raises quiet speech to the target", () => {
   expect(settle(-35, -20, 10).gainDb).toBeCloseTo(12);
 });
 
-it("brings loud speech down, faster than it would raise it", () => {
+it("lowers loud speech faster than it raises quiet speech", () => {
   expect(settle(-15, -3, 1).gainDb).toBeCloseTo(-8);
   expect(settle(-35, -20, 1).gainDb).toBeCloseTo(AUTO_GAIN.riseDbPerS);
 });
 
-it("keeps its limits", () => {
+it("stays within its limits", () => {
   expect(settle(-49, -40, 60).gainDb).toBe(AUTO_GAIN.maxDb);
   expect(settle(0, 0, 60).gainDb).toBe(AUTO_GAIN.minDb);
 });
 
-it("leaves the gain alone while nobody speaks", () => {
+it("does not change the gain during silence", () => {
   const gain = settle(-35, -20, 10);
   for (let at = 0; at < 100; at++) gain.update(-60, -50, 0.1);
   gain.update(-Infinity, -Infinity, 0.1);
   expect(gain.gainDb).toBeCloseTo(12);
 });
 
-it("raises no peak over the ceiling", () => {
+it("keeps peaks below the limit", () => {
   expect(settle(-35, -6, 10).gainDb).toBeCloseTo(5);
 });

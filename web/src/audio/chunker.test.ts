@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { Chunker } from "./chunker.ts";
 import { concatSamples } from "./pcm.ts";
 
-it("makes exact chunks of blocks of any length, losing nothing", () => {
+it("makes exact chunks from blocks of any length", () => {
   const chunker = new Chunker(16_000);
   const input = Float32Array.from({ length: 50_000 }, (_, n) => n);
   const chunks: Float32Array[] = [];
@@ -14,17 +14,17 @@ it("makes exact chunks of blocks of any length, losing nothing", () => {
   expect(chunker.pending).toBe(2000);
 });
 
-it("cuts one long block into several chunks", () => {
+it("splits a long block into several chunks", () => {
   expect(new Chunker(4).push(new Float32Array(13))).toHaveLength(3);
 });
 
-it("forgets what waits", () => {
+it("drops buffered samples", () => {
   const chunker = new Chunker(4);
   chunker.push(Float32Array.of(9, 9, 9));
   chunker.clear();
   expect(chunker.push(Float32Array.of(1, 2, 3, 4))).toEqual([Float32Array.of(1, 2, 3, 4)]);
 });
 
-it("refuses a size that is no length", () => {
+it("rejects an invalid size", () => {
   expect(() => new Chunker(0.5)).toThrow(RangeError);
 });

@@ -10,7 +10,7 @@ export class Chunker {
   #filled = 0;
 
   constructor(size: number) {
-    if (!Number.isInteger(size) || size < 1) throw new RangeError(`chunk of ${size} samples`);
+    if (!Number.isInteger(size) || size < 1) throw new RangeError(`invalid chunk size: ${size}`);
     this.size = size;
     this.#chunk = new Float32Array(size);
   }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { tuneOpusForSpeech } from "./loopback.ts";
 
-it("asks Opus for a rate at which nothing is lost, without silence detection", () => {
+it("sets a transparent Opus bitrate without DTX", () => {
   const sdp =
     "a=rtpmap:111 opus/48000/2\r\na=fmtp:111 minptime=10;useinbandfec=1\r\na=rtpmap:0 PCMU/8000\r\n";
   expect(tuneOpusForSpeech(sdp)).toBe(
@@ -11,6 +11,6 @@ it("asks Opus for a rate at which nothing is lost, without silence detection", (
   );
 });
 
-it("leaves a description without Opus alone", () => {
+it("does not change a description without Opus", () => {
   expect(tuneOpusForSpeech("a=rtpmap:0 PCMU/8000\r\n")).toBe("a=rtpmap:0 PCMU/8000\r\n");
 });

@@ -80,10 +80,10 @@ export class PeerLoopback {
     receiver.jitterBufferTarget = 0; // both ends are in this page, so no packet is lost
     this.#element.srcObject = new MediaStream([track]);
     await Promise.all([this.#element.play(), connected(this.#receiver)]);
-    this.#watch = setInterval(() => void this.#collectMetrics(receiver), WATCH_MS);
+    this.#watch = setInterval(() => void this.#measure(receiver), WATCH_MS);
   }
 
-  async #collectMetrics(receiver: RTCRtpReceiver): Promise<void> {
+  async #measure(receiver: RTCRtpReceiver): Promise<void> {
     for (const report of (await receiver.getStats()).values() as Iterable<JitterReport>) {
       if (report.type !== "inbound-rtp" || !report.jitterBufferEmittedCount) continue;
       this.#bufferMs = (1000 * report.jitterBufferDelay) / report.jitterBufferEmittedCount;
@@ -114,7 +114,7 @@ function passCandidates(from: RTCPeerConnection, to: RTCPeerConnection): void {
 function connected(peer: RTCPeerConnection): Promise<void> {
   return new Promise((resolve, reject) => {
     const fail = (): void =>
-      reject(new Error(`no peer connection with itself: ${peer.connectionState}`));
+      reject(new Error(`loopback connection failed: ${peer.connectionState}`));
     const timer = setTimeout(fail, CONNECT_MS);
     peer.onconnectionstatechange = () => {
       if (peer.connectionState === "connected") resolve();

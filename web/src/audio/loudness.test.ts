@@ -119,7 +119,7 @@ describe.each([16_000, 48_000])("EBU Tech 3341 minimum requirements at %i Hz", (
 });
 
 describe("LoudnessMeter", () => {
-  it("reads nothing of silence", () => {
+  it("reads -Infinity for silence", () => {
     const meter = new LoudnessMeter(16_000);
     meter.push(new Float32Array(32_000));
     expect(meter.reading).toEqual({
@@ -130,7 +130,7 @@ describe("LoudnessMeter", () => {
     });
   });
 
-  it("gives the same whatever the blocks, and counts steps of 100 ms", () => {
+  it("does not depend on the block size, and counts steps of 100 ms", () => {
     const signal = sine(440, 16_000, 2, 0.3);
     const whole = new LoudnessMeter(16_000);
     const pieces = new LoudnessMeter(16_000);

@@ -53,7 +53,7 @@ export class LoudnessMeter {
     for (let at = 0; at < length; ) {
       const end = Math.min(length, at + this.#stepSamples - this.#filled);
       for (const [index, filter] of this.#filters.entries()) {
-        this.#collectMetrics(filter, (channels[index] as Float32Array).subarray(at, end));
+        this.#measure(filter, (channels[index] as Float32Array).subarray(at, end));
       }
       this.#filled += end - at;
       at = end;
@@ -71,7 +71,7 @@ export class LoudnessMeter {
     };
   }
 
-  #collectMetrics(filter: KWeighting, samples: Float32Array): void {
+  #measure(filter: KWeighting, samples: Float32Array): void {
     for (const sample of samples) {
       const weighted = filter.next(sample);
       this.#energy += weighted * weighted;

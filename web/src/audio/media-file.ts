@@ -71,7 +71,7 @@ function ready(element: HTMLVideoElement): Promise<void> {
       URL.revokeObjectURL(element.src);
       const reason = element.error?.message || "unknown format";
       reject(
-        new Error(`This browser cannot play the file (${reason}). Try WAV, MP3, MP4 or WebM.`),
+        new Error(`This browser cannot play the file (${reason}). Use WAV, MP3, MP4 or WebM.`),
       );
     };
   });

@@ -32,7 +32,7 @@ export function base64FromSamples(samples: Float32Array): string {
 /** Throws when `text` is not base64 of whole float32 samples. */
 export function samplesFromBase64(text: string): Samples {
   const bytes = bytesFromBase64(text);
-  if (bytes.length % 4 !== 0) throw new RangeError(`${bytes.length} bytes are no float32 samples`);
+  if (bytes.length % 4 !== 0) throw new RangeError(`${bytes.length} bytes are not float32 samples`);
   return new Float32Array(bytes.buffer);
 }
 

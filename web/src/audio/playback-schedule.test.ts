@@ -9,18 +9,18 @@ function play(schedule: PlaybackSchedule, arrivals: number[], durationS = 1) {
 }
 
 describe("a turn", () => {
-  it("begins after 200 ms and goes on without seams", () => {
+  it("starts after 200 ms and plays without seams", () => {
     const placed = play(new PlaybackSchedule(), [10, 11, 12]);
     expect(placed.map(({ startS }) => startS)).toEqual([10.2, 11.2, 12.2]);
     expect(placed.map(({ first }) => first)).toEqual([true, false, false]);
   });
 
-  it("begins on a sample", () => {
+  it("starts on the sample grid", () => {
     const { startS } = new PlaybackSchedule().push(1, 1.000013);
     expect(startS * OUTPUT_RATE).toBeCloseTo(Math.round(startS * OUTPUT_RATE), 6);
   });
 
-  it("follows the one before it, which is heard to its end", () => {
+  it("starts after the end of the previous turn", () => {
     const schedule = new PlaybackSchedule();
     schedule.push(2, 0);
     schedule.endTurn();
@@ -28,14 +28,14 @@ describe("a turn", () => {
     expect(next).toEqual({ startS: 2.2, first: true, gapMs: 0 });
   });
 
-  it("plays chunks that came all at once one after the other", () => {
+  it("plays simultaneous chunks one after the other", () => {
     const placed = play(new PlaybackSchedule(), [0, 0, 0], 0.5);
     expect(placed.map(({ startS }) => startS)).toEqual([0.2, 0.7, 1.2]);
   });
 });
 
-describe("a chunk that comes too late", () => {
-  it("is counted as a gap, and what follows it is that much later", () => {
+describe("a late chunk", () => {
+  it("counts as a gap and delays the next chunks", () => {
     const schedule = new PlaybackSchedule();
     const [, late] = play(schedule, [0, 1.5]);
     const gapMs = ((late?.startS ?? 0) - 1.2) * 1000;
@@ -47,7 +47,7 @@ describe("a chunk that comes too late", () => {
     expect(stats.driftMs).toBeCloseTo(gapMs);
   });
 
-  it("makes the next turn wait longer, by as much as it was late", () => {
+  it("increases the delay of the next turn by its lateness", () => {
     const schedule = new PlaybackSchedule();
     play(schedule, [0, 1.5]);
     schedule.endTurn();
@@ -56,14 +56,14 @@ describe("a chunk that comes too late", () => {
     expect(schedule.stats(10).driftMs).toBe(0);
   });
 
-  it("never makes it wait for more than the limit", () => {
+  it("does not increase the delay beyond the limit", () => {
     const schedule = new PlaybackSchedule();
     play(schedule, [0, 1.9, 4.0]);
     expect(schedule.stats(20).gaps).toBe(2);
     expect(schedule.stats(20).delayMs).toBe(PLAYBACK_DELAY.maxMs);
   });
 
-  it("teaches nothing when the connection was away", () => {
+  it("is ignored after an outage", () => {
     const schedule = new PlaybackSchedule();
     play(schedule, [0, 7]);
     expect(schedule.stats(8)).toMatchObject({ gaps: 1, delayMs: PLAYBACK_DELAY.startMs });
@@ -71,7 +71,7 @@ describe("a chunk that comes too late", () => {
 });
 
 describe("the delay", () => {
-  it("shrinks slowly while every chunk comes early enough, and not below its limit", () => {
+  it("shrinks slowly while chunks are early, down to the limit", () => {
     const schedule = new PlaybackSchedule();
     const delays: number[] = [];
     for (let turn = 0; turn < 30; turn++) {
@@ -84,7 +84,7 @@ describe("the delay", () => {
     expect(delays.at(-1)).toBe(PLAYBACK_DELAY.minMs);
   });
 
-  it("stays where every chunk has just the margin that it should have", () => {
+  it("stays if every chunk has exactly the margin", () => {
     const schedule = new PlaybackSchedule();
     const late = (PLAYBACK_DELAY.startMs - PLAYBACK_DELAY.marginMs) / 1000;
     play(schedule, [0, 1 + late]);
@@ -92,7 +92,7 @@ describe("the delay", () => {
     expect(schedule.stats(9).delayMs).toBeCloseTo(PLAYBACK_DELAY.startMs, 3);
   });
 
-  it("learns nothing from a turn of one chunk", () => {
+  it("ignores a turn of one chunk", () => {
     const schedule = new PlaybackSchedule();
     schedule.push(1, 0);
     schedule.endTurn();
@@ -100,8 +100,8 @@ describe("the delay", () => {
   });
 });
 
-describe("what was heard", () => {
-  it("is counted to the moment", () => {
+describe("played audio", () => {
+  it("is counted exactly", () => {
     const schedule = new PlaybackSchedule();
     play(schedule, [0, 0.5]);
     expect(schedule.stats(0.1)).toMatchObject({ playing: true, playedMs: 0, aheadMs: 2000 });
@@ -111,7 +111,7 @@ describe("what was heard", () => {
     expect(schedule.stats(3).playedMs).toBeCloseTo(2000);
   });
 
-  it("ends where it is flushed, and the next turn starts anew", () => {
+  it("ends at a flush, and the next turn starts from zero", () => {
     const schedule = new PlaybackSchedule();
     play(schedule, [0, 0.5]);
     expect(schedule.flush(0.7)).toBeCloseTo(1500);
@@ -123,7 +123,7 @@ describe("what was heard", () => {
     expect(schedule.stats(6).turnPlayedMs).toBe(0);
   });
 
-  it("is nothing of a turn that was flushed before it sounded", () => {
+  it("excludes a turn that was flushed before playback", () => {
     const schedule = new PlaybackSchedule();
     schedule.push(1, 0);
     expect(schedule.flush(0.1)).toBeCloseTo(1000);

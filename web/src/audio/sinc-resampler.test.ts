@@ -25,7 +25,7 @@ describe.each(RATES)("%i Hz to %i Hz", (from, to) => {
     }
   });
 
-  it("gives every length that the ratio asks for, in its place", () => {
+  it("returns the exact length without a time shift", () => {
     const output = resample(sine(440, from, 0.5), from, to);
     expect(output.length).toBe(Math.ceil(to / 2));
     const ideal = sine(440, to, 0.5);
@@ -33,7 +33,7 @@ describe.each(RATES)("%i Hz to %i Hz", (from, to) => {
     expect(output[middle]).toBeCloseTo(ideal[middle] as number, 4);
   });
 
-  it("gives the same whatever the blocks", () => {
+  it("does not depend on the block size", () => {
     const input = sine(1234, from, 0.2);
     const whole = resample(input, from, to);
     const resampler = new SincResampler(from, to);
@@ -48,14 +48,14 @@ describe.each(RATES)("%i Hz to %i Hz", (from, to) => {
 });
 
 describe.each(RATES.filter(([from, to]) => from > to))("%i Hz down to %i Hz", (from, to) => {
-  it("lets nothing above the lower Nyquist frequency alias", () => {
+  it("suppresses aliases above the lower Nyquist frequency", () => {
     for (const hz of [to / 2 + 10, to * 0.55, to * 0.75, to, to * 1.2]) {
       if (hz < from / 2) expect(response(hz, from, to)).toBeLessThan(-90);
     }
   });
 });
 
-it("leaves no image of the input's spectrum when going up", () => {
+it("suppresses images when upsampling", () => {
   const hz = 3000;
   const output = resample(sine(hz, 24_000, 1), 24_000, 48_000);
   const ideal = sine(hz, 48_000, 1);

@@ -75,7 +75,8 @@ export class Speaker extends TypedEvents<SpeakerEvents> {
   /** Rejects if the browser cannot select a speaker, or if the device is gone. */
   async setSpeaker(deviceId: string): Promise<void> {
     if (this.#path) return this.#path.setSpeaker(deviceId);
-    if (!("setSinkId" in this.context)) throw new DOMException("no choice", "NotSupportedError");
+    if (!("setSinkId" in this.context))
+      throw new DOMException("the browser cannot select a speaker", "NotSupportedError");
     await (this.context as { setSinkId(id: string): Promise<void> }).setSinkId(deviceId);
   }
 

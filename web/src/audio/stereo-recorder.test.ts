@@ -33,7 +33,7 @@ function record(recorder: StereoRecorder, seconds: number, sides: "both" | "user
   }
 }
 
-it("writes a WAV file with the user left and the model right, in time", async () => {
+it("writes a WAV file with the user left and the model right, in sync", async () => {
   const recorder = new StereoRecorder();
   record(recorder, 2, "both");
   const { header, left, right } = await read(recorder);
@@ -48,7 +48,7 @@ it("writes a WAV file with the user left and the model right, in time", async ()
   expect(levelDb(right)).toBeCloseTo(levelDb(sine(500, 24_000, 1, 0.25)), 1);
 });
 
-it("fills a side that stands still with silence", async () => {
+it("fills a paused side with silence", async () => {
   const recorder = new StereoRecorder();
   record(recorder, 3, "user");
   record(recorder, 1, "both");

@@ -18,25 +18,25 @@ function changes(...parts: [db: number, seconds: number][]): [boolean, number][]
   return found;
 }
 
-it("hears speech within 120 ms, and its end after a pause", () => {
+it("detects speech within 120 ms, and its end after a pause", () => {
   const [begin, end] = changes([-70, 2], [-25, 1], [-70, 2]);
   expect(begin).toEqual([true, 2000 + VOICE_ACTIVITY_DEFAULTS.onsetMs]);
   expect(end?.[0]).toBe(false);
   expect(end?.[1]).toBeCloseTo(3000 + VOICE_ACTIVITY_DEFAULTS.hangoverMs, -2);
 });
 
-it("does not take a click, or a short pause between words, for more than it is", () => {
+it("ignores clicks and short pauses between words", () => {
   expect(changes([-70, 1], [-20, 0.06], [-70, 1])).toEqual([]);
   expect(changes([-70, 1], [-25, 0.5], [-70, 0.3], [-25, 0.5], [-70, 0.2])).toHaveLength(1);
 });
 
-it("takes steady noise for background after a while, and hears speech over it", () => {
+it("treats steady noise as background, and detects speech above it", () => {
   const found = changes([-40, 15], [-20, 1], [-40, 2]);
   const spoken = found.filter(([begin, at]) => begin && at > 15_000);
   expect(spoken).toHaveLength(1);
   expect(spoken[0]?.[1]).toBeLessThan(15_200);
 });
 
-it("hears nothing in what is quieter than any speech", () => {
+it("ignores input below the minimum level", () => {
   expect(changes([-90, 1], [-50, 3])).toEqual([]);
 });

@@ -35,7 +35,7 @@ export async function readWaveform(
       reportedAt = performance.now();
     }
   }
-  if (shaper === null) throw new RangeError("the sound ends within its header");
+  if (shaper === null) throw new RangeError("the WAV file is truncated");
   onProgress(shaper.shape());
 }
 

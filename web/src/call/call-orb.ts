@@ -14,8 +14,8 @@ export class CallOrb extends BaseElement {
   @property({ attribute: false }) call: CallController | null = null;
   @property({ attribute: false }) mode: OrbMode = "idle";
 
-  @state() private you = 0;
-  @state() private they = 0;
+  @state() private userLevel = 0;
+  @state() private modelLevel = 0;
 
   override disconnectedCallback(): void {
     this.#leave();
@@ -26,13 +26,13 @@ export class CallOrb extends BaseElement {
     if (!changed.has("call")) return;
     this.#leave();
     const leave = this.call?.on("levels", ({ user, model }) => {
-      this.you = loudnessShare(user.peak);
-      this.they = loudnessShare(model.peak);
+      this.userLevel = loudnessShare(user.peak);
+      this.modelLevel = loudnessShare(model.peak);
     });
     this.#leave = leave ?? this.#leave;
   }
 
   protected override render(): TemplateResult {
-    return html`<an-voice-orb .mode=${this.mode} .you=${this.you} .they=${this.they}></an-voice-orb>`;
+    return html`<an-voice-orb .mode=${this.mode} .userLevel=${this.userLevel} .modelLevel=${this.modelLevel}></an-voice-orb>`;
   }
 }

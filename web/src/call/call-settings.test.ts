@@ -4,7 +4,7 @@ import { callSettings, prepareFields } from "./call-settings.ts";
 
 beforeEach(() => localStorage.clear());
 
-it("says what the server would take for granted, and asks for recording by silence", () => {
+it("sends the defaults and omits the recording consent", () => {
   const { value } = callSettings("audio");
   const fields = prepareFields("audio", value, {});
   expect(fields.config).toEqual({
@@ -19,7 +19,7 @@ it("says what the server would take for granted, and asks for recording by silen
   expect(fields.max_slice_nums).toBeUndefined();
 });
 
-it("refuses the recording in words, cuts pictures for video only, and passes voices on", () => {
+it("refuses recording, sets slices only for video, and passes voices", () => {
   const values = { ...callSettings("omni").value, record: false, slices: 4 };
   const fields = prepareFields("omni", values, { ref_audio_path: "assets/ref_audio/english.wav" });
   expect(fields).toMatchObject({

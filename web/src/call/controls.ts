@@ -22,7 +22,7 @@ interface Dial {
 export function callControls(view: CallView): TemplateResult {
   const running = view.state.sessionState.phase === "active";
   const paused = view.state.sessionState.phase === "paused";
-  return html`<div class="dials" role="group" aria-label=${callStrings().actions}>
+  return html`<div class="call-controls" role="group" aria-label=${callStrings().actions}>
     ${running || paused ? [...sightDials(view), ...soundDials(view)].map(dial) : nothing}
     ${dial(endDial(view))}
   </div>`;
@@ -89,14 +89,14 @@ function endDial({ state, actions }: CallView): Dial {
 
 function dial({ sign, label, hint, tone, pressed, disabled, key, run }: Dial): TemplateResult {
   return html`<button
-    class="dial ${tone ?? ""}"
+    class="call-control ${tone ?? ""}"
     title=${ifDefined(hint)}
     aria-pressed=${ifDefined(pressed)}
     aria-keyshortcuts=${ifDefined(key && keyName(key))}
     ?disabled=${disabled ?? false}
     @click=${run}
   >
-    <span class="face">${icon(sign)}</span><span class="name">${label}</span>
+    <span class="circle">${icon(sign)}</span><span class="name">${label}</span>
   </button>`;
 }
 

@@ -15,7 +15,7 @@ export function endedScreen({ call, state }: CallView): TemplateResult {
   const { end, recordingId } = state.sessionState;
   const reason = end && reasonWords(end);
   const calm = end?.by === "user" || end?.by === "timeout";
-  return html`<div class="farewell" role=${reason && !calm ? "alert" : nothing}>
+  return html`<div class="ended-screen" role=${reason && !calm ? "alert" : nothing}>
     <span class="sign ${calm ? "" : "bad"}">${icon(calm ? "phone" : "alert")}</span>
     <p class="title">${reason?.title ?? t.state.ended}</p>
     ${reason ? html`<p class="soft">${reason.remedy}</p>` : nothing}

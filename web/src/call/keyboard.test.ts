@@ -23,13 +23,13 @@ it("mutes with the space bar anywhere on the page", () => {
   expect(press("KeyX", document.createElement("main"))).toBeNull();
 });
 
-it("leaves keys to whatever uses them itself", () => {
+it("ignores keys that the focused element uses", () => {
   expect(press("Space", document.createElement("button"))).toBeNull();
   expect(press("KeyP", document.createElement("button"))).toBe("pause");
   expect(press("KeyP", document.createElement("textarea"))).toBeNull();
 });
 
-it("does nothing with a modifier, and once however long a key is held", () => {
+it("ignores modifiers and repeats", () => {
   expect(press("KeyP", document.createElement("main"), { ctrlKey: true })).toBeNull();
   expect(press("Space", document.createElement("main"), { repeat: true })).toBeNull();
 });

@@ -7,7 +7,7 @@ import "./line-chart.css";
 
 export interface ChartSeries {
   readonly values: readonly (number | null)[];
-  readonly tone: "they" | "you";
+  readonly tone: "model" | "user";
   /** Draws dots instead of a line. */
   readonly dots?: boolean;
 }
@@ -37,7 +37,7 @@ export class LineChart extends BaseElement {
   }
 
   protected override render(): TemplateResult {
-    return html`<i class="they"></i><i class="you"></i><i class="grid"></i><i class="soft"></i>
+    return html`<i class="model"></i><i class="user"></i><i class="grid"></i><i class="soft"></i>
       <div class="box" role="img" aria-label="${this.label}: ${this.#newest}"></div>`;
   }
 

@@ -47,20 +47,20 @@ export class MetricsCharts extends BaseElement {
 function charts(columns: UnitSeries): Chart[] {
   const t = metricsStrings();
   const ms = (value: number): string => formatDuration(Math.round(value));
-  const line = (values: ChartSeries["values"]): ChartSeries => ({ values, tone: "they" });
+  const line = (values: ChartSeries["values"]): ChartSeries => ({ values, tone: "model" });
   return [
     { name: t.latency, hint: t.latencyHint, format: ms, series: [line(columns.latency)] },
     {
       name: t.firstAudio,
       hint: t.firstAudioHint,
       format: ms,
-      series: [{ values: columns.firstAudio, tone: "they", dots: true }],
+      series: [{ values: columns.firstAudio, tone: "model", dots: true }],
     },
     {
       name: t.cost,
       hint: t.costHint,
       format: ms,
-      series: [line(columns.cost), { values: columns.words, tone: "you" }],
+      series: [line(columns.cost), { values: columns.llmCost, tone: "user" }],
     },
     { name: t.drift, hint: t.driftHint, format: ms, series: [line(columns.drift)] },
     { name: t.gaps, hint: t.gapsHint, format: ms, series: [line(columns.gaps)] },

@@ -16,7 +16,7 @@ import "./landscape.css";
 /** The main area of a call: status, video or orb, notices and controls. */
 export function callStage(view: CallView): TemplateResult {
   const { sessionState } = view.state;
-  return html`<section class="stage ${sessionState.phase} ${showsVideo(view) ? "seeing" : ""}">
+  return html`<section class="stage ${sessionState.phase} ${showsVideo(view) ? "has-video" : ""}">
     <div class="top">${head(view)} ${panelButton(view)}</div>
     ${callNotices(view)}
     <div class="middle">${middle(view)}</div>
@@ -77,7 +77,7 @@ function middle(view: CallView): TemplateResult {
     return html`${orb}<an-queue-panel .queue=${sessionState.queue} @leave=${view.actions.endCall}></an-queue-panel>`;
   }
   return html`${orb}
-    <div class="standing">
+    <div class="call-status">
       <p class="title">${title}</p>
       <p class="soft">${sessionState.phase === "idle" ? callStrings().invitation[view.call.kind] : hint}</p>
     </div>

@@ -68,7 +68,7 @@ function nothingSaid(): TemplateResult {
 function line({ role, text, cut, done }: TranscriptLine): TemplateResult {
   const t = callStrings();
   return html`<li class="line ${role} ${done ? "" : "open"}">
-    <span class="who">${role === "user" ? t.you : t.model}</span>
+    <span class="speaker">${role === "user" ? t.you : t.model}</span>
     <p>${text.trim()}</p>
     ${cut ? html`<span class="cut">${t.interrupted}</span>` : nothing}
   </li>`;

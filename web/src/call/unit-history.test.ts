@@ -9,7 +9,7 @@ function unit(at: number, change: Partial<UnitMetrics> = {}): UnitMetrics {
   return { at, listen: true, latencyMs: 90, driftMs: 0, ...costs, ...sizes, ...change };
 }
 
-it("counts time from the first unit and keeps what is not known empty", () => {
+it("counts time from the first unit and uses null for unknown values", () => {
   const history = new UnitHistory();
   history.push(unit(5000), NO_METRICS);
   history.push(unit(6500, { latencyMs: null, kvLength: 130 }), { ...NO_METRICS, gapMs: 40 });
@@ -19,11 +19,11 @@ it("counts time from the first unit and keeps what is not known empty", () => {
     context: [100, 130],
     gaps: [0, 40],
     cost: [50, 50],
-    words: [30, 30],
+    llmCost: [30, 30],
   });
 });
 
-it("shows a time to first sound once, in the unit that brought it", () => {
+it("records the time to first audio once", () => {
   const history = new UnitHistory();
   for (const firstAudioMs of [null, 820, 820, 640]) {
     history.push(unit(0), { ...NO_METRICS, firstAudioMs });
@@ -31,7 +31,7 @@ it("shows a time to first sound once, in the unit that brought it", () => {
   expect(history.columns.firstAudio).toEqual([null, 820, null, 640]);
 });
 
-it("forgets the oldest, in all columns alike", () => {
+it("drops the oldest values of all series", () => {
   const history = new UnitHistory();
   for (let i = 0; i < 700; i += 1) history.push(unit(i * 1000), NO_METRICS);
   const lengths = new Set(Object.values(history.columns).map((column) => column.length));

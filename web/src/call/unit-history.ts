@@ -13,7 +13,7 @@ export interface UnitSeries {
   readonly gaps: number[];
   readonly context: number[];
   readonly cost: number[];
-  readonly words: number[];
+  readonly llmCost: number[];
 }
 
 const LONGEST = 600; // units
@@ -28,7 +28,7 @@ export class UnitHistory {
     gaps: [],
     context: [],
     cost: [],
-    words: [],
+    llmCost: [],
   };
   #startedAt: number | null = null;
   #lastFirstAudio: number | null = null;
@@ -44,7 +44,7 @@ export class UnitHistory {
     columns.gaps.push(metrics.gapMs);
     columns.context.push(unit.kvLength);
     columns.cost.push(unit.costMs);
-    columns.words.push(unit.llmMs);
+    columns.llmCost.push(unit.llmMs);
     if (columns.time.length > LONGEST) for (const column of Object.values(columns)) column.shift();
   }
 

@@ -13,10 +13,10 @@ export function videoElement({ call, state, values }: CallView): TemplateResult 
   const label = callStrings().pictureOfYou;
   if (state.file?.hasVideo) {
     takeShape(state.file.element);
-    return html`<div class="picture">${state.file.element}</div>`;
+    return html`<div class="video-preview">${state.file.element}</div>`;
   }
   const { stream, facesUser } = call.camera.state.value;
-  return html`<div class="picture ${facesUser && values.mirror ? "mirrored" : ""}">
+  return html`<div class="video-preview ${facesUser && values.mirror ? "mirrored" : ""}">
     <video
       autoplay
       playsinline

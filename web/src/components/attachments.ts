@@ -18,11 +18,11 @@ export type AttachmentType = Exclude<PartType, "text">;
 export type AttachmentProblem = "kind" | "unreadable" | "tooLong" | "tooLarge";
 
 export class AttachmentError extends Error {
-  readonly attachmentErrorText: AttachmentProblem;
+  readonly problem: AttachmentProblem;
 
-  constructor(file: File, attachmentErrorText: AttachmentProblem) {
+  constructor(file: File, problem: AttachmentProblem) {
     super(file.name);
-    this.attachmentErrorText = attachmentErrorText;
+    this.problem = problem;
   }
 }
 

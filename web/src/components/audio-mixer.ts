@@ -45,12 +45,12 @@ export class AudioMixer extends BaseElement {
   protected override render(): TemplateResult {
     const t = audioMixerStrings();
     const { userDb, modelDb, userAuto, modelAuto } = this.#mixer.value;
-    return html`<section class="side you">
+    return html`<section class="side user">
         ${levels(t.you, this.user)}
         ${fader(userDb, (db) => this.#change({ userDb: db }))}
         ${this.#auto(userAuto, this.audio?.capture.channel.autoGainDb, (on) => this.#change({ userAuto: on }))}
       </section>
-      <section class="side they">
+      <section class="side model">
         ${levels(t.model, this.model)}
         ${fader(modelDb, (db) => this.#change({ modelDb: db }))}
         ${this.#auto(modelAuto, this.audio?.speaker.channel.autoGainDb, (on) => this.#change({ modelAuto: on }))}

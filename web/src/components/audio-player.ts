@@ -74,7 +74,7 @@ export class AudioPlayer extends BaseElement {
       ${this.#peaks.map((peak, i) => {
         const x = (i + 0.5) * STEP;
         const half = Math.max(1, peak * (HALF - 1));
-        return svg`<line class=${i < heard ? "heard" : ""} x1=${x} x2=${x} y1=${HALF - half} y2=${HALF + half} />`;
+        return svg`<line class=${i < heard ? "played" : ""} x1=${x} x2=${x} y1=${HALF - half} y2=${HALF + half} />`;
       })}
     </svg>`;
   }

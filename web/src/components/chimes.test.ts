@@ -9,7 +9,7 @@ const at = (position: number) => ({
 });
 const out = (phase: Phase) => ({ phase, queue: null });
 
-it("rings for a better place and for one's turn, not for leaving", () => {
+it("plays when the position improves or a worker is assigned, not when the user leaves", () => {
   expect(queueChime(at(3), at(2))).toBe("closer");
   expect(queueChime(at(1), out("preparing"))).toBe("ready");
   expect(queueChime(at(1), out("ended"))).toBeNull();

@@ -17,7 +17,7 @@ function room(gain: number, noise: number, delayMs = 180): Float32Array {
   return heard;
 }
 
-test("the sound alone is fully alike, wherever it lies", () => {
+test("an exact copy has likeness 1 at any position", () => {
   expect(match(PLAYED, room(0.3, 0)).likeness).toBeCloseTo(1, 3);
   expect(match(PLAYED, room(0.3, 0, 600)).likeness).toBeCloseTo(1, 3);
 });

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { loudnessShare, outlinePath, radiusAt } from "./orb-shape.ts";
 
-it("swings no further than it may", () => {
+it("stays within the limits of the amplitude", () => {
   const outline = { radius: 50, swing: 0.2, waves: 3, phase: 1.1 };
   const radii = Array.from({ length: 360 }, (_, i) => radiusAt(outline, (i * Math.PI) / 180));
   expect(Math.min(...radii)).toBeGreaterThanOrEqual(40);
@@ -9,7 +9,7 @@ it("swings no further than it may", () => {
   expect(Math.max(...radii) - Math.min(...radii)).toBeGreaterThan(10);
 });
 
-it("is a circle when it does not swing, closed and without a seam", () => {
+it("is a closed circle without waves", () => {
   const path = outlinePath({ radius: 50, swing: 0, waves: 3, phase: 0 });
   const numbers = (path.match(/-?[\d.]+/g) ?? []).map(Number);
   const radii = numbers.flatMap((x, i) => (i % 2 ? [] : [Math.hypot(x, numbers[i + 1] ?? 0)]));
@@ -18,7 +18,7 @@ it("is a circle when it does not swing, closed and without a seam", () => {
   expect(path.endsWith("Z")).toBe(true);
 });
 
-it("shows nothing of silence and everything of a loud voice", () => {
+it("maps silence to 0 and a loud voice to 1", () => {
   expect(loudnessShare(-Infinity)).toBe(0);
   expect(loudnessShare(-60)).toBe(0);
   expect(loudnessShare(-28)).toBeCloseTo(0.5);

@@ -147,12 +147,12 @@ export class PartList extends BaseElement {
 }
 
 /** Returns why a file was rejected and which files are accepted. */
-export function attachmentErrorText({ message, attachmentErrorText }: AttachmentError) {
+export function attachmentErrorText({ message, problem }: AttachmentError) {
   const { objections, notTaken } = common().parts;
   return {
     tone: "caution",
     title: notTaken(message),
-    remedy: objections[attachmentErrorText],
+    remedy: objections[problem],
   } as const;
 }
 

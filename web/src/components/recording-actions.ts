@@ -121,7 +121,7 @@ export class RecordingActions extends BaseElement {
 }
 
 function row(sign: IconName, title: string, hint: string, actions: TemplateResult): TemplateResult {
-  return html`<div class="take">
+  return html`<div class="recording-item">
     ${icon(sign)}
     <div class="grow">
       <p class="small strong">${title}</p>

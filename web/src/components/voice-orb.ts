@@ -30,17 +30,17 @@ export class VoiceOrb extends BaseElement {
   #frame = 0;
   #drawnAt = 0;
   #phase = 0;
-  #youNow = 0;
-  #theyNow = 0;
+  #userNow = 0;
+  #modelNow = 0;
 
   @property() mode: OrbMode = "idle";
   /** Level of each side, 0 to 1. */
-  @property({ attribute: false }) you = 0;
-  @property({ attribute: false }) they = 0;
+  @property({ attribute: false }) userLevel = 0;
+  @property({ attribute: false }) modelLevel = 0;
 
   @query(".body") private readonly body!: SVGPathElement | null;
-  @query(".veil") private readonly veil!: SVGPathElement | null;
-  @query(".echo") private readonly echo!: SVGPathElement | null;
+  @query(".halo") private readonly halo!: SVGPathElement | null;
+  @query(".ripple") private readonly ripple!: SVGPathElement | null;
   @query(".line") private readonly line!: SVGPathElement | null;
 
   override disconnectedCallback(): void {
@@ -64,8 +64,8 @@ export class VoiceOrb extends BaseElement {
         </radialGradient>
       </defs>
       <circle class="glow" r="98" fill=${glow} />
-      <path class="echo" />
-      <path class="veil" fill=${skin} />
+      <path class="ripple" />
+      <path class="halo" fill=${skin} />
       <path class="body" fill=${skin} />
       <path class="line" />
       <circle class="orbit" r="74" />
@@ -78,13 +78,13 @@ export class VoiceOrb extends BaseElement {
   }
 
   get #moves(): boolean {
-    const fading = this.#youNow + this.#theyNow > 0.01;
+    const fading = this.#userNow + this.#modelNow > 0.01;
     return this.isConnected && !this.#still.matches && (!CALM.has(this.mode) || fading);
   }
 
   readonly #tick = (now: number): void => {
     const passed = now - this.#drawnAt;
-    const loud = Math.max(this.#youNow, this.#theyNow, this.you, this.they) > 0.02;
+    const loud = Math.max(this.#userNow, this.#modelNow, this.userLevel, this.modelLevel) > 0.02;
     if (passed >= (loud ? FRAME_MS : CALM_FRAME_MS)) {
       this.#drawnAt = now;
       this.#move(Math.min(passed, 100) / 1000);
@@ -95,40 +95,42 @@ export class VoiceOrb extends BaseElement {
 
   #move(seconds: number): void {
     const calm = CALM.has(this.mode);
-    this.#youNow = eased(this.#youNow, calm ? 0 : this.you, seconds);
-    this.#theyNow = eased(this.#theyNow, calm ? 0 : this.they, seconds);
-    const pace = this.mode === "thinking" ? 2.4 : 0.7 + 2 * Math.max(this.#youNow, this.#theyNow);
+    this.#userNow = eased(this.#userNow, calm ? 0 : this.userLevel, seconds);
+    this.#modelNow = eased(this.#modelNow, calm ? 0 : this.modelLevel, seconds);
+    const pace = this.mode === "thinking" ? 2.4 : 0.7 + 2 * Math.max(this.#userNow, this.#modelNow);
     this.#phase += seconds * pace;
   }
 
   #draw(): void {
-    const [you, they] = this.#still.matches ? [this.you, this.they] : [this.#youNow, this.#theyNow];
+    const [user, model] = this.#still.matches
+      ? [this.userLevel, this.modelLevel]
+      : [this.#userNow, this.#modelNow];
     const alive = this.#still.matches ? 0 : 1;
     const breath = alive * 0.012 * Math.sin(this.#phase * 1.4);
     const phase = this.#phase;
-    const radius = 50 * (1 + 0.2 * they + breath);
-    const swing = alive * (0.014 + 0.045 * they);
+    const radius = 50 * (1 + 0.2 * model + breath);
+    const swing = alive * (0.014 + 0.045 * model);
     set(this.body, { radius, swing, waves: 3, phase });
-    set(this.veil, {
-      radius: radius * (1.08 + 0.1 * they),
+    set(this.halo, {
+      radius: radius * (1.08 + 0.1 * model),
       swing: swing * 1.8,
       waves: 2,
       phase: -phase,
     });
-    set(this.echo, {
-      radius: radius * (1.2 + 0.16 * they),
+    set(this.ripple, {
+      radius: radius * (1.2 + 0.16 * model),
       swing: swing * 2,
       waves: 3,
       phase: phase * 0.8,
     });
     set(this.line, {
-      radius: 76 + 7 * you,
-      swing: alive * 0.11 * you,
+      radius: 76 + 7 * user,
+      swing: alive * 0.11 * user,
       waves: 7,
       phase: phase * 2.2,
     });
-    this.style.setProperty("--you-level", you.toFixed(3));
-    this.style.setProperty("--they-level", they.toFixed(3));
+    this.style.setProperty("--user-level", user.toFixed(3));
+    this.style.setProperty("--model-level", model.toFixed(3));
   }
 }
 

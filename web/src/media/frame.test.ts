@@ -2,21 +2,21 @@ import { expect, it } from "vitest";
 import { cameraConstraints } from "./camera.ts";
 import { frameEdge, scaledSize } from "./frame.ts";
 
-it("scales pictures down to the edge, upright ones too, and none up", () => {
+it("scales down to the edge in both orientations, and never up", () => {
   expect(scaledSize(1920, 1080, 640)).toEqual({ width: 640, height: 360 });
   expect(scaledSize(1080, 1920, 640)).toEqual({ width: 360, height: 640 });
   expect(scaledSize(320, 240, 640)).toEqual({ width: 320, height: 240 });
 });
 
-it("takes no picture of nothing", () => {
+it("returns undefined without a video frame", () => {
   expect(scaledSize(0, 0, 640)).toBeUndefined();
 });
 
-it("sends more pixels where the model looks at more slices", () => {
+it("uses a larger frame for more slices", () => {
   expect(frameEdge(4)).toBeGreaterThan(frameEdge(1));
 });
 
-it("prefers a chosen camera to a direction", () => {
+it("prefers a selected camera to a direction", () => {
   expect(cameraConstraints({ deviceId: "x", facing: "environment" })).toMatchObject({
     deviceId: { exact: "x" },
   });

@@ -1,13 +1,13 @@
 import { expect, it } from "vitest";
 import { newSessionId, socketUrl } from "./address.ts";
 
-it("speaks as safely as the page", () => {
+it("uses the security of the page", () => {
   expect(socketUrl("/ws/chat", "https://a.example/omni?x=1").href).toBe("wss://a.example/ws/chat");
   expect(socketUrl("/ws/chat", "http://a.example:8006/").href).toBe("ws://a.example:8006/ws/chat");
   expect(socketUrl("/ws/chat", "wss://a.example").href).toBe("wss://a.example/ws/chat");
 });
 
-it("makes ids that the server takes and that nobody else has", () => {
+it("creates valid unique ids", () => {
   const ids = new Set(Array.from({ length: 1000 }, () => newSessionId("adx")));
   expect(ids.size).toBe(1000);
   for (const id of ids) expect(id).toMatch(/^adx_[A-Za-z0-9_-]{1,60}$/);

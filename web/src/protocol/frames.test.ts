@@ -5,7 +5,7 @@ import { decodeFrame, encodeFrame, encodeText } from "./frames.ts";
 const SOUND = Float32Array.of(0.5, -0.25, 1);
 const PICTURE = Uint8Array.of(0xff, 0xd8, 1, 2, 3);
 
-it("writes sound and pictures as base64 in text", () => {
+it("encodes audio and images as base64 in text", () => {
   const text = encodeText({
     type: "audio_chunk",
     audio: SOUND,
@@ -17,11 +17,11 @@ it("writes sound and pictures as base64 in text", () => {
   expect(message).toMatchObject({ type: "audio_chunk", frame_base64_list: ["/9gBAgM="], n: 1 });
 });
 
-it("leaves out what is undefined", () => {
+it("omits undefined fields", () => {
   expect(encodeText({ type: "pause", timeout: undefined })).toBe('{"type":"pause"}');
 });
 
-it("writes sound in 16 bits and pictures as they are in a binary frame, each at its place", () => {
+it("encodes 16-bit audio and unchanged images in a binary frame", () => {
   const frame = encodeFrame({ type: "audio_chunk", audio: SOUND, frame_base64_list: [PICTURE] });
   if (typeof frame === "string") throw new Error("not binary");
   const length = new DataView(frame).getUint32(0, true);
@@ -37,11 +37,11 @@ it("writes sound in 16 bits and pictures as they are in a binary frame, each at 
   expect(payload.slice(6)).toEqual(PICTURE);
 });
 
-it("writes text where there is nothing to carry", () => {
+it("encodes text if there is no media", () => {
   expect(encodeFrame({ type: "stop" })).toBe('{"type":"stop"}');
 });
 
-it("reads a binary frame's sound wherever it begins, in both formats", () => {
+it("decodes the audio of a binary frame at any offset, in both formats", () => {
   const frame = binary({ type: "result", audio_data: { at: 1, bytes: 12, format: "f32" } }, [
     Uint8Array.of(9),
     new Uint8Array(SOUND.buffer),
@@ -53,7 +53,7 @@ it("reads a binary frame's sound wherever it begins, in both formats", () => {
   expect(decodeFrame(short)).toEqual({ audio_data: Float32Array.of(-1, 0.5) });
 });
 
-it("refuses frames that point beyond their end, or are no JSON", () => {
+it("rejects truncated frames and invalid JSON", () => {
   expect(() => decodeFrame(binary({ a: { at: 0, bytes: 8, format: "f32" } }, []))).toThrow(
     RangeError,
   );

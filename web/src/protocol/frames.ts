@@ -67,7 +67,7 @@ function isReference(value: unknown): value is Reference {
 
 function samplesAt(frame: ArrayBuffer, start: number, { at, bytes, format }: Reference): Samples {
   const data = frame.slice(start + at, start + at + bytes); // the slice aligns the data
-  if (data.byteLength !== bytes) throw new RangeError("a binary frame ends too early");
+  if (data.byteLength !== bytes) throw new RangeError("the binary frame is truncated");
   if (format === "f32") return new Float32Array(data);
   return Float32Array.from(new Int16Array(data), (value) => value / 0x8000);
 }

@@ -22,13 +22,13 @@ const RESULT = {
 };
 
 describe("a result", () => {
-  it("is read with its sound, and with what the seed's server leaves out", () => {
+  it("is read with audio and defaults for missing fields", () => {
     const message = readDuplexMessage(RESULT);
     expect(message).toMatchObject({ type: "result", text: "Hello", n_tts_tokens: 0, timing: null });
     expect(message?.type === "result" && message.audio_data).toEqual(SOUND);
   });
 
-  it("has no sound where the model listens", () => {
+  it("has no audio if the model listens", () => {
     const message = readDuplexMessage({ ...RESULT, is_listen: true, text: "", audio_data: "" });
     expect(message?.type === "result" && message.audio_data.length).toBe(0);
   });
@@ -39,19 +39,19 @@ describe("a result", () => {
     ["audio_data", "AAA="],
     ["current_time", null],
     ["server_send_ts", Number.NaN],
-  ])("with a bad %s is refused by that name", (name, value) => {
+  ])("with an invalid %s is rejected with that name", (name, value) => {
     expect(() => readDuplexMessage({ ...RESULT, [name]: value })).toThrow(InvalidMessage);
     expect(() => readDuplexMessage({ ...RESULT, [name]: value })).toThrow(name);
   });
 });
 
-it("passes over messages of types that it does not know", () => {
+it("ignores unknown message types", () => {
   expect(readDuplexMessage({ type: "news" })).toBeUndefined();
   expect(readDuplexMessage({})).toBeUndefined();
   expect(readRealtimeMessage({ type: "result" })).toBeUndefined();
 });
 
-it("reads an error with and without its extras", () => {
+it("reads an error with and without optional fields", () => {
   const plain = { type: "error", error: "no", message: "no" };
   expect(readChatMessage(plain)).toEqual({
     type: "error",
@@ -91,7 +91,7 @@ it("reads the examples of the realtime protocol", () => {
   expect(() => readRealtimeMessage({ type: "error", error: "text" })).toThrow(InvalidMessage);
 });
 
-it("reads a whole chat answer whose sound is null", () => {
+it("reads a chat answer without audio", () => {
   const done = {
     type: "done",
     text: "A cat.",

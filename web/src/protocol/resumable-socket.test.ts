@@ -31,14 +31,14 @@ function resumable(): ReturnType<typeof open> {
   return opened;
 }
 
-describe("an ordinary connection", () => {
-  it("asks for resume on the URL it was given, and offers the subprotocols", () => {
+describe("a connection", () => {
+  it("requests resume in the URL and offers the subprotocols", () => {
     open();
     expect(FakeWebSocket.last.url.href).toBe("ws://x/ws/duplex/adx_1?a=b&resume=1");
     expect(FakeWebSocket.last.protocols).toEqual(["p"]);
   });
 
-  it("sends what was said before it was open, in order", () => {
+  it("sends queued messages in order when it opens", () => {
     const { socket } = open();
     socket.send({ n: 1 });
     socket.send({ n: 2 });
@@ -52,14 +52,14 @@ describe("an ordinary connection", () => {
     expect(log).toEqual(["open", "closed", "closed 1000"]);
   });
 
-  it("ends when it drops and the server never gave a token", () => {
+  it("ends when it drops without a resume token", () => {
     const { log } = open();
     FakeWebSocket.last.accept();
     FakeWebSocket.last.drop(1006);
     expect(log).toEqual(["open", "closed", "closed 1006"]);
   });
 
-  it("tells of what cannot be read and goes on", () => {
+  it("reports invalid frames and continues", () => {
     const { log, heard } = resumable();
     FakeWebSocket.last.onmessage({ data: "{" });
     FakeWebSocket.last.say({ type: "result", seq: 5 });
@@ -68,8 +68,8 @@ describe("an ordinary connection", () => {
   });
 });
 
-describe("a dropped connection", () => {
-  it("is taken up again with the token and the last number", () => {
+describe("a lost connection", () => {
+  it("resumes with the token and the last sequence number", () => {
     const { log, heard } = resumable();
     FakeWebSocket.last.drop(1006);
     vi.advanceTimersByTime(200);
@@ -84,7 +84,7 @@ describe("a dropped connection", () => {
     expect(heard).toEqual(["queue_done", "result"]);
   });
 
-  it("uses the newest token the next time", () => {
+  it("uses the newest token for the next resume", () => {
     resumable();
     FakeWebSocket.last.drop(1012);
     vi.advanceTimersByTime(200);
@@ -95,7 +95,7 @@ describe("a dropped connection", () => {
     expect(FakeWebSocket.last.url.searchParams.get("resume_token")).toBe("T2");
   });
 
-  it("sends afterwards what waited: all commands, of the audio the newest three", () => {
+  it("sends all queued commands and the newest three audio chunks", () => {
     const { socket } = resumable();
     FakeWebSocket.last.drop(1006);
     for (let n = 0; n < 6; n++) socket.send({ chunk: n }, { perishable: true });
@@ -112,7 +112,7 @@ describe("a dropped connection", () => {
     ]);
   });
 
-  it("is tried again with growing waits, and given up after the grace period", () => {
+  it("retries with increasing waits until the resume window ends", () => {
     const { log } = resumable();
     FakeWebSocket.last.drop(1006);
     for (let ms = 0; ms < RESUME_WINDOW_MS; ms += 50) {
@@ -124,7 +124,7 @@ describe("a dropped connection", () => {
     expect(FakeWebSocket.all.length).toBeLessThan(12);
   });
 
-  it("is given up at once when the server does not know the token, or another tab took over", () => {
+  it("stops at once if the token is unknown or another tab took over", () => {
     const { log } = resumable();
     FakeWebSocket.last.drop(1006);
     vi.advanceTimersByTime(200);
@@ -132,7 +132,7 @@ describe("a dropped connection", () => {
     expect(log.at(-1)).toBe("closed 4410");
   });
 
-  it("is tried again when the server is busy, which would end a new one", () => {
+  it("retries if the server is busy", () => {
     const { log } = resumable();
     FakeWebSocket.last.drop(1006);
     vi.advanceTimersByTime(200);
@@ -143,7 +143,7 @@ describe("a dropped connection", () => {
     expect(fresh.log.at(-1)).toBe("closed 1013");
   });
 
-  it("does not take the end of a pause for its return", () => {
+  it("ignores the resumed message of a pause", () => {
     const { log, heard } = resumable();
     FakeWebSocket.last.say({ type: "resumed", seq: 5 });
     expect(heard).toEqual(["queue_done", "resumed"]);
@@ -153,7 +153,7 @@ describe("a dropped connection", () => {
     expect(log.at(-1)).toBe("reconnecting");
   });
 
-  it("does not wait for an attempt that hears nothing", () => {
+  it("abandons an attempt without an answer", () => {
     resumable();
     FakeWebSocket.last.drop(1006);
     vi.advanceTimersByTime(200);
@@ -162,7 +162,7 @@ describe("a dropped connection", () => {
     expect(FakeWebSocket.last).not.toBe(stuck);
   });
 
-  it("is tried at once when the user asks", () => {
+  it("retries at once on request", () => {
     const { socket } = resumable();
     FakeWebSocket.last.drop(1006);
     vi.advanceTimersByTime(200);
@@ -172,7 +172,7 @@ describe("a dropped connection", () => {
     expect(FakeWebSocket.all.length).toBe(before + 1);
   });
 
-  it("is no loss once the session is over", () => {
+  it("is not lost after the session has ended", () => {
     const { socket, log } = resumable();
     socket.finish();
     FakeWebSocket.last.drop(1006);
@@ -180,7 +180,7 @@ describe("a dropped connection", () => {
   });
 });
 
-it("leaves a connection that is dead without having closed", () => {
+it("replaces a dead connection that did not close", () => {
   const { socket, log } = resumable();
   const dead = FakeWebSocket.last;
   socket.reconnect();
@@ -192,7 +192,7 @@ it("leaves a connection that is dead without having closed", () => {
   expect(log).toEqual(["open", "reconnecting", "open"]);
 });
 
-it("closes at once while it tries to reconnect", () => {
+it("closes at once while reconnecting", () => {
   const { socket, log } = resumable();
   FakeWebSocket.last.drop(1006);
   socket.close();

@@ -23,11 +23,11 @@ export async function uploadRecording(recordingId: string, recording: Blob): Pro
 
 /** Saves a recording as a file. */
 export function saveRecording(recordingId: string, recording: Blob): void {
-  const connection = document.createElement("a");
-  connection.href = URL.createObjectURL(recording);
-  connection.download = recordingName(recordingId, recording);
-  connection.click();
-  setTimeout(() => URL.revokeObjectURL(connection.href), 60_000); // the browser reads the URL after the click
+  const anchor = document.createElement("a");
+  anchor.href = URL.createObjectURL(recording);
+  anchor.download = recordingName(recordingId, recording);
+  anchor.click();
+  setTimeout(() => URL.revokeObjectURL(anchor.href), 60_000); // the browser reads the URL after the click
 }
 
 function mediaType(blob: Blob): string {

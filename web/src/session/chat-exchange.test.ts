@@ -23,7 +23,7 @@ function ask(): { exchange: ChatExchange; problems: Problem[] } {
   return { exchange, problems };
 }
 
-it("asks, waits for its turn, and collects the answer", () => {
+it("sends the request, waits in the queue and collects the answer", () => {
   const { exchange } = ask();
   expect(FakeWebSocket.last.sent).toEqual([REQUEST]);
   const queue = {
@@ -56,7 +56,7 @@ it("asks, waits for its turn, and collects the answer", () => {
   expect(exchange.sound).toEqual(Float32Array.of(0.5));
 });
 
-it("stops, and says that the answer is not whole", () => {
+it("stops and marks the answer as stopped", () => {
   const { exchange } = ask();
   FakeWebSocket.last.say({ type: "chunk", text_delta: "Once" });
   exchange.stop();
@@ -67,14 +67,14 @@ it("stops, and says that the answer is not whole", () => {
   expect(exchange.state.value).toMatchObject({ stopped: true, end: { code: "stopped" } });
 });
 
-it("is left when the server does not confirm the stop", () => {
+it("ends if the server does not confirm the stop", () => {
   const { exchange } = ask();
   exchange.stop();
   vi.advanceTimersByTime(3000);
   expect(exchange.state.value).toMatchObject({ phase: "ended", end: { by: "user" } });
 });
 
-it("ends with what the server said was wrong", () => {
+it("ends with the server's error", () => {
   const { exchange, problems } = ask();
   const error = { type: "error", message: "messages: too long", code: "invalid_field" };
   FakeWebSocket.last.say(error);
@@ -92,21 +92,21 @@ it.each([
   [1012, "server", "server_shutdown"],
   [4409, "server", "replaced"],
   [4410, "connection", "lost"],
-])("tells a close with %i from others", (code, by, name) => {
+])("maps close code %i", (code, by, name) => {
   const { exchange } = ask();
   FakeWebSocket.last.drop(code);
   expect(exchange.state.value.end).toMatchObject({ by, code: name });
   expect(exchange.state.value.connection.state).toBe(by === "connection" ? "lost" : "none");
 });
 
-it("tells a server that cannot be reached from one that was lost", () => {
+it("distinguishes an unreachable server from a lost connection", () => {
   const exchange = new ChatExchange(REQUEST, { connection: { base: "http://x/" } });
   exchange.start();
   FakeWebSocket.last.drop(1006);
   expect(exchange.state.value.end).toMatchObject({ by: "connection", code: "unreachable" });
 });
 
-it("tells of a message that cannot be used, by its field, and goes on", () => {
+it("reports an invalid message with its field and continues", () => {
   const { exchange, problems } = ask();
   FakeWebSocket.last.say({ type: "chunk", text_delta: 7 });
   expect(problems[0]).toMatchObject({ code: "bad_message" });

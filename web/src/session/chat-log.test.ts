@@ -41,7 +41,7 @@ function refuse(field: string): void {
   FakeWebSocket.last.drop(1008);
 }
 
-const defineStrings = (log: ChatLog): string[] =>
+const texts = (log: ChatLog): string[] =>
   log.state.value.entries.map((one) =>
     one.role === "user"
       ? one.parts.map((part) => ("text" in part ? part.text : "")).join()
@@ -68,58 +68,58 @@ async function conversation(): Promise<ChatLog> {
   return log;
 }
 
-it("asks with everything that was said before", async () => {
+it("sends all earlier messages", async () => {
   const log = await conversation();
-  expect(defineStrings(log)).toEqual(["One?", "1", "Two?", "2"]);
+  expect(texts(log)).toEqual(["One?", "1", "Two?", "2"]);
   expect(FakeWebSocket.last.sent[0]).toMatchObject({ record: false });
   expect(asked().roles).toEqual(["system", "user", "assistant", "user"]);
 });
 
-it("takes no second question while one is being answered", async () => {
+it("ignores a second question during an answer", async () => {
   const log = newLog();
   await log.ask([textPart("One?")]);
   await log.ask([textPart("Two?")]);
-  expect(defineStrings(log)).toEqual(["One?", ""]);
+  expect(texts(log)).toEqual(["One?", ""]);
   expect(log.busy).toBe(true);
   reply("1");
   expect(log.busy).toBe(false);
 });
 
-it("asks again in the place of the last answer", async () => {
+it("replaces the last answer when asked again", async () => {
   const log = await conversation();
   await log.again();
   reply("two");
-  expect(defineStrings(log)).toEqual(["One?", "1", "Two?", "two"]);
+  expect(texts(log)).toEqual(["One?", "1", "Two?", "two"]);
 });
 
-it("forgets what followed a question that was changed", async () => {
+it("removes everything after an edited question", async () => {
   const log = await conversation();
   await log.edit(log.state.value.entries[0]?.id ?? 0, [textPart("Three?")]);
   expect(asked().roles).toEqual(["system", "user"]);
   reply("3");
-  expect(defineStrings(log)).toEqual(["Three?", "3"]);
+  expect(texts(log)).toEqual(["Three?", "3"]);
 });
 
-it("lets an answer be reworded, and that is what the model then has said", async () => {
+it("sends the edited text of an answer", async () => {
   const log = await conversation();
   log.rewrite(answer(log).id, "II");
   await log.ask([textPart("Three?")]);
   expect(asked().text).toContain("II");
 });
 
-it("takes something back, and that back unless something else happened", async () => {
+it("deletes a message, and restores it unless the chat has changed", async () => {
   const log = await conversation();
   const undo = log.remove(log.state.value.entries[0]?.id ?? 0);
-  expect(defineStrings(log)).toEqual(["1", "Two?", "2"]);
+  expect(texts(log)).toEqual(["1", "Two?", "2"]);
   undo();
-  expect(defineStrings(log)).toEqual(["One?", "1", "Two?", "2"]);
+  expect(texts(log)).toEqual(["One?", "1", "Two?", "2"]);
   const late = log.remove(log.state.value.entries[3]?.id ?? 0);
   await log.ask([textPart("Three?")]);
   late();
-  expect(defineStrings(log)).toEqual(["One?", "1", "Two?", "Three?", ""]);
+  expect(texts(log)).toEqual(["One?", "1", "Two?", "Three?", ""]);
 });
 
-it("names the part that was refused, and can go on without its kind", async () => {
+it("returns the rejected part, and can exclude its type", async () => {
   const log = newLog();
   await log.ask([videoElement, textPart("What is this?")]);
   refuse("messages.1.content.0");
@@ -136,7 +136,7 @@ it("names the part that was refused, and can go on without its kind", async () =
   expect(answer(log)).toMatchObject({ refused: null, text: "I cannot see it." });
 });
 
-it("ends an answer when everything is cleared", async () => {
+it("stops the answer when the chat is cleared", async () => {
   const log = newLog();
   await log.ask([textPart("One?")]);
   FakeWebSocket.last.accept();

@@ -16,14 +16,14 @@ function answer(text: string): Answer {
   return { role: "assistant", id: 2, text, sound: null, ...how };
 }
 
-const sessionState: ChatEntry[] = [
+const chat: ChatEntry[] = [
   { role: "user", id: 1, parts: [videoElement, textPart("What is this?")] },
   answer("A cat."),
   { role: "user", id: 3, parts: [sound] },
 ];
 
-it("sends instructions, questions and answers in their order", () => {
-  const { messages } = buildMessages([textPart("Be brief.")], sessionState, new Set());
+it("sends instructions, questions and answers in order", () => {
+  const { messages } = buildMessages([textPart("Be brief.")], chat, new Set());
   expect(messages).toEqual([
     { role: "system", content: [{ type: "text", text: "Be brief." }] },
     {
@@ -38,10 +38,10 @@ it("sends instructions, questions and answers in their order", () => {
   ]);
 });
 
-it("leaves out what says nothing: empty texts, answers that failed, refused parts", () => {
+it("omits empty texts, failed answers and excluded parts", () => {
   const { messages } = buildMessages(
     [textPart("  ")],
-    [...sessionState.slice(0, 1), answer(""), ...sessionState.slice(2)],
+    [...chat.slice(0, 1), answer(""), ...chat.slice(2)],
     new Set([videoElement.id]),
   );
   expect(messages.map(({ role, content }) => [role, content.length])).toEqual([
@@ -57,7 +57,7 @@ it.each([
   ["messages.9.content.0", null],
   ["enable_thinking", null],
   [undefined, null],
-])("finds the part that %s means", (field, expected) => {
-  const history = buildMessages([textPart("Be brief.")], sessionState, new Set());
+])("finds the part of %s", (field, expected) => {
+  const history = buildMessages([textPart("Be brief.")], chat, new Set());
   expect(partAt(history, field)).toBe(expected);
 });

@@ -62,13 +62,13 @@ async function begun(): Promise<Instructions> {
   return instructions;
 }
 
-it("begins with the preset's texts and sounds in their order", async () => {
+it("loads the preset's texts and audio in order", async () => {
   const { parts, presetVoice } = await begun();
   expect(shown(parts.value)).toEqual(["Speak like this.", "english.wav", "Be brief."]);
   expect(presetVoice?.samples).toEqual(SOUND);
 });
 
-it("remembers the reader's words until another preset is chosen", async () => {
+it("keeps the user's texts until another preset is selected", async () => {
   const first = await begun();
   const [one, two, three] = first.parts.value as [Part, Part, Part];
   first.edit([one, two, { ...three, type: "text", text: "Be kind." } as Part]);
@@ -82,7 +82,7 @@ it("remembers the reader's words until another preset is chosen", async () => {
   expect(shown(first.parts.value)).toEqual(["Speak like this.", "english.wav", "Be brief."]);
 });
 
-it("finds a place for words where texts were added or taken away", async () => {
+it("applies texts if the number of text parts differs", async () => {
   const first = await begun();
   const [one, sound] = first.parts.value as [Part, Part];
   first.edit([one, sound]);
@@ -91,7 +91,7 @@ it("finds a place for words where texts were added or taken away", async () => {
   expect(shown((await begun()).parts.value)).toHaveLength(4);
 });
 
-it("wears another voice in the first sound's place, and takes it off again", async () => {
+it("replaces the first audio part by another voice, and restores it", async () => {
   const instructions = await begun();
   await instructions.useVoice("ada");
   expect(shown(instructions.parts.value)).toEqual(["Speak like this.", "Ada", "Be brief."]);
@@ -100,7 +100,7 @@ it("wears another voice in the first sound's place, and takes it off again", asy
   expect(shown(instructions.parts.value)[1]).toBe("english.wav");
 });
 
-it("puts a voice first where there was none, and leaves none behind", async () => {
+it("inserts a voice at the start if there is none, and removes it again", async () => {
   const instructions = open();
   await instructions.choose(SILENT);
   await instructions.useVoice("ada");
@@ -109,14 +109,14 @@ it("puts a voice first where there was none, and leaves none behind", async () =
   expect(shown(instructions.parts.value)).toEqual(["Look."]);
 });
 
-it("goes back to the preset's voice where the chosen one was deleted", async () => {
+it("uses the preset's voice if the selected voice was deleted", async () => {
   const instructions = await begun();
   await instructions.useVoice("gone");
   expect(instructions.kept.voice).toBeNull();
   expect(shown(instructions.parts.value)[1]).toBe("english.wav");
 });
 
-it("tells only what says something", async () => {
+it("sends only parts with content", async () => {
   const instructions = await begun();
   const [one, sound, three] = instructions.parts.value as [Part, Part, Part];
   instructions.edit([{ ...one, type: "text", text: "  " } as Part, sound, three]);

@@ -11,7 +11,7 @@ import { Store } from "../state/store.ts";
 export const INSTRUCTION_FIELDS = {
   preset: optional(64),
   /** Texts of the preset as the user edited them. */
-  textList: textList(20_000),
+  wording: textList(20_000),
   /** Voice ids of the model and of its output. */
   voice: optional(64),
   speech: optional(64),
@@ -48,20 +48,20 @@ export class Instructions {
   /** Selects a preset. The user's texts remain if it is the same preset. Rejects with ApiError. */
   async choose(preset: Preset): Promise<void> {
     const again = preset.id === this.kept.preset;
-    this.#kept.update({ preset: preset.id, ...(again ? {} : { textList: null }) });
+    this.#kept.update({ preset: preset.id, ...(again ? {} : { wording: null }) });
     await this.#load(async () => {
-      const turnAudio = (await presetAudio(this.page, preset.id)).system_content_audio ?? [];
-      const parts = partsOf(preset, turnAudio);
+      const clips = (await presetAudio(this.page, preset.id)).system_content_audio ?? [];
+      const parts = partsOf(preset, clips);
       this.#presetVoice = parts.find((part) => part.type === "audio");
-      return withTexts(parts, this.kept.textList);
+      return withTexts(parts, this.kept.wording);
     });
   }
 
   /** Applies the user's edits. */
   edit(parts: readonly Part[]): void {
     this.parts.set(parts);
-    const defineStrings = parts.filter((part) => part.type === "text").map(({ text }) => text);
-    this.#kept.update({ textList: defineStrings });
+    const texts = parts.filter((part) => part.type === "text").map(({ text }) => text);
+    this.#kept.update({ wording: texts });
   }
 
   /**
@@ -112,8 +112,8 @@ export class Instructions {
   }
 }
 
-function partsOf(preset: Preset, turnAudio: readonly PresetAudioClip[]): Part[] {
-  const waiting = [...turnAudio];
+function partsOf(preset: Preset, clips: readonly PresetAudioClip[]): Part[] {
+  const waiting = [...clips];
   return (preset.system_content ?? []).flatMap((item): Part[] => {
     if (item.type === "text") return [textPart(item.text)];
     const sound = waiting.shift();
@@ -122,9 +122,9 @@ function partsOf(preset: Preset, turnAudio: readonly PresetAudioClip[]): Part[] 
 }
 
 /** Replaces the texts of `parts` in order. Additional texts are appended, missing ones removed. */
-export function withTexts(parts: readonly Part[], defineStrings: readonly string[] | null): Part[] {
-  if (defineStrings === null) return [...parts];
-  const waiting = [...defineStrings];
+export function withTexts(parts: readonly Part[], texts: readonly string[] | null): Part[] {
+  if (texts === null) return [...parts];
+  const waiting = [...texts];
   const placed = parts.flatMap((part): Part[] => {
     if (part.type !== "text") return [part];
     const text = waiting.shift();
@@ -135,7 +135,7 @@ export function withTexts(parts: readonly Part[], defineStrings: readonly string
 
 /** Replaces the first audio part, or inserts it at the start. */
 export function withVoice(parts: readonly Part[], voice: AudioPart | undefined): Part[] {
-  const queue = parts.findIndex(({ type }) => type === "audio");
+  const index = parts.findIndex(({ type }) => type === "audio");
   if (!voice) return [...parts];
-  return queue < 0 ? [voice, ...parts] : parts.with(queue, voice);
+  return index < 0 ? [voice, ...parts] : parts.with(index, voice);
 }

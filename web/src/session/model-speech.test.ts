@@ -10,15 +10,15 @@ function verdicts(...units: (typeof LISTEN | "interrupt")[]): (GateDecision | un
   return units.map((unit) => (unit === "interrupt" ? void gate.interrupt() : gate.unit(unit)));
 }
 
-it("lets a turn that ended be heard to its end", () => {
+it("plays a finished turn completely", () => {
   expect(verdicts(LISTEN, SPEAK, LAST, LISTEN)).toEqual(["ignore", "play", "play", "ignore"]);
 });
 
-it("silences a turn that stops in mid-speech", () => {
+it("flushes a turn that stops in mid-speech", () => {
   expect(verdicts(SPEAK, SPEAK, LISTEN, LISTEN)).toEqual(["play", "play", "flush", "ignore"]);
 });
 
-it("plays nothing more of an interrupted turn, and all of the next one", () => {
+it("ignores the rest of an interrupted turn and plays the next one", () => {
   expect(verdicts(SPEAK, "interrupt", SPEAK, LISTEN, SPEAK)).toEqual([
     "play",
     undefined,
@@ -28,18 +28,18 @@ it("plays nothing more of an interrupted turn, and all of the next one", () => {
   ]);
 });
 
-it("takes an interrupted turn's own end for its end", () => {
+it("ends an interrupted turn at its end of turn", () => {
   expect(verdicts(SPEAK, "interrupt", LAST, SPEAK)).toEqual(["play", undefined, "ignore", "play"]);
 });
 
-it("keeps the last answer's time and the middle one", () => {
+it("returns the last time and the median", () => {
   const times = new ResponseTimes();
   expect([times.last, times.median]).toEqual([null, null]);
   for (const ms of [900, 300, 500]) times.add(1000, 1000 + ms);
   expect([times.last, times.median]).toEqual([500, 500]);
 });
 
-it("counts only sounds that answer something", () => {
+it("counts only audio that answers speech", () => {
   const times = new ResponseTimes();
   times.add(-Infinity, 5000);
   times.add(5000, 4000);

@@ -70,7 +70,7 @@ export abstract class Session<
   }
 
   protected get client(): ProtocolClient<Server, Client> {
-    if (!this.#client) throw new Error("the conversation is not connected");
+    if (!this.#client) throw new Error("the session is not connected");
     return this.#client;
   }
 

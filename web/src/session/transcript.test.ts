@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { Transcript } from "./transcript.ts";
 
-it("joins what one side says until its line ends", () => {
+it("joins the text of one side until the line is complete", () => {
   const transcript = new Transcript();
   transcript.say("model", "The capital");
   transcript.say("user", "Wait");
@@ -15,7 +15,7 @@ it("joins what one side says until its line ends", () => {
   ]);
 });
 
-it("keeps apart what is said before and after the other side", () => {
+it("starts a new line after the other side", () => {
   const transcript = new Transcript();
   transcript.add("user", "What is the capital of Italy?");
   transcript.add("user", "");
@@ -28,7 +28,7 @@ it("keeps apart what is said before and after the other side", () => {
   ]);
 });
 
-it("marks what was interrupted, and forgets no line for silence", () => {
+it("marks interrupted lines and keeps lines during silence", () => {
   const transcript = new Transcript();
   transcript.say("model", "Once upon");
   transcript.end("model", { cut: true });
@@ -37,7 +37,7 @@ it("marks what was interrupted, and forgets no line for silence", () => {
   expect(transcript.lines).toMatchObject([{ text: "Once upon", done: true, cut: true }]);
 });
 
-it("gives a new list for every change, so that a page sees it", () => {
+it("returns a new array for every change", () => {
   const transcript = new Transcript();
   transcript.say("user", "a");
   const before = transcript.lines;

@@ -15,19 +15,19 @@ function line(...parts: Samples[]): Samples {
   return whole;
 }
 
-it("cuts the speech out of the silence around it", () => {
+it("removes the silence around speech", () => {
   const heard = line(seconds(2, 0.001), seconds(1, 0.3), seconds(1.2, 0.001));
   const speech = utterance(heard, 1000);
   expect(speech.length / INPUT_RATE).toBeCloseTo(1.3, 2);
   expect(speech.filter((sample) => sample > 0.2)).toHaveLength(INPUT_RATE);
 });
 
-it("leaves out what was said before it", () => {
+it("excludes earlier speech", () => {
   const heard = line(seconds(1, 0.3), seconds(2, 0), seconds(0.5, 0.2), seconds(1, 0));
   expect(utterance(heard, 500).filter((sample) => sample > 0.25)).toHaveLength(0);
 });
 
-it("is empty where nothing was heard", () => {
+it("is empty without input", () => {
   expect(utterance(new Float32Array(0), 500)).toHaveLength(0);
 });
 
@@ -45,7 +45,7 @@ it("keeps both sides of each turn", () => {
   expect(turnAudio.of(7).model).toHaveLength(0);
 });
 
-it("does not keep a silence of hours", () => {
+it("limits the length of buffered silence", () => {
   const turnAudio = new TurnAudioLog();
   for (let second = 0; second < 200; second++) turnAudio.hear(seconds(1, 0.1));
   turnAudio.begin(300_000);

@@ -25,20 +25,20 @@ it("measures from the chunk that a result answers", () => {
   });
 });
 
-it("knows which chunk is meant when the server skipped some", () => {
+it("matches the right chunk after skipped chunks", () => {
   const clock = new UnitLatencyTracker();
   for (let n = 0; n < 5; n++) clock.sent(1000, 1000 * n);
   expect(clock.received(result(4000, 0), 3500, 0).latencyMs).toBe(500);
   expect(clock.received(result(5000, 0), 4200, 0).latencyMs).toBe(200);
 });
 
-it("counts drift from the first result, whatever the clocks say", () => {
+it("measures drift from the first result, independent of clock offset", () => {
   const clock = new UnitLatencyTracker();
   const transit = [2000, 2000, 2150].map((ms) => clock.received(result(0, 100), 0, 100_000 + ms));
   expect(transit.map(({ driftMs }) => driftMs)).toEqual([0, 0, 150]);
 });
 
-it("finds its feet again after chunks were lost", () => {
+it("realigns after lost chunks", () => {
   const clock = new UnitLatencyTracker();
   clock.sent(1000, 0);
   clock.sent(1000, 1000);
@@ -50,7 +50,7 @@ it("finds its feet again after chunks were lost", () => {
   expect(clock.received(result(2000, 0), 6200, 0).latencyMs).toBe(200);
 });
 
-it("does so too when several results come at once after a pause of the network", () => {
+it("realigns if several results arrive at once", () => {
   const clock = new UnitLatencyTracker();
   clock.sent(1000, 0);
   clock.interrupted();

@@ -19,7 +19,7 @@ const keep = (values: unknown, version = 1) =>
 
 beforeEach(() => localStorage.clear());
 
-test("what was chosen is there the next time", () => {
+test("stored values are loaded again", () => {
   open().update({ mirror: false, preset: "coach" });
   expect(open().value).toEqual({ ...INITIAL, mirror: false, preset: "coach" });
 });
@@ -31,35 +31,35 @@ test.each([
   { facing: "up" },
   { prompt: "x".repeat(11) },
   { preset: 7 },
-])("a value that cannot be used becomes its initial one: %o", (values) => {
+])("an invalid value becomes the initial value: %o", (values) => {
   keep({ ...values, mirror: "mirror" in values ? values.mirror : false });
   const expected = "mirror" in values ? INITIAL : { ...INITIAL, mirror: false };
   expect(open().value).toEqual(expected);
 });
 
-test("a number beyond its bounds becomes the bound", () => {
+test("a number beyond its limits becomes the limit", () => {
   keep({ slices: 40 });
   expect(open().value.slices).toBe(9);
 });
 
-test.each(["{", "null", "[]", '"text"', '{"version":1}'])("a shelf of rubbish: %s", (kept) => {
+test.each(["{", "null", "[]", '"text"', '{"version":1}'])("invalid stored data: %s", (kept) => {
   localStorage.setItem(KEY, kept);
   expect(open().value).toEqual(INITIAL);
 });
 
-test("another version's values are forgotten", () => {
+test("values of another version are discarded", () => {
   keep({ mirror: false }, 1);
   expect(open(2).value).toEqual(INITIAL);
 });
 
-test("an update with a bad value keeps the field", () => {
+test("an invalid update is ignored", () => {
   const settings = open();
   settings.update({ slices: 3 });
   settings.update({ slices: Number.NaN, mirror: false });
   expect(settings.value).toEqual({ ...INITIAL, slices: 3, mirror: false });
 });
 
-test("reset forgets", () => {
+test("reset restores the initial values", () => {
   const settings = open();
   settings.update({ mirror: false });
   settings.reset();
@@ -67,7 +67,7 @@ test("reset forgets", () => {
   expect(open().value).toEqual(INITIAL);
 });
 
-test("listeners hear of a change once, until they leave", () => {
+test("listeners receive each change once, until they unsubscribe", () => {
   const settings = open();
   const heard: boolean[] = [];
   const leave = settings.subscribe(({ mirror }) => heard.push(mirror));
@@ -77,7 +77,7 @@ test("listeners hear of a change once, until they leave", () => {
   expect(heard).toEqual([false]);
 });
 
-test("texts are kept as they are, and nothing else as texts", () => {
+test("texts are stored unchanged, and other types are rejected", () => {
   const field = textList(10);
   expect(field.accept(["a", "b"])).toEqual(["a", "b"]);
   expect(field.accept(null)).toBeNull();

@@ -91,7 +91,7 @@ function link(app: AppEntry): TemplateResult {
 /** The logo: two waveforms. */
 function mark(): TemplateResult {
   return html`<svg class="mark" viewBox="0 0 32 32" aria-hidden="true">
-    <path class="they" d="M4 13v6M8.8 8v16M13.6 11v10" />
-    <path class="you" d="M18.4 12v8M23.2 8v16M28 13v6" />
+    <path class="model" d="M4 13v6M8.8 8v16M13.6 11v10" />
+    <path class="user" d="M18.4 12v8M23.2 8v16M28 13v6" />
   </svg>`;
 }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { parseBlocks, parseInline } from "./markdown-parser.ts";
 
-it("tells paragraphs, headings, lists and code apart", () => {
+it("recognises paragraphs, headings, lists and code", () => {
   const text =
     "## Rome\n\nThe capital\nof Italy.\n1. Forum\n2) Pantheon\n\n- old\n* new\n```py\nx = 1\n\ny = 2\n```\nThat is **all**.";
   expect(parseBlocks(text)).toEqual([
@@ -14,13 +14,13 @@ it("tells paragraphs, headings, lists and code apart", () => {
   ]);
 });
 
-it("takes what is still open as it is", () => {
+it("accepts open markup", () => {
   expect(parseBlocks("```\nx =")).toEqual([{ type: "code", text: "x =" }]);
   expect(parseInline("so **bol")).toEqual([{ style: "plain", text: "so **bol" }]);
   expect(parseBlocks("")).toEqual([]);
 });
 
-it("finds styles within a line, and leaves sums and names alone", () => {
+it("parses inline styles, and ignores formulas and names", () => {
   expect(parseInline("a **b** *c* `d*e`")).toEqual([
     { style: "plain", text: "a " },
     { style: "strong", text: "b" },
@@ -34,7 +34,7 @@ it("finds styles within a line, and leaves sums and names alone", () => {
   ]);
 });
 
-it("keeps every character of a text without markup", () => {
+it("keeps text without markup unchanged", () => {
   const text = "One.\nTwo – 3 < 4 & so on.";
   expect(parseBlocks(text)).toEqual([{ type: "paragraph", text }]);
 });

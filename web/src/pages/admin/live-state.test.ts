@@ -25,7 +25,7 @@ const SNAPSHOT = {
   events: [{ id: "1-0" }],
 };
 
-test("a snapshot takes the place of everything, changes touch what they name", () => {
+test("a snapshot replaces everything, a change only the named rows", () => {
   const first = apply(EMPTY_SYSTEM, "snapshot", SNAPSHOT);
   const change = { set: { "8": { session: "b", position: 1 } }, gone: ["7"] };
   const second = apply(first, "change", { at: 11, redis: true, queue: change });
@@ -36,7 +36,7 @@ test("a snapshot takes the place of everything, changes touch what they name", (
   expect(apply(second, "snapshot", { ...SNAPSHOT, queue: {} }).queue).toEqual({});
 });
 
-test("events are added, the oldest go", () => {
+test("events are appended and the oldest dropped", () => {
   const many = Array.from({ length: 299 }, (_, n) => ({ id: `2-${n}` }));
   const first = apply(EMPTY_SYSTEM, "snapshot", SNAPSHOT);
   const full = apply(first, "events", { events: [...many, { id: "3-0" }] });
@@ -45,7 +45,7 @@ test("events are added, the oldest go", () => {
   expect(full.events.at(-1)?.id).toBe("3-0");
 });
 
-test("each answer's wait is kept once, also over a new connection, until its session ends", () => {
+test("each latency is kept once until the session ends, also after a reconnect", () => {
   let system = apply(EMPTY_SYSTEM, "snapshot", SNAPSHOT);
   expect(system.waits).toEqual({ s1: [] });
   const answers = [session(1, 50), session(2, 70), session(2, 70), session(3, 70)];
@@ -60,7 +60,7 @@ test("each answer's wait is kept once, also over a new connection, until its ses
   expect(system.waits).toEqual({});
 });
 
-test("events of a stream are put together from pieces, letters too", async () => {
+test("events split into pieces are joined, also within a character", async () => {
   const bytes = new TextEncoder().encode(
     'event: change\ndata: {"name": "声音: b"}\n\nevent: alive\ndata: {}\n\nevent: lost',
   );

@@ -95,22 +95,22 @@ interface Change {
 
 /** Returns the system after a message. Unknown messages change nothing. */
 export function apply(before: System, name: string, data: unknown): System {
-  const messageParts = data as Partial<System> & { readonly [table: string]: unknown };
+  const update = data as Partial<System> & { readonly [table: string]: unknown };
   if (name === "snapshot") {
-    const fresh = { ...EMPTY_SYSTEM, ...(messageParts as Partial<System>) };
+    const fresh = { ...EMPTY_SYSTEM, ...(update as Partial<System>) };
     return { ...fresh, waits: waits(before, fresh.sessions) };
   }
   if (name === "events") {
-    const events = [...before.events, ...(messageParts.events ?? [])].slice(-EVENTS_KEPT);
+    const events = [...before.events, ...(update.events ?? [])].slice(-EVENTS_KEPT);
     return { ...before, events };
   }
   if (name !== "change") return before;
   const tables: Record<string, unknown> = {};
   for (const table of NAMES) {
-    const change = messageParts[table] as Change | undefined;
+    const change = update[table] as Change | undefined;
     if (change) tables[table] = changed(before[table], change);
   }
-  const { at, redis } = messageParts as System;
+  const { at, redis } = update as System;
   const after = { ...before, ...(tables as Partial<Tables>), at, redis };
   return { ...after, waits: waits(before, after.sessions) };
 }

@@ -8,17 +8,17 @@ import { chatStrings } from "./strings.ts";
 export type Remedy = keyof ReturnType<typeof chatStrings>["remedies"];
 
 /** Returns the error and its remedies, best first. Null if there is no error. */
-export interface AnswerErrorInfo extends ProblemText {
+export interface AnswerProblem extends ProblemText {
   readonly remedies: readonly Remedy[];
 }
 
-export function answerErrorOf(answer: Answer, chosen: ChatChoices): AnswerErrorInfo | null {
+export function answerProblemOf(answer: Answer, chosen: ChatChoices): AnswerProblem | null {
   const { end } = answer.exchange;
-  const messageParts = end && sessionEndText(end);
-  if (!end || !messageParts) return null;
+  const text = end && sessionEndText(end);
+  if (!end || !text) return null;
   const t = chatStrings();
   const refusal = refusalOf(answer, end.field ?? "", chosen);
-  if (refusal === null) return { ...messageParts, remedies: waysOn(end, chosen) };
+  if (refusal === null) return { ...text, remedies: waysOn(end, chosen) };
   const server = end.message.replace(/^[\w.]+: /, "").replace(/\.$/, "");
   return { ...refusal, remedy: t.saysServer(server) };
 }
@@ -36,7 +36,7 @@ function refusalOf(
   { refused }: Answer,
   field: string,
   chosen: ChatChoices,
-): Omit<AnswerErrorInfo, "remedy"> | null {
+): Omit<AnswerProblem, "remedy"> | null {
   const { refusals } = chatStrings();
   if (refused !== null) {
     const broken = field.endsWith(".data") && refused.type !== "text";

@@ -12,7 +12,7 @@ export class AnswerSpeaker {
   #speakerId = "";
 
   constructor() {
-    nowPlaying.subscribe((previewedVoice) => previewedVoice && this.stopSpeech()); // only one voice plays at a time
+    nowPlaying.subscribe((playback) => playback && this.stopSpeech()); // only one voice plays at a time
   }
 
   /** Call it in a user gesture. Rejects if there is no audio output, or if the speaker is gone. */

@@ -13,7 +13,7 @@ import { renderMarkdown } from "../../ui/markdown.ts";
 import "../../components/queue-panel.ts";
 import "../../components/connection-banner.ts";
 import "../../components/audio-player.ts";
-import type { AnswerErrorInfo, Remedy } from "./answer-errors.ts";
+import type { AnswerProblem, Remedy } from "./answer-errors.ts";
 import { copyButton, toolButton } from "./message-buttons.ts";
 import { chatStrings } from "./strings.ts";
 
@@ -32,7 +32,7 @@ const NO_LINK: ConnectionStatus = { state: "none" };
 @customElement("an-answer")
 export class AnswerElement extends BaseElement {
   @property({ attribute: false }) answer!: Answer;
-  @property({ attribute: false }) trouble: AnswerErrorInfo | null = null;
+  @property({ attribute: false }) problem: AnswerProblem | null = null;
   /** Whether it is the last message. */
   @property({ type: Boolean }) last = false;
   /** Disabled while an answer is generated. */
@@ -52,7 +52,7 @@ export class AnswerElement extends BaseElement {
       ${this.#connection()}
       <an-queue-panel .queue=${exchange.queue} @leave=${() => this.emit("stop", null)}></an-queue-panel>
       ${this.draft === null ? this.#chatStrings() : this.#editor(this.draft)}
-      ${this.#trouble()} ${done && this.draft === null ? this.#below() : nothing}`;
+      ${this.#problem()} ${done && this.draft === null ? this.#below() : nothing}`;
   }
 
   /** Only if there is a problem: every answer has its own connection. */
@@ -68,9 +68,9 @@ export class AnswerElement extends BaseElement {
     const { text, exchange } = this.answer;
     const done = exchange.phase === "ended";
     if (text !== "")
-      return html`<div class="said" aria-busy=${!done}>${renderMarkdown(text)}</div>`;
+      return html`<div class="message-content" aria-busy=${!done}>${renderMarkdown(text)}</div>`;
     if (!done) return exchange.phase === "queued" ? nothing : this.#waiting();
-    return this.trouble ? nothing : html`<p class="soft">${chatStrings().nothing}</p>`;
+    return this.problem ? nothing : html`<p class="soft">${chatStrings().nothing}</p>`;
   }
 
   #waiting(): TemplateResult {
@@ -109,9 +109,9 @@ export class AnswerElement extends BaseElement {
     </form>`;
   }
 
-  #trouble(): TemplateResult | typeof nothing {
-    if (this.trouble === null) return nothing;
-    const { title, remedy, remedies } = this.trouble;
+  #problem(): TemplateResult | typeof nothing {
+    if (this.problem === null) return nothing;
+    const { title, remedy, remedies } = this.problem;
     const t = chatStrings().remedies;
     return html`<div class="callout caution" role="alert">
       ${icon("alert")}

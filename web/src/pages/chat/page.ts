@@ -14,7 +14,7 @@ import { BaseElement } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
 import { toast } from "../../ui/toasts.ts";
-import { answerErrorOf, type Remedy } from "./answer-errors.ts";
+import { answerProblemOf, type Remedy } from "./answer-errors.ts";
 import { AnswerSpeaker } from "./answer-speaker.ts";
 import { AutoScroll } from "./auto-scroll.ts";
 import type { Composer } from "./composer.ts";
@@ -75,7 +75,7 @@ export class ChatPage extends BaseElement {
   }
 
   #conversation(entries: readonly ChatEntry[]): TemplateResult {
-    return html`<ol role="list" class="said-list">
+    return html`<ol role="list" class="messages">
       ${repeat(
         entries,
         ({ id }) => id,
@@ -101,7 +101,7 @@ export class ChatPage extends BaseElement {
   #answer(answer: Answer, last: boolean): TemplateResult {
     return html`<an-answer
       .answer=${answer}
-      .trouble=${answerErrorOf(answer, this.#settings.value)}
+      .problem=${answerProblemOf(answer, this.#settings.value)}
       ?last=${last}
       ?busy=${this.#log.busy}
       @stop=${this.#stop}
@@ -145,7 +145,7 @@ export class ChatPage extends BaseElement {
     const stopSpeech = this.#speaks.value && !this.#log.busy;
     const label = stopSpeech ? t.stopSpeech : spoken ? t.quiet : t.speak;
     return html`<button
-      class="button quiet square ${stopSpeech ? "sounding" : ""}"
+      class="button quiet square ${stopSpeech ? "speaking" : ""}"
       type="button"
       aria-label=${label}
       title=${label}

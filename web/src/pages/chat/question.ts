@@ -53,7 +53,7 @@ export class QuestionElement extends BaseElement {
     const t = chatStrings();
     const text = plainText(this.question.parts);
     return html`<h3 class="visually-hidden">${t.you}</h3>
-      <div class="said">${this.question.parts.map((part) => this.#part(part))}</div>
+      <div class="message-content">${this.question.parts.map((part) => this.#part(part))}</div>
       <div class="row still tools">
         ${toolButton("edit", t.edit, this.busy, () => this.edit())} ${copyButton(text)}
         ${toolButton("trash", t.remove, this.busy, () => this.emit("remove", null))}
@@ -62,7 +62,7 @@ export class QuestionElement extends BaseElement {
 
   #part(part: Part): TemplateResult {
     const out = this.leftOut.has(part.id);
-    return html`<div class="part ${part.type} ${out ? "out" : ""}">
+    return html`<div class="part ${part.type} ${out ? "excluded" : ""}">
       ${shown(part)} ${out ? html`<span class="badge caution">${chatStrings().leftOut}</span>` : nothing}
     </div>`;
   }

@@ -30,7 +30,9 @@ import "./page.css";
 export class HalfDuplexPage extends BaseElement {
   readonly #settings = new StoreController(this, halfDuplexSettings);
   readonly #instructions = new Instructions("half_duplex_audio", halfDuplexSettings);
-  readonly #call = new SessionController(this, this.#instructions, (levels) => this.#show(levels));
+  readonly #controller = new SessionController(this, this.#instructions, (levels) =>
+    this.#show(levels),
+  );
   #scrolledFor = "";
 
   @state() private checking = false;
@@ -39,7 +41,7 @@ export class HalfDuplexPage extends BaseElement {
 
   /** Scrolls to the newest text. */
   protected override updated(): void {
-    const last = this.#call.state?.turns.at(-1);
+    const last = this.#controller.state?.turns.at(-1);
     const mark = `${last?.id} ${last?.reply.length} ${last?.done}`;
     if (mark !== this.#scrolledFor) this.turns.scrollTo({ top: this.turns.scrollHeight });
     this.#scrolledFor = mark;
@@ -47,7 +49,7 @@ export class HalfDuplexPage extends BaseElement {
 
   protected override render(): TemplateResult {
     const t = halfDuplexStrings();
-    const { state } = this.#call;
+    const { state } = this.#controller;
     return html`<div class="page-head">
         <div>
           <h1>${t.title}</h1>
@@ -56,24 +58,24 @@ export class HalfDuplexPage extends BaseElement {
         ${sidePanelButton(t.settings)}
       </div>
       <div class="split">
-        <div class="stack talk">
+        <div class="stack conversation">
           <an-connection-banner
             .connection=${troubled(state?.connection)}
-            @retry=${this.#call.retryNow}
-            @again=${this.#call.start}
+            @retry=${this.#controller.retryNow}
+            @again=${this.#controller.start}
           ></an-connection-banner>
           ${sessionEndNotice(state?.end ?? null)}
-          <an-queue-panel .queue=${state?.queue ?? null} @leave=${this.#call.stop}></an-queue-panel>
-          ${halfDuplexStage(this.#call, () => this.#check(true))} ${this.#turns()}
+          <an-queue-panel .queue=${state?.queue ?? null} @leave=${this.#controller.stop}></an-queue-panel>
+          ${halfDuplexStage(this.#controller, () => this.#check(true))} ${this.#turns()}
         </div>
-        ${sidePanel({ label: t.settings, body: halfDuplexPanel(this.#instructions, this.#call.running) })}
+        ${sidePanel({ label: t.settings, body: halfDuplexPanel(this.#instructions, this.#controller.running) })}
       </div>
       ${this.#checkDialog()}`;
   }
 
   #turns(): TemplateResult {
     const t = halfDuplexStrings();
-    const turns = this.#call.state?.turns ?? [];
+    const turns = this.#controller.state?.turns ?? [];
     const spoken = this.#settings.value.spoken;
     return html`<section class="card flush turns" tabindex="0" aria-label=${t.turns}>
       ${
@@ -87,7 +89,7 @@ export class HalfDuplexPage extends BaseElement {
       <ol role="list" aria-live=${spoken ? "off" : "polite"}>
         ${repeat(
           turns,
-          ({ id }) => `${this.#call.state?.sessionId} ${id}`,
+          ({ id }) => `${this.#controller.state?.sessionId} ${id}`,
           (turn) => this.#turn(turn),
         )}
       </ol>
@@ -96,19 +98,19 @@ export class HalfDuplexPage extends BaseElement {
   }
 
   #turn(turn: HalfDuplexTurnState): TemplateResult {
-    const { running, state } = this.#call;
+    const { running, state } = this.#controller;
     const rests = state?.turnState === "listening" || state?.turnState === "settling";
     return html`<li>
       <an-half-duplex-turn
         .turn=${turn}
-        .audioOf=${this.#call.audioOf}
+        .audioOf=${this.#controller.audioOf}
         ?silent=${running && !rests}
       ></an-half-duplex-turn>
     </li>`;
   }
 
   #recordingLink(): TemplateResult | typeof nothing {
-    const state = this.#call.state;
+    const state = this.#controller.state;
     const kept = state?.phase === "ended" && state.recordingId && state.turns.length > 0;
     if (!kept || !this.#settings.value.record) return nothing;
     return html`<p class="recording">
@@ -136,8 +138,8 @@ export class HalfDuplexPage extends BaseElement {
 
   /** Updates the meter directly. Rendering the page ten times per second is too slow. */
   #show({ user, model }: Levels): void {
-    this.orb.you = loudnessShare(user.peak);
-    this.orb.they = loudnessShare(model.peak);
+    this.orb.userLevel = loudnessShare(user.peak);
+    this.orb.modelLevel = loudnessShare(model.peak);
   }
 }
 

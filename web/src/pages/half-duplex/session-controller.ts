@@ -25,7 +25,7 @@ export class SessionController implements ReactiveController {
   readonly #onLevels: (levels: Levels) => void;
   #session: HalfDuplexSession | null = null;
   #unsubscribe: () => void = () => undefined;
-  #forgetPlaying: () => void = () => undefined;
+  #unwatchPlayback: () => void = () => undefined;
   #timer = 0;
   #autoMuted = false;
   /** When the user started to speak, `performance.now()`. */
@@ -54,14 +54,12 @@ export class SessionController implements ReactiveController {
   hostConnected(): void {
     this.#timer = window.setInterval(() => this.running && this.#host.requestUpdate(), TICK_MS);
     window.addEventListener("pagehide", this.stop);
-    this.#forgetPlaying = nowPlaying.subscribe((previewedVoice) =>
-      this.#onPlaying(previewedVoice !== null),
-    );
+    this.#unwatchPlayback = nowPlaying.subscribe((playback) => this.#onPlaying(playback !== null));
   }
 
   hostDisconnected(): void {
     clearInterval(this.#timer);
-    this.#forgetPlaying();
+    this.#unwatchPlayback();
     window.removeEventListener("pagehide", this.stop);
     this.stop();
   }

@@ -11,24 +11,24 @@ const SHOWN_BELOW_S = 2; // shorter than the full time: nothing has been sent fo
 const SOON_S = 20;
 
 /** The main area: whose turn it is, input level, and controls. */
-export function halfDuplexStage(call: SessionController, check: () => void): TemplateResult {
-  const state = call.state;
+export function halfDuplexStage(controller: SessionController, check: () => void): TemplateResult {
+  const state = controller.state;
   const at = stageOf(state);
   const t = halfDuplexStrings();
   return html`<section class="card stage" aria-label=${t.stage}>
     <an-voice-orb mode=${orbModeOf(at)}></an-voice-orb>
     <div class="stack tight middle">
-      <h2><span role="status">${t.state[at]}</span>${spokenFor(at, call)}</h2>
+      <h2><span role="status">${t.state[at]}</span>${spokenFor(at, controller)}</h2>
       <p class="soft hint">${hint(at)}</p>
       ${countdown(state)}
     </div>
-    <div class="row controls">${call.running ? running(at, call) : paused(at, call, check)}</div>
+    <div class="row controls">${controller.running ? running(at, controller) : paused(at, controller, check)}</div>
   </section>`;
 }
 
-function spokenFor(at: StageState, call: SessionController): TemplateResult | typeof nothing {
+function spokenFor(at: StageState, controller: SessionController): TemplateResult | typeof nothing {
   if (at !== "hearing") return nothing;
-  const spokenS = (performance.now() - call.heardSince) / 1000;
+  const spokenS = (performance.now() - controller.heardSince) / 1000;
   return html`<span class="soft number" aria-hidden="true"> ${formatClock(spokenS)}</span>`;
 }
 
@@ -53,9 +53,9 @@ function countdown(state: HalfDuplexSessionState | null): TemplateResult | typeo
   </p>`;
 }
 
-function paused(at: StageState, call: SessionController, check: () => void): TemplateResult {
+function paused(at: StageState, controller: SessionController, check: () => void): TemplateResult {
   const t = halfDuplexStrings();
-  return html`<button class="button primary large" @click=${call.start}>
+  return html`<button class="button primary large" @click=${controller.start}>
       ${icon("mic")} ${at === "idle" ? t.start : t.again}
     </button>
     ${
@@ -65,23 +65,23 @@ function paused(at: StageState, call: SessionController, check: () => void): Tem
     }`;
 }
 
-function running(at: StageState, call: SessionController): TemplateResult {
+function running(at: StageState, controller: SessionController): TemplateResult {
   const t = halfDuplexStrings();
-  const muted = call.state?.muted ?? false;
+  const muted = controller.state?.muted ?? false;
   const answers = at === "thinking" || at === "speaking" || at === "writing";
   return html`<button
       class="button square large"
       aria-label=${muted ? t.unmute : t.mute}
       aria-pressed=${muted}
-      ?disabled=${call.state?.phase !== "active"}
-      @click=${call.toggleMuted}
+      ?disabled=${controller.state?.phase !== "active"}
+      @click=${controller.toggleMuted}
     >
       ${icon(muted ? "micOff" : "mic")}
     </button>
-    <button class="button large stop-reply" ?disabled=${!answers} @click=${call.stopReply}>
+    <button class="button large stop-reply" ?disabled=${!answers} @click=${controller.stopReply}>
       ${icon("hand")} ${t.stopReply}
     </button>
-    <button class="button danger large" ?disabled=${at === "stopping"} @click=${call.stop}>
+    <button class="button danger large" ?disabled=${at === "stopping"} @click=${controller.stop}>
       ${icon("stop")} ${t.end}
     </button>`;
 }

@@ -29,11 +29,11 @@ export class HalfDuplexTurn extends BaseElement {
   protected override render(): TemplateResult {
     const t = halfDuplexStrings();
     const { id, speechMs } = this.turn;
-    return html`<div class="said you">
+    return html`<div class="message user">
         <p class="tiny strong">${t.spoke(formatDuration(speechMs))}</p>
         ${this.#player(this.#sound?.user, INPUT_RATE, t.yourSpeech(id + 1))}
       </div>
-      <div class="said they">
+      <div class="message model">
         ${this.#reply()} ${this.turn.done ? this.#below() : nothing}
       </div>`;
   }
@@ -44,7 +44,7 @@ export class HalfDuplexTurn extends BaseElement {
       return html`<p class="dots" aria-hidden="true"><i></i><i></i><i></i></p>`;
     if (reply === "") return html`<p class="soft">${halfDuplexStrings().empty}</p>`;
     return html`<p aria-busy=${!done}>
-      <span class="words">${reply.trim()}</span>
+      <span class="reply">${reply.trim()}</span>
       ${cut ? html`<span class="badge">${halfDuplexStrings().cut}</span>` : nothing}
     </p>`;
   }
@@ -52,7 +52,7 @@ export class HalfDuplexTurn extends BaseElement {
   #below(): TemplateResult {
     const t = halfDuplexStrings();
     const { id, firstAudioMs, reply } = this.turn;
-    return html`<div class="row tight below">
+    return html`<div class="row tight reply-info">
       ${this.#player(this.#sound?.model, OUTPUT_RATE, t.reply(id + 1))}
       <span class="row tight still">
         ${

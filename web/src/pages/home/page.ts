@@ -106,7 +106,7 @@ function facts(): TemplateResult {
     ["refresh", t.resume, t.resumeText],
     ["key", t.private, t.privateText],
   ];
-  return html`<ul role="list" class="tiles promises">
+  return html`<ul role="list" class="tiles features">
     ${rows.map(
       ([name, title, text]) => html`<li>
         ${icon(name)}
@@ -129,16 +129,18 @@ function footer(): TemplateResult {
 }
 
 /** Half heights of the bars. The voices mostly alternate. */
-const THEY = [3, 5, 10, 19, 30, 38, 33, 40, 27, 17, 10, 6, 3, 3, 4, 3, 3, 3, 5, 9, 17, 26, 22, 13];
-const YOU = [3, 3, 4, 3, 3, 3, 4, 3, 5, 11, 21, 31, 36, 28, 34, 24, 14, 8, 4, 3, 3, 3, 4, 3];
+const MODEL_BARS = [
+  3, 5, 10, 19, 30, 38, 33, 40, 27, 17, 10, 6, 3, 3, 4, 3, 3, 3, 5, 9, 17, 26, 22, 13,
+];
+const USER_BARS = [3, 3, 4, 3, 3, 3, 4, 3, 5, 11, 21, 31, 36, 28, 34, 24, 14, 8, 4, 3, 3, 3, 4, 3];
 
 const STEP = 17;
 
 /** Decorative waveform of two voices. */
 export function voicesIllustration(): TemplateResult {
   return html`<svg class="voices" viewBox="0 0 408 232" aria-hidden="true">
-    <g class="they">${THEY.map((half, i) => bar(half, i, 66))}</g>
-    <g class="you">${YOU.map((half, i) => bar(half, i, 166))}</g>
+    <g class="model">${MODEL_BARS.map((half, i) => bar(half, i, 66))}</g>
+    <g class="user">${USER_BARS.map((half, i) => bar(half, i, 166))}</g>
   </svg>`;
 }
 

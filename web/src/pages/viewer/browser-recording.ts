@@ -81,7 +81,7 @@ export class BrowserRecording extends BaseElement {
 
   #player(): TemplateResult {
     return html`<video
-      class=${this.seen ? "" : "heard"}
+      class=${this.seen ? "" : "playing"}
       controls
       autoplay
       playsinline

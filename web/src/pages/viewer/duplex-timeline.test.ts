@@ -34,7 +34,7 @@ function chunk(
 const timeline = (...chunks: RecordedChunk[]) =>
   duplexTimeline({ mode: "duplex", chunks, events: [] });
 
-test("units that follow each other are one answer, heard end to end", () => {
+test("consecutive units form one answer without gaps", () => {
   const { lines, lengthMs } = timeline(
     chunk(0, { text: "It is ", publish_ts_ms: 1100 }),
     chunk(1, { text: "Rome.", publish_ts_ms: 1300, end_of_turn: true }),
@@ -47,7 +47,7 @@ test("units that follow each other are one answer, heard end to end", () => {
   expect(lengthMs).toBe(6000);
 });
 
-test("what a forced listen dropped before it was heard is not said", () => {
+test("audio dropped by a forced listen is excluded", () => {
   const { lines, events } = timeline(
     chunk(0, { text: "Heard, ", publish_ts_ms: 1100 }),
     chunk(0, { text: "not heard.", publish_ts_ms: 1200 }),
@@ -58,7 +58,7 @@ test("what a forced listen dropped before it was heard is not said", () => {
   expect(events).toEqual([{ type: "forced", atMs: 1600 }]);
 });
 
-test("bands change with the decision, costs add up by part", () => {
+test("segments follow the decisions, and costs add up by part", () => {
   const { segments, costs } = timeline(chunk(0), chunk(1), chunk(2, { text: "Yes." }), chunk(3));
   expect(segments.map(({ mode, fromMs }) => [mode, fromMs])).toEqual([
     ["listen", 1100],
@@ -76,7 +76,7 @@ test("bands change with the decision, costs add up by part", () => {
   });
 });
 
-test("a transcript lies before the unit that brought it, a chunk's frames within the chunk", () => {
+test("a transcript is placed before its unit, and frames within their chunk", () => {
   const heard = chunk(8, { user_text: "What is the capital?" });
   const seen = chunk(9, {}, { user_frames: ["user_frames/9_0.jpg", "user_frames/9_1.jpg"] });
   const { lines, frames } = timeline(heard, seen);

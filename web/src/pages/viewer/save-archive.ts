@@ -17,8 +17,8 @@ export async function downloadFile(file: string, assets: Assets): Promise<void> 
 }
 
 function save(href: string, name: string): void {
-  const link = document.createElement("a");
-  link.href = href;
-  link.download = name;
-  link.click();
+  const anchor = document.createElement("a");
+  anchor.href = href;
+  anchor.download = name;
+  anchor.click();
 }

@@ -126,8 +126,8 @@ export class TimelineView extends BaseElement {
     const { said, line } = viewerStrings();
     return html`<span class="legend row tight tiny soft">
       <span class="key user">${said.user}</span><span class="key model">${said.model}</span>
-      <span class="key wash listen">${said.model} ${line.listens}</span>
-      <span class="key wash speak">${said.model} ${line.speaks}</span>
+      <span class="key tint listen">${said.model} ${line.listens}</span>
+      <span class="key tint speak">${said.model} ${line.speaks}</span>
     </span>`;
   }
 
@@ -194,7 +194,7 @@ export class TimelineView extends BaseElement {
       if (next - x < LEAST_WORDS_PX) return [];
       const place = `left: ${x}px; top: ${lanes[side] + lanes.wave}px; max-width: ${next - x - 6}px`;
       return [
-        html`<span class="words ${side} tiny truncate" .style=${place} title=${line.text}>${line.text}</span>`,
+        html`<span class="text-label ${side} tiny truncate" .style=${place} title=${line.text}>${line.text}</span>`,
       ];
     });
   }

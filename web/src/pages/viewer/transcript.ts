@@ -54,7 +54,7 @@ export class ViewerTranscript extends BaseElement {
     const place = formatClock(line.atMs / 1000);
     return html`<li class="${line.role} ${isCurrent ? "current" : ""}" aria-current=${isCurrent ? "true" : nothing}>
       <div class="row tight apart">
-        <span class="who tiny strong">${t[line.role]}</span>
+        <span class="speaker tiny strong">${t[line.role]}</span>
         ${
           isSpoken(line)
             ? html`<button
@@ -106,7 +106,7 @@ export class ViewerTranscript extends BaseElement {
 }
 
 function event({ atMs, type }: TimelineEvent): TemplateResult {
-  return html`<li class="happening tiny soft">
+  return html`<li class="event tiny soft">
     <span>${viewerStrings().said.events[type]}</span> <span class="number">${formatClock(atMs / 1000)}</span>
   </li>`;
 }

@@ -10,7 +10,7 @@ const TURN: RecordedTurn = {
   timing: { elapsed_ms: 800, first_delta_ms: 500, kv_cache_length: 60 },
 };
 
-test("an utterance lies before its request, the answer after its first piece", () => {
+test("an utterance is placed before its request, and the answer after its first part", () => {
   const timeline = turnTimeline({
     mode: "half_duplex",
     turns: [{ ...TURN, stopped: true }],
@@ -34,7 +34,7 @@ test("an utterance lies before its request, the answer after its first piece", (
   expect(adjacentTurn(timeline, 4500, 1)).toBeNull();
 });
 
-test("a chat's sounds lie before its request; of its history only the last message is heard", () => {
+test("chat audio is placed before its request, and only the last message is on the timeline", () => {
   const messages = ["Hello!", "Why?"].map((text) => ({
     role: "user",
     parts: [{ type: "text" as const, text }],
