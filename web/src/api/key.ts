@@ -20,7 +20,7 @@ const STORES: Record<KeyRole, () => Storage> = {
   admin: () => sessionStorage,
 };
 
-let asked: { role: KeyRole; answer: Promise<boolean> } | null = null;
+let pending: { role: KeyRole; answer: Promise<boolean> } | null = null;
 
 export function saveKey(role: KeyRole, key: string): void {
   STORES[role]().setItem(NAMES[role], key);
@@ -59,12 +59,12 @@ export function socketProtocols(role: KeyRole = "client"): string[] {
  * cancels.
  */
 export function askForKey(role: KeyRole): Promise<boolean> {
-  if (asked?.role === role) return asked.answer;
+  if (pending?.role === role) return pending.answer;
   let settle: (given: boolean) => void = () => undefined;
   const answer = new Promise<boolean>((resolve) => {
     settle = resolve;
   });
-  asked = { role, answer };
+  pending = { role, answer };
   keyRequest.set({
     role,
     refused: storedKey(role) !== null,
@@ -75,7 +75,7 @@ export function askForKey(role: KeyRole): Promise<boolean> {
 
 function finish(given: boolean, settle: (given: boolean) => void): void {
   keyRequest.set(null);
-  asked = null;
+  pending = null;
   settle(given);
 }
 

@@ -100,7 +100,7 @@ export class Capture extends TypedEvents<CaptureEvents> {
 
   async #start(): Promise<void> {
     const options = { channels: 1, rate: INPUT_RATE, blockSamples: BLOCK_SAMPLES };
-    this.#tap = await openTap(this.context, options, ([block]) => this.#heard(block as Samples));
+    this.#tap = await openTap(this.context, options, ([block]) => this.#onBlock(block as Samples));
     this.channel.node.connect(this.#tap);
     this.#attach();
     resumeWhenVisible(this.context);
@@ -116,7 +116,7 @@ export class Capture extends TypedEvents<CaptureEvents> {
     });
   }
 
-  #heard(block: Samples): void {
+  #onBlock(block: Samples): void {
     this.#firstBlockAt ??= performance.now();
     this.#samples += block.length;
     this.channel.observe(block);

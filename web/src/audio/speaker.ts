@@ -88,7 +88,7 @@ export class Speaker extends TypedEvents<SpeakerEvents> {
 
   async #openTap(): Promise<void> {
     const options = { channels: 1, rate: OUTPUT_RATE, blockSamples: BLOCK_SAMPLES };
-    this.#tap = await openTap(this.context, options, ([block]) => this.#heard(block as Samples));
+    this.#tap = await openTap(this.context, options, ([block]) => this.#onBlock(block as Samples));
     this.channel.node.connect(this.#tap);
   }
 
@@ -104,7 +104,7 @@ export class Speaker extends TypedEvents<SpeakerEvents> {
     this.player.on("flush", () => this.#path?.silence());
   }
 
-  #heard(block: Samples): void {
+  #onBlock(block: Samples): void {
     this.channel.observe(block);
     this.emit("block", block);
   }

@@ -10,7 +10,7 @@ import type { KeyAction } from "./keyboard.ts";
 /** The actions of a running call. */
 export function sessionActions(call: CallController, settings: CallSettings): SessionActions {
   const sessionState = () => call.state.value.sessionState;
-  const look = (): void => void call.look(settings.value);
+  const openCamera = (): void => void call.openCamera(settings.value);
   return {
     endCall: () => call.endCall(),
     retry: () => call.session?.retryNow(),
@@ -20,17 +20,17 @@ export function sessionActions(call: CallController, settings: CallSettings): Se
       if (sessionState().phase === "paused") call.session?.resume();
       else call.session?.pause();
     },
-    camera: () => (call.camera.state.value.stream === null ? look() : call.closeCamera()),
+    camera: () => (call.camera.state.value.stream === null ? openCamera() : call.closeCamera()),
     switchCamera: () => {
       devices.update({ camera: null }); // select by direction instead of a device
       settings.update({ facing: settings.value.facing === "user" ? "environment" : "user" });
-      look();
+      openCamera();
     },
     useMicrophone: () => void switchToMicrophone(call),
     changed: (device) => {
       const { file } = call.state.value;
       if (device === "speaker") void useSpeaker(call);
-      else if (device === "camera") call.camera.state.value.stream && look();
+      else if (device === "camera") call.camera.state.value.stream && openCamera();
       else if (file === null && call.session?.audio) void switchToMicrophone(call);
     },
     monitor: (on) => call.monitor(on),

@@ -72,7 +72,7 @@ export class CallController extends TypedEvents<CallEvents> {
   #session: DuplexSession | null = null;
   #recorder: CallRecorder | null = null;
   #attempt = 0;
-  #mayRest: () => void = () => undefined;
+  #releaseScreen: () => void = () => undefined;
 
   constructor(kind: CallKind) {
     super();
@@ -99,7 +99,7 @@ export class CallController extends TypedEvents<CallEvents> {
    * starts.
    */
   async start(values: CallValues, file: MediaFile | null): Promise<void> {
-    this.#forget();
+    this.#reset();
     this.#attempt += 1;
     const attempt = this.#attempt;
     this.#patch({
@@ -109,7 +109,7 @@ export class CallController extends TypedEvents<CallEvents> {
     });
     try {
       const voices = await voiceFields({ model: values.voice, speech: values.speech });
-      if (this.kind === "omni" && !file?.hasVideo) await this.look(values);
+      if (this.kind === "omni" && !file?.hasVideo) await this.openCamera(values);
       if (attempt === this.#attempt) {
         await this.#begin(values, prepareFields(this.kind, values, voices));
       } else if (this.state.value.sessionState.phase === "idle") this.camera.close(); // the camera opened after the call was cancelled
@@ -125,7 +125,7 @@ export class CallController extends TypedEvents<CallEvents> {
   }
 
   /** Opens or switches the camera. */
-  async look({ facing }: Pick<CallValues, "facing">): Promise<void> {
+  async openCamera({ facing }: Pick<CallValues, "facing">): Promise<void> {
     try {
       await this.camera.open({ facing, deviceId: devices.value.camera ?? undefined });
     } catch (error) {
@@ -169,16 +169,16 @@ export class CallController extends TypedEvents<CallEvents> {
     });
     this.#session = session;
     this.#history = new UnitHistory();
-    this.#follow(session, values);
+    this.#subscribe(session, values);
     await session.start();
   }
 
-  #follow(session: DuplexSession, { keep }: CallValues): void {
+  #subscribe(session: DuplexSession, { keep }: CallValues): void {
     session.on("audio", (audio) => {
       applyMixer(audio);
       this.monitor(this.state.value.monitored);
       this.#recorder = new CallRecorder(audio, {
-        sound: keep !== "none",
+        audio: keep !== "none",
         video: keep === "film" && this.kind === "omni",
         videoElement: () => this.videoElement,
         caption: () => lastWords(this.state.value.sessionState),
@@ -188,37 +188,37 @@ export class CallController extends TypedEvents<CallEvents> {
     session.on("problem", (problem) => this.emit("problem", problem));
     session.on("unit", (unit) => this.#history.push(unit, session.state.value.metrics));
     session.state.subscribe((sessionState) => {
-      if (session === this.#session) this.#changed(sessionState);
+      if (session === this.#session) this.#onSessionState(sessionState);
     });
-    this.#mayRest = keepScreenOn();
+    this.#releaseScreen = keepScreenOn();
   }
 
-  #changed(sessionState: DuplexSessionState): void {
+  #onSessionState(sessionState: DuplexSessionState): void {
     const before = this.state.value.sessionState;
     this.#patch({ sessionState });
     chimeInQueue(before, sessionState);
     if (before.connection.state === "reconnecting" && sessionState.connection.state === "open") {
       this.emit("resumed", undefined);
     }
-    if (sessionState.phase !== before.phase) this.#entered(sessionState.phase);
+    if (sessionState.phase !== before.phase) this.#onPhase(sessionState.phase);
   }
 
-  #entered(phase: Phase): void {
-    if (phase === "active") this.#running();
-    else this.#recorder?.rest();
-    if (phase === "ended") void this.#over();
+  #onPhase(phase: Phase): void {
+    if (phase === "active") this.#onActive();
+    else this.#recorder?.pause();
+    if (phase === "ended") void this.#finish();
   }
 
-  #running(): void {
-    this.#recorder?.go();
+  #onActive(): void {
+    this.#recorder?.start();
     this.#patch({ since: this.state.value.since ?? performance.now() });
   }
 
-  async #over(): Promise<void> {
+  async #finish(): Promise<void> {
     const [session, recorder] = [this.#session, this.#recorder];
     this.#recorder = null;
-    this.#mayRest();
-    if (this.#cameToNothing) this.#forget();
+    this.#releaseScreen();
+    if (this.#neverStarted) this.#reset();
     else this.#patch({ until: performance.now() });
     const finished = recorder?.finish(); // finish while the sources still run
     this.camera.close();
@@ -231,16 +231,16 @@ export class CallController extends TypedEvents<CallEvents> {
     this.#attempt += 1;
     this.state.value.file?.close();
     this.camera.close();
-    this.#forget();
+    this.#reset();
   }
 
-  #forget(): void {
+  #reset(): void {
     this.#session = null;
     this.state.set({ ...NEW_CALL, monitored: this.state.value.monitored });
   }
 
   /** The user cancelled before the call became active. */
-  get #cameToNothing(): boolean {
+  get #neverStarted(): boolean {
     const { since, sessionState } = this.state.value;
     return since === null && sessionState.end?.by === "user";
   }

@@ -9,7 +9,7 @@ import "../components/voice-orb.ts";
 /** The orb, animated by the audio levels of both sides. */
 @customElement("an-call-orb")
 export class CallOrb extends BaseElement {
-  #leave: () => void = () => undefined;
+  #unsubscribe: () => void = () => undefined;
 
   @property({ attribute: false }) call: CallController | null = null;
   @property({ attribute: false }) mode: OrbMode = "idle";
@@ -18,18 +18,18 @@ export class CallOrb extends BaseElement {
   @state() private modelLevel = 0;
 
   override disconnectedCallback(): void {
-    this.#leave();
+    this.#unsubscribe();
     super.disconnectedCallback();
   }
 
   protected override willUpdate(changed: ChangedProperties<this>): void {
     if (!changed.has("call")) return;
-    this.#leave();
+    this.#unsubscribe();
     const leave = this.call?.on("levels", ({ user, model }) => {
       this.userLevel = loudnessShare(user.peak);
       this.modelLevel = loudnessShare(model.peak);
     });
-    this.#leave = leave ?? this.#leave;
+    this.#unsubscribe = leave ?? this.#unsubscribe;
   }
 
   protected override render(): TemplateResult {

@@ -41,7 +41,7 @@ export abstract class CallPage extends BaseElement {
     new StoreController(this, this.#call.state);
     new StoreController(this, this.#call.camera.state);
     new StoreController(this, this.#settings);
-    this.#actions = { ...sessionActions(this.#call, this.#settings), ...this.#pageVerbs() };
+    this.#actions = { ...sessionActions(this.#call, this.#settings), ...this.#pageActions() };
     this.#call.on("problem", (problem) => toast({ tone: "caution", ...problemText(problem) }));
     this.#call.on("cameraError", showCameraError);
     this.#call.on("resumed", () => toast({ tone: "good", title: common().session.resumed }));
@@ -62,7 +62,7 @@ export abstract class CallPage extends BaseElement {
   protected override render(): TemplateResult {
     const view = this.#view;
     return html`<div class="call">${callStage(view)} ${callPanel(view)}</div>
-      ${this.#check()}`;
+      ${this.#deviceCheck()}`;
   }
 
   get #view(): CallView {
@@ -81,10 +81,10 @@ export abstract class CallPage extends BaseElement {
     };
   }
 
-  #pageVerbs(): Omit<CallActions, keyof ReturnType<typeof sessionActions>> {
+  #pageActions(): Omit<CallActions, keyof ReturnType<typeof sessionActions>> {
     return {
       start: () => this.#start(),
-      check: () => this.#lookAtDevices(),
+      check: () => this.#checkDevices(),
       selectSource: (from) => {
         this.source = from;
       },
@@ -98,7 +98,7 @@ export abstract class CallPage extends BaseElement {
   }
 
   #start(): void {
-    if (this.source === "microphone" && !this.#settings.value.checked) this.#lookAtDevices();
+    if (this.source === "microphone" && !this.#settings.value.checked) this.#checkDevices();
     else void this.#begin();
   }
 
@@ -117,12 +117,12 @@ export abstract class CallPage extends BaseElement {
     }
   }
 
-  #lookAtDevices(): void {
+  #checkDevices(): void {
     void import("../components/device-check.ts");
     this.checking = "asking";
   }
 
-  #check(): TemplateResult {
+  #deviceCheck(): TemplateResult {
     const t = callStrings();
     const omni = this.#call.kind === "omni";
     return dialog({

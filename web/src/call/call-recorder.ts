@@ -5,15 +5,15 @@ import { VideoRecorder } from "../audio/video-recorder.ts";
 /** Recordings made in this browser. */
 export interface CallRecordings {
   /** Stereo WAV: user left, model right. */
-  readonly sound: Blob | null;
+  readonly audio: Blob | null;
   /** Video with both voices. */
   readonly video: Blob | null;
 }
 
-export const NO_CALL_RECORDINGS: CallRecordings = { sound: null, video: null };
+export const NO_CALL_RECORDINGS: CallRecordings = { audio: null, video: null };
 
 export interface CallRecorderOptions {
-  readonly sound: boolean;
+  readonly audio: boolean;
   readonly video: boolean;
   readonly videoElement: () => HTMLVideoElement | undefined;
   readonly caption: () => string;
@@ -21,29 +21,29 @@ export interface CallRecorderOptions {
 
 /** Records a call in the browser, except during pauses. */
 export class CallRecorder {
-  readonly #plan: CallRecorderOptions;
-  readonly #audio: AudioEngine;
-  readonly #sound = new StereoRecorder();
+  readonly #options: CallRecorderOptions;
+  readonly #engine: AudioEngine;
+  readonly #stereo = new StereoRecorder();
   #video: VideoRecorder | null = null;
   #running = false;
 
-  constructor(audio: AudioEngine, plan: CallRecorderOptions) {
-    this.#audio = audio;
-    this.#plan = plan;
-    if (!plan.sound) return;
-    audio.on("userBlock", (block) => this.#running && this.#sound.pushUser(block));
-    audio.on("modelBlock", (block) => this.#running && this.#sound.pushModel(block));
+  constructor(engine: AudioEngine, options: CallRecorderOptions) {
+    this.#engine = engine;
+    this.#options = options;
+    if (!options.audio) return;
+    engine.on("userBlock", (block) => this.#running && this.#stereo.pushUser(block));
+    engine.on("modelBlock", (block) => this.#running && this.#stereo.pushModel(block));
   }
 
   /** Starts or resumes recording. */
-  go(): void {
+  start(): void {
     if (this.#running) return;
     this.#running = true;
     if (this.#video) this.#video.paused = false;
-    else if (this.#plan.video && VideoRecorder.supported) this.#video = this.#record();
+    else if (this.#options.video && VideoRecorder.supported) this.#video = this.#record();
   }
 
-  rest(): void {
+  pause(): void {
     this.#running = false;
     if (this.#video) this.#video.paused = true;
   }
@@ -52,14 +52,14 @@ export class CallRecorder {
   async finish(): Promise<CallRecordings> {
     this.#running = false;
     const video = (await this.#video?.stop()) ?? null;
-    return { sound: this.#sound.seconds > 0 ? this.#sound.blob() : null, video };
+    return { audio: this.#stereo.seconds > 0 ? this.#stereo.blob() : null, video };
   }
 
   #record(): VideoRecorder {
-    const { speaker, capture } = this.#audio;
+    const { speaker, capture } = this.#engine;
     return new VideoRecorder({
-      videoElement: this.#plan.videoElement,
-      caption: this.#plan.caption,
+      videoElement: this.#options.videoElement,
+      caption: this.#options.caption,
       context: speaker.context,
       model: speaker.channel.node,
       user: capture.stream,

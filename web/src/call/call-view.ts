@@ -1,7 +1,7 @@
 import type { CallController, CallState } from "./call-controller.ts";
 import type { CallSettings, CallValues } from "./call-settings.ts";
 
-export const TABS = ["transcript", "sound", "metrics", "settings"] as const;
+export const TABS = ["transcript", "audio", "metrics", "settings"] as const;
 export type PanelTab = (typeof TABS)[number];
 
 /** Actions during a call. */

@@ -7,8 +7,8 @@ import { type KeyAction, keyName } from "./keyboard.ts";
 import { callStrings } from "./strings.ts";
 import "./controls.css";
 
-interface Dial {
-  readonly sign: IconName;
+interface Control {
+  readonly iconName: IconName;
   readonly label: string;
   readonly hint?: string;
   readonly tone?: "end" | "go";
@@ -23,24 +23,24 @@ export function callControls(view: CallView): TemplateResult {
   const running = view.state.sessionState.phase === "active";
   const paused = view.state.sessionState.phase === "paused";
   return html`<div class="call-controls" role="group" aria-label=${callStrings().actions}>
-    ${running || paused ? [...sightDials(view), ...soundDials(view)].map(dial) : nothing}
-    ${dial(endDial(view))}
+    ${running || paused ? [...cameraControls(view), ...audioControls(view)].map(control) : nothing}
+    ${control(endControl(view))}
   </div>`;
 }
 
-function soundDials({ state: { sessionState }, actions }: CallView): Dial[] {
+function audioControls({ state: { sessionState }, actions }: CallView): Control[] {
   const t = callStrings();
   const paused = sessionState.phase === "paused";
   return [
     {
-      sign: sessionState.muted ? "micOff" : "mic",
+      iconName: sessionState.muted ? "micOff" : "mic",
       label: t.mute,
       pressed: sessionState.muted,
       key: "mute",
       run: actions.mute,
     },
     {
-      sign: "hand",
+      iconName: "hand",
       label: t.listen,
       hint: t.listenHint,
       disabled: paused,
@@ -48,7 +48,7 @@ function soundDials({ state: { sessionState }, actions }: CallView): Dial[] {
       run: actions.interrupt,
     },
     {
-      sign: paused ? "play" : "pause",
+      iconName: paused ? "play" : "pause",
       label: paused ? t.resume : t.pause,
       ...(paused ? { tone: "go" as const } : {}),
       key: "pause",
@@ -58,13 +58,13 @@ function soundDials({ state: { sessionState }, actions }: CallView): Dial[] {
 }
 
 /** Only if the video is from the camera. */
-function sightDials({ call, state, actions }: CallView): Dial[] {
+function cameraControls({ call, state, actions }: CallView): Control[] {
   const t = callStrings();
   if (call.kind === "audio" || state.file?.hasVideo) return [];
   const on = call.camera.state.value.stream !== null;
-  const all: Dial[] = [
+  const controls: Control[] = [
     {
-      sign: on ? "camera" : "cameraOff",
+      iconName: on ? "camera" : "cameraOff",
       label: t.camera,
       hint: t.cameraHint,
       pressed: !on,
@@ -72,13 +72,15 @@ function sightDials({ call, state, actions }: CallView): Dial[] {
       run: actions.camera,
     },
   ];
-  return on ? [...all, { sign: "flip", label: t.flip, run: actions.switchCamera }] : all;
+  return on
+    ? [...controls, { iconName: "flip", label: t.flip, run: actions.switchCamera }]
+    : controls;
 }
 
-function endDial({ state, actions }: CallView): Dial {
+function endControl({ state, actions }: CallView): Control {
   const disabled = state.sessionState.phase === "stopping";
   return {
-    sign: "phone",
+    iconName: "phone",
     label: callStrings().end,
     tone: "end",
     key: "end",
@@ -87,7 +89,16 @@ function endDial({ state, actions }: CallView): Dial {
   };
 }
 
-function dial({ sign, label, hint, tone, pressed, disabled, key, run }: Dial): TemplateResult {
+function control({
+  iconName,
+  label,
+  hint,
+  tone,
+  pressed,
+  disabled,
+  key,
+  run,
+}: Control): TemplateResult {
   return html`<button
     class="call-control ${tone ?? ""}"
     title=${ifDefined(hint)}
@@ -96,7 +107,7 @@ function dial({ sign, label, hint, tone, pressed, disabled, key, run }: Dial): T
     ?disabled=${disabled ?? false}
     @click=${run}
   >
-    <span class="circle">${icon(sign)}</span><span class="name">${label}</span>
+    <span class="circle">${icon(iconName)}</span><span class="name">${label}</span>
   </button>`;
 }
 
@@ -114,11 +125,11 @@ export function startControls(view: CallView): TemplateResult {
     >
       ${icon(source === "file" ? "play" : "phone")} ${label}
     </button>
-    ${sourceChoice(view)}
+    ${inputSourceSelect(view)}
   </div>`;
 }
 
-function sourceChoice({ call, state, source, file, actions }: CallView): TemplateResult {
+function inputSourceSelect({ call, state, source, file, actions }: CallView): TemplateResult {
   const t = callStrings();
   return html`${segmented({
     name: "source",

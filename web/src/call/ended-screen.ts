@@ -13,18 +13,18 @@ import "./ended-screen.css";
 export function endedScreen({ call, state }: CallView): TemplateResult {
   const t = callStrings();
   const { end, recordingId } = state.sessionState;
-  const reason = end && reasonWords(end);
+  const reason = end && reasonText(end);
   const calm = end?.by === "user" || end?.by === "timeout";
   return html`<div class="ended-screen" role=${reason && !calm ? "alert" : nothing}>
     <span class="sign ${calm ? "" : "bad"}">${icon(calm ? "phone" : "alert")}</span>
     <p class="title">${reason?.title ?? t.state.ended}</p>
     ${reason ? html`<p class="soft">${reason.remedy}</p>` : nothing}
-    ${state.since !== null ? html`<p class="soft">${t.lasted(lengthOf(state))}</p>` : nothing}
+    ${state.since !== null ? html`<p class="soft">${t.lasted(formatLength(state))}</p>` : nothing}
     ${
       state.since !== null
         ? html`<an-recording-actions
             .recordingId=${state.recorded ? recordingId : null}
-            .sound=${state.recordings.sound}
+            .audio=${state.recordings.audio}
             .video=${state.recordings.video}
             .namePrefix=${call.kind}
           ></an-recording-actions>`
@@ -33,12 +33,12 @@ export function endedScreen({ call, state }: CallView): TemplateResult {
   </div>`;
 }
 
-function reasonWords(end: SessionEnd): ProblemText | null {
+function reasonText(end: SessionEnd): ProblemText | null {
   const t = callStrings();
   if (end.by === "timeout") return { title: t.pauseOver, remedy: t.pauseOverHint };
   return sessionEndText(end);
 }
 
-function lengthOf({ since, until }: CallState): string {
+function formatLength({ since, until }: CallState): string {
   return formatClock(((until ?? performance.now()) - (since ?? 0)) / 1000);
 }

@@ -7,14 +7,14 @@ function press(
   on: Element,
   init: KeyboardEventInit = {},
 ): ReturnType<typeof keyAction> {
-  let verb: ReturnType<typeof keyAction> = null;
+  let action: ReturnType<typeof keyAction> = null;
   const hear = (event: Event): void => {
-    verb = keyAction(event as KeyboardEvent);
+    action = keyAction(event as KeyboardEvent);
   };
   document.body.append(on);
   on.addEventListener("keydown", hear);
   on.dispatchEvent(new KeyboardEvent("keydown", { code, bubbles: true, ...init }));
-  return verb;
+  return action;
 }
 
 it("mutes with the space bar anywhere on the page", () => {

@@ -23,8 +23,8 @@ export function keyAction(event: KeyboardEvent): KeyAction | null {
 }
 
 /** Returns the value for `aria-keyshortcuts`. */
-export function keyName(verb: KeyAction): string {
-  return KEY_CODES[verb].replace("Key", "");
+export function keyName(action: KeyAction): string {
+  return KEY_CODES[action].replace("Key", "");
 }
 
 function isTaken({ target, code }: KeyboardEvent): boolean {

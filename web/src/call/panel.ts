@@ -22,7 +22,7 @@ export function callPanel(view: CallView): TemplateResult {
     options: TABS.map((value) => ({ value, label: t.tabs[value] })),
     onChange: view.actions.open,
   })}
-  ${tabPanel(group, "transcript", transcript(view))} ${tabPanel(group, "sound", sound(view))}
+  ${tabPanel(group, "transcript", transcript(view))} ${tabPanel(group, "audio", audio(view))}
   ${tabPanel(group, "metrics", metricsPanel(view))}
   ${tabPanel(group, "settings", settingsPanel(view))}`;
   return sidePanel({ label: t.panel, body });
@@ -32,7 +32,7 @@ function transcript({ state: { sessionState } }: CallView): TemplateResult {
   return html`<an-transcript .lines=${sessionState.transcript}></an-transcript>`;
 }
 
-function sound(view: CallView): TemplateResult {
+function audio(view: CallView): TemplateResult {
   const { call, state, actions } = view;
   const asleep = state.sessionState.phase === "opening" || state.sessionState.phase === "stopping";
   return html`<div class="stack loose">

@@ -35,8 +35,8 @@ export function settingsPanel(view: CallView): TemplateResult {
       @change=${({ detail }: CustomEvent<VoiceSelection>) => change({ voice: detail.model, speech: detail.speech })}
     ></an-voice-picker>
     ${fold(callSettingsStrings().talking, talking(values, change))}
-    ${call.kind === "omni" ? fold(callSettingsStrings().videoElement, videoElement(values, change)) : nothing}
-    ${fold(callSettingsStrings().keeping, keeping(view, change))}
+    ${call.kind === "omni" ? fold(callSettingsStrings().camera, camera(values, change)) : nothing}
+    ${fold(callSettingsStrings().recording, recording(view, change))}
     ${fold(callSettingsStrings().generation, generation(values, change))} ${fold(callSettingsStrings().keys, keys(view, change))}
   </div>`;
 }
@@ -70,7 +70,7 @@ function talking({ bargeIn, delayMs }: CallValues, change: Change): TemplateResu
   })}`;
 }
 
-function videoElement({ mirror, facing, slices }: CallValues, change: Change): TemplateResult {
+function camera({ mirror, facing, slices }: CallValues, change: Change): TemplateResult {
   const t = callSettingsStrings();
   return html`${segmented({
     name: "facing",
@@ -100,9 +100,9 @@ function videoElement({ mirror, facing, slices }: CallValues, change: Change): T
   })}`;
 }
 
-function keeping({ call, values }: CallView, change: Change): TemplateResult {
+function recording({ call, values }: CallView, change: Change): TemplateResult {
   const t = callSettingsStrings();
-  const video = { value: "film", label: t.keepFilm } as const;
+  const video = { value: "film", label: t.keepVideo } as const;
   return html`${toggle({
     label: t.record,
     hint: t.recordHint,
@@ -116,7 +116,7 @@ function keeping({ call, values }: CallView, change: Change): TemplateResult {
     value: call.kind === "audio" && values.keep === "film" ? "sound" : values.keep,
     options: [
       { value: "none", label: t.keepNone },
-      { value: "sound", label: t.keepSound },
+      { value: "sound", label: t.keepAudio },
       ...(call.kind === "omni" ? [video] : []),
     ],
     onChange: (keep) => change({ keep }),

@@ -9,7 +9,7 @@ import { callControls, startControls } from "./controls.ts";
 import { endedScreen } from "./ended-screen.ts";
 import { callNotices } from "./notices.ts";
 import { callStrings } from "./strings.ts";
-import { showsVideo, videoElement } from "./video-preview.ts";
+import { showsVideo, videoPreview } from "./video-preview.ts";
 import "./stage.css";
 import "./landscape.css";
 
@@ -71,10 +71,10 @@ function middle(view: CallView): TemplateResult {
   const { sessionState } = view.state;
   if (sessionState.phase === "ended") return endedScreen(view);
   const { mode, title, hint } = callStatus(sessionState);
-  const orb = html`${showsVideo(view) ? videoElement(view) : nothing}
+  const orb = html`${showsVideo(view) ? videoPreview(view) : nothing}
     <an-call-orb .call=${view.call} .mode=${mode}></an-call-orb>`;
   if (sessionState.phase === "queued") {
-    return html`${orb}<an-queue-panel .queue=${sessionState.queue} @leave=${view.actions.endCall}></an-queue-panel>`;
+    return html`${orb}<an-queue-panel .status=${sessionState.queue} @leave=${view.actions.endCall}></an-queue-panel>`;
   }
   return html`${orb}
     <div class="call-status">

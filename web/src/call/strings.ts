@@ -78,7 +78,7 @@ export const callStrings = defineStrings(
     panel: "Call",
     tabs: {
       transcript: "Transcript",
-      sound: "Audio",
+      audio: "Audio",
       metrics: "Metrics",
       settings: "Settings",
     },
@@ -169,7 +169,7 @@ export const callStrings = defineStrings(
     durationNear: "即将达到时长上限。距离通话结束还有",
 
     panel: "通话",
-    tabs: { transcript: "转写", sound: "音频", metrics: "指标", settings: "设置" },
+    tabs: { transcript: "转写", audio: "音频", metrics: "指标", settings: "设置" },
     openTranscript: "转写与设置",
 
     you: "您",

@@ -9,10 +9,10 @@ export function showsVideo({ call, state }: CallView): boolean {
 }
 
 /** The video that the model receives. The front camera is mirrored if the user wants this. */
-export function videoElement({ call, state, values }: CallView): TemplateResult {
+export function videoPreview({ call, state, values }: CallView): TemplateResult {
   const label = callStrings().pictureOfYou;
   if (state.file?.hasVideo) {
-    takeShape(state.file.element);
+    setAspectRatio(state.file.element);
     return html`<div class="video-preview">${state.file.element}</div>`;
   }
   const { stream, facesUser } = call.camera.state.value;
@@ -23,13 +23,13 @@ export function videoElement({ call, state, values }: CallView): TemplateResult 
       .muted=${true}
       .srcObject=${stream}
       aria-label=${label}
-      @resize=${({ currentTarget }: Event) => takeShape(currentTarget as HTMLVideoElement)}
+      @resize=${({ currentTarget }: Event) => setAspectRatio(currentTarget as HTMLVideoElement)}
     ></video>
   </div>`;
 }
 
 /** Sets the aspect ratio of the frame. It changes when a phone rotates. */
-function takeShape(video: HTMLVideoElement): void {
+function setAspectRatio(video: HTMLVideoElement): void {
   if (video.videoHeight === 0) return; // no video any more
   video.style.setProperty("--ratio", String(video.videoWidth / video.videoHeight));
 }

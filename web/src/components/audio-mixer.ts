@@ -20,7 +20,7 @@ const HOT_DB = -1;
 @customElement("an-audio-mixer")
 export class AudioMixer extends BaseElement {
   readonly #mixer = new StoreController(this, mixer);
-  #leave: () => void = () => undefined;
+  #unsubscribe: () => void = () => undefined;
 
   @property({ attribute: false }) audio: AudioEngine | undefined;
 
@@ -28,18 +28,18 @@ export class AudioMixer extends BaseElement {
   @state() private model: Loudness = SILENCE;
 
   override disconnectedCallback(): void {
-    this.#leave();
+    this.#unsubscribe();
     super.disconnectedCallback();
   }
 
   protected override willUpdate(changed: ChangedProperties<this>): void {
     if (!changed.has("audio")) return;
-    this.#leave();
+    this.#unsubscribe();
     this.user = this.model = SILENCE;
     const leave = this.audio?.on("levels", ({ user, model }) => {
       [this.user, this.model] = [user, model];
     });
-    this.#leave = leave ?? (() => undefined);
+    this.#unsubscribe = leave ?? (() => undefined);
   }
 
   protected override render(): TemplateResult {

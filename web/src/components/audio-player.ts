@@ -69,12 +69,12 @@ export class AudioPlayer extends BaseElement {
   }
 
   #shape(): TemplateResult {
-    const heard = (this.atS / this.#lengthS) * BARS;
+    const played = (this.atS / this.#lengthS) * BARS;
     return html`<svg viewBox="0 0 ${BARS * STEP} ${2 * HALF}" preserveAspectRatio="none" aria-hidden="true">
       ${this.#peaks.map((peak, i) => {
         const x = (i + 0.5) * STEP;
         const half = Math.max(1, peak * (HALF - 1));
-        return svg`<line class=${i < heard ? "played" : ""} x1=${x} x2=${x} y1=${HALF - half} y2=${HALF + half} />`;
+        return svg`<line class=${i < played ? "played" : ""} x1=${x} x2=${x} y1=${HALF - half} y2=${HALF + half} />`;
       })}
     </svg>`;
   }

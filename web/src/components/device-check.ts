@@ -14,7 +14,7 @@ import "./device-check.css";
 
 const FLOOR_DB = -60;
 const HOT_DB = -1;
-const HEARD_LUFS = -45;
+const VOICE_LUFS = -45;
 
 type Step = "waiting" | "good" | "bad";
 
@@ -40,7 +40,7 @@ export class DeviceCheck extends BaseElement {
   @state() private problem: Problem | null = null;
   @state() private busy = false;
   @state() private peak = SILENCE.peak;
-  @state() private heard = false;
+  @state() private voiceDetected = false;
   @state() private echo: Echo | "running" | null = null;
 
   override disconnectedCallback(): void {
@@ -94,11 +94,15 @@ export class DeviceCheck extends BaseElement {
   #level(): TemplateResult {
     const { preflight } = common();
     const hot = this.peak > HOT_DB;
-    const said = hot ? preflight.levelHot : this.heard ? preflight.levelGood : preflight.levelQuiet;
+    const text = hot
+      ? preflight.levelHot
+      : this.voiceDetected
+        ? preflight.levelGood
+        : preflight.levelQuiet;
     return html`<section class="stack tight">
       <h3>${preflight.level}</h3>
       ${meter(preflight.level, 1 - Math.max(FLOOR_DB, this.peak) / FLOOR_DB, hot)}
-      <p class="small soft" role="status">${said}</p>
+      <p class="small soft" role="status">${text}</p>
     </section>`;
   }
 
@@ -119,13 +123,13 @@ export class DeviceCheck extends BaseElement {
 
   #echoText(): string {
     const { preflight } = common();
-    const said = {
+    const text = {
       running: preflight.echoRunning,
       none: preflight.echoNone,
       some: preflight.echoSome,
       much: preflight.echoMuch,
     };
-    return this.echo === null ? preflight.echoIntro : said[this.echo];
+    return this.echo === null ? preflight.echoIntro : text[this.echo];
   }
 
   #devices(): TemplateResult {
@@ -163,7 +167,7 @@ export class DeviceCheck extends BaseElement {
     this.#audio = audio;
     audio.on("levels", ({ user }) => {
       this.peak = user.peak;
-      this.heard ||= user.momentary > HEARD_LUFS;
+      this.voiceDetected ||= user.momentary > VOICE_LUFS;
     });
     this.requestUpdate();
   }

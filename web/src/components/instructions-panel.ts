@@ -31,13 +31,13 @@ export class InstructionsPanel extends BaseElement {
 
   protected override render(): TemplateResult {
     const { presets, voices } = common();
-    const { page, kept } = this.instructions;
+    const { page, selection } = this.instructions;
     return html`<section class="card stack">
       <an-preset-selector
         page=${page}
-        .chosen=${kept.preset}
+        .chosen=${selection.preset}
         ?disabled=${this.disabled}
-        @choose=${({ detail }: CustomEvent<Preset>) => tried(this.instructions.choose(detail))}
+        @choose=${({ detail }: CustomEvent<Preset>) => showingErrors(this.instructions.choose(detail))}
       ></an-preset-selector>
       <details class="fold">
         <summary>${presets.prompt}</summary>
@@ -51,7 +51,7 @@ export class InstructionsPanel extends BaseElement {
       <details class="fold">
         <summary>${voices.label}</summary>
         <an-voice-picker
-          .value=${{ model: kept.voice, speech: kept.speech }}
+          .value=${{ model: selection.voice, speech: selection.speech }}
           .presetVoice=${this.instructions.presetVoice}
           ?disabled=${this.disabled}
           @change=${({ detail }: CustomEvent<VoiceSelection>) => this.#onVoices(detail)}
@@ -62,10 +62,11 @@ export class InstructionsPanel extends BaseElement {
 
   #onVoices({ model, speech }: VoiceSelection): void {
     this.instructions.useSpeech(speech);
-    if (model !== this.instructions.kept.voice) tried(this.instructions.useVoice(model));
+    if (model !== this.instructions.selection.voice)
+      showingErrors(this.instructions.useVoice(model));
   }
 }
 
-function tried(work: Promise<void>): void {
+function showingErrors(work: Promise<void>): void {
   work.catch((error: unknown) => showError(error));
 }

@@ -37,14 +37,14 @@ export function sessionEndText(end: SessionEnd): ProblemText | null {
  * lost, which the connection banner shows.
  */
 export function sessionEndNotice(end: SessionEnd | null): TemplateResult | typeof nothing {
-  const words = end?.code === "lost" ? null : end && sessionEndText(end);
-  if (!words) return nothing;
+  const text = end?.code === "lost" ? null : end && sessionEndText(end);
+  if (!text) return nothing;
   const calm = end?.by === "timeout";
   return html`<div class="callout ${calm ? "caution" : "danger"}" role="alert">
     ${icon(calm ? "clock" : "alert")}
     <div class="grow">
-      <p class="strong">${words.title}</p>
-      <p class="soft">${words.remedy}</p>
+      <p class="strong">${text.title}</p>
+      <p class="soft">${text.remedy}</p>
     </div>
   </div>`;
 }

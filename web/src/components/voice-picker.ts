@@ -175,8 +175,11 @@ export class VoicePicker extends BaseElement {
       showError(error);
       return;
     }
-    const kept = (id: string | null) => (id === voice.id ? null : id);
-    this.#change({ model: kept(this.value.model), speech: kept(this.value.speech) });
+    const unlessDeleted = (id: string | null) => (id === voice.id ? null : id);
+    this.#change({
+      model: unlessDeleted(this.value.model),
+      speech: unlessDeleted(this.value.speech),
+    });
     toast({ tone: "good", title: voices.deleted });
   }
 }

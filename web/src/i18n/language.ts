@@ -5,9 +5,9 @@ export type Language = "en" | "zh";
 const KEY = "antiphon.language";
 
 /** The language of all pages. A change renders every element again. */
-export const language = new Store<Language>(remembered() ?? preferred());
+export const language = new Store<Language>(stored() ?? preferred());
 
-function remembered(): Language | null {
+function stored(): Language | null {
   const text = localStorage.getItem(KEY);
   return text === "en" || text === "zh" ? text : null;
 }
@@ -17,14 +17,14 @@ function preferred(): Language {
 }
 
 /** Sets the server's preferred language unless the user has selected one. */
-export function suggest(wish: Language): void {
-  if (remembered() === null) language.set(wish);
+export function suggest(chosen: Language): void {
+  if (stored() === null) language.set(chosen);
 }
 
 /** Stores the user's selection. */
-export function choose(wish: Language): void {
-  localStorage.setItem(KEY, wish);
-  language.set(wish);
+export function choose(chosen: Language): void {
+  localStorage.setItem(KEY, chosen);
+  language.set(chosen);
 }
 
 /** Returns the language tag for `lang` and `Intl`. */

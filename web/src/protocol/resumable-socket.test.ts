@@ -12,15 +12,15 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-function open(): { socket: ResumableSocket; log: string[]; heard: unknown[] } {
+function open(): { socket: ResumableSocket; log: string[]; received: unknown[] } {
   const socket = new ResumableSocket(new URL("ws://x/ws/duplex/adx_1?a=b"), { protocols: ["p"] });
   const log: string[] = [];
-  const heard: unknown[] = [];
+  const received: unknown[] = [];
   socket.on("state", (state) => log.push(state));
   socket.on("closed", ({ code }) => log.push(`closed ${code}`));
   socket.on("problem", (problem) => log.push(problem));
-  socket.on("message", (message) => heard.push(message["type"]));
-  return { socket, log, heard };
+  socket.on("message", (message) => received.push(message["type"]));
+  return { socket, log, received };
 }
 
 /** A resumable session that has received message 4. */
@@ -60,17 +60,17 @@ describe("a connection", () => {
   });
 
   it("reports invalid frames and continues", () => {
-    const { log, heard } = resumable();
+    const { log, received } = resumable();
     FakeWebSocket.last.onmessage({ data: "{" });
     FakeWebSocket.last.say({ type: "result", seq: 5 });
     expect(log[1]).toContain("cannot be read");
-    expect(heard).toEqual(["queue_done", "result"]);
+    expect(received).toEqual(["queue_done", "result"]);
   });
 });
 
 describe("a lost connection", () => {
   it("resumes with the token and the last sequence number", () => {
-    const { log, heard } = resumable();
+    const { log, received } = resumable();
     FakeWebSocket.last.drop(1006);
     vi.advanceTimersByTime(200);
     expect(FakeWebSocket.last.url.searchParams.get("resume_token")).toBe("T1");
@@ -81,7 +81,7 @@ describe("a lost connection", () => {
     expect(log.at(-1)).toBe("open");
     FakeWebSocket.last.say({ type: "result", seq: 4 });
     FakeWebSocket.last.say({ type: "result", seq: 5 });
-    expect(heard).toEqual(["queue_done", "result"]);
+    expect(received).toEqual(["queue_done", "result"]);
   });
 
   it("uses the newest token for the next resume", () => {
@@ -144,9 +144,9 @@ describe("a lost connection", () => {
   });
 
   it("ignores the resumed message of a pause", () => {
-    const { log, heard } = resumable();
+    const { log, received } = resumable();
     FakeWebSocket.last.say({ type: "resumed", seq: 5 });
-    expect(heard).toEqual(["queue_done", "resumed"]);
+    expect(received).toEqual(["queue_done", "resumed"]);
     FakeWebSocket.last.drop(1006);
     vi.advanceTimersByTime(200);
     expect(FakeWebSocket.last.url.searchParams.get("seq")).toBe("5");

@@ -139,7 +139,7 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
     const token = message["resume_token"];
     if (typeof token === "string") this.#token = token;
     if (token !== undefined && message["type"] === "resumed") this.#ready();
-    else if (!this.#seen(message)) this.emit("message", message);
+    else if (!this.#isDuplicate(message)) this.emit("message", message);
   }
 
   #parse(frame: string | ArrayBuffer): Record<string, unknown> | undefined {
@@ -157,7 +157,7 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
    * Whether the message is a duplicate. After a resume the server repeats messages with the same
    * number.
    */
-  #seen(message: Record<string, unknown>): boolean {
+  #isDuplicate(message: Record<string, unknown>): boolean {
     const seq = message["seq"];
     if (typeof seq !== "number") return false;
     if (seq <= this.#seq) return true;

@@ -77,7 +77,7 @@ export class ChatExchange extends Session<ChatExchangeState, ChatServerMessage, 
     super.stop();
   }
 
-  protected override goodbye(): ChatClientMessage {
+  protected override stopMessage(): ChatClientMessage {
     return { type: "stop" };
   }
 
@@ -86,14 +86,14 @@ export class ChatExchange extends Session<ChatExchangeState, ChatServerMessage, 
     this.#unsubscribe?.();
   }
 
-  protected override received(message: ChatServerMessage): void {
+  protected override onMessage(message: ChatServerMessage): void {
     switch (message.type) {
       case "queued":
       case "queue_update":
-        this.placed(message);
+        this.onQueued(message);
         break;
       case "queue_done":
-        this.granted();
+        this.onWorkerAssigned();
         break;
       case "progress":
         this.patch({ read: message.done });
@@ -108,7 +108,7 @@ export class ChatExchange extends Session<ChatExchangeState, ChatServerMessage, 
         this.#done(message);
         break;
       case "error":
-        this.failed(message);
+        this.onError(message);
     }
   }
 

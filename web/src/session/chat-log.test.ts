@@ -48,7 +48,7 @@ const texts = (log: ChatLog): string[] =>
       : one.text,
   );
 /** The last request after the connection opens. */
-function asked(): { roles: string[]; text: string } {
+function lastRequest(): { roles: string[]; text: string } {
   FakeWebSocket.last.accept();
   const messages = (FakeWebSocket.last.sent[0]?.["messages"] ?? []) as { role: string }[];
   return {
@@ -72,7 +72,7 @@ it("sends all earlier messages", async () => {
   const log = await conversation();
   expect(texts(log)).toEqual(["One?", "1", "Two?", "2"]);
   expect(FakeWebSocket.last.sent[0]).toMatchObject({ record: false });
-  expect(asked().roles).toEqual(["system", "user", "assistant", "user"]);
+  expect(lastRequest().roles).toEqual(["system", "user", "assistant", "user"]);
 });
 
 it("ignores a second question during an answer", async () => {
@@ -95,7 +95,7 @@ it("replaces the last answer when asked again", async () => {
 it("removes everything after an edited question", async () => {
   const log = await conversation();
   await log.edit(log.state.value.entries[0]?.id ?? 0, [textPart("Three?")]);
-  expect(asked().roles).toEqual(["system", "user"]);
+  expect(lastRequest().roles).toEqual(["system", "user"]);
   reply("3");
   expect(texts(log)).toEqual(["Three?", "3"]);
 });
@@ -104,7 +104,7 @@ it("sends the edited text of an answer", async () => {
   const log = await conversation();
   log.rewrite(answer(log).id, "II");
   await log.ask([textPart("Three?")]);
-  expect(asked().text).toContain("II");
+  expect(lastRequest().text).toContain("II");
 });
 
 it("deletes a message, and restores it unless the chat has changed", async () => {
@@ -124,14 +124,14 @@ it("returns the rejected part, and can exclude its type", async () => {
   await log.ask([videoElement, textPart("What is this?")]);
   refuse("messages.1.content.0");
   expect(answer(log)).toMatchObject({
-    kept: false,
+    recordAllowed: false,
     refused: videoElement,
     exchange: { end: { by: "server" } },
   });
   log.leaveOut(log.partsOf("image"));
   expect(log.partsOf("image")).toEqual([]);
   await log.again();
-  expect(asked().text).not.toContain("image");
+  expect(lastRequest().text).not.toContain("image");
   reply("I cannot see it.");
   expect(answer(log)).toMatchObject({ refused: null, text: "I cannot see it." });
 });

@@ -126,13 +126,13 @@ export class ChatLog {
     entries: readonly ChatEntry[],
     exchange: ChatExchange,
     history: RequestMessages,
-    kept: boolean,
+    recordAllowed: boolean,
   ): void {
     const id = this.#id();
     const { value } = exchange.state;
     const blank = { role: "assistant", id, text: "", sound: null, refused: null } as const;
     this.#exchange = exchange;
-    this.#patch({ entries: [...entries, { ...blank, exchange: value, kept }] });
+    this.#patch({ entries: [...entries, { ...blank, exchange: value, recordAllowed }] });
     exchange.state.subscribe((state) => {
       if (this.#exchange !== exchange) return; // cleared meanwhile
       const ended = state.phase === "ended";

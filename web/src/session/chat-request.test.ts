@@ -12,7 +12,7 @@ const videoElement: Part = {
 const sound = audioPart("hello.wav", Float32Array.of(0.5));
 
 function answer(text: string): Answer {
-  const how = { exchange: {} as never, refused: null, kept: true };
+  const how = { exchange: {} as never, refused: null, recordAllowed: true };
   return { role: "assistant", id: 2, text, sound: null, ...how };
 }
 

@@ -23,7 +23,7 @@ export interface Answer {
   /** The part that the server rejected. */
   readonly refused: Part | null;
   /** Whether it may be recorded. */
-  readonly kept: boolean;
+  readonly recordAllowed: boolean;
 }
 
 export type ChatEntry = Question | Answer;

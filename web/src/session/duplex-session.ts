@@ -76,7 +76,7 @@ export class DuplexSession extends VoiceSession<
     super.stop();
   }
 
-  protected override goodbye(): DuplexClientMessage {
+  protected override stopMessage(): DuplexClientMessage {
     return { type: "stop" };
   }
 
@@ -100,15 +100,16 @@ export class DuplexSession extends VoiceSession<
     return client;
   }
 
-  protected override received(message: DuplexServerMessage): void {
+  protected override onMessage(message: DuplexServerMessage): void {
     this.#heardAt = performance.now();
     switch (message.type) {
       case "queued":
       case "queue_update":
-        this.placed(message);
+        this.onQueued(message);
         break;
       case "queue_done":
-        if (this.granted()) this.client.send({ type: "prepare", ...this.#settings.prepare });
+        if (this.onWorkerAssigned())
+          this.client.send({ type: "prepare", ...this.#settings.prepare });
         break;
       case "prepared":
         this.#prepared(message.recording_session_id);
@@ -129,11 +130,11 @@ export class DuplexSession extends VoiceSession<
         this.end({ by: "timeout", code: "timeout", message: message.reason });
         break;
       case "error":
-        this.failed(message);
+        this.onError(message);
     }
   }
 
-  protected override heard(chunk: Samples): void {
+  protected override onChunk(chunk: Samples): void {
     if (this.state.value.phase !== "active") return;
     this.#sender?.send(chunk);
     if (this.audio?.player.stats.playing) this.#acknowledge();

@@ -57,7 +57,7 @@ export class HalfDuplexSession extends VoiceSession<
     return this.#turnAudio.of(turn.id);
   }
 
-  protected override goodbye(): HalfDuplexClientMessage {
+  protected override stopMessage(): HalfDuplexClientMessage {
     return { type: "stop" };
   }
 
@@ -72,14 +72,15 @@ export class HalfDuplexSession extends VoiceSession<
     return connectHalfDuplex(this.state.value.sessionId, this.#settings.connection);
   }
 
-  protected override received(message: HalfDuplexServerMessage): void {
+  protected override onMessage(message: HalfDuplexServerMessage): void {
     switch (message.type) {
       case "queued":
       case "queue_update":
-        this.placed(message);
+        this.onQueued(message);
         break;
       case "queue_done":
-        if (this.granted()) this.client.send({ type: "prepare", ...this.#settings.prepare });
+        if (this.onWorkerAssigned())
+          this.client.send({ type: "prepare", ...this.#settings.prepare });
         break;
       case "prepared":
         this.#prepared(message.recording_session_id, message.timeout_s);
@@ -103,17 +104,17 @@ export class HalfDuplexSession extends VoiceSession<
         this.end({ by: "timeout", code: "timeout", message: "" });
         break;
       case "error":
-        this.failed(message);
+        this.onError(message);
         if (!this.#replyComplete) this.#turnDone({}); // a failed answer has ended
     }
   }
 
-  protected override heard(chunk: Samples): void {
+  protected override onChunk(chunk: Samples): void {
     const { phase, turnState, muted } = this.state.value;
     const open = turnState === "hearing" || (turnState === "listening" && !muted);
     if (phase !== "active" || !open) return;
     this.client.sendPerishable({ type: "audio_chunk", audio_base64: chunk });
-    this.#turnAudio.hear(chunk);
+    this.#turnAudio.addInput(chunk);
     this.patch({ quietDeadline: this.#deadline });
   }
 
@@ -144,7 +145,7 @@ export class HalfDuplexSession extends VoiceSession<
     const turn = this.state.value.turns.at(-1);
     if (!turn || turn.cut) return;
     this.#changeTurn({ reply: turn.reply + text });
-    this.#turnAudio.say(audio);
+    this.#turnAudio.addOutput(audio);
     this.audio?.player.push(audio);
   }
 

@@ -112,7 +112,7 @@ it("inserts a voice at the start if there is none, and removes it again", async 
 it("uses the preset's voice if the selected voice was deleted", async () => {
   const instructions = await begun();
   await instructions.useVoice("gone");
-  expect(instructions.kept.voice).toBeNull();
+  expect(instructions.selection.voice).toBeNull();
   expect(shown(instructions.parts.value)[1]).toBe("english.wav");
 });
 

@@ -17,11 +17,11 @@ export const INSTRUCTION_FIELDS = {
   speech: optional(64),
 };
 
-type Kept = Values<typeof INSTRUCTION_FIELDS>;
+type Selection = Values<typeof INSTRUCTION_FIELDS>;
 
-interface Shelf {
-  readonly value: Kept;
-  update(changes: Partial<Kept>): void;
+interface SelectionSettings {
+  readonly value: Selection;
+  update(changes: Partial<Selection>): void;
 }
 
 /**
@@ -31,29 +31,29 @@ interface Shelf {
 export class Instructions {
   readonly parts = new Store<readonly Part[]>([]);
   readonly page: PresetPage;
-  readonly #kept: Shelf;
+  readonly #settings: SelectionSettings;
   #presetVoice: AudioPart | undefined;
   #worn: AudioPart | undefined;
   #loading = 0;
 
-  constructor(page: PresetPage, kept: Shelf) {
+  constructor(page: PresetPage, settings: SelectionSettings) {
     this.page = page;
-    this.#kept = kept;
+    this.#settings = settings;
   }
 
-  get kept(): Kept {
-    return this.#kept.value;
+  get selection(): Selection {
+    return this.#settings.value;
   }
 
   /** Selects a preset. The user's texts remain if it is the same preset. Rejects with ApiError. */
   async choose(preset: Preset): Promise<void> {
-    const again = preset.id === this.kept.preset;
-    this.#kept.update({ preset: preset.id, ...(again ? {} : { wording: null }) });
+    const again = preset.id === this.selection.preset;
+    this.#settings.update({ preset: preset.id, ...(again ? {} : { wording: null }) });
     await this.#load(async () => {
       const clips = (await presetAudio(this.page, preset.id)).system_content_audio ?? [];
       const parts = partsOf(preset, clips);
       this.#presetVoice = parts.find((part) => part.type === "audio");
-      return withTexts(parts, this.kept.wording);
+      return withTexts(parts, this.selection.wording);
     });
   }
 
@@ -61,19 +61,19 @@ export class Instructions {
   edit(parts: readonly Part[]): void {
     this.parts.set(parts);
     const texts = parts.filter((part) => part.type === "text").map(({ text }) => text);
-    this.#kept.update({ wording: texts });
+    this.#settings.update({ wording: texts });
   }
 
   /**
    * Selects another voice for the model. Null selects the preset's voice. Rejects with ApiError.
    */
   async useVoice(voice: string | null): Promise<void> {
-    this.#kept.update({ voice });
+    this.#settings.update({ voice });
     await this.#load(async () => this.parts.value);
   }
 
   useSpeech(speech: string | null): void {
-    this.#kept.update({ speech });
+    this.#settings.update({ speech });
   }
 
   /** The voice of the preset. */
@@ -99,14 +99,14 @@ export class Instructions {
   }
 
   async #voice(): Promise<AudioPart | undefined> {
-    const { voice } = this.kept;
+    const { voice } = this.selection;
     if (voice === null) return this.#presetVoice;
     try {
       const { name, base64 } = await voiceAudio(voice);
       return audioPart(name, samplesFromBase64(base64));
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 404)) throw error;
-      this.#kept.update({ voice: null }); // the voice was deleted
+      this.#settings.update({ voice: null }); // the voice was deleted
       return this.#presetVoice;
     }
   }

@@ -65,7 +65,7 @@ export abstract class Session<
       this.stopped();
       return;
     }
-    this.client.send(this.goodbye());
+    this.client.send(this.stopMessage());
     this.#stopTimer = setTimeout(() => this.client.close(), STOP_MS);
   }
 
@@ -75,18 +75,18 @@ export abstract class Session<
   }
 
   /** The message that stops the session. */
-  protected abstract goodbye(): Client;
-  protected abstract received(message: Server): void;
+  protected abstract stopMessage(): Client;
+  protected abstract onMessage(message: Server): void;
   /** Releases all resources. Called once, at the end. */
   protected abstract release(): void;
 
   protected attach(client: ProtocolClient<Server, Client>): void {
     this.#client = client;
     this.patch({ phase: "connecting", connection: { state: "connecting" } });
-    client.on("connection", (connection) => this.#linked(connection));
-    client.on("message", (message) => this.received(message));
+    client.on("connection", (connection) => this.#onConnection(connection));
+    client.on("message", (message) => this.onMessage(message));
     client.on("problem", (message) => this.emit("problem", { code: "bad_message", message }));
-    client.on("closed", (closed) => this.#closed(closed));
+    client.on("closed", (closed) => this.#onClosed(closed));
   }
 
   protected patch(change: Partial<State> | Partial<SessionState>): void {
@@ -94,21 +94,23 @@ export abstract class Session<
   }
 
   /** The session is queued or its position changed. */
-  protected placed(message: Pick<Queued, "position" | "queue_length" | "estimated_wait_s">): void {
+  protected onQueued(
+    message: Pick<Queued, "position" | "queue_length" | "estimated_wait_s">,
+  ): void {
     if (this.state.value.phase === "stopping") return;
     const { position, queue_length: length, estimated_wait_s: etaS } = message;
     this.patch({ phase: "queued", queue: { position, length, etaS, at: performance.now() } });
   }
 
   /** A worker is assigned. Returns false if the user has left. */
-  protected granted(): boolean {
+  protected onWorkerAssigned(): boolean {
     if (this.state.value.phase === "stopping") return false;
     this.patch({ phase: "preparing", queue: null });
     return true;
   }
 
   /** An error during preparation ends the session. */
-  protected failed({ code, message, field }: ErrorMessage): void {
+  protected onError({ code, message, field }: ErrorMessage): void {
     const problem = { code, message, field: field ?? undefined };
     this.#lastError = problem;
     this.emit("problem", problem);
@@ -128,13 +130,13 @@ export abstract class Session<
     this.release();
   }
 
-  #linked(state: SocketState): void {
+  #onConnection(state: SocketState): void {
     if (state === "closed") return; // the end has more details
     const { deadline } = this.client;
     this.patch({ connection: state === "reconnecting" ? { state, deadline } : { state } });
   }
 
-  #closed({ code, reason }: SocketClose): void {
+  #onClosed({ code, reason }: SocketClose): void {
     const { phase, connection } = this.state.value;
     if (phase === "stopping") this.stopped();
     else if (LOST_CODES.has(code)) {

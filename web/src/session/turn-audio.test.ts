@@ -16,15 +16,15 @@ function line(...parts: Samples[]): Samples {
 }
 
 it("removes the silence around speech", () => {
-  const heard = line(seconds(2, 0.001), seconds(1, 0.3), seconds(1.2, 0.001));
-  const speech = utterance(heard, 1000);
+  const input = line(seconds(2, 0.001), seconds(1, 0.3), seconds(1.2, 0.001));
+  const speech = utterance(input, 1000);
   expect(speech.length / INPUT_RATE).toBeCloseTo(1.3, 2);
   expect(speech.filter((sample) => sample > 0.2)).toHaveLength(INPUT_RATE);
 });
 
 it("excludes earlier speech", () => {
-  const heard = line(seconds(1, 0.3), seconds(2, 0), seconds(0.5, 0.2), seconds(1, 0));
-  expect(utterance(heard, 500).filter((sample) => sample > 0.25)).toHaveLength(0);
+  const input = line(seconds(1, 0.3), seconds(2, 0), seconds(0.5, 0.2), seconds(1, 0));
+  expect(utterance(input, 500).filter((sample) => sample > 0.25)).toHaveLength(0);
 });
 
 it("is empty without input", () => {
@@ -34,10 +34,10 @@ it("is empty without input", () => {
 it("keeps both sides of each turn", () => {
   const turnAudio = new TurnAudioLog();
   for (const level of [0.1, 0.2]) {
-    turnAudio.hear(seconds(1, level));
+    turnAudio.addInput(seconds(1, level));
     turnAudio.begin(500);
-    turnAudio.say(Float32Array.of(level, level));
-    turnAudio.say(Float32Array.of(level));
+    turnAudio.addOutput(Float32Array.of(level, level));
+    turnAudio.addOutput(Float32Array.of(level));
   }
   expect(turnAudio.of(0).user[100]).toBeCloseTo(0.1);
   expect(turnAudio.of(1).user[100]).toBeCloseTo(0.2);
@@ -47,7 +47,7 @@ it("keeps both sides of each turn", () => {
 
 it("limits the length of buffered silence", () => {
   const turnAudio = new TurnAudioLog();
-  for (let second = 0; second < 200; second++) turnAudio.hear(seconds(1, 0.1));
+  for (let second = 0; second < 200; second++) turnAudio.addInput(seconds(1, 0.1));
   turnAudio.begin(300_000);
   expect(turnAudio.of(0).user.length).toBeLessThanOrEqual(76 * INPUT_RATE);
 });

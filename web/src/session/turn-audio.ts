@@ -13,27 +13,27 @@ export interface TurnAudio {
 
 /** Keeps the audio of every turn for playback. */
 export class TurnAudioLog {
-  #heard: Samples[] = [];
+  #input: Samples[] = [];
   #length = 0;
   readonly #turns: { user: Samples; model: Samples[] }[] = [];
 
   /** Adds microphone input, including pauses. */
-  hear(chunk: Samples): void {
-    this.#heard.push(chunk);
+  addInput(chunk: Samples): void {
+    this.#input.push(chunk);
     this.#length += chunk.length;
-    while (this.#length - (this.#heard[0] as Samples).length > LONGEST_SAMPLES) {
-      this.#length -= (this.#heard.shift() as Samples).length;
+    while (this.#length - (this.#input[0] as Samples).length > LONGEST_SAMPLES) {
+      this.#length -= (this.#input.shift() as Samples).length;
     }
   }
 
   /** The user finished. The last `speechMs` of speech belong to the turn. */
   begin(speechMs: number): void {
-    this.#turns.push({ user: utterance(concatSamples(this.#heard), speechMs), model: [] });
-    this.#heard = [];
+    this.#turns.push({ user: utterance(concatSamples(this.#input), speechMs), model: [] });
+    this.#input = [];
     this.#length = 0;
   }
 
-  say(audio: Samples): void {
+  addOutput(audio: Samples): void {
     this.#turns.at(-1)?.model.push(audio);
   }
 
@@ -45,16 +45,16 @@ export class TurnAudioLog {
 }
 
 /** Returns the last `speechMs` of speech without the silence after it. */
-export function utterance(heard: Samples, speechMs: number): Samples {
-  const end = Math.min(heard.length, lastLoud(heard) + MARGIN);
+export function utterance(input: Samples, speechMs: number): Samples {
+  const end = Math.min(input.length, endOfSpeech(input) + MARGIN);
   const start = Math.max(0, end - 2 * MARGIN - (speechMs / 1000) * INPUT_RATE);
-  return heard.slice(Math.round(start), Math.round(end));
+  return input.slice(Math.round(start), Math.round(end));
 }
 
 /** End of the last frame that is not faint. */
-function lastLoud(heard: Samples): number {
-  const frames = Array.from({ length: Math.floor(heard.length / FRAME) }, (_, n) =>
-    energy(heard.subarray(n * FRAME, (n + 1) * FRAME)),
+function endOfSpeech(input: Samples): number {
+  const frames = Array.from({ length: Math.floor(input.length / FRAME) }, (_, n) =>
+    energy(input.subarray(n * FRAME, (n + 1) * FRAME)),
   );
   const most = frames.reduce((a, b) => Math.max(a, b), 0);
   const last = frames.findLastIndex((value) => value > 0 && value >= FAINT * FAINT * most);

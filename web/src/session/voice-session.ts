@@ -48,7 +48,7 @@ export abstract class VoiceSession<
       this.end({ by: "device", code, message: String(cause), cause });
       return;
     }
-    if (this.state.value.phase === "opening") this.#begin(this.#audio);
+    if (this.state.value.phase === "opening") this.#connect(this.#audio);
     else this.release();
   }
 
@@ -66,7 +66,7 @@ export abstract class VoiceSession<
 
   /** Subscribes to the audio engine and opens the connection. */
   protected abstract connect(audio: AudioEngine): ProtocolClient<Server, Client>;
-  protected abstract heard(chunk: Samples): void;
+  protected abstract onChunk(chunk: Samples): void;
 
   protected override release(): void {
     const audio = this.#audio;
@@ -75,8 +75,8 @@ export abstract class VoiceSession<
     void audio?.close();
   }
 
-  #begin(audio: AudioEngine): void {
-    audio.on("chunk", (chunk) => this.heard(chunk));
+  #connect(audio: AudioEngine): void {
+    audio.on("chunk", (chunk) => this.onChunk(chunk));
     audio.on("levels", (levels) => this.emit("levels", levels));
     audio.on("sourceEnd", () => this.patch({ sourceEnded: true } as Partial<State>));
     this.emit("audio", audio);

@@ -69,12 +69,12 @@ test("reset restores the initial values", () => {
 
 test("listeners receive each change once, until they unsubscribe", () => {
   const settings = open();
-  const heard: boolean[] = [];
-  const leave = settings.subscribe(({ mirror }) => heard.push(mirror));
+  const received: boolean[] = [];
+  const unsubscribe = settings.subscribe(({ mirror }) => received.push(mirror));
   settings.update({ mirror: false });
-  leave();
+  unsubscribe();
   settings.update({ mirror: true });
-  expect(heard).toEqual([false]);
+  expect(received).toEqual([false]);
 });
 
 test("texts are stored unchanged, and other types are rejected", () => {

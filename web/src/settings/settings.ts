@@ -37,9 +37,9 @@ export class Settings<F extends Fields> extends Store<Values<F>> {
 }
 
 function read<F extends Fields>(key: string, version: number, fields: F): Values<F> {
-  const kept = parsed(localStorage.getItem(key));
-  const fits = kept !== null && kept["version"] === version;
-  return { ...initial(fields), ...(fits ? checked(fields, kept["values"]) : {}) };
+  const stored = parsed(localStorage.getItem(key));
+  const fits = stored !== null && stored["version"] === version;
+  return { ...initial(fields), ...(fits ? checked(fields, stored["values"]) : {}) };
 }
 
 function initial<F extends Fields>(fields: F): Values<F> {

@@ -5,10 +5,10 @@ import { type Toast, toast } from "../ui/toasts.ts";
 /** Shows an error and what the user can do. Aborts are ignored. */
 export function showError(error: unknown, title?: string): void {
   if (error instanceof DOMException && error.name === "AbortError") return;
-  toast({ tone: "danger", ...words(error, title) });
+  toast({ tone: "danger", ...errorText(error, title) });
 }
 
-function words(error: unknown, title: string | undefined): Omit<Toast, "tone"> {
+function errorText(error: unknown, title: string | undefined): Omit<Toast, "tone"> {
   const { errors } = common();
   if (!(error instanceof ApiError)) {
     return {

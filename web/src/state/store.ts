@@ -30,7 +30,7 @@ export class Store<T> {
 export class StoreController<T> implements ReactiveController {
   readonly #host: ReactiveControllerHost;
   readonly #store: Store<T>;
-  #leave: () => void = () => undefined;
+  #unsubscribe: () => void = () => undefined;
 
   constructor(host: ReactiveControllerHost, store: Store<T>) {
     this.#host = host;
@@ -43,10 +43,10 @@ export class StoreController<T> implements ReactiveController {
   }
 
   hostConnected(): void {
-    this.#leave = this.#store.subscribe(() => this.#host.requestUpdate());
+    this.#unsubscribe = this.#store.subscribe(() => this.#host.requestUpdate());
   }
 
   hostDisconnected(): void {
-    this.#leave();
+    this.#unsubscribe();
   }
 }

@@ -6,7 +6,7 @@ import { language } from "../i18n/language.ts";
  * and labels and ids work across elements. It renders again when the language changes.
  */
 export abstract class BaseElement extends LitElement {
-  #leave: () => void = () => undefined;
+  #unsubscribe: () => void = () => undefined;
 
   constructor() {
     super();
@@ -22,11 +22,11 @@ export abstract class BaseElement extends LitElement {
 
   override connectedCallback(): void {
     super.connectedCallback();
-    this.#leave = language.subscribe(() => this.requestUpdate());
+    this.#unsubscribe = language.subscribe(() => this.requestUpdate());
   }
 
   override disconnectedCallback(): void {
-    this.#leave();
+    this.#unsubscribe();
     super.disconnectedCallback();
   }
 

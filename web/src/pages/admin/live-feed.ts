@@ -24,37 +24,37 @@ export class LiveFeed {
     system: EMPTY_SYSTEM,
     skew: 0,
   });
-  #leaving: AbortController | null = null;
+  #signal: AbortController | null = null;
 
   start(): void {
     this.stop();
-    this.#leaving = new AbortController();
+    this.#signal = new AbortController();
     this.#patch({ connection: "connecting", problem: null });
-    void this.#run(this.#leaving.signal);
+    void this.#run(this.#signal.signal);
   }
 
   stop(): void {
-    this.#leaving?.abort();
-    this.#leaving = null;
+    this.#signal?.abort();
+    this.#signal = null;
   }
 
-  async #run(leaving: AbortSignal): Promise<void> {
-    for (let attempt = 0; !leaving.aborted; attempt++) {
-      const heard = await this.#listen(leaving).catch((error: unknown) => this.#failed(error));
-      if (leaving.aborted || this.state.value.connection === "refused") return;
-      if (heard) attempt = 0;
+  async #run(signal: AbortSignal): Promise<void> {
+    for (let attempt = 0; !signal.aborted; attempt++) {
+      const received = await this.#listen(signal).catch((error: unknown) => this.#failed(error));
+      if (signal.aborted || this.state.value.connection === "refused") return;
+      if (received) attempt = 0;
       this.#patch({ connection: "lost" });
-      await pause(backoffMs(attempt + 1), leaving);
+      await pause(backoffMs(attempt + 1), signal);
     }
   }
 
   /** Reads until the connection ends. Returns true if an event was received. */
-  async #listen(leaving: AbortSignal): Promise<boolean> {
+  async #listen(signal: AbortSignal): Promise<boolean> {
     const connection = new AbortController();
     const end = () => connection.abort();
-    leaving.addEventListener("abort", end, { once: true, signal: connection.signal });
+    signal.addEventListener("abort", end, { once: true, signal: connection.signal });
     let timer = 0;
-    let heard = false;
+    let received = false;
     try {
       const response = await liveStream(connection.signal);
       if (response.body === null) return false;
@@ -62,16 +62,16 @@ export class LiveFeed {
       for await (const { name, data } of streamEvents(response.body)) {
         clearTimeout(timer);
         timer = window.setTimeout(end, SILENT_MS);
-        heard = true;
+        received = true;
         this.#take(name, JSON.parse(data));
       }
     } catch (error) {
-      if (!heard) throw error;
+      if (!received) throw error;
     } finally {
       clearTimeout(timer);
       end();
     }
-    return heard;
+    return received;
   }
 
   #take(name: string, data: unknown): void {
@@ -92,10 +92,10 @@ export class LiveFeed {
   }
 }
 
-function pause(ms: number, leaving: AbortSignal): Promise<void> {
+function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
-    leaving.addEventListener("abort", () => {
+    signal.addEventListener("abort", () => {
       clearTimeout(timer);
       resolve();
     });

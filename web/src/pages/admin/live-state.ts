@@ -117,8 +117,8 @@ export function apply(before: System, name: string, data: unknown): System {
 
 function changed(rows: Rows<unknown>, { set, gone }: Change): Rows<unknown> {
   const left = new Set(gone);
-  const kept = Object.entries(rows).filter(([id]) => !left.has(id));
-  return { ...Object.fromEntries(kept), ...set };
+  const remaining = Object.entries(rows).filter(([id]) => !left.has(id));
+  return { ...Object.fromEntries(remaining), ...set };
 }
 
 /** Adds new latencies and removes ended sessions. */

@@ -32,7 +32,7 @@ const strings = () => ({ ...pageStrings(), ...recordingsStrings() });
 @customElement("an-admin-recordings")
 export class AdminRecordings extends BaseElement {
   readonly #id = freshId("recordings");
-  #asked = 0;
+  #lastSearch = 0;
   #typing = 0;
 
   @state() private filter: RecordingFilter = {
@@ -196,11 +196,11 @@ export class AdminRecordings extends BaseElement {
 
   /** Of several concurrent searches, only the last result is shown. */
   async #load(): Promise<void> {
-    this.#asked += 1;
-    const asked = this.#asked;
+    this.#lastSearch += 1;
+    const search = this.#lastSearch;
     try {
       const page = await recordings(this.filter, this.offset, PAGE);
-      if (asked === this.#asked) this.page = page;
+      if (search === this.#lastSearch) this.page = page;
     } catch (error) {
       showError(error);
     }

@@ -50,7 +50,7 @@ export class AnswerElement extends BaseElement {
     const done = exchange.phase === "ended";
     return html`<h3 class="visually-hidden">${chatStrings().model}</h3>
       ${this.#connection()}
-      <an-queue-panel .queue=${exchange.queue} @leave=${() => this.emit("stop", null)}></an-queue-panel>
+      <an-queue-panel .status=${exchange.queue} @leave=${() => this.emit("stop", null)}></an-queue-panel>
       ${this.draft === null ? this.#chatStrings() : this.#editor(this.draft)}
       ${this.#problem()} ${done && this.draft === null ? this.#below() : nothing}`;
   }
@@ -175,7 +175,7 @@ export class AnswerElement extends BaseElement {
 
   #recordingLink(): TemplateResult | typeof nothing {
     const { recordingId } = this.answer.exchange;
-    if (!this.answer.kept || !recordingId) return nothing;
+    if (!this.answer.recordAllowed || !recordingId) return nothing;
     const label = chatStrings().recordingLink;
     return html`<a
       class="button quiet square small"

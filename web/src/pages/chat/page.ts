@@ -43,12 +43,12 @@ export class ChatPage extends BaseElement {
 
   override connectedCallback(): void {
     super.connectedCallback();
-    window.addEventListener("pagehide", this.#leave);
+    window.addEventListener("pagehide", this.#unsubscribe);
   }
 
   override disconnectedCallback(): void {
-    window.removeEventListener("pagehide", this.#leave);
-    this.#leave();
+    window.removeEventListener("pagehide", this.#unsubscribe);
+    this.#unsubscribe();
     this.#voice.close();
     super.disconnectedCallback();
   }
@@ -203,7 +203,7 @@ export class ChatPage extends BaseElement {
     this.#voice.stopSpeech();
   };
 
-  readonly #leave = (): void => this.#log.stop();
+  readonly #unsubscribe = (): void => this.#log.stop();
 
   readonly #clear = (): void => {
     if (!confirm(chatStrings().clearAsk)) return;

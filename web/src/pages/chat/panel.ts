@@ -80,7 +80,7 @@ function session(): TemplateResult {
   return html`<details class="fold">
     <summary>${t.session}</summary>
     <div class="stack">
-      ${flag("record", t.kept, t.keptHint)}
+      ${flag("record", t.recordServer, t.recordHint)}
       <an-device-select></an-device-select>
     </div>
   </details>`;

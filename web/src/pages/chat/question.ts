@@ -41,9 +41,9 @@ export class QuestionElement extends BaseElement {
       ?busy=${this.busy}
       .draft=${this.question.parts}
       @stop=${() => this.emit("stop", null)}
-      @cancel=${() => this.#leave()}
+      @cancel=${() => this.#unsubscribe()}
       @send=${({ detail }: CustomEvent<readonly Part[]>) => {
-        this.#leave();
+        this.#unsubscribe();
         this.emit("edit", detail);
       }}
     ></an-composer>`;
@@ -67,7 +67,7 @@ export class QuestionElement extends BaseElement {
     </div>`;
   }
 
-  #leave(): void {
+  #unsubscribe(): void {
     this.editing = false;
   }
 }

@@ -93,8 +93,8 @@ export const chatStrings = defineStrings(
     details: { auto: "Automatic", low: "Low", medium: "Medium", high: "High" },
     videoSound: "Use the audio of videos",
     session: "Conversation",
-    kept: "Record on the server",
-    keptHint: "Only people with the link can open it.",
+    recordServer: "Record on the server",
+    recordHint: "Only people with the link can open it.",
     devices: "Microphone and speaker",
   },
   {
@@ -188,8 +188,8 @@ export const chatStrings = defineStrings(
     details: { auto: "自动", low: "低", medium: "中", high: "高" },
     videoSound: "使用视频的音频",
     session: "对话",
-    kept: "在服务器上录制",
-    keptHint: "只有拥有链接的人可以打开。",
+    recordServer: "在服务器上录制",
+    recordHint: "只有拥有链接的人可以打开。",
     devices: "麦克风与扬声器",
   },
 );

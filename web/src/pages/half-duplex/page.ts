@@ -65,7 +65,7 @@ export class HalfDuplexPage extends BaseElement {
             @again=${this.#controller.start}
           ></an-connection-banner>
           ${sessionEndNotice(state?.end ?? null)}
-          <an-queue-panel .queue=${state?.queue ?? null} @leave=${this.#controller.stop}></an-queue-panel>
+          <an-queue-panel .status=${state?.queue ?? null} @leave=${this.#controller.stop}></an-queue-panel>
           ${halfDuplexStage(this.#controller, () => this.#check(true))} ${this.#turns()}
         </div>
         ${sidePanel({ label: t.settings, body: halfDuplexPanel(this.#instructions, this.#controller.running) })}
@@ -111,8 +111,8 @@ export class HalfDuplexPage extends BaseElement {
 
   #recordingLink(): TemplateResult | typeof nothing {
     const state = this.#controller.state;
-    const kept = state?.phase === "ended" && state.recordingId && state.turns.length > 0;
-    if (!kept || !this.#settings.value.record) return nothing;
+    const recorded = state?.phase === "ended" && state.recordingId && state.turns.length > 0;
+    if (!recorded || !this.#settings.value.record) return nothing;
     return html`<p class="recording">
       <a class="button small" href="/s/${state.recordingId}">${icon("link")} ${halfDuplexStrings().recording}</a>
     </p>`;

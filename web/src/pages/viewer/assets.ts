@@ -10,7 +10,7 @@ import { assetPath } from "../../api/recordings.ts";
  */
 export class Assets {
   readonly #name: string;
-  readonly #kept = new Map<string, Promise<Blob>>();
+  readonly #cache = new Map<string, Promise<Blob>>();
   readonly #urls = new Map<string, Promise<string>>();
   readonly #shown = new Map<string, Promise<string>>();
 
@@ -53,8 +53,8 @@ export class Assets {
 
   #blob(file: string): Promise<Blob> {
     const known =
-      this.#kept.get(file) ?? fetchApi(assetPath(this.#name, file)).then((found) => found.blob());
-    this.#kept.set(file, known);
+      this.#cache.get(file) ?? fetchApi(assetPath(this.#name, file)).then((found) => found.blob());
+    this.#cache.set(file, known);
     return known;
   }
 }

@@ -16,7 +16,7 @@ import { downloadFile } from "./save-archive.ts";
  */
 @customElement("an-browser-recording")
 export class BrowserRecording extends BaseElement {
-  #leave: () => void = () => undefined;
+  #unsubscribe: () => void = () => undefined;
 
   @property() name = "";
   @property({ attribute: false }) assets!: Assets;
@@ -32,15 +32,15 @@ export class BrowserRecording extends BaseElement {
   @query("video") private readonly media!: HTMLVideoElement | null;
 
   override disconnectedCallback(): void {
-    this.#leave();
+    this.#unsubscribe();
     super.disconnectedCallback();
   }
 
   protected override willUpdate(changed: ChangedProperties<this>): void {
     if (changed.has("name")) void this.#look();
     if (!changed.has("replay")) return;
-    this.#leave();
-    this.#leave = this.replay.state.subscribe(({ plays }) => plays && this.media?.pause());
+    this.#unsubscribe();
+    this.#unsubscribe = this.replay.state.subscribe(({ plays }) => plays && this.media?.pause());
   }
 
   protected override render(): TemplateResult | typeof nothing {

@@ -37,15 +37,15 @@ export function duplexTimeline({
   const units = [...results, ...orphans];
   units.sort((a, b) => a.publish_ts_ms - b.publish_ts_ms);
   const spoken = units.filter((unit) => unit.ai_audio_duration_ms !== undefined);
-  const heard = playbackTimes(
+  const played = playbackTimes(
     spoken.map((unit) => ({ atMs: unit.publish_ts_ms, lastsMs: unit.ai_audio_duration_ms ?? 0 })),
     flushes(chunks, units),
   );
-  const places = new Map(spoken.map((unit, i) => [unit, heard[i] ?? null]));
+  const places = new Map(spoken.map((unit, i) => [unit, played[i] ?? null]));
   const lengthMs = Math.max(
     0,
     ...chunks.map((chunk) => chunk.receive_ts_ms),
-    ...heard.map((one) => one?.untilMs ?? 0),
+    ...played.map((one) => one?.untilMs ?? 0),
   );
   const lines = [...modelLines(units, places), ...userLines(units)];
   return {

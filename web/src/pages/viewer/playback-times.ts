@@ -18,28 +18,28 @@ export function playbackTimes(
   sounds: readonly TimedAudio[],
   flushes: readonly number[],
 ): readonly (PlayedAudio | null)[] {
-  const heard: (PlayedAudio | null)[] = [];
+  const played: (PlayedAudio | null)[] = [];
   const waiting = [...flushes];
-  let pen = 0;
+  let endMs = 0;
   for (const { atMs, lastsMs } of sounds) {
     while ((waiting[0] ?? Number.POSITIVE_INFINITY) <= atMs) {
       const now = waiting.shift() as number;
-      cut(heard, now);
-      pen = Math.min(pen, now);
+      cut(played, now);
+      endMs = Math.min(endMs, now);
     }
-    const fromMs = Math.max(pen, atMs);
-    pen = fromMs + lastsMs;
-    heard.push({ fromMs, untilMs: pen });
+    const fromMs = Math.max(endMs, atMs);
+    endMs = fromMs + lastsMs;
+    played.push({ fromMs, untilMs: endMs });
   }
-  for (const now of waiting) cut(heard, now);
-  return heard;
+  for (const now of waiting) cut(played, now);
+  return played;
 }
 
-function cut(heard: (PlayedAudio | null)[], now: number): void {
-  for (let i = heard.length - 1; i >= 0; i--) {
-    const one = heard[i];
+function cut(played: (PlayedAudio | null)[], now: number): void {
+  for (let i = played.length - 1; i >= 0; i--) {
+    const one = played[i];
     if (!one) continue;
     if (one.untilMs <= now) return;
-    heard[i] = one.fromMs >= now ? null : { fromMs: one.fromMs, untilMs: now };
+    played[i] = one.fromMs >= now ? null : { fromMs: one.fromMs, untilMs: now };
   }
 }

@@ -11,7 +11,7 @@ import { viewerStrings } from "./strings.ts";
 /** Playback controls: play, position, speed, previous and next turn. */
 @customElement("an-player-controls")
 export class PlayerControls extends BaseElement {
-  #leave: () => void = () => undefined;
+  #unsubscribe: () => void = () => undefined;
   #state: StoreController<ReplayState> | null = null;
 
   @property({ attribute: false }) replay!: ReplayPlayer;
@@ -24,11 +24,11 @@ export class PlayerControls extends BaseElement {
   override connectedCallback(): void {
     super.connectedCallback();
     this.#state ??= new StoreController(this, this.replay.state);
-    this.#leave = this.replay.at.subscribe(() => this.#place());
+    this.#unsubscribe = this.replay.at.subscribe(() => this.#place());
   }
 
   override disconnectedCallback(): void {
-    this.#leave();
+    this.#unsubscribe();
     super.disconnectedCallback();
   }
 

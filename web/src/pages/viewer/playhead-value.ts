@@ -6,7 +6,7 @@ export class PlayheadValue<T> implements ReactiveController {
   readonly #host: ReactiveControllerHost;
   readonly #replay: () => ReplayPlayer;
   readonly #pick: (atMs: number) => T;
-  #leave: () => void = () => undefined;
+  #unsubscribe: () => void = () => undefined;
   #value: T | null = null;
 
   /** `pick` must return the same object for the same value. */
@@ -23,7 +23,7 @@ export class PlayheadValue<T> implements ReactiveController {
 
   hostConnected(): void {
     this.#value = this.value;
-    this.#leave = this.#replay().at.subscribe((atMs) => {
+    this.#unsubscribe = this.#replay().at.subscribe((atMs) => {
       const value = this.#pick(atMs);
       if (Object.is(value, this.#value)) return;
       this.#value = value;
@@ -32,6 +32,6 @@ export class PlayheadValue<T> implements ReactiveController {
   }
 
   hostDisconnected(): void {
-    this.#leave();
+    this.#unsubscribe();
   }
 }

@@ -29,7 +29,7 @@ const SIDES: readonly ("user" | "model")[] = ["user", "model"];
 /** The timeline: waveforms, speaker segments, transcript, frames and costs. A click seeks. */
 @customElement("an-timeline")
 export class TimelineView extends BaseElement {
-  #leave: () => void = () => undefined;
+  #unsubscribe: () => void = () => undefined;
   #paths: readonly string[] = [];
   #sizes = new ResizeObserver(([entry]) => {
     this.room = entry?.contentRect.width ?? 0;
@@ -50,11 +50,11 @@ export class TimelineView extends BaseElement {
 
   override connectedCallback(): void {
     super.connectedCallback();
-    this.#leave = this.replay.at.subscribe(() => this.#place());
+    this.#unsubscribe = this.replay.at.subscribe(() => this.#place());
   }
 
   override disconnectedCallback(): void {
-    this.#leave();
+    this.#unsubscribe();
     this.#sizes.disconnect();
     super.disconnectedCallback();
   }
