@@ -25,17 +25,18 @@ import numpy as np
 import torch
 
 from antiphon.inference_worker.engines.minicpmo.config import KernelChoice
-from antiphon.inference_worker.engines.minicpmo.duplex import DuplexSession
-from antiphon.inference_worker.engines.minicpmo.duplex_settings import DuplexSettings
-from antiphon.inference_worker.engines.minicpmo.engine import Engine
-from antiphon.inference_worker.engines.minicpmo.hearing import Ears
-from antiphon.inference_worker.engines.minicpmo.images import cut, decode_picture
-from antiphon.inference_worker.engines.minicpmo.runner import Runner
-from antiphon.inference_worker.engines.minicpmo.speaking import Speaker
-from antiphon.inference_worker.engines.minicpmo.speech_sampler import SpeechSettings
-from antiphon.inference_worker.engines.minicpmo.steps import Steps
-from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.vocoder import VoiceState
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import decode_image, slice_image
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
+from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SpeechSettings, Steps
+from antiphon.inference_worker.engines.minicpmo.sessions.duplex import (
+    DuplexConversation,
+    DuplexSettings,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
+from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
 from random_model import TINY, WORD, WordySampler, config_of, noise_picture, random_network
 from random_voice import random_vocoder, random_voice
 from roofline import Card, roofline
@@ -59,7 +60,7 @@ class Bench:
         self.voices: list[VoiceState] = []
         self.stages: dict[str, list[float]] = defaultdict(list)
 
-    def crowd(self, count: int) -> tuple[Runner, list[DuplexSession]]:
+    def crowd(self, count: int) -> tuple[Runner, list[DuplexConversation]]:
         """A runner with `count` slots and a prepared session in each."""
         runner = Runner(
             self.network,
@@ -78,14 +79,14 @@ class Bench:
             runner.warm_up()
         return runner, [self.session(slot) for slot in range(count)]
 
-    def session(self, slot: int) -> DuplexSession:
+    def session(self, slot: int) -> DuplexConversation:
         """A session in `slot`, not yet prepared."""
         end = self.config.tts_config.end_code
-        return DuplexSession(
+        return DuplexConversation(
             slot,
             self.tokenizer,
-            Ears(slot=slot, capacity=self.config.audio_config.max_source_positions),
-            Speaker(slot=slot, capacity=1024, end_code=end, settings=SpeechSettings()),
+            AudioInput(slot=slot, capacity=self.config.audio_config.max_source_positions),
+            SpeechContext(slot=slot, capacity=1024, end_code=end, settings=SpeechSettings()),
             capacity=self.args.context,
             settings=DuplexSettings(),
         )
@@ -121,7 +122,7 @@ class Bench:
             "vram": self.taken(),
         }
 
-    def prepare(self, session: DuplexSession) -> Steps[None]:
+    def prepare(self, session: DuplexConversation) -> Steps[None]:
         """A system prompt, and words up to half of the context."""
         yield from session.prepare("system", "end", [])
         words = (WORD,) * (self.args.context // 2 - session.length)
@@ -138,7 +139,7 @@ class Bench:
         self,
         engine: Engine,
         threads: ThreadPoolExecutor,
-        sessions: list[DuplexSession],
+        sessions: list[DuplexConversation],
         *,
         listen: bool = False,
         units: int,
@@ -148,14 +149,14 @@ class Bench:
         noise = np.random.default_rng(0).normal(0, 0.05, 16000).astype(np.float32)
         start = time.perf_counter()
 
-        def one(session: DuplexSession) -> list[float]:
+        def one(session: DuplexConversation) -> list[float]:
             try:
                 return all_units(session)
             except BaseException:
                 together.abort()  # or the others would wait for ever
                 raise
 
-        def wait_for(session: DuplexSession, unit: int) -> float:
+        def wait_for(session: DuplexConversation, unit: int) -> float:
             """Until the unit's moment; when that is, or was."""
             if not self.args.paced:
                 together.wait()
@@ -164,13 +165,13 @@ class Bench:
             time.sleep(max(0.0, due - time.perf_counter()))
             return due
 
-        def all_units(session: DuplexSession) -> list[float]:
+        def all_units(session: DuplexConversation) -> list[float]:
             times = []
             for unit in range(units):
                 began = wait_for(session, unit)
                 mel = session.ears.listen(noise)
                 pictures = [
-                    cut(decode_picture(f), self.config.slice_config, 1) for f in self.frames
+                    slice_image(decode_image(f), self.config.slice_config, 1) for f in self.frames
                 ]
                 engine.run(session.prefill(mel, pictures))
                 outcome = engine.run(session.generate(force_listen=listen))
@@ -202,7 +203,7 @@ class Bench:
             self.settle()
             kind = type(steps[0]).__name__
             size = getattr(steps[0], "size", 1)
-            label = f"{kind} of {size}" if kind in ("Feed", "Utter") else kind
+            label = f"{kind} of {size}" if kind in ("Feed", "DecodeSpeech") else kind
             self.stages[label].append((time.perf_counter() - began) * 1000)
             return answers
 

@@ -13,13 +13,14 @@ from PIL import Image
 from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.config import KernelChoice, ModelConfig
-from antiphon.inference_worker.engines.minicpmo.load import build_on_meta, restore_buffers
+from antiphon.inference_worker.engines.minicpmo.model.kernel_check import use_triton
+from antiphon.inference_worker.engines.minicpmo.model.load import build_on_meta, compute_buffers
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
-from antiphon.inference_worker.engines.minicpmo.sampler import Chosen, Row, Sampler
-from antiphon.inference_worker.engines.minicpmo.toolchain import wants_triton
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SampledToken, TokenRow
 from antiphon.inference_worker.engines.types import EngineError
 
-TINY = Path(__file__).parents[1] / "tests" / "minicpmo" / "golden" / "ckpt"
+TINY = Path(__file__).parents[1] / "tests" / "support" / "minicpmo" / "golden" / "ckpt"
 REAL: dict[str, Any] = {
     "model_type": "minicpmo",
     "vocab_size": 151748,
@@ -67,16 +68,16 @@ def config_of(sizes: str) -> ModelConfig:
 class WordySampler(Sampler):
     """Does all the work of choosing, then says the same short word."""
 
-    def choose(self, logits: Tensor, rows: Sequence[Row]) -> list[Chosen | EngineError]:
+    def choose(self, logits: Tensor, rows: Sequence[TokenRow]) -> list[SampledToken | EngineError]:
         """The real choice, its outcome replaced."""
-        return [Chosen(WORD, recorded=True) for _ in super().choose(logits, rows)]
+        return [SampledToken(WORD, recorded=True) for _ in super().choose(logits, rows)]
 
 
 def random_network(config: ModelConfig, device: torch.device, kernels: KernelChoice) -> MiniCPMO:
     """The network with small random weights, as a checkpoint would have loaded it."""
     dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
     network = (
-        build_on_meta(config, fused=wants_triton(kernels, device)).to(dtype).to_empty(device=device)
+        build_on_meta(config, fused=use_triton(kernels, device)).to(dtype).to_empty(device=device)
     )
     generator = torch.Generator(device).manual_seed(0)
     for name, parameter in network.named_parameters():
@@ -84,7 +85,7 @@ def random_network(config: ModelConfig, device: torch.device, kernels: KernelCho
             parameter.data.fill_(1.0)
         else:
             parameter.data.normal_(0.0, 0.02, generator=generator)
-    restore_buffers(network, device)
+    compute_buffers(network, device)
     return network.eval().requires_grad_(False)
 
 

@@ -15,9 +15,11 @@ import numpy as np
 import torch
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
-from antiphon.inference_worker.engines.minicpmo.token2wav.opening import lighten
-from antiphon.inference_worker.engines.minicpmo.token2wav.speaking import Token2WavVocoder
-from antiphon.inference_worker.engines.minicpmo.vocoder import VoiceState
+from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import (
+    Token2WavVocoder,
+    free_unused_buffers,
+)
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
 from antiphon.shared_schemas.audio import INPUT_RATE
 
 TESTS = Path(__file__).parents[1] / "tests"
@@ -33,14 +35,14 @@ SMALL: dict[str, Any] = {"steps": 1, "blocks": 1, "layers": 1, "channels": 32}
 def random_vocoder(sizes: str, device: torch.device) -> Token2WavVocoder | None:
     """A vocoder of the `real` or `tiny` sizes on `device`; None where the package is not there."""
     sys.path.insert(0, str(TESTS))
-    stepaudio = import_module("minicpmo.stepaudio")
+    stepaudio = import_module("support.minicpmo.stepaudio_package")
     try:
         inner = stepaudio.token2wav(stepaudio.LATER, **(REAL if sizes == "real" else SMALL))
     except FileNotFoundError:
         return None
     finally:
         sys.path.remove(str(TESTS))
-    lighten(inner)
+    free_unused_buffers(inner)
     inner.flow.to(device)
     inner.hift.to(device)
     if device.type == "cuda":

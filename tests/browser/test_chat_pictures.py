@@ -15,7 +15,7 @@ from support.stack import Stack
 from support.turn_page import without_instructions
 from support.visitor import Visitor, barriers
 
-CHECKPOINT = Path(__file__).parent.parent / "minicpmo" / "golden" / "ckpt"
+CHECKPOINT = Path(__file__).parent.parent / "support" / "minicpmo" / "golden" / "ckpt"
 
 pytestmark = [
     pytest.mark.timeout(120),

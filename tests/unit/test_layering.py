@@ -55,43 +55,26 @@ SAME_NAME_ALLOWED = frozenset(
     {
         "Action",
         "Answer",
-        "DuplexSession",
         "EtaStatus",
         "Heard",
         "Heartbeat",
         "Inbox",
-        "LanguageModel",
         "Ledger",
         "LiveSession",
         "Message",
-        "Outcome",
         "Past",
         "Piece",
         "Progress",
         "Question",
-        "Reading",
-        "Row",
         "ShareLinks",
-        "Speaker",
-        "Spoken",
-        "Step",
         "Stored",
-        "Streams",
-        "Unit",
         "Utterance",
         "Verdict",
     }
 )
 """Public class names that may be defined more than once, each with a reason."""
 
-KNOWN_CYCLES = [
-    [
-        "antiphon.inference_worker.engines.minicpmo.ranking",
-        "antiphon.inference_worker.engines.minicpmo.sampler",
-        "antiphon.inference_worker.engines.minicpmo.speech_sampler",
-        "antiphon.inference_worker.engines.minicpmo.steps",
-    ],
-]
+KNOWN_CYCLES: list[list[str]] = []
 """Groups of modules that still import each other."""
 
 

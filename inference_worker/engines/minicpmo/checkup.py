@@ -10,22 +10,22 @@ import torch
 
 from antiphon.inference_worker.engines.common.findings import run_check
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, read_config
-from antiphon.inference_worker.engines.minicpmo.load import (
+from antiphon.inference_worker.engines.minicpmo.device import pick_device
+from antiphon.inference_worker.engines.minicpmo.model.kernel_check import missing_for_triton
+from antiphon.inference_worker.engines.minicpmo.model.load import (
     build_on_meta,
     check_names,
     find_shards,
     open_weights,
-    pick_device,
 )
-from antiphon.inference_worker.engines.minicpmo.memory import (
+from antiphon.inference_worker.engines.minicpmo.model.memory import (
     GIB,
     check_lengths,
     check_memory,
     free_bytes,
 )
-from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.toolchain import missing
-from antiphon.inference_worker.engines.minicpmo.vocoder import find_token2wav
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import find_token2wav
 from antiphon.shared_schemas.findings import Finding, failure, ok, warning
 
 _FETCH = "fetch the folder anew, whole: every file of openbmb/MiniCPM-o-4_5"
@@ -68,7 +68,7 @@ def _kernels(options: EngineOptions) -> Finding:
     )
     if not wanted:
         return ok("kernels", "torch's own")
-    lacks = missing(torch.device("cuda" if options.device == "auto" else options.device))
+    lacks = missing_for_triton(torch.device("cuda" if options.device == "auto" else options.device))
     if not lacks:
         return ok("kernels", "Triton")
     if options.kernels == "triton":  # a worker would refuse to start

@@ -9,19 +9,23 @@ import structlog
 import torch
 
 from antiphon.inference_worker.engines.common.slots import SlotPool
-from antiphon.inference_worker.engines.minicpmo.chat_view import MiniCPMOChatView
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, read_config
-from antiphon.inference_worker.engines.minicpmo.duplex_view import SILENT_SECOND, MiniCPMODuplexView
-from antiphon.inference_worker.engines.minicpmo.engine import Engine
-from antiphon.inference_worker.engines.minicpmo.half_duplex_view import MiniCPMOHalfDuplexView
-from antiphon.inference_worker.engines.minicpmo.held_slot import HeldSlot, Parts
-from antiphon.inference_worker.engines.minicpmo.load import load_network, pick_device
-from antiphon.inference_worker.engines.minicpmo.memory import check_lengths, check_memory
-from antiphon.inference_worker.engines.minicpmo.runner import Runner
-from antiphon.inference_worker.engines.minicpmo.sampler import Sampler
-from antiphon.inference_worker.engines.minicpmo.token2wav.opening import open_token2wav
-from antiphon.inference_worker.engines.minicpmo.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.vocoder import Vocoder, find_token2wav
+from antiphon.inference_worker.engines.minicpmo.device import pick_device
+from antiphon.inference_worker.engines.minicpmo.model.load import load_network
+from antiphon.inference_worker.engines.minicpmo.model.memory import check_lengths, check_memory
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
+from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
+from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import load_token2wav
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import Vocoder, find_token2wav
+from antiphon.inference_worker.engines.minicpmo.views.chat import MiniCPMOChatView
+from antiphon.inference_worker.engines.minicpmo.views.duplex import (
+    SILENT_SECOND,
+    MiniCPMODuplexView,
+)
+from antiphon.inference_worker.engines.minicpmo.views.half_duplex import MiniCPMOHalfDuplexView
 from antiphon.inference_worker.engines.processor import (
     ChatView,
     DuplexView,
@@ -44,7 +48,7 @@ class MiniCPMOProcessor(UnifiedProcessor):
         self._options = options or EngineOptions()
         self._slots = SlotPool(self._options.slots)
         self._seeds = itertools.count(self._options.seed)
-        self._parts: Parts | None = None
+        self._parts: EngineParts | None = None
         self._device = self._options.device
 
     @property
@@ -91,7 +95,7 @@ class MiniCPMOProcessor(UnifiedProcessor):
             report("short steps")
             runner.warm_up()
         self._device = str(device)
-        self._parts = Parts(
+        self._parts = EngineParts(
             config=config,
             options=options,
             tokenizer=tokenizer,
@@ -129,12 +133,12 @@ class MiniCPMOProcessor(UnifiedProcessor):
                 self._parts.vocoder.close()
             self._parts = None
 
-    def _hold(self) -> tuple[Parts, HeldSlot]:
+    def _hold(self) -> tuple[EngineParts, SlotLease]:
         parts = self._parts
         if parts is None:
             raise EngineError("the engine is not loaded")
         slot = self._slots.acquire()
-        return parts, HeldSlot(parts.engine, slot, next(self._seeds), self._slots.release)
+        return parts, SlotLease(parts.engine, slot, next(self._seeds), self._slots.release)
 
     def _load_vocoder(self, device: torch.device, report: LoadProgress) -> Vocoder | None:
         folder = find_token2wav(self._folder, self._options)
@@ -142,7 +146,7 @@ class MiniCPMOProcessor(UnifiedProcessor):
             log.warning("no_vocoder", consequence="sessions that want sound are refused")
             return None
         report("vocoder")
-        vocoder = open_token2wav(folder, self._options.vocoder_steps, device)
+        vocoder = load_token2wav(folder, self._options.vocoder_steps, device)
         vocoder.warm_up(self._options.slots)
         return vocoder
 

@@ -16,7 +16,7 @@ from antiphon.cli.certificates import examine_certificate
 from antiphon.cli.host_checks import examine_disk, examine_ports, examine_python
 from antiphon.inference_worker.engines.checkup import examine_engine
 from antiphon.shared_schemas.findings import Finding, Verdict
-from minicpmo.golden_set import CHECKPOINT
+from support.minicpmo.golden_set import CHECKPOINT
 
 
 def by_name(findings: Iterator[Finding] | list[Finding]) -> dict[str, Finding]:

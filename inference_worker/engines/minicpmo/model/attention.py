@@ -53,7 +53,7 @@ def chunk_mask(positions: Tensor, length: int) -> Tensor:
     return causal_mask(positions[:, -1:], length)
 
 
-def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """A boolean mask as what is added to scores; left boolean, every layer would turn it into that anew."""
     return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, float("-inf"))
 

@@ -9,8 +9,8 @@ from transformers import WhisperConfig
 from transformers.models.whisper.modeling_whisper import WhisperEncoderLayer
 
 from antiphon.inference_worker.engines.minicpmo.config import AudioConfig, ModelConfig
-from antiphon.inference_worker.engines.minicpmo.model.attention import LayerCache, additive
-from antiphon.inference_worker.engines.minicpmo.placing import placed
+from antiphon.inference_worker.engines.minicpmo.device import device_tensor
+from antiphon.inference_worker.engines.minicpmo.model.attention import LayerCache, additive_mask
 
 
 class AudioEncoder(nn.Module):
@@ -77,7 +77,7 @@ class AudioProjector(nn.Module):
         return avg_pool1d(projected.transpose(1, 2), self.pool, self.pool).transpose(1, 2)
 
 
-def trim(steps: Tensor, *, leading_frames: int, trailing_frames: int) -> Tensor:
+def trim_redundant(steps: Tensor, *, leading_frames: int, trailing_frames: int) -> Tensor:
     """Drop the steps that came from redundant mel frames (half as many, rounded up)."""
     return steps[:, -(-leading_frames // 2) : steps.shape[1] - -(-trailing_frames // 2)]
 
@@ -103,15 +103,17 @@ def encode_clips(
     steps = encoder.convolve(batch)
     count = steps.shape[1]
     index = torch.arange(count, device=steps.device)
-    frames = placed([mel.shape[1] for mel in mels], steps.device)
+    frames = device_tensor([mel.shape[1] for mel in mels], steps.device)
     mask = (index < frames.unsqueeze(1))[:, None, None, :]
     causal = block_mask(count, block, steps.device)
-    seen = additive(mask if causal is None else mask & causal, steps.dtype)
+    seen = additive_mask(mask if causal is None else mask & causal, steps.dtype)
     encoded = encoder(steps, index.expand(len(mels), -1), seen, None)
     pooled = projector(encoded)
-    return [row[: clip_embeddings(mel.shape[1])] for row, mel in zip(pooled, mels, strict=True)]
+    return [
+        row[: clip_embedding_count(mel.shape[1])] for row, mel in zip(pooled, mels, strict=True)
+    ]
 
 
-def clip_embeddings(frames: int) -> int:
+def clip_embedding_count(frames: int) -> int:
     """Embeddings that a clip of so many mel frames yields."""
     return ((frames - 1) // 2 + 1 - 5) // 5 + 1

@@ -5,17 +5,20 @@ from __future__ import annotations
 from itertools import chain
 from typing import cast
 
+import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear, normalize
+from torch.nn.utils.parametrizations import weight_norm
 
 from antiphon.inference_worker.engines.minicpmo.config import ModelConfig, SpeechConfig
 from antiphon.inference_worker.engines.minicpmo.model.layer import (
     CacheRows,
     DecoderLayer,
-    Kernels,
+    ForwardInputs,
+    LayerKernels,
     LayerSizes,
-    Pass,
 )
-from antiphon.inference_worker.engines.minicpmo.model.rotary import frequencies, turn_by
+from antiphon.inference_worker.engines.minicpmo.model.rotary import frequencies, rotation_tables
 
 SPEECH_THETA = 10000.0
 SPEECH_WORDS = 32000
@@ -30,7 +33,7 @@ class Decoder(nn.Module):
     inv_freq: Tensor
 
     def __init__(
-        self, sizes: LayerSizes, *, layers: int, words: int, theta: float, kernels: Kernels
+        self, sizes: LayerSizes, *, layers: int, words: int, theta: float, kernels: LayerKernels
     ) -> None:
         super().__init__()
         self._rotary = theta, sizes.head_dim
@@ -50,16 +53,16 @@ class Decoder(nn.Module):
             layer.self_attn.join()
             layer.mlp.join()
 
-    def use(self, kernels: Kernels) -> None:
+    def use(self, kernels: LayerKernels) -> None:
         """Take others from now on."""
         self.kernels = kernels
         for layer in self._layers():
             layer.self_attn.kernels = layer.mlp.kernels = kernels
 
-    def shared(self, positions: Tensor, mask: Tensor, cache: CacheRows) -> Pass:
+    def shared(self, positions: Tensor, mask: Tensor, cache: CacheRows) -> ForwardInputs:
         """What all layers share of a forward at `positions` (rows, new)."""
         angles = positions[..., None, None].float() * self.inv_freq
-        return Pass(positions, *turn_by(angles, self.table.dtype), mask, cache)
+        return ForwardInputs(positions, *rotation_tables(angles, self.table.dtype), mask, cache)
 
     @property
     def table(self) -> Tensor:
@@ -83,7 +86,7 @@ class Decoder(nn.Module):
         return cast("list[DecoderLayer]", list(self.layers))
 
 
-def qwen3(config: ModelConfig, kernels: Kernels) -> Decoder:
+def build_qwen3(config: ModelConfig, kernels: LayerKernels) -> Decoder:
     """The language model's body."""
     sizes = LayerSizes(
         width=config.hidden_size,
@@ -103,7 +106,7 @@ def qwen3(config: ModelConfig, kernels: Kernels) -> Decoder:
     )
 
 
-def speech_llama(config: SpeechConfig, kernels: Kernels) -> Decoder:
+def build_speech_llama(config: SpeechConfig, kernels: LayerKernels) -> Decoder:
     """The speech model's body: the library's defaults but for its sizes."""
     sizes = LayerSizes(
         width=config.hidden_size,
@@ -123,10 +126,63 @@ def speech_llama(config: SpeechConfig, kernels: Kernels) -> Decoder:
     )
 
 
-class LanguageModel(nn.Module):
+class Qwen3LanguageModel(nn.Module):
     """`llm.*`: the body and its untied head."""
 
-    def __init__(self, config: ModelConfig, kernels: Kernels) -> None:
+    def __init__(self, config: ModelConfig, kernels: LayerKernels) -> None:
         super().__init__()
-        self.model = qwen3(config, kernels)
+        self.model = build_qwen3(config, kernels)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+
+
+class _Projector(nn.Module):
+    def __init__(self, config: SpeechConfig) -> None:
+        super().__init__()
+        self.linear1 = nn.Linear(config.llm_dim, config.hidden_size)
+        self.linear2 = nn.Linear(config.hidden_size, config.hidden_size)
+
+    def forward(self, states: Tensor) -> Tensor:
+        projected: Tensor = self.linear2(torch.relu(self.linear1(states)))
+        return projected
+
+
+class SpeechModel(nn.Module):
+    """A Llama over text conditions and audio codes with a weight-normalised head."""
+
+    head_weight: Tensor
+
+    def __init__(self, config: SpeechConfig, kernels: LayerKernels) -> None:
+        super().__init__()
+        self.audio_bos = config.audio_bos_token_id
+        # Unused, but part of the checkpoint.
+        self.projector_spk = _Projector(config)
+        self.projector_semantic = _Projector(config)
+        self.emb_text = nn.Embedding(config.num_text_tokens, config.hidden_size)
+        self.emb_code = nn.ModuleList([nn.Embedding(config.num_audio_tokens, config.hidden_size)])
+        self.model = build_speech_llama(config, kernels)
+        self.head_code = nn.ModuleList(
+            [weight_norm(nn.Linear(config.hidden_size, config.num_audio_tokens, bias=False))]
+        )
+
+    def condition(self, tokens: Tensor, states: Tensor) -> Tensor:
+        """(n,) text ids and their (n, llm width) states to (n + 1, width): audio-begin at the end."""
+        begin = self.emb_text.weight[self.audio_bos : self.audio_bos + 1]
+        if not len(tokens):
+            return begin
+        meaning = normalize(self.projector_semantic(states), dim=-1)
+        return torch.cat([self.emb_text(tokens) + meaning, begin])
+
+    def embed_codes(self, codes: Tensor) -> Tensor:
+        """Embeddings of audio codes."""
+        embedded: Tensor = self.emb_code[0](codes)
+        return embedded
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores over audio codes for final hidden states."""
+        return linear(hidden, self.head_weight)
+
+    def fuse_head(self) -> None:
+        """Compute the head's effective weight once; call when the weights are in place."""
+        head = self.head_code[0]
+        assert isinstance(head, nn.Linear)
+        self.register_buffer("head_weight", head.weight.detach(), persistent=False)

@@ -29,7 +29,7 @@ class CacheRows(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class ForwardInputs:
     """What all layers of one forward share.
 
     `positions` (rows, new); `cosines` and `sines` (rows, new, 1, head_dim) turn heads by them; `mask` is
@@ -43,16 +43,16 @@ class Pass:
     cache: CacheRows
 
 
-class Kernels(Protocol):
+class LayerKernels(Protocol):
     """What a layer does between its matrix products."""
 
     def add_norm(self, hidden: Tensor, update: Tensor, norm: nn.RMSNorm) -> tuple[Tensor, Tensor]:
         """The sum, and the sum normed: (rows, new, width) each."""
 
-    def take_in(self, joint: Tensor, attention: SelfAttention, shared: Pass) -> Tensor:
+    def take_in(self, joint: Tensor, attention: SelfAttention, shared: ForwardInputs) -> Tensor:
         """Norm and turn projected heads, put keys and values in the cache; queries (rows, new, heads, dim)."""
 
-    def attend(self, queries: Tensor, attention: SelfAttention, shared: Pass) -> Tensor:
+    def attend(self, queries: Tensor, attention: SelfAttention, shared: ForwardInputs) -> Tensor:
         """Mix the values that each query sees: (rows, new, heads * dim)."""
 
     def gate(self, joint: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ class SelfAttention(nn.Module):
 
     joint: Tensor
 
-    def __init__(self, sizes: LayerSizes, index: int, kernels: Kernels) -> None:
+    def __init__(self, sizes: LayerSizes, index: int, kernels: LayerKernels) -> None:
         super().__init__()
         self.sizes = sizes
         self.index = index
@@ -96,9 +96,9 @@ class SelfAttention(nn.Module):
 
     def join(self) -> None:
         """Make the three projections of the input one; call when the weights are in place."""
-        self.joint = joined([self.q_proj, self.k_proj, self.v_proj])
+        self.joint = join_weights([self.q_proj, self.k_proj, self.v_proj])
 
-    def forward(self, normed: Tensor, shared: Pass) -> Tensor:
+    def forward(self, normed: Tensor, shared: ForwardInputs) -> Tensor:
         """(rows, new, width) to the same."""
         queries = self.kernels.take_in(linear(normed, self.joint), self, shared)
         mixed: Tensor = self.o_proj(self.kernels.attend(queries, self, shared))
@@ -110,7 +110,7 @@ class FeedForward(nn.Module):
 
     joint: Tensor
 
-    def __init__(self, sizes: LayerSizes, kernels: Kernels) -> None:
+    def __init__(self, sizes: LayerSizes, kernels: LayerKernels) -> None:
         super().__init__()
         self.kernels = kernels
         self.gate_proj = nn.Linear(sizes.width, sizes.fed, bias=False)
@@ -120,7 +120,7 @@ class FeedForward(nn.Module):
 
     def join(self) -> None:
         """Make both projections of the input one; call when the weights are in place."""
-        self.joint = joined([self.gate_proj, self.up_proj])
+        self.joint = join_weights([self.gate_proj, self.up_proj])
 
     def forward(self, normed: Tensor) -> Tensor:
         """(rows, new, width) to the same."""
@@ -131,7 +131,7 @@ class FeedForward(nn.Module):
 class DecoderLayer(nn.Module):
     """`layers.*`, named as in the checkpoint; the decoder runs its parts."""
 
-    def __init__(self, sizes: LayerSizes, index: int, kernels: Kernels) -> None:
+    def __init__(self, sizes: LayerSizes, index: int, kernels: LayerKernels) -> None:
         super().__init__()
         self.input_layernorm = nn.RMSNorm(sizes.width, sizes.eps)
         self.self_attn = SelfAttention(sizes, index, kernels)
@@ -139,7 +139,7 @@ class DecoderLayer(nn.Module):
         self.mlp = FeedForward(sizes, kernels)
 
 
-def joined(parts: Sequence[nn.Linear]) -> Tensor:
+def join_weights(parts: Sequence[nn.Linear]) -> Tensor:
     """Weights over one input as one; each part's own becomes a view of it, under its own name."""
     joint = torch.cat([part.weight for part in parts])
     for part, rows in zip(parts, torch.split(joint, [p.out_features for p in parts]), strict=True):

@@ -6,19 +6,17 @@ import torch
 from torch import Tensor, nn
 
 from antiphon.inference_worker.engines.minicpmo.config import ModelConfig
+from antiphon.inference_worker.engines.minicpmo.device import to_device
 from antiphon.inference_worker.engines.minicpmo.model.attention import GROUPED_SDPA
 from antiphon.inference_worker.engines.minicpmo.model.audio import (
     AudioEncoder,
     AudioProjector,
     encode_clips,
 )
-from antiphon.inference_worker.engines.minicpmo.model.decoder import LanguageModel
-from antiphon.inference_worker.engines.minicpmo.model.layer import Kernels
-from antiphon.inference_worker.engines.minicpmo.model.plain import PlainKernels
-from antiphon.inference_worker.engines.minicpmo.model.resampler import Resampler
-from antiphon.inference_worker.engines.minicpmo.model.speech import SpeechModel
-from antiphon.inference_worker.engines.minicpmo.model.vision import Grid, VisionEncoder
-from antiphon.inference_worker.engines.minicpmo.placing import carried
+from antiphon.inference_worker.engines.minicpmo.model.decoder import Qwen3LanguageModel, SpeechModel
+from antiphon.inference_worker.engines.minicpmo.model.layer import LayerKernels
+from antiphon.inference_worker.engines.minicpmo.model.torch_kernels import TorchKernels
+from antiphon.inference_worker.engines.minicpmo.model.vision import Grid, Resampler, VisionEncoder
 
 STEPS_PER_SECOND = 50
 
@@ -32,7 +30,7 @@ class MiniCPMO(nn.Module):
         super().__init__()
         self.config = config
         kernels = _kernels(attention, fused=fused)
-        self.llm = LanguageModel(config, kernels)
+        self.llm = Qwen3LanguageModel(config, kernels)
         self.vpm = VisionEncoder(config.vision_config, attention)
         self.resampler = Resampler(config)
         self.apm = AudioEncoder(config.audio_config, attention)
@@ -51,7 +49,7 @@ class MiniCPMO(nn.Module):
 
     def see(self, pixels: list[Tensor], grids: list[Grid]) -> Tensor:
         """Embeddings of picture parts, (parts, 64, language width)."""
-        placed = [carried(part.to(self.dtype), self.device) for part in pixels]
+        placed = [to_device(part.to(self.dtype), self.device) for part in pixels]
         features, real = self.vpm(placed, grids)
         seen: Tensor = self.resampler(features, real, grids)
         return seen
@@ -59,15 +57,15 @@ class MiniCPMO(nn.Module):
     def hear_clips(self, mels: list[Tensor], *, full_attention: bool = False) -> list[Tensor]:
         """Embeddings of whole clips, ten per second, each (n, language width)."""
         block = -1 if full_attention else int(self.config.audio_chunk_length * STEPS_PER_SECOND)
-        placed = [carried(mel.to(self.dtype), self.device) for mel in mels]
+        placed = [to_device(mel.to(self.dtype), self.device) for mel in mels]
         return encode_clips(self.apm, self.audio_projection_layer, placed, block)
 
 
-def _kernels(attention: str, *, fused: bool) -> Kernels:
-    plain = PlainKernels(attention)
+def _kernels(attention: str, *, fused: bool) -> LayerKernels:
+    plain = TorchKernels(attention)
     if not fused:
         return plain
     # Only here: no CPU build of torch brings Triton.
-    from antiphon.inference_worker.engines.minicpmo.model.fused import FusedKernels
+    from antiphon.inference_worker.engines.minicpmo.model.fused_kernels import FusedKernels
 
     return FusedKernels(prompts=plain)

@@ -12,14 +12,14 @@ def frequencies(theta: float, head_dim: int) -> Tensor:
     return 1.0 / theta**exponents
 
 
-def turn_by(angles: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """What `turn` takes for `angles` (..., head_dim / 2): cosines, and sines with the first half negative."""
+def rotation_tables(angles: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """What `rotate` takes for `angles` (..., head_dim / 2): cosines, and sines with the first half negative."""
     cosines, sines = angles.cos(), angles.sin()
     doubled = torch.cat([cosines, cosines], dim=-1), torch.cat([-sines, sines], dim=-1)
     return doubled[0].to(dtype), doubled[1].to(dtype)
 
 
-def turn(heads: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+def rotate(heads: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
     """`heads` (..., head_dim) turned: three kernels, where negating and joining halves makes five."""
     swapped = heads.roll(heads.shape[-1] // 2, -1)
     return torch.addcmul(heads * cosines, swapped, sines)

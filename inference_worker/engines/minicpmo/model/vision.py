@@ -8,9 +8,9 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import SiglipVisionConfig
 from transformers.models.siglip.modeling_siglip import SiglipEncoder
 
-from antiphon.inference_worker.engines.minicpmo.config import VisionConfig
-from antiphon.inference_worker.engines.minicpmo.model.attention import additive
-from antiphon.inference_worker.engines.minicpmo.placing import carried
+from antiphon.inference_worker.engines.minicpmo.config import ModelConfig, VisionConfig
+from antiphon.inference_worker.engines.minicpmo.device import to_device
+from antiphon.inference_worker.engines.minicpmo.model.attention import additive_mask
 
 Grid = tuple[int, int]
 """Rows and columns of patches."""
@@ -30,7 +30,7 @@ class _Embeddings(nn.Module):
     def forward(self, pixels: Tensor, grid: Grid) -> Tensor:
         """(3, 14, 14 * patches) to (patches, width)."""
         patches = self.patch_embedding(pixels.unsqueeze(0))[0].flatten(1).T
-        positions = carried(grid_positions(grid, self.side), pixels.device)
+        positions = to_device(grid_positions(grid, self.side), pixels.device)
         embedded: Tensor = patches + self.position_embedding(positions)
         return embedded
 
@@ -59,7 +59,7 @@ class VisionEncoder(nn.Module):
             [torch.ones(len(row), dtype=torch.bool, device=row.device) for row in rows], True
         )
         hidden = pad_sequence(rows, batch_first=True)
-        mask = additive(real[:, None, None, :], hidden.dtype)
+        mask = additive_mask(real[:, None, None, :], hidden.dtype)
         hidden = self.encoder(inputs_embeds=hidden, attention_mask=mask).last_hidden_state
         return self.post_layernorm(hidden), real
 
@@ -78,3 +78,50 @@ def grid_positions(grid: Grid, side: int) -> Tensor:
 def _fractions(n: int) -> Tensor:
     step = (1 / torch.tensor(n, dtype=torch.float32)).item()
     return torch.arange(0, 1 - 1e-6, step, device="cpu")
+
+
+HEAD_WIDTH = 128
+
+
+class Resampler(nn.Module):
+    """Features of any grid to (pictures, 64, language width)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.width = width
+        self.query = nn.Parameter(torch.empty(config.query_num, width))
+        self.kv_proj = nn.Linear(config.vision_config.hidden_size, width, bias=False)
+        self.attn = nn.MultiheadAttention(width, width // HEAD_WIDTH, batch_first=True)
+        self.ln_q = nn.LayerNorm(width, eps=1e-6)
+        self.ln_kv = nn.LayerNorm(width, eps=1e-6)
+        self.ln_post = nn.LayerNorm(width, eps=1e-6)
+        self.proj = nn.Parameter(torch.empty(width, width))
+
+    def forward(self, features: Tensor, real: Tensor, grids: list[Grid]) -> Tensor:
+        """`features` (pictures, patches, width) of which `real` are no padding."""
+        values = self.ln_kv(self.kv_proj(features))
+        tables = [sincos_table(grid, self.width, values.device) for grid in grids]
+        positions = pad_sequence(tables, batch_first=True).to(values.dtype)
+        queries = self.ln_q(self.query).expand(len(grids), -1, -1)
+        mixed, _ = self.attn(
+            queries, values + positions, values, key_padding_mask=~real, need_weights=False
+        )
+        resampled: Tensor = self.ln_post(mixed) @ self.proj
+        return resampled
+
+
+def sincos_table(grid: Grid, width: int, device: torch.device) -> Tensor:
+    """Positions of a grid, (rows * columns, width): column in the first half, row in the second."""
+    rows, columns = grid
+    quarter = width // 4
+    exponents = torch.arange(quarter, dtype=torch.float64, device=device) / quarter
+    frequencies = 1.0 / 10000.0**exponents
+
+    def encode(count: int) -> Tensor:
+        angles = torch.arange(count, dtype=torch.float64, device=device)[:, None] * frequencies
+        return torch.cat([angles.sin(), angles.cos()], dim=1).float()
+
+    across = encode(columns)[None].expand(rows, -1, -1)
+    down = encode(rows)[:, None].expand(-1, columns, -1)
+    return torch.cat([across, down], dim=-1).flatten(0, 1)

@@ -1,43 +1,134 @@
-"""Audio codes to mel for several streams, each with a voice and a memory of its own."""
+"""The conformer encoder of the flow for several streams: codes to what the solver is conditioned on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import normalize, pad
 
-from antiphon.inference_worker.engines.minicpmo.placing import placed
-from antiphon.inference_worker.engines.minicpmo.token2wav.encoder import (
-    BatchedEncoder,
-    EncoderMemory,
-)
-from antiphon.inference_worker.engines.minicpmo.token2wav.keeping import kept_frames
-from antiphon.inference_worker.engines.minicpmo.token2wav.solver import Solver, SolverMemory
+from antiphon.inference_worker.engines.minicpmo.device import device_tensor
+from antiphon.inference_worker.engines.minicpmo.token2wav.kv_retention import retained_frames
+from antiphon.inference_worker.engines.minicpmo.token2wav.solver import Solver, SolverState
+
+CONV_FRAMES = 2
+"""Of the memory of the two convolutions, the first one's."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderState:
+    """What the encoder keeps of one stream.
+
+    Keys and values (layers, heads, entries, 2 x dim) at 25 and at 50 a second, and the last inputs of
+    its convolutions (channels, 6).
+    """
+
+    codes: Tensor
+    frames: Tensor
+    convs: Tensor
+
+
+class BatchedEncoder:
+    """Runs the modules of `flow.encoder`, which take any number of rows.
+
+    Positions are relative and count from the end, so memories of different lengths are filled up on the
+    left, where a mask hides what is not theirs.
+    """
+
+    def __init__(self, flow: Any) -> None:
+        self._flow = flow
+        self._encoder = flow.encoder
+
+    def nothing(self) -> EncoderState:
+        """The memory of a stream that has heard nothing."""
+        encoder, weight = self._encoder, self._encoder.after_norm.weight
+        attention = encoder.encoders[0].self_attn
+        shape = (attention.h, 0, 2 * attention.d_k)
+        return EncoderState(
+            weight.new_zeros(len(encoder.encoders), *shape),
+            weight.new_zeros(len(encoder.up_encoders), *shape),
+            weight.new_zeros(encoder.output_size(), CONV_FRAMES + 2 * encoder.up_layer.stride),
+        )
+
+    def encode(
+        self, codes: Tensor, memories: Sequence[EncoderState], *, ends: bool
+    ) -> tuple[Tensor, list[EncoderState]]:
+        """From (streams, codes) with lookahead to (streams, frames, mels), and the memories as grown.
+
+        At a turn's end nothing is looked ahead to. The memories are views of the batch.
+        """
+        encoder = self._encoder
+        x, _, _ = encoder.embed(self._flow.input_embedding(codes), None)
+        if ends:
+            x = pad(x, (0, 0, 0, encoder.pre_lookahead_layer.pre_lookahead_len))
+        before = torch.stack([memory.convs for memory in memories])
+        conv, up_conv = before[..., :CONV_FRAMES], before[..., CONV_FRAMES:]
+        x, conv = encoder.pre_lookahead_layer.forward_chunk(x, cache=conv)
+        x, by_code = self._attend(encoder.encoders, x, [memory.codes for memory in memories])
+        x, _, up_conv = encoder.up_layer.forward_chunk(
+            x.transpose(1, 2).contiguous(), None, cache=up_conv
+        )
+        x, _, _ = encoder.up_embed(x.transpose(1, 2).contiguous(), None)
+        x, by_frame = self._attend(encoder.up_encoders, x, [memory.frames for memory in memories])
+        if encoder.normalize_before:
+            x = encoder.after_norm(x)
+        grown = zip(by_code, by_frame, torch.cat([conv, up_conv], 2), strict=True)
+        return self._flow.encoder_proj(x), [EncoderState(*parts) for parts in grown]
+
+    def _attend(
+        self, layers: Iterable[Any], x: Tensor, memories: Sequence[Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        lengths, new = [memory.shape[-2] for memory in memories], x.shape[1]
+        longest = max(lengths)
+        missing = [longest - length for length in lengths]
+        before = torch.stack(
+            [
+                pad(m, (0, 0, gap, 0)) if gap else m
+                for m, gap in zip(memories, missing, strict=True)
+            ],
+            1,
+        )
+        mask = _visible(missing, longest + new, x.device)
+        positions = self._encoder.embed.position_encoding(offset=None, size=longest + new)
+        grown = []
+        for layer, entries in zip(layers, before, strict=True):
+            x, _, entries, _ = layer(x, mask, positions, att_cache=entries)
+            grown.append(entries)
+        whole = torch.stack(grown)
+        return x, [whole[:, row, :, gap:] for row, gap in enumerate(missing)]
+
+
+def _visible(missing: Sequence[int], length: int, device: torch.device) -> Tensor:
+    """(streams, 1, length), True where an entry is the stream's own; empty where all are."""
+    if not any(missing):
+        return torch.zeros((0, 0, 0))
+    gaps = device_tensor(missing, device)
+    return (torch.arange(length, device=device) >= gaps[:, None]).unsqueeze(1)
+
 
 KeptCodes = Callable[[Tensor, int], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class FlowMemory:
+class FlowState:
     """Where a stream stands; `speaker` (mels,) and `prompt`, in frames, are its voice's."""
 
     speaker: Tensor
     prompt: int
-    encoder: EncoderMemory
-    solver: SolverMemory
+    encoder: EncoderState
+    solver: SolverState
 
 
 @dataclass(frozen=True, slots=True)
-class Flowed:
+class FlowResult:
     """A chunk of mel (streams, mels, frames), and what each stream has seen in it."""
 
     mel: Tensor
-    encoder: list[EncoderMemory]
-    solver: SolverMemory
+    encoder: list[EncoderState]
+    solver: SolverState
 
 
 class Flow:
@@ -51,44 +142,46 @@ class Flow:
         self.lookahead = int(flow.pre_lookahead_len)
         self.codes = int(flow.input_embedding.num_embeddings)
 
-    def begin(self, codes: Tensor, speaker: Tensor, mel: Tensor) -> FlowMemory:
+    def begin(self, codes: Tensor, speaker: Tensor, mel: Tensor) -> FlowState:
         """A voice: codes (1, n) with lookahead, what is known of the speaker (1, m), mel (1, frames, mels)."""
         own = self._flow.spk_embed_affine_layer(normalize(speaker, dim=1))
         encoded, encoder = self._encoder.encode(codes, [self._encoder.nothing()], ends=False)
         given = torch.cat([encoded, own[:, None].expand_as(encoded), mel], -1)
         _, solver = self._solver.solve(given, [self._solver.nothing()])
-        return FlowMemory(
+        return FlowState(
             speaker=own[0],
             prompt=mel.shape[1],
             encoder=_copied(encoder[0]),
-            solver=SolverMemory(*(part[:, :, 0].clone() for part in solver)),
+            solver=SolverState(*(part[:, :, 0].clone() for part in solver)),
         )
 
     def advance(
-        self, codes: Sequence[Sequence[int]], memories: Sequence[FlowMemory], *, ends: bool
-    ) -> Flowed:
+        self, codes: Sequence[Sequence[int]], memories: Sequence[FlowState], *, ends: bool
+    ) -> FlowResult:
         """The next codes of several streams, as many of each. Changes none of `memories`."""
-        table = placed(codes, memories[0].speaker.device)
+        table = device_tensor(codes, memories[0].speaker.device)
         encoded, encoder = self._encoder.encode(table, [m.encoder for m in memories], ends=ends)
         speakers = torch.stack([memory.speaker for memory in memories])
         given = [encoded, speakers[:, None].expand_as(encoded), torch.zeros_like(encoded)]
         mel, solver = self._solver.solve(torch.cat(given, -1), [m.solver for m in memories])
-        return Flowed(mel.transpose(1, 2), encoder, solver)
+        return FlowResult(mel.transpose(1, 2), encoder, solver)
 
-    def kept(self, memory: FlowMemory, flowed: Flowed, row: int) -> FlowMemory:
+    def kept(self, memory: FlowState, flowed: FlowResult, row: int) -> FlowState:
         """What a stream keeps of `memory` and of row `row` of a chunk."""
         grown, prompt = flowed.encoder[row], memory.prompt
         new, convs = (part[:, :, row] for part in flowed.solver)
         return replace(
             memory,
-            encoder=EncoderMemory(
+            encoder=EncoderState(
                 self._kept_codes(grown.codes, prompt),
-                kept_frames([grown.frames], prompt),
+                retained_frames([grown.frames], prompt),
                 grown.convs.clone(),
             ),
-            solver=SolverMemory(kept_frames([new, memory.solver.attention], prompt), convs.clone()),
+            solver=SolverState(
+                retained_frames([new, memory.solver.attention], prompt), convs.clone()
+            ),
         )
 
 
-def _copied(memory: EncoderMemory) -> EncoderMemory:
-    return EncoderMemory(memory.codes.clone(), memory.frames.clone(), memory.convs.clone())
+def _copied(memory: EncoderState) -> EncoderState:
+    return EncoderState(memory.codes.clone(), memory.frames.clone(), memory.convs.clone())

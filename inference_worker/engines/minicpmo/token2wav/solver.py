@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, scaled_dot_product_attention
 
-from antiphon.inference_worker.engines.minicpmo.model.attention import additive
-from antiphon.inference_worker.engines.minicpmo.placing import placed
+from antiphon.inference_worker.engines.minicpmo.device import device_tensor
+from antiphon.inference_worker.engines.minicpmo.model.attention import additive_mask
 
 ALIGNED = 8
 """Attention copies a mask whose rows are no multiple of this."""
 
 
-class SolverMemory(NamedTuple):
+class SolverState(NamedTuple):
     """What the solver keeps of one stream.
 
     `attention` is keys and values (steps, blocks, 2, heads, entries, 2 x dim), `convs` the last inputs
@@ -56,12 +56,12 @@ class Solver:
         self._noise = decoder.rand_noise[0].transpose(0, 1).contiguous()
         self._steps = [self._step(*times) for times in _times(steps, self._noise)]
 
-    def nothing(self) -> SolverMemory:
+    def nothing(self) -> SolverState:
         """The memory of a stream that has not begun."""
         block = self._dit.blocks[0]
         attn, conv = block.attn, block.conv
         shape = (len(self._steps), len(self._dit.blocks), 2)
-        return SolverMemory(
+        return SolverState(
             self._noise.new_zeros(*shape, attn.num_heads, 0, 2 * attn.head_dim),
             self._noise.new_zeros(
                 *shape, conv.in_channels + conv.out_channels, conv.kernel_size - 1
@@ -69,8 +69,8 @@ class Solver:
         )
 
     def solve(
-        self, conditions: Tensor, memories: Sequence[SolverMemory]
-    ) -> tuple[Tensor, SolverMemory]:
+        self, conditions: Tensor, memories: Sequence[SolverState]
+    ) -> tuple[Tensor, SolverState]:
         """Mel (streams, frames, mels) from conditions (streams, frames, 3 x mels).
 
         The memory has one dimension more, the streams, before that of 2; in it are the new entries
@@ -94,7 +94,7 @@ class Solver:
             x = x.addcmul(flow[1::2].lerp(flow[::2], self._guidance), step.length)
             new[number] = room[..., :frames, :]
             convs.append(conv)
-        return x, SolverMemory(new, torch.stack(convs).view_as(before))
+        return x, SolverState(new, torch.stack(convs).view_as(before))
 
     def _flow(
         self, step: _Step, x: Tensor, room: Tensor, convs: Tensor, mask: Tensor | None
@@ -140,7 +140,7 @@ def _times(steps: int, like: Tensor) -> list[tuple[Tensor, Tensor]]:
     return times
 
 
-def _room(memories: Sequence[SolverMemory], frames: int) -> tuple[Tensor, Tensor | None]:
+def _room(memories: Sequence[SolverState], frames: int) -> tuple[Tensor, Tensor | None]:
     """Where the keys and values of one step stand: (blocks, streams, 2, heads, new and old, 2 x dim).
 
     Streams with fewer old ones than others are filled up on the right; the additive mask (rows, 1, 1,
@@ -155,9 +155,9 @@ def _room(memories: Sequence[SolverMemory], frames: int) -> tuple[Tensor, Tensor
     room = first.new_zeros(
         first.shape[1], len(own), *first.shape[2:4], length, first.shape[-1]
     )  # hidden entries must be finite
-    rows = placed([own_length for own_length in own for _ in range(2)], first.device)
+    rows = device_tensor([own_length for own_length in own for _ in range(2)], first.device)
     visible = torch.arange(length, device=first.device) < rows[:, None]
-    return room, additive(visible[:, None, None], first.dtype)
+    return room, additive_mask(visible[:, None, None], first.dtype)
 
 
 def _normed(norm: Any, x: Tensor, at: _Modulation) -> Tensor:

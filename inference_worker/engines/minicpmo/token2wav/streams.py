@@ -11,61 +11,61 @@ import structlog
 import torch
 from torch import Tensor
 
-from antiphon.inference_worker.engines.minicpmo.token2wav.flow import Flow, Flowed, FlowMemory
-from antiphon.inference_worker.engines.minicpmo.token2wav.sounding import Sounding
+from antiphon.inference_worker.engines.minicpmo.token2wav.flow import Flow, FlowResult, FlowState
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder_families import VocoderFamily
 from antiphon.inference_worker.engines.types import EngineError
 from antiphon.shared_schemas.audio import Samples
 
 log = structlog.get_logger()
 
-Heard = Samples | Exception
+Synthesis = Samples | Exception
 Of = TypeVar("Of")
 
 
 @dataclass(slots=True, eq=False)
-class Stream:
+class VoiceStream:
     """Where a session's turn stands. It moves on once a chunk's sound is there."""
 
-    flow: FlowMemory
+    flow: FlowState
     sound: Any
 
-    def copy(self) -> Stream:
+    def copy(self) -> VoiceStream:
         """One that moves on by itself: memories are replaced, never changed."""
-        return Stream(self.flow, self.sound)
+        return VoiceStream(self.flow, self.sound)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chunk:
+class CodeChunk:
     """The next codes of a stream, with lookahead unless they end the turn."""
 
-    stream: Stream
+    stream: VoiceStream
     codes: list[int]
     ends: bool
 
 
-class Streams:
+class StreamBatcher:
     """Serves chunks: the flow of those that are equally long in one batch, and then the sound of those
     whose streams have come equally far.
     """
 
-    def __init__(self, flow: Flow, sounding: Sounding) -> None:
+    def __init__(self, flow: Flow, sounding: VocoderFamily) -> None:
         self._flow = flow
         self._sounding = sounding
 
-    def begin(self, prompt: Sequence[Tensor]) -> Stream:
+    def begin(self, prompt: Sequence[Tensor]) -> VoiceStream:
         """A voice as the package prepares it: codes, their number, the speaker, mel, its length."""
         codes, _, speaker, mel, _ = prompt
         codes = self._sounding.prompted(codes, self._flow.lookahead)
-        return Stream(self._flow.begin(codes, speaker, mel), self._sounding.nothing())
+        return VoiceStream(self._flow.begin(codes, speaker, mel), self._sounding.nothing())
 
-    def serve(self, chunks: Sequence[Chunk]) -> list[Heard]:
+    def serve(self, chunks: Sequence[CodeChunk]) -> list[Synthesis]:
         """The sound of each chunk at 24 kHz, or why there is none; what fails moves no stream."""
-        heard: dict[Chunk, Heard] = {}
+        heard: dict[CodeChunk, Synthesis] = {}
         for group in _alike(chunks, lambda chunk: (len(chunk.codes), chunk.ends)):
             heard |= zip(group, self._together(group), strict=True)
         return [heard[chunk] for chunk in chunks]
 
-    def _together(self, chunks: list[Chunk]) -> list[Heard]:
+    def _together(self, chunks: list[CodeChunk]) -> list[Synthesis]:
         """The sound of chunks of one length; where it fails for all, each is tried alone."""
         failure = None
         try:
@@ -87,7 +87,7 @@ class Streams:
             for row, (chunk, sound) in enumerate(zip(chunks, sounds, strict=True))
         ]
 
-    def _sound(self, mel: Tensor, chunks: Sequence[Chunk]) -> list[tuple[Samples, Any]]:
+    def _sound(self, mel: Tensor, chunks: Sequence[CodeChunk]) -> list[tuple[Samples, Any]]:
         """Each chunk's samples, and its stream's memory after them."""
         groups = _alike(
             range(len(chunks)), lambda row: self._sounding.kind(chunks[row].stream.sound)
@@ -107,8 +107,8 @@ class Streams:
         return [heard[row] for row in range(len(chunks))]
 
     def _moved_on(
-        self, stream: Stream, flowed: Flowed, row: int, samples: Samples, sound: Any
-    ) -> Heard:
+        self, stream: VoiceStream, flowed: FlowResult, row: int, samples: Samples, sound: Any
+    ) -> Synthesis:
         if not np.isfinite(samples).all():
             return EngineError("the vocoder's sound is not finite: try another reference voice")
         try:

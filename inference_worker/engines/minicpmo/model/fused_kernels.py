@@ -1,0 +1,143 @@
+"""What a layer does between its products on a GPU: each of it one or two Triton programs."""
+
+from __future__ import annotations
+
+import torch
+import triton
+from torch import Tensor, nn
+
+from antiphon.inference_worker.engines.minicpmo.model import triton_kernels as programs
+from antiphon.inference_worker.engines.minicpmo.model.layer import (
+    ForwardInputs,
+    LayerKernels,
+    SelfAttention,
+)
+
+MOST_TOKENS = 16
+"""Of a row; more are a prompt. With the four heads of a group they are 64 queries of one program."""
+
+LEAST_SIDE = 16
+"""The least side of a product on tensor cores."""
+
+SPLIT = 256
+"""Cache entries that one program reads: a GPU has more cores than a conversation has key heads."""
+
+MANY_SPLITS = 64
+"""Above so many their mixes do not fit into four warps' registers."""
+
+BLOCK = 64
+GATE_BLOCK = 1024
+
+
+class FusedKernels:
+    """Prompts attend as `prompts` does: there the products outweigh the launches."""
+
+    def __init__(self, prompts: LayerKernels) -> None:
+        self._prompts = prompts
+
+    def add_norm(self, hidden: Tensor, update: Tensor, norm: nn.RMSNorm) -> tuple[Tensor, Tensor]:
+        """The sum, and the sum normed: (rows, new, width) each."""
+        total, normed = torch.empty_like(hidden), torch.empty_like(hidden)
+        width = hidden.shape[-1]
+        programs.add_norm[(hidden.numel() // width,)](
+            hidden,
+            update,
+            norm.weight,
+            total,
+            normed,
+            norm.eps,
+            WIDTH=width,
+            BLOCK=triton.next_power_of_2(width),
+            num_warps=8,
+        )
+        return total, normed
+
+    def take_in(self, joint: Tensor, attention: SelfAttention, shared: ForwardInputs) -> Tensor:
+        """Norm and turn projected heads, put keys and values in the cache; queries (rows, new, heads, dim)."""
+        sizes, cache = attention.sizes, shared.cache
+        rows, new, _ = joint.shape
+        queries = joint.new_empty(rows, new, sizes.query_heads, sizes.head_dim)
+        entries = cache.entries(attention.index)
+        # Without norms their place is held by a pointer that no program follows.
+        gains = (
+            (attention.q_norm.weight, attention.k_norm.weight) if sizes.head_norms else (joint,) * 2
+        )
+        programs.take_in[(rows * new, sizes.query_heads + 2 * sizes.key_heads)](
+            joint,
+            *gains,
+            shared.cosines,
+            shared.sines,
+            cache.writes,
+            queries,
+            entries,
+            cache.first,
+            new,
+            entries.stride(0),
+            sizes.eps,
+            QUERY_HEADS=sizes.query_heads,
+            KEY_HEADS=sizes.key_heads,
+            DIM=sizes.head_dim,
+            HALF=triton.next_power_of_2(sizes.head_dim // 2),
+            NORMED=sizes.head_norms,
+            num_warps=1,
+        )
+        return queries
+
+    def attend(self, queries: Tensor, attention: SelfAttention, shared: ForwardInputs) -> Tensor:
+        """Mix the values that each query sees: (rows, new, heads * dim)."""
+        rows, new, heads, dim = queries.shape
+        key_heads, group = attention.sizes.key_heads, attention.num_key_value_groups
+        if new > MOST_TOKENS:
+            return self._prompts.attend(queries, attention, shared)
+        cache = shared.cache
+        entries = cache.entries(attention.index)
+        splits = triton.cdiv(cache.length, SPLIT)
+        together, wide = (max(LEAST_SIDE, triton.next_power_of_2(n)) for n in (new * group, dim))
+        weights = queries.new_empty(rows * key_heads, splits, together, dtype=torch.float32)
+        parts = weights.new_empty(*weights.shape, wide)
+        mixed = queries.new_empty(rows, new, heads * dim)
+        shape = {
+            "GROUP": group,
+            "KEY_HEADS": key_heads,
+            "DIM": dim,
+            "WIDE": wide,
+            "QUERIES": together,
+        }
+        programs.attend_part[(rows * key_heads, splits)](
+            queries,
+            entries,
+            shared.positions,
+            parts,
+            weights,
+            cache.first,
+            new,
+            cache.length,
+            entries.stride(0),
+            dim**-0.5,
+            **shape,
+            SPLIT=SPLIT,
+            BLOCK=BLOCK,
+            num_warps=4,
+            num_stages=2,
+        )
+        programs.attend_whole[(rows * key_heads, new * group)](
+            parts,
+            weights,
+            mixed,
+            new,
+            splits,
+            **shape,
+            SPLITS=triton.next_power_of_2(splits),
+            num_warps=4 if splits <= MANY_SPLITS else 8,
+        )
+        return mixed
+
+    def gate(self, joint: Tensor) -> Tensor:
+        """SiLU of the first half times the second: (rows, new, 2 * n) to (rows, new, n)."""
+        rows, new, double = joint.shape
+        width = double // 2
+        fed = joint.new_empty(rows, new, width)
+        programs.gate[(rows * new, triton.cdiv(width, GATE_BLOCK))](
+            joint, fed, WIDTH=width, BLOCK=GATE_BLOCK, num_warps=4
+        )
+        return fed

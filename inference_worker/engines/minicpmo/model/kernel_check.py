@@ -1,0 +1,130 @@
+"""Whether Triton programs can be compiled here, and what they lack if not."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from subprocess import CalledProcessError
+from typing import cast
+
+import structlog
+import torch
+from torch import Tensor
+
+from antiphon.inference_worker.engines.minicpmo.config import KernelChoice
+from antiphon.inference_worker.engines.minicpmo.model.attention import additive_mask, causal_mask
+from antiphon.inference_worker.engines.minicpmo.model.decoder import Decoder
+from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow, SlottedCache
+from antiphon.inference_worker.engines.minicpmo.model.layer import DecoderLayer, LayerKernels
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.types import EngineLoadError
+
+log = structlog.get_logger()
+
+
+def use_triton(choice: KernelChoice, device: torch.device) -> bool:
+    """Whether layers run Triton programs: on a GPU, where they can be compiled.
+
+    Raises EngineLoadError when they were asked for and cannot be.
+    """
+    if choice == "torch" or (choice == "auto" and device.type != "cuda"):
+        return False
+    lacks = missing_for_triton(device)
+    if lacks and choice == "triton":
+        raise EngineLoadError(f"kernels=triton needs {lacks}; kernels=torch does without")
+    if lacks:
+        log.warning("plain_kernels", lacks=lacks, consequence="a step is twice as many launches")
+    return not lacks
+
+
+def missing_for_triton(device: torch.device) -> str:
+    """What Triton lacks for `device`, with the remedy; empty where it can compile and launch."""
+    if device.type != "cuda":
+        return f"a GPU, not {device}"
+    if importlib.util.find_spec("triton") is None:
+        return "the package triton, which torch's CUDA builds bring"
+    try:
+        # Its driver module is C that it compiles on the spot, which is where most machines fail it.
+        _ = importlib.import_module("triton").runtime.driver.active.utils
+    except (ImportError, RuntimeError, AssertionError, OSError, CalledProcessError) as error:
+        return (
+            "a C compiler, Python's headers (Debian: gcc, libc6-dev, python3-dev) and a folder "
+            f"TRITON_CACHE_DIR from which programs may run: {error}"
+        )
+    return ""
+
+
+log = structlog.get_logger()
+
+MAX_KERNEL_ERROR = 0.03
+"""Of an answer's norm; rounding to bfloat16 makes less than a hundredth."""
+
+ENTRIES = 600
+TOKENS = (1, 16)
+"""A word, and as many as these programs ever attend for."""
+
+
+def check_kernels(network: MiniCPMO, plain: LayerKernels, choice: KernelChoice) -> None:
+    """Go on with `plain` where the network's own kernels fail a layer of either decoder.
+
+    Raises EngineLoadError where they were asked for.
+    """
+    decoders = network.llm.model, network.tts.model
+    failure = next(filter(None, (_failure(decoder, plain) for decoder in decoders)), "")
+    if not failure:
+        return
+    if choice == "triton":
+        raise EngineLoadError(f"kernels=triton does not work here ({failure}); kernels=torch does")
+    log.warning("plain_kernels", lacks=failure, consequence="a step is twice as many launches")
+    for decoder in decoders:
+        decoder.use(plain)
+
+
+@torch.inference_mode()
+def _failure(decoder: Decoder, plain: LayerKernels) -> str:
+    """What is wrong with the decoder's kernels; empty where they agree with `plain`."""
+    own = decoder.kernels
+    try:
+        for tokens in TOKENS:
+            decoder.use(plain)
+            want = _layer(decoder, tokens)
+            decoder.use(own)
+            apart = _apart(want, _layer(decoder, tokens))
+            if not apart < MAX_KERNEL_ERROR:
+                return f"their answers to {tokens} tokens are {apart:.1e} apart"
+    except Exception as error:  # noqa: BLE001  # compilers and drivers fail in ways of their own
+        return f"{type(error).__name__}: {error}"
+    finally:
+        decoder.use(own)
+    return ""
+
+
+def _layer(decoder: Decoder, tokens: int) -> list[Tensor]:
+    """All that the first layer makes of noise, at the end of a context of noise."""
+    layer = cast("DecoderLayer", decoder.layers[0])
+    sizes, table = layer.self_attn.sizes, decoder.table
+    noise = torch.Generator().manual_seed(0)
+    cache = SlottedCache(
+        layers=1,
+        slots=1,
+        positions=ENTRIES,
+        heads=sizes.key_heads,
+        head_dim=sizes.head_dim,
+        device=table.device,
+        dtype=table.dtype,
+    )
+    cache.entries[0].copy_(torch.randn(cache.entries[0].shape, generator=noise))
+    hidden = torch.randn(1, tokens, sizes.width, generator=noise).to(table)
+    positions = torch.arange(ENTRIES - tokens, ENTRIES, device=table.device)[None]
+    mask = additive_mask(causal_mask(positions, ENTRIES), table.dtype)
+    window = CacheWindow(cache, 0, positions, ENTRIES)
+    shared = decoder.shared(positions, mask, window)
+    mixed = layer.self_attn(hidden, shared)
+    total, normed = decoder.kernels.add_norm(hidden, mixed, layer.post_attention_layernorm)
+    return [*window.read(0), mixed, total, normed, layer.mlp(normed)]
+
+
+def _apart(want: Sequence[Tensor], got: Sequence[Tensor]) -> float:
+    pairs = [(one.float(), other.float()) for one, other in zip(want, got, strict=True)]
+    return max(float((one - other).norm() / one.norm()) for one, other in pairs)

@@ -1,0 +1,127 @@
+"""Read the official folder: build on the meta device, check every name, stream the weights in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from antiphon.inference_worker.engines.minicpmo.config import (
+    EngineOptions,
+    ModelConfig,
+    read_config,
+)
+from antiphon.inference_worker.engines.minicpmo.device import pick_device
+from antiphon.inference_worker.engines.minicpmo.model.kernel_check import check_kernels, use_triton
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.model.torch_kernels import TorchKernels
+from antiphon.inference_worker.engines.types import EngineLoadError, LoadProgress
+
+NAMES_SHOWN = 8
+
+
+def build_on_meta(
+    config: ModelConfig, attention: str = "grouped_sdpa", *, fused: bool = False
+) -> MiniCPMO:
+    """The network without storage: names and shapes only."""
+    with torch.device("meta"):
+        return MiniCPMO(config, attention, fused=fused)
+
+
+def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> MiniCPMO:
+    """The network with its weights, ready to run: bfloat16 on a GPU, float32 on a CPU.
+
+    Raises EngineLoadError for a wrong folder, missing or unexpected names, or wrong shapes.
+    """
+    device = pick_device(options.device)
+    fused = use_triton(options.kernels, device)
+    network = build_on_meta(read_config(folder), options.attn_implementation, fused=fused)
+    shards = find_shards(folder)
+    check_names(expected=network.state_dict().keys(), found=shards)
+    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+    for count, path in enumerate(sorted(set(shards.values())), start=1):
+        report(f"weights {count}/{len(set(shards.values()))} to {device}")
+        _stream(network, path, device, dtype)
+    compute_buffers(network, device)
+    if fused:
+        report("programs")
+        with torch.cuda.device(device):  # Triton launches on the current one
+            check_kernels(network, TorchKernels(options.attn_implementation), options.kernels)
+    if device.type == "cuda":
+        # What was joined leaves holes the size of a projection, which nothing later fits.
+        torch.cuda.empty_cache()
+    return network.eval().requires_grad_(False)
+
+
+def find_shards(folder: Path) -> dict[str, Path]:
+    """Which file holds each tensor, from the index or the single file."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        weight_map: dict[str, str] = json.loads(index.read_bytes())["weight_map"]
+        absent = sorted({name for name in weight_map.values() if not (folder / name).is_file()})
+        if absent:
+            raise EngineLoadError(f"{folder} lacks weight files: {_some(absent)}")
+        return {key: folder / name for key, name in weight_map.items()}
+    single = folder / "model.safetensors"
+    if not single.is_file():
+        raise EngineLoadError(f"{folder} has no model.safetensors (nor an index of shards)")
+    with open_weights(single) as file:
+        return dict.fromkeys(file.keys(), single)
+
+
+def open_weights(path: Path, device: str = "cpu") -> Any:
+    """A weight file, for a `with`. Raises EngineLoadError for one that is cut off or none at all."""
+    try:
+        return safe_open(path, framework="pt", device=device)
+    except (SafetensorError, OSError) as error:
+        raise EngineLoadError(f"{path} is not whole ({error}); fetch it anew") from error
+
+
+def check_names(expected: Iterable[str], found: Mapping[str, object]) -> None:
+    """Raise EngineLoadError listing what is missing or unexpected."""
+    wanted, given = set(expected), set(found)
+    complaints = [
+        f"{len(names)} {word} names: {_some(sorted(names))}"
+        for word, names in (("missing", wanted - given), ("unexpected", given - wanted))
+        if names
+    ]
+    if complaints:
+        raise EngineLoadError("the checkpoint does not fit this model; " + "; ".join(complaints))
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
+
+
+def _stream(network: nn.Module, path: Path, device: torch.device, dtype: torch.dtype) -> None:
+    """Replace meta parameters by the file's tensors, one at a time."""
+    with open_weights(path, str(device)) as file:
+        for name in file.keys():  # noqa: SIM118  # a file handle, not a dict
+            assign_parameter(network, name, file.get_tensor(name).to(dtype))
+
+
+def assign_parameter(network: nn.Module, name: str, tensor: Tensor) -> None:
+    """Put `tensor` where the parameter `name` stood. Raises EngineLoadError on a wrong shape."""
+    owner_name, _, leaf = name.rpartition(".")
+    owner = network.get_submodule(owner_name)
+    expected = getattr(owner, leaf)
+    if expected.shape != tensor.shape:
+        raise EngineLoadError(
+            f"{name} has shape {tuple(tensor.shape)}, this model expects {tuple(expected.shape)}"
+        )
+    setattr(owner, leaf, nn.Parameter(tensor, requires_grad=False))
+
+
+def compute_buffers(network: MiniCPMO, device: torch.device) -> None:
+    """Compute what no checkpoint stores: joint projections, the speech head's weight, rotary frequencies."""
+    network.tts.fuse_head()
+    for body in (network.llm.model, network.tts.model):
+        body.join()
+        body.restore_frequencies()
+        body.inv_freq = body.inv_freq.to(device)

@@ -1,0 +1,114 @@
+"""How much memory an engine will take, and whether the device has it."""
+
+from __future__ import annotations
+
+import psutil
+import torch
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
+from antiphon.inference_worker.engines.minicpmo.model.load import build_on_meta
+from antiphon.inference_worker.engines.types import EngineLoadError
+
+GIB = 2**30
+HEADROOM = 1.15
+"""Activations and the allocator's slack, as a factor."""
+
+TOKEN2WAV_BYTES = 2 * GIB
+"""The vocoder's weights, and the noise that all its streams share."""
+
+VOICE_FRAMES = 750
+"""Of the longest voice: 15 s, 50 frames each."""
+
+TURN_FRAMES = VOICE_FRAMES + 100
+"""What the vocoder keeps of a turn: as many frames as of its voice, and two seconds."""
+
+CHUNK_FRAMES = 2 * 28
+"""The most that one batch adds to a turn."""
+
+
+def slot_bytes(config: ModelConfig, options: EngineOptions, width: int) -> int:
+    """Bytes that one slot's caches take, for values of `width` bytes."""
+    audio, speech = config.audio_config, config.tts_config
+    text = config.num_hidden_layers * config.num_key_value_heads * config.head_dim
+    heard = audio.encoder_layers * audio.d_model
+    speech_head = speech.hidden_size // speech.num_attention_heads
+    spoken = speech.num_hidden_layers * speech.num_key_value_heads * speech_head
+    entries = (
+        text * (options.context_tokens + 1)
+        + heard * (audio.max_source_positions + 1)
+        + spoken * (options.speech_tokens + 1)
+    )
+    return 2 * width * entries
+
+
+def voice_bytes(options: EngineOptions) -> int:
+    """Bytes that one cloned voice may take: where a turn begins, and where it stands."""
+    return (VOICE_FRAMES + TURN_FRAMES) * sum(_frame_bytes(options))
+
+
+def chunk_bytes(options: EngineOptions) -> int:
+    """Bytes that a voice's part of a batch may take: what it has kept, filled up to the longest and with
+    the new frames, for one of the solver's steps; and the new frames of all of them.
+    """
+    solver, encoder = _frame_bytes(options)
+    grown = TURN_FRAMES + CHUNK_FRAMES
+    return grown * (solver // options.vocoder_steps + encoder) + CHUNK_FRAMES * solver
+
+
+def _frame_bytes(options: EngineOptions) -> tuple[int, int]:
+    """Keys and values of a frame in the vocoder's solver, at each of its steps, and in its encoder."""
+    entry, blocks, guided = 2 * 8 * 64 * 4, 16, 2
+    layers_at_50, layers_at_25 = 4, 6
+    solver = options.vocoder_steps * blocks * guided * entry
+    return solver, (layers_at_50 + layers_at_25 // 2) * entry
+
+
+def needed_bytes(config: ModelConfig, options: EngineOptions, width: int, *, voices: bool) -> int:
+    """Bytes for weights, all slots and headroom; with `voices` for the vocoder's too."""
+    weights = sum(p.numel() for p in build_on_meta(config).parameters()) * width
+    slots = options.slots * slot_bytes(config, options, width)
+    speech = speech_bytes(options) if voices else 0
+    return int(HEADROOM * (weights + slots + speech))
+
+
+def speech_bytes(options: EngineOptions) -> int:
+    """Bytes for the vocoder, all slots' voices and the largest batch.
+
+    A voice more is counted: one that is cloned is there twice, and so is a turn that moves on.
+    """
+    slots = options.slots
+    return TOKEN2WAV_BYTES + (slots + 1) * voice_bytes(options) + slots * chunk_bytes(options)
+
+
+def free_bytes(device: torch.device) -> int:
+    """Bytes that may still be taken on `device`."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return int(psutil.virtual_memory().available)
+
+
+def check_lengths(config: ModelConfig, options: EngineOptions) -> None:
+    """Raise EngineLoadError when a slot is longer than the model has positions."""
+    for name, asked, most in (
+        ("context_tokens", options.context_tokens, config.max_position_embeddings),
+        ("speech_tokens", options.speech_tokens, config.tts_config.max_position_embeddings),
+    ):
+        if asked > most:
+            raise EngineLoadError(f"{name} is {asked}, but this model's positions end at {most}")
+
+
+def check_memory(
+    config: ModelConfig, options: EngineOptions, device: torch.device, *, voices: bool
+) -> None:
+    """Raise EngineLoadError, with what to lower, when the device is too small."""
+    width = 4 if device.type == "cpu" else 2
+    needed, free = needed_bytes(config, options, width, voices=voices), free_bytes(device)
+    if needed > free:
+        per_slot = slot_bytes(config, options, width)
+        spoken = voice_bytes(options) + chunk_bytes(options)
+        voice = f", its voice up to {spoken / GIB:.2f} GiB" if voices else ""
+        raise EngineLoadError(
+            f"{options.slots} slots need {needed / GIB:.1f} GiB on {device}, "
+            f"{free / GIB:.1f} GiB are free; a slot of {options.context_tokens} tokens takes "
+            f"{per_slot / GIB:.2f} GiB{voice}: lower slots or context_tokens"
+        )

@@ -1,0 +1,1 @@
+"""Text, sound, pictures and videos, as the network takes them."""

@@ -1,0 +1,152 @@
+"""Text to ids and back, the special tokens by name, and the chat template; no remote code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedTokenizerFast
+
+from antiphon.inference_worker.engines.types import EngineLoadError
+
+TemplateMessage = dict[str, str]
+"""One chat message: "role" and "content"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecialIds:
+    """Ids of the tokens that steer a conversation."""
+
+    unit: int
+    unit_end: int
+    image: int
+    image_end: int
+    slice: int
+    slice_end: int
+    listen: int
+    speak: int
+    tts_bos: int
+    tts_eos: int
+    tts_pad: int
+    audio: int
+    audio_end: int
+    chunk_eos: int
+    chunk_tts_eos: int
+    turn_eos: int
+    eos: int
+    unknown: int
+
+    @property
+    def chunk_ends(self) -> frozenset[int]:
+        """Tokens that end a unit's generation without being fed at once."""
+        return frozenset({self.listen, self.chunk_eos, self.chunk_tts_eos})
+
+
+_NAMES = {
+    "unit": "<unit>",
+    "unit_end": "</unit>",
+    "image": "<image>",
+    "image_end": "</image>",
+    "slice": "<slice>",
+    "slice_end": "</slice>",
+    "listen": "<|listen|>",
+    "speak": "<|speak|>",
+    "tts_bos": "<|tts_bos|>",
+    "tts_eos": "<|tts_eos|>",
+    "tts_pad": "<|tts_pad|>",
+    "audio": "<|audio_start|>",
+    "audio_end": "<|audio_end|>",
+    "chunk_eos": "<|chunk_eos|>",
+    "chunk_tts_eos": "<|chunk_tts_eos|>",
+    "turn_eos": "<|turn_eos|>",
+    "eos": "<|im_end|>",
+    "unknown": "<unk>",
+}
+
+
+class Tokenizer:
+    """The checkpoint's tokenizer, read from tokenizer.json (or vocab.json and merges.txt)."""
+
+    def __init__(self, folder: Path) -> None:
+        settings = _read_settings(folder)
+        self._inner = _load_fast(folder, settings)
+        self.ids = SpecialIds(**{field: self._id_of(name) for field, name in _NAMES.items()})
+        bad: list[int] = settings.get("bad_token_ids", [])
+        self.forbidden: tuple[int, ...] = (self.ids.tts_pad, *bad)
+        """Ids that the duplex decoder never produces."""
+        self._special = frozenset(self._inner.all_special_ids) | self._added_special()
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of `text`; special tokens written in it count as such."""
+        ids: list[int] = self._inner.encode(text, add_special_tokens=False)
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of `ids`, special tokens left out."""
+        text = self._inner.decode(
+            self.plain(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return str(text)
+
+    def plain(self, ids: Sequence[int]) -> list[int]:
+        """`ids` without special tokens."""
+        return [token for token in ids if token not in self._special]
+
+    def chat(
+        self,
+        messages: Sequence[TemplateMessage],
+        *,
+        add_generation_prompt: bool = False,
+        thinking: bool = False,
+        speak: bool = True,
+    ) -> str:
+        """Render `messages` with the checkpoint's template."""
+        text = self._inner.apply_chat_template(
+            list(messages),
+            tokenize=False,
+            add_generation_prompt=add_generation_prompt,
+            enable_thinking=thinking,
+            use_tts_template=speak,
+        )
+        return str(text)
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def _id_of(self, name: str) -> int:
+        token = self._inner.convert_tokens_to_ids(name)
+        if not isinstance(token, int) or self._inner.convert_ids_to_tokens(token) != name:
+            raise EngineLoadError(
+                f"the tokenizer has no token {name!r}: not a MiniCPM-o 4.5 folder"
+            )
+        return token
+
+    def _added_special(self) -> frozenset[int]:
+        added = self._inner.added_tokens_decoder
+        return frozenset(token for token, entry in added.items() if entry.special)
+
+
+def _read_settings(folder: Path) -> dict[str, Any]:
+    path = folder / "tokenizer_config.json"
+    if not path.is_file():
+        raise EngineLoadError(f"{folder} has no tokenizer_config.json")
+    settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return settings
+
+
+def _load_fast(folder: Path, settings: dict[str, Any]) -> PreTrainedTokenizerFast:
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        raise EngineLoadError(f"{folder} has no tokenizer.json")
+    template = folder / "chat_template.jinja"
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_file=str(path),
+        chat_template=(
+            template.read_text(encoding="utf-8")
+            if template.is_file()
+            else settings.get("chat_template")
+        ),
+    )

@@ -1,0 +1,68 @@
+"""CUDA graphs of the steps that every unit takes: launched as one, where the GPU would wait for Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+ForwardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Embeddings, positions and writes to hidden states."""
+
+WARM_UP_RUNS = 3
+
+
+@dataclass(slots=True)
+class _Captured:
+    graph: torch.cuda.CUDAGraph
+    inputs: tuple[Tensor, Tensor, Tensor]
+    output: Tensor
+
+    def __call__(self, inputs: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        for kept, new in zip(self.inputs, inputs, strict=True):
+            kept.copy_(new)
+        self.graph.replay()
+        # The next replay overwrites the output, and sessions keep rows of it.
+        return self.output.clone()
+
+
+class GraphPool:
+    """One graph per shape; `replayed` and `eager` count how steps ran."""
+
+    def __init__(self, device: torch.device, *, enabled: bool) -> None:
+        self.enabled = enabled
+        self.replayed = 0
+        self.eager = 0
+        self._captured: dict[Hashable, _Captured] = {}
+        self._memory = torch.cuda.graph_pool_handle() if enabled else None
+        # One for all: cuBLAS keeps a workspace for each stream that it ever ran on.
+        self._stream = torch.cuda.Stream(device) if enabled else None  # type: ignore[no-untyped-call]
+
+    def run(
+        self, key: Hashable, inputs: tuple[Tensor, Tensor, Tensor], forward: ForwardFunction
+    ) -> Tensor:
+        """The captured forward of this shape, or the plain one where none was captured."""
+        captured = self._captured.get(key)
+        if captured is None:
+            self.eager += 1
+            return forward(*inputs)
+        self.replayed += 1
+        return captured(inputs)
+
+    def capture(
+        self, key: Hashable, inputs: tuple[Tensor, Tensor, Tensor], forward: ForwardFunction
+    ) -> None:
+        """Record `forward` at the shape of `inputs`, whose writes must all be discarded ones."""
+        stream = self._stream
+        assert stream is not None
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP_RUNS):
+                forward(*inputs)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._memory, stream=stream):
+            output = forward(*inputs)
+        self._captured[key] = _Captured(graph, inputs, output)

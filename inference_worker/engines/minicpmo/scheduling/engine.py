@@ -1,0 +1,120 @@
+"""The engine's thread: takes jobs from any thread, batches their steps, hands back the outcomes."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import structlog
+
+from antiphon.inference_worker.engines.minicpmo.device import exit_device_lost
+from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.scheduler import EngineJob, Scheduler
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
+from antiphon.inference_worker.engines.types import EngineError
+
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+
+class StepAbandoned(EngineError):
+    """The step was given up because its session stopped."""
+
+
+class Engine:
+    """Runs sessions' generators; only its own thread touches the network."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._scheduler = Scheduler(most=runner.slots)
+        self._inbox: queue.SimpleQueue[EngineJob | None] = queue.SimpleQueue()
+        self._closing = False
+        self._door = threading.Lock()
+        self._thread = threading.Thread(target=self._serve, name="minicpmo-engine", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Steps[Any]) -> EngineJob:
+        """Start a generator; its job's future tells the outcome."""
+        job = EngineJob(work)
+        with self._door:
+            if self._closing:
+                raise EngineError("the engine is closed")
+            self._inbox.put(job)
+        return job
+
+    def run(self, work: Steps[T]) -> T:
+        """Run a generator to its end and return what it returns, or raise what it raises."""
+        outcome: T = self.submit(work).future.result()
+        return outcome
+
+    def close(self) -> None:
+        """Abandon all work and end the thread. May be called twice."""
+        self._shut()
+        self._thread.join()
+
+    def _shut(self) -> None:
+        with self._door:
+            self._closing = True
+            self._inbox.put(None)
+
+    def _serve(self) -> None:
+        self._runner.enter_thread()
+        try:
+            while not self._closing:
+                self._take_in()
+                batch = self._scheduler.next_batch()
+                if batch:
+                    self._step(batch)
+        finally:
+            # However the thread ends, nobody may wait for it for ever.
+            self._shut()
+            self._abandon_all()
+
+    def _take_in(self) -> None:
+        """Accept new jobs; wait for one when there is nothing else to do."""
+        while not self._inbox.empty() or not len(self._scheduler):
+            job = self._inbox.get()
+            if job is None:
+                return
+            self._advance(job, None)
+
+    def _step(self, batch: Sequence[EngineJob]) -> None:
+        alive = [job for job in batch if not self._dropped(job)]
+        if not alive:
+            return
+        answers = self._answers(alive)
+        for job, answer in zip(alive, answers, strict=True):
+            self._advance(job, answer)
+
+    def _answers(self, batch: Sequence[EngineJob]) -> Sequence[Any]:
+        steps = [job.step for job in batch if job.step is not None]
+        try:
+            return self._runner.run(steps)
+        except Exception as error:
+            # The boundary of a batch: those in it fail, the engine and the others go on.
+            kind = type(steps[0]).__name__
+            log.exception("batch_failed", step=kind, sessions=len(batch))
+            if self._runner.is_device_lost():
+                exit_device_lost()
+            failure = error if isinstance(error, EngineError) else EngineError(f"{kind}: {error}")
+            return [failure] * len(batch)
+
+    def _dropped(self, job: EngineJob) -> bool:
+        if job.abandoned:
+            self._advance(job, StepAbandoned("the session stopped"))
+        return job.abandoned
+
+    def _advance(self, job: EngineJob, answer: Any) -> None:
+        if job.advance(answer):
+            self._scheduler.add(job)
+
+    def _abandon_all(self) -> None:
+        while not self._inbox.empty():
+            job = self._inbox.get()
+            if job is not None:
+                job.future.set_exception(EngineError("the engine is closed"))
+        for job in self._scheduler.take_all():
+            job.advance(EngineError("the engine is closed"))

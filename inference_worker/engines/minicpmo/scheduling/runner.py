@@ -1,0 +1,228 @@
+"""Runs a batch of equal steps on the network and its caches; knows tensors, not conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from antiphon.inference_worker.engines.minicpmo.device import (
+    configure_process,
+    device_tensor,
+    is_device_lost,
+    to_device,
+)
+from antiphon.inference_worker.engines.minicpmo.model.audio import trim_redundant
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import GraphPool
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
+    PlainSampler,
+    Sampler,
+    choose_codes,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.slotted_transformer import (
+    SlotInput,
+    build_transformers,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    ClearSlot,
+    DecodeSpeech,
+    EncodeAudio,
+    EncodeClips,
+    EncodeImages,
+    EngineStep,
+    Feed,
+    FeedForStates,
+    FeedResult,
+    SampleToken,
+    SampleWrittenToken,
+    ShiftCache,
+    SpeechCondition,
+)
+
+
+class Runner:
+    """The network with the caches of `slots` sessions.
+
+    With `invariant`, every shared batch has the same shape whoever is in it, so a session's numbers
+    are the same bit for bit alone or in company; without, shapes follow the sessions in use.
+    """
+
+    def __init__(
+        self,
+        network: MiniCPMO,
+        sampler: Sampler,
+        *,
+        slots: int,
+        context: int,
+        speech_context: int,
+        invariant: bool,
+        cuda_graphs: bool = False,
+    ) -> None:
+        self.network = network
+        self.slots = slots
+        self._device = network.device
+        self._sampler = sampler
+        self._plain_sampler = PlainSampler(sampler.ids)
+        self._invariant = invariant
+        if self._device.type == "cuda":
+            configure_process()
+        self.graphs = GraphPool(network.device, enabled=cuda_graphs)
+        self._text, self._speech, self._audio = build_transformers(
+            network,
+            self.graphs,
+            slots=slots,
+            context=context,
+            speech_context=speech_context,
+            invariant=invariant,
+        )
+        self.text_cache = self._text.cache
+        self.speech_cache = self._speech.cache
+        self.audio_cache = self._audio.cache
+        self._run_by_type: dict[type[EngineStep], Callable[[Sequence[Any]], Sequence[Any]]] = {
+            Feed: self._feed,
+            FeedForStates: self._each(self._reread),
+            SampleToken: self._choose,
+            SampleWrittenToken: self._choose,
+            EncodeAudio: self._encode_audio,
+            EncodeClips: self._each(self._hear_clips),
+            EncodeImages: self._each(self._see),
+            SpeechCondition: self._each(self._condition),
+            DecodeSpeech: self._utter,
+            ShiftCache: self._each(self._shift),
+            ClearSlot: self._each(self._clear),
+        }
+
+    def enter_thread(self) -> None:
+        """Called once by the thread that will run steps."""
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
+
+    def is_device_lost(self) -> bool:
+        """Whether the device answers no more."""
+        return is_device_lost(self._device)
+
+    @torch.inference_mode()
+    def run(self, steps: Sequence[EngineStep]) -> Sequence[Any]:
+        """Answers to steps of one group, in order; a row that went wrong is answered by its error."""
+        return self._run_by_type[type(steps[0])](steps)
+
+    @torch.inference_mode()
+    def capture_graphs(self) -> int:
+        """Record the steps of every unit as CUDA graphs, where enabled; how many there are."""
+        bodies = (self._text, self._speech, self._audio) if self.graphs.enabled else ()
+        return sum(body.capture() for body in bodies)
+
+    @torch.inference_mode()
+    def warm_up(self) -> int:
+        """Run the steps of a few tokens once at each of their shapes; how many there are."""
+        return self._text.warm_up() + self._speech.warm_up()
+
+    @torch.inference_mode()
+    def speech_logits(self, utterings: Sequence[DecodeSpeech]) -> Tensor:
+        """Raw scores over the next code, (utterings, codes)."""
+        tts = self.network.tts
+        embeds = self._embed_spoken(utterings)
+        placed = [SlotInput(u.slot, u.start, e) for u, e in zip(utterings, embeds, strict=True)]
+        return self._project(tts.logits, self._speech.forward(placed), placed)
+
+    def _feed(self, feeds: Sequence[Feed]) -> list[FeedResult]:
+        llm = self.network.llm
+        embeds = self.embed(feeds)
+        placed = [SlotInput(f.slot, f.start, e) for f, e in zip(feeds, embeds, strict=True)]
+        hidden = self._text.forward(placed)
+        if not any(feed.want_logits for feed in feeds):
+            return [FeedResult(row, None) for row in hidden]
+        logits = self._project(llm.lm_head, hidden, placed)
+        return [FeedResult(*rows) for rows in zip(hidden, logits, strict=True)]
+
+    def _reread(self, step: FeedForStates) -> Tensor:
+        [embeds] = self.embed([step])
+        return self._text.states(SlotInput(step.slot, step.start, embeds))
+
+    def _choose(self, choices: Sequence[SampleToken | SampleWrittenToken]) -> Sequence[Any]:
+        sampler = self._sampler if isinstance(choices[0], SampleToken) else self._plain_sampler
+        logits = torch.stack([choice.logits for choice in choices])
+        return sampler.choose(logits, [choice.row for choice in choices])
+
+    def _utter(self, utterings: Sequence[DecodeSpeech]) -> Sequence[Any]:
+        return choose_codes(self.speech_logits(utterings), [u.row for u in utterings])
+
+    def _project(
+        self, head: Callable[[Tensor], Tensor], hidden: Tensor, placed: Sequence[SlotInput]
+    ) -> Tensor:
+        """Scores of `hidden` rows; with fixed shapes through a table of all slots."""
+        if not self._invariant:
+            return head(hidden).float()
+        slots = device_tensor([p.slot for p in placed], hidden.device)
+        table = hidden.new_zeros(self.slots, hidden.shape[1])
+        table[slots] = hidden
+        return head(table)[slots].float()
+
+    def embed(self, feeds: Sequence[Feed]) -> list[Tensor]:
+        """Each feed's embeddings (n, width); all ids are looked up at once."""
+        pieces = [piece for feed in feeds for piece in feed.pieces]
+        ids = [token for piece in pieces if isinstance(piece, tuple) for token in piece]
+        looked_up = self.network.llm.model.embed_tokens(device_tensor(ids, self._device))
+        rows, found = 0, []
+        for piece in pieces:
+            if isinstance(piece, tuple):
+                found.append(looked_up[rows : rows + len(piece)])
+                rows += len(piece)
+            else:
+                found.append(piece)
+        parts = iter(found)
+        return [_joined([next(parts) for _ in feed.pieces]) for feed in feeds]
+
+    def _embed_spoken(self, utterings: Sequence[DecodeSpeech]) -> list[Tensor]:
+        """Conditions as they are, codes looked up at once, each (n, width)."""
+        codes = [u.what for u in utterings if isinstance(u.what, int)]
+        table = device_tensor(codes, self._device)
+        looked_up = iter(self.network.tts.embed_codes(table).unsqueeze(1))
+        return [next(looked_up) if isinstance(u.what, int) else u.what for u in utterings]
+
+    def _encode_audio(self, chunks: Sequence[EncodeAudio]) -> list[Tensor]:
+        """Embeddings (10, width) of chunks of one size, one chunk per slot."""
+        placed = [SlotInput(chunk.slot, chunk.start, self._convolve(chunk)) for chunk in chunks]
+        embeds = self.network.audio_projection_layer(self._audio.rows(placed))
+        return [embeds[chunk.slot] for chunk in chunks]
+
+    def _convolve(self, chunk: EncodeAudio) -> Tensor:
+        """One chunk at a time: the convolution must see silence beside it, not another chunk."""
+        mel = to_device(chunk.mel[None].to(self.network.dtype), self._device)
+        steps = self.network.apm.convolve(mel)
+        leading, trailing = chunk.leading_frames, chunk.trailing_frames
+        return trim_redundant(steps, leading_frames=leading, trailing_frames=trailing)[0]
+
+    def _hear_clips(self, step: EncodeClips) -> list[Tensor]:
+        return self.network.hear_clips(step.mels, full_attention=step.full_attention)
+
+    def _see(self, step: EncodeImages) -> Tensor:
+        return self.network.see(step.pixels, step.grids)
+
+    def _condition(self, step: SpeechCondition) -> Tensor:
+        device = self._device
+        states = torch.stack(step.states) if step.states else torch.zeros(0, device=device)
+        condition = self.network.tts.condition(device_tensor(step.tokens, device), states)
+        if not step.codes:
+            return condition
+        codes = self.network.tts.embed_codes(device_tensor(step.codes, device))
+        return torch.cat([condition, codes])
+
+    def _shift(self, step: ShiftCache) -> None:
+        inv_freq = self.network.llm.model.inv_freq
+        self.text_cache.shift(step.slot, step.source, step.target, step.count, inv_freq)
+
+    def _clear(self, step: ClearSlot) -> None:
+        for cache in (self.text_cache, self.audio_cache, self.speech_cache):
+            cache.clear(step.slot)
+
+    @staticmethod
+    def _each(run_one: Callable[[Any], Any]) -> Callable[[Sequence[Any]], list[Any]]:
+        return lambda steps: [run_one(step) for step in steps]
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

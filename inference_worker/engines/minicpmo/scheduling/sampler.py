@@ -1,0 +1,239 @@
+"""Choosing the next text token for several sessions at once; each row has its own settings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from antiphon.inference_worker.engines.minicpmo.config import Fidelity
+from antiphon.inference_worker.engines.minicpmo.device import device_tensor
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import SpecialIds
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    CodeRow,
+    SampledToken,
+    TokenRow,
+    bucket,
+)
+from antiphon.inference_worker.engines.types import EngineError
+
+NEVER = float("-inf")
+
+
+class Sampler:
+    """The reference's order of steps, row by row independent of the other rows.
+
+    `fidelity="fixed"` differs in two places: a repeated token with a negative logit is made less
+    likely instead of more, and listen_prob_scale scales the probability of `<|listen|>` (upstream
+    scales the logit of `<|im_end|>`).
+    """
+
+    def __init__(self, ids: SpecialIds, forbidden: Sequence[int], fidelity: Fidelity) -> None:
+        self.ids = ids
+        self._forbidden = sorted({*forbidden, ids.chunk_eos})
+        self._fixed = fidelity == "fixed"
+
+    def choose(self, logits: Tensor, rows: Sequence[TokenRow]) -> list[SampledToken | EngineError]:
+        """One token per row of `logits` (rows, vocabulary), an error for one that is not finite."""
+        sound = logits.isfinite().all(dim=-1)
+        logits = logits.nan_to_num()
+        early = self._early_end(logits, rows)
+        adjusted = self.adjust(logits, rows)
+        cut = self._listen_cut(adjusted, rows)
+        tokens = self._draw(adjusted, rows)
+        # The only time that the host waits for the device.
+        table = torch.stack([sound.long(), early.long(), cut.long(), tokens]).tolist()
+        return [
+            self._chosen(*row) if ok else not_finite_error()
+            for ok, *row in zip(*table, strict=True)
+        ]
+
+    def adjust(self, logits: Tensor, rows: Sequence[TokenRow]) -> Tensor:
+        """Forbidden ids, repetition, length penalty and listen scale applied, (rows, vocabulary)."""
+        out = logits.clone()
+        self._forbid(out)
+        self._penalise_repetition(out, rows)
+        settings = [row.settings for row in rows]
+        ending = out[:, self.ids.turn_eos]
+        penalty = _column(logits, [s.length_penalty for s in settings])
+        out[:, self.ids.turn_eos] = torch.where(ending > 0, ending / penalty, ending * penalty)
+        scale = _column(logits, [s.listen_prob_scale for s in settings])
+        if self._fixed:
+            out[:, self.ids.listen] += scale.log()
+        else:
+            out[:, self.ids.eos] *= scale
+        return out
+
+    def probabilities(self, adjusted: Tensor, rows: Sequence[TokenRow]) -> tuple[Tensor, Tensor]:
+        """What the final draw sees: probabilities in falling order and the ids in that order."""
+        settings, vocabulary = [row.settings for row in rows], adjusted.shape[1]
+        heat = _column(adjusted, [s.temperature or 1.0 for s in settings])[:, None]
+        wanted = max(candidate_count(s.top_k, vocabulary) for s in settings)
+        ranked, order = top_scores(adjusted / heat, wanted)
+        last = [min(s.top_k or vocabulary, vocabulary) - 1 for s in settings]
+        threshold = ranked.gather(1, device_tensor(last, ranked.device)[:, None])
+        ranked = ranked.masked_fill(ranked < threshold, NEVER)
+        mass = ranked.softmax(dim=-1)
+        limit = _column(mass, [s.top_p or 2.0 for s in settings])[:, None]
+        above = torch.zeros_like(mass)
+        above[:, 1:] = mass.cumsum(dim=-1)[:, :-1]
+        return ranked.masked_fill(above > limit, NEVER).softmax(dim=-1), order
+
+    def _early_end(self, logits: Tensor, rows: Sequence[TokenRow]) -> Tensor:
+        """Whether the untouched logits choose `<|chunk_eos|>`; then nothing else is looked at."""
+        chance = logits.softmax(dim=-1)[:, self.ids.chunk_eos]
+        drawn = _column(logits, [row.draws[0] for row in rows]) < chance
+        greedy = device_tensor([row.settings.greedy for row in rows], logits.device, torch.bool)
+        return torch.where(greedy, logits.argmax(dim=-1) == self.ids.chunk_eos, drawn)
+
+    def _forbid(self, out: Tensor) -> None:
+        out.index_fill_(1, device_tensor(self._forbidden, out.device), NEVER)
+
+    def _penalise_repetition(self, out: Tensor, rows: Sequence[TokenRow]) -> None:
+        recent = [row.recent for row in rows]
+        width = max(map(len, recent))
+        if not width:
+            return
+        # Padding repeats a forbidden id: minus infinity stays what it is under any penalty.
+        filler = self._forbidden[0]
+        table = device_tensor([ids + [filler] * (width - len(ids)) for ids in recent], out.device)
+        penalty = _column(out, [row.settings.repetition_penalty for row in rows])[:, None]
+        seen = out.gather(1, table)
+        lowered = seen / penalty
+        if self._fixed:
+            lowered = torch.where(seen > 0, lowered, seen * penalty)
+        out.scatter_(1, table, lowered)
+
+    def _listen_cut(self, adjusted: Tensor, rows: Sequence[TokenRow]) -> Tensor:
+        ranks = (adjusted > adjusted[:, self.ids.eos, None]).sum(dim=-1)
+        limits = [row.settings.listen_top_k or 0 for row in rows]
+        return ranks < device_tensor(limits, ranks.device)
+
+    def _draw(self, adjusted: Tensor, rows: Sequence[TokenRow]) -> Tensor:
+        """Rows that look at as many ids draw together: what one sees is not up to the others."""
+        tokens, groups = adjusted.argmax(dim=-1), defaultdict[int, list[int]](list)
+        for index, row in enumerate(rows):
+            if not row.settings.greedy:
+                groups[candidate_count(row.settings.top_k, adjusted.shape[1])].append(index)
+        for members in groups.values():
+            drawing = [rows[index] for index in members]
+            places = device_tensor(members, adjusted.device)
+            chances, order = self.probabilities(adjusted[places], drawing)
+            drawn = draw_index(chances, [row.draws[1] for row in drawing])
+            tokens[places] = order.gather(1, drawn[:, None])[:, 0]
+        return tokens
+
+    def _chosen(self, early: int, cut: int, token: int) -> SampledToken:
+        if early:
+            return SampledToken(self.ids.chunk_eos, recorded=False)
+        if cut:
+            return SampledToken(self.ids.eos, recorded=False)
+        return SampledToken(token, recorded=True)
+
+
+class PlainSampler(Sampler):
+    """Ordinary sampling for written answers: repetition penalty, temperature, top-k, top-p."""
+
+    def __init__(self, ids: SpecialIds) -> None:
+        super().__init__(ids, (), "fixed")
+
+    def adjust(self, logits: Tensor, rows: Sequence[TokenRow]) -> Tensor:
+        """Repetition made less likely, and the end too by the length penalty."""
+        out = logits.clone()
+        self._forbid(out)
+        self._penalise_repetition(out, rows)
+        penalty = _column(logits, [row.settings.length_penalty for row in rows])
+        for end in (self.ids.eos, self.ids.tts_eos):
+            out[:, end] = torch.where(out[:, end] > 0, out[:, end] / penalty, out[:, end] * penalty)
+        return out
+
+    def _early_end(self, logits: Tensor, rows: Sequence[TokenRow]) -> Tensor:
+        return torch.zeros(len(rows), dtype=torch.bool, device=logits.device)
+
+    def _listen_cut(self, adjusted: Tensor, rows: Sequence[TokenRow]) -> Tensor:
+        return torch.zeros(len(rows), dtype=torch.bool, device=adjusted.device)
+
+
+def draw_index(chances: Tensor, draws: Sequence[float]) -> Tensor:
+    """The index in each row of `chances` (rows, n) at which its cumulative sum passes the draw."""
+    sums = chances.cumsum(dim=-1)
+    goal = _column(chances, draws)[:, None] * sums[:, -1:]
+    index = torch.searchsorted(sums, goal, right=True)[:, 0]
+    last = (chances > 0).long().cumsum(dim=-1).argmax(dim=-1)
+    return torch.minimum(index, last)
+
+
+def _column(like: Tensor, values: Sequence[float]) -> Tensor:
+    return device_tensor(values, like.device, like.dtype)
+
+
+def not_finite_error() -> EngineError:
+    """What a session gets whose values are none."""
+    return EngineError("the model produced values that are not finite for this session")
+
+
+TIES = 64
+"""Ids beyond top_k that are looked at too, since those as likely as its last count; more are not."""
+
+
+def candidate_count(top_k: int, vocabulary: int) -> int:
+    """How many of the likeliest ids a draw with `top_k` (0 is off) may have to look at."""
+    return min(vocabulary, bucket(top_k) + TIES) if top_k else vocabulary
+
+
+def top_scores(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` highest scores of each row in falling order and their ids, (rows, count).
+
+    Of equal ones the lower id is first.
+    """
+    if count == scores.shape[1]:
+        ranked, order = scores.sort(dim=-1, descending=True, stable=True)
+        return ranked, order
+    _, found = scores.topk(count, dim=-1, sorted=False)
+    ids = found.sort(dim=-1).values
+    ranked, places = scores.gather(1, ids).sort(dim=-1, descending=True, stable=True)
+    return ranked, ids.gather(1, places)
+
+
+PENALTY_WINDOW = 16
+
+
+def code_probabilities(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:
+    """What the draw sees, for raw `logits` (rows, codes); the end code is the last."""
+    heat = device_tensor([row.settings.temperature for row in rows], logits.device, logits.dtype)
+    scores = logits / heat[:, None]
+    factors = _repetition_factors(rows, scores)
+    scores = torch.where(scores < 0, scores * factors, scores / factors)
+    held = device_tensor([not row.may_end for row in rows], logits.device, torch.bool)
+    scores[:, -1] = scores[:, -1].masked_fill(held, NEVER)
+    return scores.softmax(dim=-1)
+
+
+def choose_codes(logits: Tensor, rows: Sequence[CodeRow]) -> list[int | EngineError]:
+    """One code per row, an error for one that is not finite."""
+    sound = logits.isfinite().all(dim=-1)
+    chances = code_probabilities(logits.nan_to_num(), rows)
+    drawn = draw_index(chances, [row.draw for row in rows])
+    greedy = device_tensor([row.settings.greedy for row in rows], logits.device, torch.bool)
+    codes = torch.where(greedy, chances.argmax(dim=-1), drawn)
+    table = torch.stack([sound.long(), codes]).tolist()
+    return [code if ok else not_finite_error() for ok, code in zip(*table, strict=True)]
+
+
+def _repetition_factors(rows: Sequence[CodeRow], scores: Tensor) -> Tensor:
+    """The penalty to the power of how often each code came of late, (rows, codes).
+
+    Powers are looked up: computed on the device, their last bit could depend on the other rows.
+    """
+    recent = [list(row.codes[-PENALTY_WINDOW:]) for row in rows]
+    longest, width = max(map(len, recent)), scores.shape[1]
+    table = device_tensor(
+        [codes + [width] * (longest - len(codes)) for codes in recent], scores.device
+    )
+    counts = torch.zeros(len(rows), width + 1, dtype=torch.long, device=scores.device)
+    counts.scatter_add_(1, table.view(len(rows), longest), torch.ones_like(table))
+    penalties = [row.settings.repetition_penalty for row in rows]
+    powers = [[penalty**n for n in range(PENALTY_WINDOW + 1)] for penalty in penalties]
+    return device_tensor(powers, scores.device, scores.dtype).gather(1, counts[:, :width])

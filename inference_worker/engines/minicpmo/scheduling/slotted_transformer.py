@@ -1,0 +1,270 @@
+"""A transformer body with its slotted cache: batches of new tokens in, hidden states out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from antiphon.inference_worker.engines.minicpmo.device import device_tensor
+from antiphon.inference_worker.engines.minicpmo.model.attention import (
+    additive_mask,
+    causal_mask,
+    chunk_mask,
+)
+from antiphon.inference_worker.engines.minicpmo.model.audio import AudioEncoder
+from antiphon.inference_worker.engines.minicpmo.model.decoder import Decoder
+from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow, SlottedCache
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import (
+    ForwardFunction,
+    GraphPool,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SHARED_TOKENS, bucket
+
+SMALLEST_LENGTH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class SlotInput:
+    """New embeddings (n, width) for one slot, starting at a position."""
+
+    slot: int
+    start: int
+    embeds: Tensor
+
+    @property
+    def end(self) -> int:
+        """The slot's length afterwards."""
+        return self.start + len(self.embeds)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchShape:
+    """What a forward covers: `rows` from row `first` on, `new` tokens each, `length` of the cache."""
+
+    first: int
+    rows: int
+    new: int
+    length: int
+
+
+class SlottedTransformer:
+    """One body over one cache. Steps of `graphed` tokens go through CUDA graphs where they are on.
+
+    `mask` says which entries are seen from positions (rows, new): (rows, 1, new or 1, length).
+    """
+
+    def __init__(
+        self,
+        body: Decoder | AudioEncoder,
+        cache: SlottedCache,
+        graphs: GraphPool,
+        *,
+        mask: Callable[[Tensor, int], Tensor],
+        graphed: Sequence[int],
+        invariant: bool,
+    ) -> None:
+        self._body = body
+        self.cache = cache
+        self._graphs = graphs
+        self._graphed = graphed
+        self._mask = mask
+        self._invariant = invariant
+        table = body.table
+        self._device, self._dtype, self._width = table.device, table.dtype, table.shape[1]
+
+    def forward(self, placed: Sequence[SlotInput]) -> Tensor:
+        """Append to each slot; final hidden states of the last new token of each, (placed, width)."""
+        hidden, (rows, columns) = self._append(placed, self._shape(placed))
+        final: Tensor = hidden[rows, columns]
+        return final
+
+    def states(self, placed: SlotInput) -> Tensor:
+        """Append to one slot; final hidden states of all new tokens, (n, width)."""
+        shape = self._shape([placed])
+        hidden, _ = self._append([placed], shape)
+        return hidden[placed.slot - shape.first, : len(placed.embeds)]
+
+    def rows(self, placed: Sequence[SlotInput]) -> Tensor:
+        """Append pieces of one length; hidden states of all rows from the first, (rows, n, width)."""
+        rows, length = self._covering(placed)
+        hidden, _ = self._append(placed, BatchShape(0, rows, len(placed[0].embeds), length))
+        return hidden
+
+    def _append(self, placed: Sequence[SlotInput], shape: BatchShape) -> tuple[Tensor, Tensor]:
+        """Hidden states of all rows, (rows, new, width); and where each last token is, (2, placed)."""
+        positions, writes, real, last = self._tables(placed, shape)
+        embeds = self._silence(shape)
+        embeds[real[0], real[1]] = torch.cat([p.embeds for p in placed])
+        return self._through(shape, (embeds, positions, writes)), last
+
+    def _tables(self, placed: Sequence[SlotInput], shape: BatchShape) -> list[Tensor]:
+        """Positions and writes (rows, new); row and column of every token, and of the last ones.
+
+        Made of plain numbers and sent in one copy: made of tensors they cost the host three times as much.
+        """
+        positions = [[0] * shape.new for _ in range(shape.rows)]
+        writes = [[self.cache.positions] * shape.new for _ in range(shape.rows)]
+        for p in placed:
+            span, row = range(p.start, p.end), p.slot - shape.first
+            positions[row][: len(span)] = writes[row][: len(span)] = span
+        own = [(p.slot - shape.first, len(p.embeds)) for p in placed]
+        rows = [row for row, count in own for _ in range(count)]
+        columns = [column for _, count in own for column in range(count)]
+        last = [row for row, _ in own], [count - 1 for _, count in own]
+        packed = device_tensor(
+            [*chain(*positions, *writes), *rows, *columns, *chain(*last)], self._device
+        )
+        sizes = [(shape.rows, shape.new)] * 2 + [(2, len(rows)), (2, len(own))]
+        parts = torch.split(packed, [height * width for height, width in sizes])
+        return [part.view(size) for part, size in zip(parts, sizes, strict=True)]
+
+    def capture(self) -> int:
+        """Record the graphed steps at every shape that can occur; how many there are."""
+        shapes = [shape for new in self._graphed for shape in self._shapes(new)]
+        # The largest first: what it took for its values, all others fit into.
+        for shape in sorted(shapes, key=lambda s: s.rows * s.new * s.length, reverse=True):
+            inputs = self._nothing(shape)
+            self._graphs.capture((self._body, shape), inputs, self._forward_of(shape))
+        return len(shapes)
+
+    def warm_up(self) -> int:
+        """Run once every shape of a few tokens that can occur, so that its kernels are there."""
+        sizes = [1 << n for n in range(SHARED_TOKENS.bit_length())]
+        shapes = [shape for new in sizes for shape in self._shapes(new)]
+        for shape in shapes:
+            self._forward_of(shape)(*self._nothing(shape))
+        return len(shapes)
+
+    def _nothing(self, shape: BatchShape) -> tuple[Tensor, Tensor, Tensor]:
+        """Input that leaves no trace in the cache."""
+        positions = torch.zeros(shape.rows, shape.new, dtype=torch.long, device=self._device)
+        writes = torch.full_like(positions, self.cache.positions)
+        return self._silence(shape), positions, writes
+
+    def _silence(self, shape: BatchShape) -> Tensor:
+        return torch.zeros(
+            shape.rows, shape.new, self._width, dtype=self._dtype, device=self._device
+        )
+
+    def _through(self, shape: BatchShape, inputs: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        forward = self._forward_of(shape)
+        if shape.new in self._graphed and self._graphs.enabled:
+            return self._graphs.run((self._body, shape), inputs, forward)
+        return forward(*inputs)
+
+    def _forward_of(self, shape: BatchShape) -> ForwardFunction:
+        def forward(embeds: Tensor, positions: Tensor, writes: Tensor) -> Tensor:
+            window = CacheWindow(self.cache, shape.first, writes, shape.length)
+            mask = additive_mask(self._mask(positions, shape.length), self._dtype)
+            hidden: Tensor = self._body(embeds, positions, mask, window)
+            return hidden
+
+        return forward
+
+    def _shape(self, placed: Sequence[SlotInput]) -> BatchShape:
+        rows, length = self._covering(placed)
+        longest = max(len(p.embeds) for p in placed)
+        if len(placed) == 1 and longest > SHARED_TOKENS:
+            return BatchShape(placed[0].slot, 1, longest, length)
+        return BatchShape(0, rows, bucket(longest), length)
+
+    def _shapes(self, new: int) -> list[BatchShape]:
+        slots = {min(self.cache.slots, 1 << n) - 1 for n in range(9)}
+        ends = {min(self.cache.positions, SMALLEST_LENGTH << n) for n in range(16)}
+        found = {self._reaching(slot, end) for slot in slots for end in ends}
+        return [BatchShape(0, rows, new, length) for rows, length in sorted(found)]
+
+    def _covering(self, placed: Sequence[SlotInput]) -> tuple[int, int]:
+        return self._reaching(max(p.slot for p in placed), max(p.end for p in placed))
+
+    def _reaching(self, slot: int, end: int) -> tuple[int, int]:
+        """Rows and length up to `slot` and `end`; all there is when shapes must not vary."""
+        slots, positions = self.cache.slots, self.cache.positions
+        if self._invariant:
+            return slots, positions
+        return min(slots, bucket(slot + 1)), min(positions, max(SMALLEST_LENGTH, bucket(end)))
+
+
+TEXT_GRAPHS = (1, 2, 16)
+"""Tokens that every unit feeds: one by one, the two that end it, the eleven of a second of sound."""
+
+SPEECH_GRAPHS = (1,)
+AUDIO_GRAPHS = (50,)
+"""Steps of a second of sound after the convolutions."""
+
+
+class SlottedTransformers(NamedTuple):
+    """Language, speech and hearing."""
+
+    text: SlottedTransformer
+    speech: SlottedTransformer
+    audio: SlottedTransformer
+
+
+def build_transformers(
+    network: MiniCPMO,
+    graphs: GraphPool,
+    *,
+    slots: int,
+    context: int,
+    speech_context: int,
+    invariant: bool,
+) -> SlottedTransformers:
+    """Bodies over new caches of `slots` rows, as long as the contexts are."""
+    text, audio, speech = network.config, network.config.audio_config, network.config.tts_config
+
+    def over(
+        body: Decoder | AudioEncoder,
+        mask: Callable[[Tensor, int], Tensor],
+        graphed: Sequence[int],
+        *sizes: int,
+    ) -> SlottedTransformer:
+        layers, positions, heads, head_dim = sizes
+        cache = SlottedCache(
+            layers=layers,
+            slots=slots,
+            positions=positions,
+            heads=heads,
+            head_dim=head_dim,
+            device=network.device,
+            dtype=network.dtype,
+        )
+        return SlottedTransformer(
+            body, cache, graphs, mask=mask, graphed=graphed, invariant=invariant
+        )
+
+    return SlottedTransformers(
+        over(
+            network.llm.model,
+            causal_mask,
+            TEXT_GRAPHS,
+            text.num_hidden_layers,
+            context,
+            text.num_key_value_heads,
+            text.head_dim,
+        ),
+        over(
+            network.tts.model,
+            causal_mask,
+            SPEECH_GRAPHS,
+            speech.num_hidden_layers,
+            speech_context,
+            speech.num_key_value_heads,
+            speech.hidden_size // speech.num_attention_heads,
+        ),
+        over(
+            network.apm,
+            chunk_mask,
+            AUDIO_GRAPHS,
+            audio.encoder_layers,
+            audio.max_source_positions,
+            audio.encoder_attention_heads,
+            audio.d_model // audio.encoder_attention_heads,
+        ),
+    )

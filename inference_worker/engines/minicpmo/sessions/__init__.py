@@ -1,0 +1,1 @@
+"""The rules of one conversation, written as generators of engine steps."""

@@ -1,0 +1,159 @@
+"""Answers that stream: from the engine's thread, piece by piece, to the session's."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from concurrent.futures import wait
+from dataclasses import dataclass
+
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SamplingSettings, Steps
+from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
+from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import (
+    EngineParts,
+    SlotLease,
+    new_speaker,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import AnswerSpeech
+from antiphon.inference_worker.engines.minicpmo.sessions.turns import (
+    TurnConversation,
+    WrittenAnswer,
+)
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
+from antiphon.inference_worker.engines.types import Delta
+from antiphon.shared_schemas.config import GenerationConfig
+
+UNFINISHED = "\ufffd"
+"""Stands at the end of a text whose last character is not complete yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenCodes:
+    """Codes of the next second of speech, and whether they are the last."""
+
+    codes: list[int]
+    last: bool
+
+
+class AnswerQueue:
+    """Carries an answer from the engine's thread to the session's, piece by piece.
+
+    `told` is the beginning of the answer that needs no telling.
+    """
+
+    def __init__(self, told: str = "") -> None:
+        self._pieces: queue.SimpleQueue[Delta | SpokenCodes | None] = queue.SimpleQueue()
+        self._told = told
+        self._untold = 0
+
+    def text(self, whole: str) -> None:
+        """The answer so far, a token longer; what is new of it is handed on."""
+        self._untold += 1
+        if not whole.endswith(UNFINISHED):
+            self._tell(whole)
+
+    def finish(self, whole: str) -> None:
+        """The whole answer: what of it was held back is handed on."""
+        if self._untold:
+            self._tell(whole)
+
+    def _tell(self, whole: str) -> None:
+        self._pieces.put(Delta(text=whole[len(self._told) :], n_tokens=self._untold))
+        self._told, self._untold = whole, 0
+
+    def codes(self, codes: list[int], last: bool) -> None:
+        """The next second of speech, not yet sound."""
+        self._pieces.put(SpokenCodes(codes, last))
+
+    def close(self, _outcome: object = None) -> None:
+        """Nothing more comes."""
+        self._pieces.put(None)
+
+    def __iter__(self) -> Iterator[Delta | SpokenCodes]:
+        while (piece := self._pieces.get()) is not None:
+            yield piece
+
+
+class AnsweringSession:
+    """What both kinds share: a session in a slot, and answers that stream."""
+
+    def __init__(self, parts: EngineParts, held: SlotLease) -> None:
+        self.parts = parts
+        self.held = held
+        self.voice: VoiceState | None = None
+        self.last: WrittenAnswer | None = None
+        self.broken = False
+        self.session = self._new_session()
+
+    def restart(self) -> TurnConversation:
+        """Erase the slot and begin a new conversation in it."""
+        self.held.clear()
+        self.session = self._new_session()
+        return self.session
+
+    def answer(self, generation: GenerationConfig, said: str = "") -> Iterator[Delta]:
+        """Generate on the engine's thread and hand on what comes; a reader that leaves breaks it.
+
+        Of an answer that was begun elsewhere, `said` is what was told of it: the rest comes.
+        """
+        tokenizer = self.parts.tokenizer
+        tokens = tokenizer.plain(tokenizer.encode(said))
+        self.last, outbox = None, AnswerQueue(tokenizer.decode(tokens))
+        work = self._generate(generation, outbox, tokens)
+        job = self.held.submit(work)
+        job.future.add_done_callback(outbox.close)
+        try:
+            for piece in outbox:
+                yield self._sound(piece) if isinstance(piece, SpokenCodes) else piece
+        finally:
+            self.broken = True
+            wait([job.future])
+        self.last = job.future.result()
+
+    def _sound(self, spoken: SpokenCodes) -> Delta:
+        """On the reader's thread: the engine goes on meanwhile."""
+        assert self.voice is not None
+        assert self.parts.vocoder is not None
+        sound = self.parts.vocoder.speak(self.voice, spoken.codes, last=spoken.last)
+        return Delta(audio=sound)
+
+    def _new_session(self) -> TurnConversation:
+        parts, held = self.parts, self.held
+        return TurnConversation(
+            held.slot,
+            parts.tokenizer,
+            AudioInput(slot=held.slot, capacity=parts.config.audio_config.max_source_positions),
+            capacity=parts.options.context_tokens,
+            seed=held.seed,
+        )
+
+    def _generate(
+        self, generation: GenerationConfig, outbox: AnswerQueue, said: list[int]
+    ) -> Steps[WrittenAnswer]:
+        narrator = None
+        if self.voice is not None:
+            speaker = new_speaker(self.parts, self.held)
+            narrator = AnswerSpeech(speaker, outbox.codes)
+        answer = yield from self.session.generate(
+            answer_sampling(generation),
+            generation.max_new_tokens,
+            outbox.text,
+            lambda: self.broken,
+            narrator,
+            said,
+        )
+        outbox.finish(answer.text)
+        return answer
+
+
+def answer_sampling(generation: GenerationConfig) -> SamplingSettings:
+    """Settings of a written answer; temperature 0 chooses the likeliest token."""
+    return SamplingSettings(
+        greedy=generation.temperature == 0.0,
+        temperature=generation.temperature,
+        top_k=generation.top_k,
+        top_p=generation.top_p,
+        repetition_penalty=1.02,
+        repetition_window=0,
+        length_penalty=generation.length_penalty,
+    )

@@ -1,0 +1,88 @@
+"""What a session has fed to the language model: how long it is, and what may be appended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    Feed,
+    FeedForStates,
+    FeedResult,
+    Steps,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions.media_input import encode_images
+from antiphon.inference_worker.engines.types import ContextFull
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Piece = Tensor | tuple[int, ...]
+
+
+LONGEST_FEED = 1024
+"""Tokens of one step: between the parts of a longer prompt the other sessions have their turn."""
+
+
+class TextContext:
+    """The text cache's row of one slot, filled up to `length` of `capacity` tokens."""
+
+    def __init__(self, slot: int, tokenizer: Tokenizer, capacity: int) -> None:
+        self.slot = slot
+        self.length = 0
+        self._tokenizer = tokenizer
+        self._ids = tokenizer.ids
+        self._capacity = capacity
+
+    def feed(self, pieces: Sequence[Piece], *, want_logits: bool = True) -> Steps[FeedResult]:
+        """Append ids and embeddings. Raises ContextFull with nothing appended."""
+        *before, last = self._portions(pieces)
+        for portion in before:
+            yield from self._append(Feed(self.slot, self.length, portion, want_logits=False))
+        fed: FeedResult = yield from self._append(Feed(self.slot, self.length, last, want_logits))
+        return fed
+
+    def reread(self, pieces: Sequence[Piece]) -> Steps[list[Tensor]]:
+        """Append what was fed before; the hidden state of each token of it, (width,)."""
+        states: list[Tensor] = []
+        for portion in self._portions(pieces):
+            states += yield from self._append(FeedForStates(self.slot, self.length, portion))
+        return states
+
+    def see(self, pictures: Sequence[SlicedImage]) -> Steps[list[Piece]]:
+        """A unit's pictures as pieces: each between its marks, its slices after it."""
+        parts = iter((yield from encode_images(pictures)))
+        pieces: list[Piece] = []
+        for picture in pictures:
+            pieces += [(self._ids.image,), next(parts), (self._ids.image_end,)]
+            for _ in picture.pixels[1:]:
+                pieces += [(self._ids.slice,), next(parts), (self._ids.slice_end,)]
+        return pieces
+
+    def _append(self, step: Feed) -> Steps[Any]:
+        answer = yield step
+        self.length += step.size
+        return answer
+
+    def _portions(self, pieces: Sequence[Piece]) -> list[tuple[Piece, ...]]:
+        if self.length + sum(map(len, pieces)) > self._capacity:
+            raise ContextFull(f"the context of {self._capacity} tokens is full")
+        return list(in_portions(pieces, LONGEST_FEED)) or [()]
+
+
+def in_portions(pieces: Sequence[Piece], most: int) -> Iterator[tuple[Piece, ...]]:
+    """`pieces` in order, cut where `most` tokens are together; empty ones are left out."""
+    portion: list[Piece] = []
+    room = most
+    for whole in pieces:
+        piece = whole
+        while len(piece) > room:
+            yield (*portion, piece[:room])
+            portion, piece, room = [], piece[room:], most
+        if len(piece):
+            portion.append(piece)
+            room -= len(piece)
+    if portion:
+        yield tuple(portion)

@@ -1,0 +1,318 @@
+"""What a duplex conversation chose, and what one of its units came to."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, Fidelity
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    EncodeClips,
+    Feed,
+    FeedResult,
+    SampledToken,
+    SampleToken,
+    SamplingSettings,
+    ShiftCache,
+    Steps,
+    TokenRow,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions.context import TextContext
+from antiphon.inference_worker.engines.minicpmo.sessions.kv_window import (
+    ContextLayout,
+    ContextUnit,
+    WindowSettings,
+    WindowSlide,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
+from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
+from antiphon.inference_worker.engines.minicpmo.sessions.unit_memo import UnitMemo
+from antiphon.inference_worker.engines.types import ContextFull, EngineError
+from antiphon.shared_schemas.config import DuplexConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Piece = Tensor | tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplexSettings:
+    """What one conversation chose."""
+
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
+    max_tokens: int = 20
+    force_listen_count: int = 0
+    ls_mode: Literal["explicit", "implicit"] = "explicit"
+    generate_speech: bool = True
+    window: WindowSettings = field(default_factory=WindowSettings)
+    fidelity: Fidelity = "upstream"
+
+
+@dataclass(slots=True)
+class UnitDraft:
+    """A unit being generated: the tokens it speaks and their states."""
+
+    said: list[int] = field(default_factory=list)
+    states: list[Tensor] = field(default_factory=list)
+    is_listen: bool = False
+    end_of_turn: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class UnitOutcome:
+    """What a unit decided; `codes` is its speech, up to 25. Costs are milliseconds."""
+
+    is_listen: bool = True
+    text: str = ""
+    end_of_turn: bool = False
+    tokens: int = 0
+    codes: list[int] = field(default_factory=list)
+    cost_llm_ms: float = 0.0
+    cost_speech_ms: float = 0.0
+    restarts_voice: bool = False
+
+
+def duplex_settings(config: DuplexConfig, options: EngineOptions) -> DuplexSettings:
+    """The client's wishes and the operator's choices; temperature 0 chooses the likeliest token."""
+    return DuplexSettings(
+        sampling=SamplingSettings(
+            greedy=config.temperature == 0.0,
+            temperature=config.temperature,
+            top_k=config.top_k,
+            top_p=config.top_p,
+            listen_prob_scale=config.listen_prob_scale,
+        ),
+        max_tokens=config.max_new_speak_tokens_per_chunk,
+        force_listen_count=config.force_listen_count,
+        ls_mode=config.ls_mode,
+        generate_speech=config.generate_audio,
+        window=WindowSettings(
+            mode=options.window,
+            basic_high_tokens=options.basic_high_tokens,
+            basic_low_tokens=options.basic_low_tokens,
+            context_max_units=options.context_max_units,
+            context_previous_max_tokens=options.context_previous_max_tokens,
+        ),
+        fidelity=options.fidelity,
+    )
+
+
+MAX_CHARACTERS = 28
+"""A unit's text stays below this; the token that would reach it is thrown away."""
+
+PREVIOUS_MARKER = "\n\nprevious: "
+UNIT_CLOSE_TOKENS = 3
+"""At most `<|turn_eos|>`, a terminator and `</unit>` follow what a unit's limit counts."""
+
+
+class DuplexConversation(TextContext):
+    """State of one conversation in its slot: how long its caches are, and what was decided."""
+
+    def __init__(
+        self,
+        slot: int,
+        tokenizer: Tokenizer,
+        ears: AudioInput,
+        speaker: SpeechContext,
+        *,
+        capacity: int,
+        settings: DuplexSettings,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(slot, tokenizer, capacity)
+        self.settings = settings
+        self.ears = ears
+        self.speaker = speaker
+        self.units_heard = 0
+        self.units_generated = 0
+        self.turn_open = False
+        self.history: list[int] = []
+        self.layout = ContextLayout(settings=settings.window)
+        self.memo = UnitMemo()
+        self._rng = random.Random(seed)  # noqa: S311  # token choice, not a secret
+        self._pending: Tensor | None = None
+        self._unclosed_words: tuple[int, ...] | None = None
+
+    @property
+    def awaits_finalize(self) -> bool:
+        """Whether a generated unit is not closed yet."""
+        return self._unclosed_words is not None
+
+    def prepare(self, prefix: str, suffix: str, reference: list[Tensor]) -> Steps[int]:
+        """Feed the system prompt, with log-mels of reference audio between its halves."""
+        pieces: list[Piece] = [tuple(self._tokenizer.encode(prefix))]
+        if reference:
+            pieces += yield EncodeClips(reference)
+        yield from self.feed(pieces, want_logits=False)
+        suffix_ids = tuple(self._tokenizer.encode(suffix))
+        self.layout.prefix = self.length
+        self.layout.suffix = suffix_ids
+        self.layout.marker = tuple(self._tokenizer.encode(PREVIOUS_MARKER))
+        yield from self.feed([suffix_ids], want_logits=False)
+        return self.length
+
+    def prefill(self, mel: Tensor | None, pictures: Sequence[SlicedImage] = ()) -> Steps[None]:
+        """Feed a unit's pictures and a chunk of log-mel; None with no pictures means too little audio."""
+        if self.awaits_finalize:
+            raise EngineError("finalize must come between generate and the next prefill")
+        if mel is None and not pictures:
+            raise EngineError("a unit needs a full second of audio, or a picture")
+        pieces: list[Piece] = [(self._ids.unit,)]
+        pieces += yield from self.see(pictures)
+        if mel is not None:
+            pieces.append((yield from self.ears.hear(mel)))
+        self._check_room(pieces)
+        fed = yield from self.feed(pieces)
+        self._pending = fed.logits
+        self.units_heard += 1
+
+    def feed_without_audio(self, pictures: Sequence[SlicedImage]) -> Steps[None]:
+        """What the reference does before it notices that the audio is too short."""
+        pieces: list[Piece] = [(self._ids.unit,)]
+        pieces += yield from self.see(pictures)
+        yield from self.feed(pieces, want_logits=False)
+
+    def generate(self, *, force_listen: bool = False) -> Steps[UnitOutcome]:
+        """Listen or speak, from the logits of the last prefill."""
+        if self._pending is None:
+            raise EngineError("prefill must come before generate")
+        began = time.perf_counter()
+        forced = force_listen or self.units_generated < self.settings.force_listen_count
+        self.units_generated += 1
+        self.memo = UnitMemo()
+        unit = UnitDraft(is_listen=forced)
+        restarts = force_listen and self.turn_open
+        if restarts:
+            yield from self._feed_token(self._ids.turn_eos)
+            self.turn_open = False
+        if forced:
+            self.memo.terminator = self._ids.listen
+        else:
+            yield from self._decode(unit, self._pending)
+        self._pending = None
+        outcome = UnitOutcome(
+            is_listen=unit.is_listen,
+            tokens=len(unit.said),
+            cost_llm_ms=_since(began),
+            restarts_voice=restarts,
+        )
+        self._close_memo(unit)
+        if not unit.is_listen:
+            outcome.text = self._tokenizer.decode(unit.said)
+            outcome.end_of_turn = unit.end_of_turn
+            yield from self._speak(unit, outcome)
+        elif self.settings.fidelity == "fixed" and not self.turn_open:
+            self.speaker.reset()
+        self.memo.speech_length = self.speaker.position
+        return outcome
+
+    def finalize(self) -> Steps[None]:
+        """Feed the terminator and `</unit>`, record the unit, slide the window. Idempotent."""
+        if self._unclosed_words is None:
+            return
+        ending = tuple(t for t in (self.memo.terminator, self._ids.unit_end) if t is not None)
+        yield from self.feed([ending], want_logits=False)
+        words, self._unclosed_words = self._unclosed_words, None
+        yield from self.close_unit(ContextUnit(self.length - self.layout.length, words))
+
+    def close_unit(self, unit: ContextUnit) -> Steps[None]:
+        """Record a unit whose tokens are all fed, and slide the window if it is time."""
+        slide = self.layout.close(unit)
+        if slide is not None:
+            yield from self._slide(slide)
+
+    def _decode(self, unit: UnitDraft, logits: Tensor) -> Steps[None]:
+        limit = self.settings.max_tokens
+        for turn in range(limit):
+            if turn == limit - 1 and self.settings.ls_mode == "explicit":
+                self._terminate(self._ids.chunk_eos)
+                return
+            token = yield from self._choose(logits)
+            unit.is_listen = token == self._ids.listen
+            if token in self._ids.chunk_ends:
+                self._terminate(token)
+                return
+            self.turn_open = True
+            if turn and self._too_long([*unit.said, token]):
+                self._terminate(self._ids.chunk_eos)
+                return
+            fed = yield from self._feed_token(token)
+            unit.end_of_turn = token == self._ids.turn_eos
+            self.turn_open = not unit.end_of_turn
+            if turn or self._counts_when_first(token):
+                unit.said.append(token)
+                unit.states.append(fed.hidden)
+            logits = _wanted(fed)
+
+    def _choose(self, logits: Tensor) -> Steps[int]:
+        draws = (self._rng.random(), self._rng.random())
+        row = TokenRow(self.settings.sampling, tuple(self.history), draws)
+        chosen: SampledToken = yield SampleToken(logits, row)
+        if chosen.recorded:
+            self.history.append(chosen.token)
+            self.memo.chosen.append(chosen.token)
+        if chosen.token == self._ids.listen and self.turn_open:
+            return self._ids.tts_bos
+        return chosen.token
+
+    def _counts_when_first(self, token: int) -> bool:
+        """Upstream never speaks a unit's first token, not even a word; fixed speaks a word."""
+        return self.settings.fidelity == "fixed" and bool(self._tokenizer.plain([token]))
+
+    def _feed_token(self, token: int) -> Steps[FeedResult]:
+        self.memo.fed.append(token)
+        return (yield from self.feed([(token,)]))
+
+    def _terminate(self, token: int) -> None:
+        self.memo.terminator = token if self.settings.ls_mode == "explicit" else None
+
+    def _too_long(self, tokens: list[int]) -> bool:
+        return len(self._tokenizer.decode(tokens)) >= MAX_CHARACTERS
+
+    def _close_memo(self, unit: UnitDraft) -> None:
+        words = () if unit.is_listen else tuple(self._tokenizer.plain(unit.said))
+        self.memo.words = list(words)
+        self.memo.turn_open = self.turn_open
+        self._unclosed_words = words
+
+    def _speak(self, unit: UnitDraft, outcome: UnitOutcome) -> Steps[None]:
+        if not self.settings.generate_speech:
+            return
+        began = time.perf_counter()
+        outcome.codes = yield from self.speaker.speak(
+            unit.said, unit.states, may_end=unit.end_of_turn
+        )
+        self.memo.spoken, self.memo.codes = len(unit.said), outcome.codes
+        if unit.end_of_turn:
+            self.speaker.reset()
+        outcome.cost_speech_ms = _since(began)
+
+    def _check_room(self, pieces: Sequence[Piece]) -> None:
+        """Refuse a unit that might not fit to its end, before anything of it is fed."""
+        needed = sum(map(len, pieces)) + self.settings.max_tokens + UNIT_CLOSE_TOKENS
+        if self.length + needed > self._capacity:
+            raise ContextFull(
+                f"the context of {self._capacity} tokens has no room for another unit"
+            )
+
+    def _slide(self, slide: WindowSlide) -> Steps[None]:
+        if slide.count and slide.source != slide.target:
+            yield ShiftCache(self.slot, slide.source, slide.target, slide.count)
+        if slide.refill:
+            yield Feed(self.slot, slide.refill_at, (slide.refill,), want_logits=False)
+        self.length = self.layout.length
+
+
+def _wanted(fed: FeedResult) -> Tensor:
+    assert fed.logits is not None
+    return fed.logits
+
+
+def _since(began: float) -> float:
+    return (time.perf_counter() - began) * 1000

@@ -1,0 +1,102 @@
+"""What a context holds, and what to drop when it grows too long. No torch: positions only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+WindowMode = Literal["off", "basic", "context"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowSettings:
+    """`basic` keeps the length between two marks; `context` keeps a number of units and their words."""
+
+    mode: WindowMode = "off"
+    basic_high_tokens: int = 4000
+    basic_low_tokens: int = 3500
+    context_max_units: int = 24
+    context_previous_max_tokens: int = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ContextUnit:
+    """A closed unit: how many positions it takes and which ordinary words were spoken in it."""
+
+    length: int
+    words: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSlide:
+    """Move `count` entries from `source` to `target`, then write `refill` from `refill_at` on."""
+
+    source: int
+    target: int
+    count: int
+    refill_at: int = 0
+    refill: tuple[int, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class ContextLayout:
+    """Prefix, earlier words, suffix, units: in this order without gaps."""
+
+    settings: WindowSettings
+    prefix: int = 0
+    suffix: tuple[int, ...] = ()
+    marker: tuple[int, ...] = ()
+    previous: tuple[int, ...] = ()
+    units: list[ContextUnit] = field(default_factory=list)
+
+    @property
+    def protected(self) -> int:
+        """Positions before the first unit."""
+        return self.prefix + len(self.previous) + len(self.suffix)
+
+    @property
+    def length(self) -> int:
+        """Positions in all."""
+        return self.protected + sum(unit.length for unit in self.units)
+
+    def close(self, unit: ContextUnit) -> WindowSlide | None:
+        """Append a unit; what must happen to the cache, if the window now slides."""
+        self.units.append(unit)
+        if self.settings.mode == "basic":
+            return self._slide_basic()
+        if self.settings.mode == "context":
+            return self._slide_context()
+        return None
+
+    def _slide_basic(self) -> WindowSlide | None:
+        if self.length <= self.settings.basic_high_tokens:
+            return None
+        before = self.length
+        while self.units and self.length > self.settings.basic_low_tokens:
+            self.units.pop(0)
+        gone = before - self.length
+        return WindowSlide(self.protected + gone, self.protected, self.length - self.protected)
+
+    def _slide_context(self) -> WindowSlide | None:
+        surplus = len(self.units) - self.settings.context_max_units
+        if surplus <= 0:
+            return None
+        dropped, self.units = self.units[:surplus], self.units[surplus:]
+        source = self.protected + sum(unit.length for unit in dropped)
+        changed = self._remember(word for unit in dropped for word in unit.words)
+        return WindowSlide(
+            source=source,
+            target=self.protected,
+            count=self.length - self.protected,
+            refill_at=self.prefix,
+            refill=(*self.previous, *self.suffix) if changed else (),
+        )
+
+    def _remember(self, words: Iterable[int]) -> bool:
+        """Append words after the marker, cut from the left to the newest; whether that changed it."""
+        content = (*self.previous[len(self.marker) :], *words)
+        newest = content[-self.settings.context_previous_max_tokens :]
+        before = self.previous
+        self.previous = (*self.marker, *newest) if newest else ()
+        return self.previous != before

@@ -1,0 +1,70 @@
+"""How one session hears: samples wait until a second is full, then go through the audio encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
+from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    EncodeAudio,
+    EncodeImages,
+    Steps,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from antiphon.shared_schemas.audio import Samples
+
+
+@dataclass(slots=True, kw_only=True)
+class AudioInput:
+    """The audio side of a session; `position` is how much of the audio cache it fills.
+
+    Duplex trims what comes from redundant mel frames after the convolutions; half-duplex does not.
+    """
+
+    slot: int
+    capacity: int
+    stream: MelStream = field(default_factory=MelStream)
+    trims: bool = True
+    position: int = 0
+
+    def listen(self, samples: Samples) -> Tensor | None:
+        """Take in samples; a chunk of log-mel when a second is full."""
+        self.stream.push(samples)
+        return self.stream.take() if self.stream.ready else None
+
+    def hear(self, mel: Tensor) -> Steps[Tensor]:
+        """Ten embeddings for a chunk of log-mel (80, frames)."""
+        if self.position + (mel.shape[1] - 1) // 2 + 1 >= self.capacity:
+            self.position = 0  # the table of positions is used up: all that was heard is forgotten
+        step = self._step(mel)
+        heard: Tensor = yield step
+        self.position += step.size
+        return heard
+
+    def _step(self, mel: Tensor) -> EncodeAudio:
+        if not self.trims:
+            return EncodeAudio(self.slot, self.position, mel)
+        redundant = self.stream.shape.redundant_frames
+        leading = mel.shape[1] - self.stream.shape.core_frames - redundant
+        return EncodeAudio(self.slot, self.position, mel, leading, redundant)
+
+
+PARTS_PER_STEP = 16
+"""As many as the reference looks at together; each is up to a thousand patches."""
+
+
+def encode_images(pictures: Sequence[SlicedImage]) -> Steps[list[Tensor]]:
+    """Embeddings (64, width) of every part of every picture, in order."""
+    pixels = [part for picture in pictures for part in picture.pixels]
+    grids = [grid for picture in pictures for grid in picture.grids]
+    seen: list[Tensor] = []
+    for at in range(0, len(pixels), PARTS_PER_STEP):
+        portion = slice(at, at + PARTS_PER_STEP)
+        seen += yield EncodeImages(pixels[portion], grids[portion])
+    return seen

@@ -1,0 +1,111 @@
+"""A client's message as parts of a prompt: pictures cut, sound turned into log-mel, videos taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import assert_never
+
+import numpy as np
+from PIL import Image
+
+from antiphon.inference_worker.engines.common.video import InvalidVideo, VideoBudget
+from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
+from antiphon.inference_worker.engines.minicpmo.model.audio import clip_embedding_count
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import (
+    SlicedImage,
+    decode_image,
+    slice_image,
+)
+from antiphon.inference_worker.engines.minicpmo.preprocess.mel import HOP, clip_mels
+from antiphon.inference_worker.engines.minicpmo.preprocess.videos import SHORTEST_SOUND, read_video
+from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip, PromptPart
+from antiphon.inference_worker.engines.types import EngineError, UnsupportedContent
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.content import AudioPart, ImagePart, Message, TextPart, VideoPart
+from antiphon.shared_schemas.content import Part as Sent
+
+FRAME_SLICES = 1
+"""Cells a video's picture is cut into where the client names no number."""
+
+ContentPiece = str | Samples | SlicedImage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """How messages are read: the most cells of a picture, None for the model's own number.
+
+    With `merged_sounds` all sound of a message is heard as one, as in a chat; else each clip alone.
+    `videos` is what all of them together may cost.
+    """
+
+    settings: SliceConfig
+    max_slices: int | None = None
+    merged_sounds: bool = False
+    videos: VideoBudget = field(default_factory=VideoBudget)
+
+
+def read_message(message: Message, reading: ReadOptions, where: str) -> list[PromptPart]:
+    """The parts of a message. Raises UnsupportedContent, naming the part after `where`."""
+    pieces = [
+        piece
+        for place, part in enumerate(message.parts)
+        for piece in _named(part, reading, f"{where}.{place}")
+    ]
+    sounds = [_long_enough(piece) for piece in pieces if isinstance(piece, np.ndarray)]
+    clips = iter(_merged(sounds) if reading.merged_sounds else _alone(sounds))
+    return [next(clips) if isinstance(piece, np.ndarray) else piece for piece in pieces]
+
+
+def _named(part: Sent, reading: ReadOptions, where: str) -> list[ContentPiece]:
+    try:
+        return list(_pieces(part, reading))
+    except (InvalidVideo, EngineError) as error:
+        raise UnsupportedContent(str(error), where) from error
+
+
+def _pieces(part: Sent, reading: ReadOptions) -> Iterator[ContentPiece]:
+    settings = reading.settings
+    match part:
+        case TextPart(text):
+            yield text
+        case AudioPart():
+            yield part.samples()
+        case ImagePart(data):
+            most = reading.max_slices or settings.max_slice_nums
+            yield slice_image(decode_image(data), settings, most)
+        case VideoPart(data, stack_frames):
+            yield from _film(data, stack_frames, reading)
+        case _:
+            assert_never(part)
+
+
+def _film(data: bytes, stack_frames: int, reading: ReadOptions) -> Iterator[ContentPiece]:
+    """Each second's picture, its sound, and the sheet of the pictures between."""
+
+    def frame(image: Image.Image) -> SlicedImage:
+        return slice_image(image, reading.settings, reading.max_slices or FRAME_SLICES)
+
+    for stretch in read_video(data, stack_frames, reading.videos):
+        yield frame(stretch.picture)
+        if stretch.sound is not None:
+            yield stretch.sound
+        if stretch.between is not None:
+            yield frame(stretch.between)
+
+
+def _long_enough(samples: Samples) -> Samples:
+    return np.pad(samples, (0, max(0, SHORTEST_SOUND - len(samples))))
+
+
+def _alone(sounds: list[Samples]) -> list[AudioClip]:
+    return [AudioClip(clip_mels(samples)) for samples in sounds]
+
+
+def _merged(sounds: list[Samples]) -> list[AudioClip]:
+    """Each sound as a part of one log-mel: the audio encoder hears on from one to the next."""
+    whole = clip_mels(np.concatenate(sounds)) if sounds else []
+    counts = [clip_embedding_count(-(-len(samples) // HOP)) for samples in sounds]
+    starts = accumulate(counts, initial=0)
+    return [AudioClip(whole, *place) for place in zip(starts, counts, strict=False)]

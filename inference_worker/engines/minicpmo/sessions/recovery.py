@@ -1,0 +1,116 @@
+"""Rebuild a conversation that another worker ran: feed what was heard and said, choose nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
+from antiphon.inference_worker.engines.minicpmo.sessions.duplex import DuplexConversation
+from antiphon.inference_worker.engines.minicpmo.sessions.kv_window import ContextUnit
+from antiphon.inference_worker.engines.minicpmo.sessions.unit_memo import (
+    UnitMemo,
+    speech_context_start,
+)
+from antiphon.inference_worker.engines.types import PastUnit
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FLUSH_TOKENS = 512
+"""Units are fed together up to about this many tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedUnit:
+    """A past unit made ready: its log-mel and pictures, and what was decided."""
+
+    mel: Tensor | None
+    pictures: Sequence[SlicedImage]
+    memo: UnitMemo
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Units gathered to be fed together, and those of them whose speech is to be rebuilt."""
+
+    pieces: list[Any] = field(default_factory=list)
+    closing: list[ContextUnit] = field(default_factory=list)
+    recited: list[tuple[int, UnitMemo]] = field(default_factory=list)
+
+    @property
+    def length(self) -> int:
+        """Tokens gathered."""
+        return sum(map(len, self.pieces))
+
+
+def rebuild_context(
+    session: DuplexConversation, past: Sequence[PreparedUnit], unit: int, end: int
+) -> Steps[None]:
+    """Feed `past` between the ids `unit` and `end`; a sliding window slides as it did.
+
+    The speech of the turn that is not at its end is fed to the speech model, in one piece a unit.
+    """
+    recite_from = speech_context_start([heard.memo for heard in past], session.speaker.capacity)
+    batch = _Batch()
+    slides = session.settings.window.mode != "off"
+    for index, heard in enumerate(past):
+        before = batch.length
+        batch.pieces.append((unit,))
+        batch.pieces += yield from session.see(heard.pictures)
+        if heard.mel is not None:
+            batch.pieces.append((yield from session.ears.hear(heard.mel)))
+        if index >= recite_from and heard.memo.spoken is not None:
+            told = batch.length + len(heard.memo.fed) - heard.memo.spoken
+            batch.recited.append((told, heard.memo))
+        batch.pieces.append(_said(heard.memo, end))
+        batch.closing.append(ContextUnit(batch.length - before, tuple(heard.memo.words)))
+        _remember(session, heard.memo)
+        if slides or batch.length >= FLUSH_TOKENS:
+            yield from _flush(session, batch)
+            batch = _Batch()
+    yield from _flush(session, batch)
+
+
+def memo_of(past: PastUnit, tokenizer: Tokenizer) -> UnitMemo:
+    """The unit's own memo; for a unit of another engine, tokens made from its text."""
+    if past.memo:
+        return UnitMemo.model_validate(past.memo)
+    ids = tokenizer.ids
+    if past.is_listen:
+        return UnitMemo(terminator=ids.listen)
+    words = tokenizer.encode(past.text)
+    ending = [ids.turn_eos] if past.end_of_turn else []
+    return UnitMemo(
+        fed=[ids.speak, *words, *ending],
+        terminator=ids.chunk_eos,
+        words=words,
+        chosen=[ids.speak, *words, *ending],
+        turn_open=not past.end_of_turn,
+    )
+
+
+def _said(memo: UnitMemo, end: int) -> tuple[int, ...]:
+    ending = () if memo.terminator is None else (memo.terminator,)
+    return (*memo.fed, *ending, end)
+
+
+def _remember(session: DuplexConversation, memo: UnitMemo) -> None:
+    session.history += memo.chosen
+    session.turn_open = memo.turn_open
+    session.units_heard += 1
+    session.units_generated += 1
+
+
+def _flush(session: DuplexConversation, batch: _Batch) -> Steps[None]:
+    if batch.pieces:
+        states = yield from session.reread(batch.pieces)
+        for told, memo in batch.recited:
+            count = memo.spoken or 0
+            tokens = memo.fed[len(memo.fed) - count :]
+            yield from session.speaker.recite(tokens, states[told : told + count], memo.codes)
+    for unit in batch.closing:
+        yield from session.close_unit(unit)

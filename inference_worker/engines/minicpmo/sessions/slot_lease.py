@@ -1,0 +1,106 @@
+"""What every kind of session holds: the engine's parts, and a slot of it until cleanup."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
+from antiphon.inference_worker.engines.minicpmo.scheduling.scheduler import EngineJob
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    ClearSlot,
+    SpeechSettings,
+    Steps,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import Vocoder, VoiceState
+from antiphon.inference_worker.engines.types import EngineError
+from antiphon.shared_schemas.audio import Samples
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineParts:
+    """What the sessions of one loaded engine share."""
+
+    config: ModelConfig
+    options: EngineOptions
+    tokenizer: Tokenizer
+    engine: Engine
+    vocoder: Vocoder | None
+
+
+class SlotLease:
+    """One slot in the hands of one session."""
+
+    def __init__(
+        self, engine: Engine, slot: int, seed: int, release: Callable[[int], None]
+    ) -> None:
+        self.slot = slot
+        self.seed = seed
+        self._engine = engine
+        self._release = release
+        self._job: EngineJob | None = None
+        self._closed = False
+
+    def run(self, work: Steps[T]) -> T:
+        """Run a generator on the engine and wait for its outcome."""
+        outcome: T = self.submit(work).future.result()
+        return outcome
+
+    def submit(self, work: Steps[T]) -> EngineJob:
+        """Start a generator on the engine. Raises EngineError after `close`."""
+        if self._closed:
+            raise EngineError("this session has ended")
+        self._job = self._engine.submit(work)
+        return self._job
+
+    def clear(self) -> None:
+        """Erase the slot."""
+        self.run(_clear(self.slot))
+
+    def stop(self) -> None:
+        """Abandon the step in progress. Safe from any thread."""
+        job = self._job
+        if job is not None:
+            job.abandoned = True
+
+    def close(self) -> None:
+        """Abandon, erase, and give the slot back; a second call does nothing."""
+        if self._closed:
+            return
+        self.stop()
+        self._closed = True
+        try:
+            self._engine.run(_clear(self.slot))
+        finally:
+            self._release(self.slot)
+
+
+def clone_voice(parts: EngineParts, reference: Samples | None) -> VoiceState:
+    """A voice for a session that wants sound. Raises EngineError where that cannot be."""
+    if parts.vocoder is None:
+        raise EngineError("this engine has no vocoder: start it with one, or ask for text only")
+    if reference is None or not len(reference):
+        raise EngineError("speaking needs a reference voice, or ask for text only")
+    return parts.vocoder.clone(reference)
+
+
+def new_speaker(parts: EngineParts, held: SlotLease, *, greedy: bool = False) -> SpeechContext:
+    """The speech context of a session."""
+    return SpeechContext(
+        slot=held.slot,
+        capacity=parts.options.speech_tokens,
+        end_code=parts.config.tts_config.end_code,
+        settings=SpeechSettings(greedy=greedy),
+        rng=random.Random(held.seed),  # noqa: S311  # code choice, not a secret
+    )
+
+
+def _clear(slot: int) -> Steps[None]:
+    yield ClearSlot(slot)

@@ -1,0 +1,108 @@
+"""How one session speaks: a speech context that runs on through a turn, a second per unit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    MAX_DRAWS,
+    CodeRow,
+    DecodeSpeech,
+    SpeechCondition,
+    SpeechSettings,
+    Steps,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(slots=True, kw_only=True)
+class SpeechContext:
+    """The speech model's context of one session; `position` 0 is the start of a turn."""
+
+    slot: int
+    capacity: int
+    end_code: int
+    settings: SpeechSettings
+    rng: random.Random = field(default_factory=random.Random)
+    position: int = 0
+
+    def reset(self) -> None:
+        """Begin a new turn."""
+        self.position = 0
+
+    def speak(self, tokens: list[int], states: list[Tensor], *, may_end: bool) -> Steps[list[int]]:
+        """Audio codes for a unit's text tokens and their states: 25, or fewer where it `may_end`.
+
+        A turn's first unit may end early in any case.
+        """
+        condition = yield SpeechCondition(tokens, states)
+        if self.position + len(condition) + MAX_DRAWS > self.capacity:
+            self.reset()
+        held = 0 if may_end or self.position == 0 else MAX_DRAWS
+        codes: list[int] = []
+        feed: Tensor | int = condition
+        for draw in range(MAX_DRAWS):
+            row = CodeRow(self.settings, tuple(codes), draw >= held, self.rng.random())
+            start = self.position + (0 if draw == 0 else len(condition) + draw - 1)
+            code: int = yield DecodeSpeech(self.slot, start, feed, row)
+            if code == self.end_code or draw == MAX_DRAWS - 1:
+                break
+            codes.append(code)
+            feed = code
+        self.position += len(condition) + len(codes)
+        return codes
+
+    def recite(self, tokens: list[int], states: list[Tensor], codes: list[int]) -> Steps[None]:
+        """Append a unit's speech that was made before: its condition and its codes in one piece."""
+        piece = yield SpeechCondition(tokens, states, tuple(codes))
+        yield DecodeSpeech(
+            self.slot, self.position, piece, CodeRow(self.settings, (), may_end=True)
+        )
+        self.position += len(piece)
+
+
+GROUP = 10
+"""Words that one second of speech is given."""
+
+MAX_TAIL = 30
+"""Seconds that may follow the last words before the speech is cut."""
+
+
+@dataclass(slots=True)
+class AnswerSpeech:
+    """Uses the speech model as duplex does, a unit at a time.
+
+    `on_codes` is told each unit's codes, and at the end that there are no more.
+    """
+
+    speaker: SpeechContext
+    on_codes: Callable[[list[int], bool], None]
+    _words: list[int] = field(default_factory=list)
+    _states: list[Tensor] = field(default_factory=list)
+
+    def word(self, token: int, state: Tensor) -> Steps[None]:
+        """Take in a token and its state; speak when there are enough."""
+        self._words.append(token)
+        self._states.append(state)
+        if len(self._words) == GROUP:
+            yield from self._speak(may_end=False)
+
+    def end(self, stopped: Callable[[], bool]) -> Steps[None]:
+        """Speak what is left, until the model has said it all, and begin a new turn."""
+        for _ in range(MAX_TAIL):
+            spoken = yield from self._speak(may_end=True)
+            if spoken < MAX_DRAWS - 1 or stopped():
+                break
+        self.on_codes([], True)
+        self.speaker.reset()
+
+    def _speak(self, *, may_end: bool) -> Steps[int]:
+        codes = yield from self.speaker.speak(self._words, self._states, may_end=may_end)
+        self._words, self._states = [], []
+        self.on_codes(codes, False)
+        return len(codes)

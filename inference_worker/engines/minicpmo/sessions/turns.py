@@ -1,0 +1,193 @@
+"""One turn-based conversation: whole chats, or a half-duplex user turn that streams in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    FeedResult,
+    SampledToken,
+    SampleWrittenToken,
+    SamplingSettings,
+    Steps,
+    TokenRow,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions.context import TextContext
+from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
+from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
+    AudioClip,
+    PromptPart,
+    PromptTurn,
+    answer_opening,
+    chat_text,
+    embed_prompt,
+    message_text,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import AnswerSpeech
+from antiphon.inference_worker.engines.types import EngineError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+USER_OPENING = "<|im_start|>user\n"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenAnswer:
+    """A written answer: its text, its tokens, and whether it was cut before its own end."""
+
+    text: str
+    tokens: tuple[int, ...]
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """A place in the conversation to come back to; the caches only ever grow, so lengths suffice."""
+
+    length: int
+    heard: int
+    stream: MelStream
+    pending: Tensor | None
+    opening: str
+
+
+class TurnConversation(TextContext):
+    """State of one turn-based conversation in its slot."""
+
+    def __init__(
+        self, slot: int, tokenizer: Tokenizer, ears: AudioInput, *, capacity: int, seed: int = 0
+    ) -> None:
+        super().__init__(slot, tokenizer, capacity)
+        self.ears = ears
+        self._rng = random.Random(seed)  # noqa: S311  # token choice, not a secret
+        self._pending: Tensor | None = None
+        self._opening = USER_OPENING
+
+    def chat(
+        self,
+        turns: Sequence[PromptTurn],
+        *,
+        joint: str = "\n",
+        generation_prompt: bool = True,
+        thinking: bool = False,
+        speak: bool = False,
+    ) -> Steps[FeedResult]:
+        """Feed a whole conversation; the answer follows from `generate`."""
+        text = chat_text(
+            self._tokenizer,
+            turns,
+            joint=joint,
+            generation_prompt=generation_prompt,
+            thinking=thinking,
+            speak=speak,
+        )
+        parts = [part for _, said in turns for part in said]
+        return (yield from self._feed_text(text, parts))
+
+    def utterance(self, clip: AudioClip) -> Steps[FeedResult]:
+        """Feed a user's whole turn of sound, heard with full attention."""
+        text = self._opening + message_text([clip], joint="", first_image_id=None)
+        self._opening = ""
+        return (yield from self._feed_text(text, [clip], full_attention=True))
+
+    def system(self, parts: Sequence[PromptPart]) -> Steps[FeedResult]:
+        """Feed a half-duplex conversation's system prompt; its sound is heard with full attention."""
+        content = message_text(parts, joint="", first_image_id=None)
+        text = f"<|im_start|>system\n{content}<|im_end|>\n"
+        return (yield from self._feed_text(text, parts, full_attention=True))
+
+    def user(
+        self, parts: Sequence[PromptPart] = (), mel: Tensor | None = None
+    ) -> Steps[FeedResult]:
+        """Feed more of the user's turn: parts, then a streamed chunk of log-mel."""
+        text = self._opening + message_text(parts, joint="", first_image_id=None)
+        pieces = yield from embed_prompt(self._tokenizer, text, parts)
+        self._opening = ""
+        if mel is not None:
+            heard = yield from self.ears.hear(mel)
+            pieces += [(self._tokenizer.ids.audio,), heard, (self._tokenizer.ids.audio_end,)]
+        return (yield from self._feed(pieces))
+
+    def open_answer(self, *, thinking: bool = False, speak: bool = True) -> Steps[FeedResult]:
+        """Close the user's turn and open the answer."""
+        return (yield from self._feed_text(answer_opening(thinking=thinking, speak=speak), ()))
+
+    def replay_answer(self, tokens: tuple[int, ...], *, cut: bool) -> Steps[None]:
+        """Feed an answer that was given before."""
+        yield from self._feed([tokens])
+        self._pending = None
+        self._close_answer(cut=cut)
+
+    def generate(
+        self,
+        settings: SamplingSettings,
+        limit: int,
+        on_text: Callable[[str], None] = lambda _text: None,
+        stopped: Callable[[], bool] = lambda: False,
+        narrator: AnswerSpeech | None = None,
+        said: Sequence[int] = (),
+    ) -> Steps[WrittenAnswer]:
+        """Write an answer of at most `limit` tokens, and have it spoken by `narrator`.
+
+        `on_text` is told the text so far, grown; the answer is cut when `stopped` says so. Of an
+        answer that was begun elsewhere, `said` are the tokens so far: they are fed, not spoken.
+        """
+        if self._pending is None:
+            raise EngineError("a prompt must come before its answer")
+        if said:
+            yield from self._feed([tuple(said)])
+        ids, written, logits = self._tokenizer.ids, list(said), self._pending
+        self._pending = None
+        cut = True
+        while len(written) < limit and not stopped():
+            row = TokenRow(settings, tuple(written), (1.0, self._rng.random()))
+            chosen: SampledToken = yield SampleWrittenToken(logits, row)
+            if chosen.token in (ids.eos, ids.tts_eos):
+                cut = False
+                break
+            written.append(chosen.token)
+            on_text(self._tokenizer.decode(written))
+            fed = yield from self._feed([(chosen.token,)])
+            assert fed.logits is not None
+            logits = fed.logits
+            if narrator is not None:
+                yield from narrator.word(chosen.token, fed.hidden)
+        if narrator is not None:
+            yield from narrator.end(stopped)
+        self._close_answer(cut=cut)
+        return WrittenAnswer(self._tokenizer.decode(written), tuple(written), cut)
+
+    def bookmark(self) -> Bookmark:
+        """Where the conversation stands now."""
+        ears = self.ears
+        return Bookmark(
+            self.length, ears.position, ears.stream.copy(), self._pending, self._opening
+        )
+
+    def rollback(self, mark: Bookmark) -> None:
+        """Forget everything since `mark`, as if it had never been heard or said."""
+        self.length, self.ears.position = mark.length, mark.heard
+        self.ears.stream = mark.stream.copy()
+        self._pending, self._opening = mark.pending, mark.opening
+
+    def _close_answer(self, *, cut: bool) -> None:
+        self._opening = ("<|tts_eos|>" if cut else "") + "<|im_end|>\n" + USER_OPENING
+
+    def _feed_text(
+        self, text: str, parts: Sequence[PromptPart], *, full_attention: bool = False
+    ) -> Steps[FeedResult]:
+        pieces = yield from embed_prompt(
+            self._tokenizer, text, parts, full_attention=full_attention
+        )
+        return (yield from self._feed(pieces))
+
+    def _feed(self, pieces: Sequence[Tensor | tuple[int, ...]]) -> Steps[FeedResult]:
+        fed = yield from self.feed(pieces)
+        self._pending = fed.logits
+        return fed

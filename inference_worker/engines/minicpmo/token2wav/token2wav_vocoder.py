@@ -1,0 +1,204 @@
+"""The vocoder of a worker: voices from references, and sound for the sessions that ask together."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from antiphon.inference_worker.engines.minicpmo.device import exit_device_lost, is_device_lost
+from antiphon.inference_worker.engines.minicpmo.token2wav.flow import Flow
+from antiphon.inference_worker.engines.minicpmo.token2wav.micro_batcher import MicroBatcher
+from antiphon.inference_worker.engines.minicpmo.token2wav.streams import (
+    CodeChunk,
+    StreamBatcher,
+    Synthesis,
+    VoiceStream,
+)
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import (
+    CHUNK,
+    SILENT_PREFIX,
+    VoiceState,
+    next_pieces,
+    whole_second,
+)
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder_families import (
+    CausalVocoder,
+    CrossfadeVocoder,
+)
+from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+
+LONGEST_REFERENCE = 15 * INPUT_RATE
+"""Samples of a voice that are cloned; memory is counted for these."""
+
+MOST_WARM = 32
+"""Streams in a batch that is run at load."""
+
+
+class Token2WavVocoder:
+    """Serves the sessions' threads, on one of its own: those that ask while a batch runs are the next batch.
+
+    On a GPU it computes on a stream of its own, so that the engine's thread does not wait for it.
+    """
+
+    def __init__(self, inner: Any, device: torch.device) -> None:
+        self._inner = inner
+        self._device = device
+        self._cloning = threading.Lock()
+        on_gpu = device.type == "cuda"
+        self._stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
+        with self._computing():
+            sounding = (
+                CausalVocoder(inner)
+                if hasattr(inner, "bounded_vocoder")
+                else CrossfadeVocoder(inner)
+            )
+            self._flow = Flow(inner.flow, inner.n_timesteps, sounding.retained_codes)
+        self._streams = StreamBatcher(self._flow, sounding)
+        self._meeting = MicroBatcher[CodeChunk, Samples](self._serve)
+
+    def clone(self, reference: Samples) -> VoiceState:
+        """A voice from float32 mono 16 kHz reference audio, of which 15 s are listened to."""
+        with self._cloning, self._computing(), tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "voice.wav")
+            soundfile.write(path, reference[:LONGEST_REFERENCE], INPUT_RATE)
+            voice = VoiceState(self._streams.begin(self._inner._prepare_prompt(path)))  # noqa: SLF001
+        self.reset(voice)
+        return voice
+
+    def speak(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
+        """Sound for the next codes of a turn; `last` flushes what is held back and ends it."""
+        unknown = [code for code in codes if not 0 <= code < self._flow.codes]
+        if unknown:
+            raise EngineError(f"the vocoder knows codes below {self._flow.codes}, not {unknown[0]}")
+        voice.waiting += codes
+        pieces = next_pieces(voice.waiting, self._flow.lookahead, last=last)
+        sound = [self._meeting.ask(CodeChunk(voice.stream, piece, ends)) for piece, ends in pieces]
+        if last:
+            self.reset(voice)
+        return whole_second(sound, last=last)
+
+    def reset(self, voice: VoiceState) -> None:
+        """Begin a new turn."""
+        base: VoiceStream = voice.base
+        voice.stream = base.copy()
+        voice.waiting = list(SILENT_PREFIX)
+
+    def check(self) -> None:
+        """Compare with the package's own loop, while its buffers are there. Raises EngineLoadError."""
+        with self._computing():
+            check_parity(self._inner.flow, self._flow, self._inner.n_timesteps)
+
+    def warm_up(self, sessions: int) -> None:
+        """Clone two noises and speak with up to so many at once: what the package lacks is told now.
+
+        A convolution has a plan for each number of streams and each length; a turn's first
+        two chunks are lengths of their own.
+        """
+        noise = np.random.default_rng(0).normal(0, 0.01, 2 * INPUT_RATE).astype(np.float32)
+        whole = (list(SILENT_PREFIX) * CHUNK)[: CHUNK + self._flow.lookahead]
+        try:
+            voices = [self.clone(noise), self.clone(noise[:INPUT_RATE])]
+            for count in range(1, min(sessions, MOST_WARM) + 1):
+                streams = [voices[n % 2].base.copy() for n in range(count)]
+                for codes, ends in [(whole, False)] * 3 + [(whole[:CHUNK], True)]:
+                    self._meeting.ask_together(
+                        [CodeChunk(stream, codes, ends) for stream in streams]
+                    )
+        except Exception as error:
+            raise EngineLoadError(f"the vocoder cannot speak: {error}") from error
+
+    def close(self) -> None:
+        """End the thread."""
+        self._meeting.close()
+
+    def _serve(self, chunks: list[CodeChunk]) -> list[Synthesis]:
+        with self._computing():
+            heard = self._streams.serve(chunks)
+        if any(isinstance(each, Exception) for each in heard) and is_device_lost(self._device):
+            exit_device_lost()
+        return heard
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        with torch.cuda.stream(self._stream), torch.inference_mode():
+            yield
+
+
+def load_token2wav(folder: Path, steps: int, device: torch.device) -> Token2WavVocoder:
+    """The vocoder of the package `minicpmo-utils`. Raises EngineLoadError with the remedy."""
+    if device.type != "cuda":
+        raise EngineLoadError(
+            f"the vocoder runs on a GPU, not on {device}: vocoder=none serves text"
+        )
+    try:
+        package = importlib.import_module("stepaudio2")
+    except (ImportError, OSError) as error:
+        raise EngineLoadError(
+            "the vocoder needs the package minicpmo-utils (pip install --no-deps minicpmo-utils, and "
+            f"the extra token2wav; or serve text only with vocoder=none): {error}"
+        ) from error
+    try:
+        with torch.cuda.device(device):
+            inner = package.Token2wav(str(folder), n_timesteps=steps)
+            # Loaded on this thread's stream, used on another, which does not wait for it.
+            torch.cuda.synchronize()
+            vocoder = Token2WavVocoder(inner, device)
+            vocoder.check()
+            free_unused_buffers(inner)
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+    except EngineLoadError:
+        raise
+    except Exception as error:
+        raise EngineLoadError(f"no vocoder in {folder}: {error}") from error
+    return vocoder
+
+
+def free_unused_buffers(inner: Any) -> None:
+    """Let go of the buffers for the package's own single stream (2.2 GB), and norm weights once."""
+    for module in (inner.flow.decoder, inner.flow.decoder.estimator):
+        module.att_cache_buffer = module.cnn_cache_buffer = None
+    _norm_weights(inner.hift)
+
+
+def _norm_weights(network: nn.Module) -> None:
+    """A weight that is normed anew in every call costs a launch each time."""
+    for module in network.modules():
+        if parametrize.is_parametrized(module, "weight"):
+            parametrize.remove_parametrizations(module, "weight")
+
+
+MAX_MEL_ERROR = 0.005
+"""Of the mel's range; on a CPU it is below 1e-6."""
+
+
+def check_parity(package: Any, flow: Flow, steps: int) -> None:
+    """Make a voice and a chunk of mel with both. Raises EngineLoadError where they differ."""
+    weight: Tensor = package.encoder_proj.weight
+    codes = torch.arange(28, device=weight.device)[None]
+    speaker = torch.linspace(-1, 1, package.spk_embed_affine_layer.in_features).to(weight)[None]
+    mel = torch.linspace(-8, 0, 50 * weight.shape[0]).to(weight).view(1, 50, -1)
+    # Convolutions that round to TF32 would differ by themselves; and since 1.0.7 it would compile.
+    exact = torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
+    with exact, torch.compiler.set_stance("force_eager"):
+        cache = package.setup_cache(codes, mel, speaker, n_timesteps=steps)
+        theirs, _ = package.inference_chunk(codes, speaker, cache, n_timesteps=steps)
+        ours = flow.advance(codes.tolist(), [flow.begin(codes, speaker, mel)], ends=False).mel
+    apart = float((ours - theirs).abs().max() / theirs.abs().max())
+    if not apart < MAX_MEL_ERROR:
+        raise EngineLoadError(
+            f"this release of minicpmo-utils makes other mel than those that are known ({apart:.1e} of "
+            "its range apart): install 1.0.7, or one from 1.0.2 on"
+        )

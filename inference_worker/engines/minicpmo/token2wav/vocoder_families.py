@@ -1,0 +1,236 @@
+"""What the two families of releases do differently: their vocoders, and how a voice's codes are led out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from antiphon.inference_worker.engines.minicpmo.device import device_tensor
+from antiphon.inference_worker.engines.minicpmo.token2wav.kv_retention import (
+    retained_codes,
+    retained_codes_until_1_0_6,
+)
+
+HOP = 480
+"""Samples of a frame of mel."""
+
+
+class VocoderFamily(Protocol):
+    """Mel to sound for several streams. A stream's memory is of the family's own type."""
+
+    def prompted(self, codes: Tensor, lookahead: int) -> Tensor:
+        """A reference's codes (1, n) and what its last ones look ahead to."""
+
+    def retained_codes(self, entries: Tensor, prompt: int) -> Tensor:
+        """What the encoder keeps at 25 entries a second for a voice of `prompt` frames."""
+
+    def nothing(self) -> Any:
+        """The memory of a stream that has not sounded."""
+
+    def kind(self, memory: Any) -> Hashable:
+        """Equal for memories that can share a batch."""
+
+    def sound(
+        self, mel: Tensor, memories: Sequence[Any], *, ends: bool
+    ) -> tuple[Tensor, list[Any]]:
+        """Sound (streams, samples) of mel (streams, mels, frames), and the memories after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CausalState:
+    """A stream's mel (mels, n) from frame `mel_from` on, and its excitation (1, 480 n) from
+    `source_from` on; the oscillators' phase (harmonics,) at its end; and how many frames have sounded.
+    """
+
+    mel: Tensor
+    source: Tensor
+    phase: Tensor
+    mel_from: int = 0
+    source_from: int = 0
+    sounded: int = 0
+
+    @property
+    def source_until(self) -> int:
+        """The frame that has no excitation yet."""
+        return self.source_from + self.source.shape[-1] // HOP
+
+
+class CausalVocoder:
+    """Runs the networks of the package's `hift`, which take any number of rows."""
+
+    def __init__(self, inner: Any) -> None:
+        model, bounded = inner.hift, inner.bounded_vocoder
+        self._model = model
+        self._weight: Tensor = model.conv_pre.weight
+        self._f0_left, self._f0_right = int(bounded.f0_left), int(bounded.f0_right)
+        self._history, self._right = int(bounded.history), int(bounded.decoder_right)
+        self._oscillator = model.m_source.l_sin_gen
+        # Kept on the host by the package, and sent for again with every block.
+        model.stft_window = model.stft_window.to(self._weight)
+        noise = self._oscillator.sine_waves = self._oscillator.sine_waves.to(self._weight)
+        self._noise = noise[0].unflatten(0, (-1, HOP))
+        harmonics = model.nb_harmonics + 1
+        self._harmonics = torch.arange(1, harmonics + 1, dtype=torch.float32).to(self._weight)
+
+    def prompted(self, codes: Tensor, lookahead: int) -> Tensor:
+        """A voice begins again at its end."""
+        return torch.cat([codes, codes[:, :lookahead]], 1)
+
+    def retained_codes(self, entries: Tensor, prompt: int) -> Tensor:
+        """The voice and the last two seconds."""
+        return retained_codes(entries, prompt)
+
+    def nothing(self) -> CausalState:
+        """Before the first chunk."""
+        new = self._weight.new_zeros
+        phase = new(len(self._harmonics), dtype=torch.float64)
+        return CausalState(new(self._model.conv_pre.in_channels, 0), new(1, 0), phase)
+
+    def kind(self, memory: CausalState) -> Hashable:
+        """How much of a stream's past there is: the same for all from their third chunk on, at the latest."""
+        ends = memory.source_from, memory.source_until, memory.sounded
+        return memory.mel.shape[-1], *(end - memory.mel_from for end in ends)
+
+    def sound(
+        self, mel: Tensor, memories: Sequence[CausalState], *, ends: bool
+    ) -> tuple[Tensor, list[CausalState]]:
+        """Eight frames are held back, except at the end; silence stands for them at first."""
+        mel = torch.cat([torch.stack([memory.mel for memory in memories]), mel], 2)
+        with torch.device(mel.device):  # the networks pad with zeros that they make on the host
+            source, phases = self._excited(mel, memories, ends=ends)
+            speech = self._decoded(mel, source, memories[0], ends=ends)
+        first = not memories[0].sounded and speech.shape[-1]
+        kept = [
+            self._kept(mel[row], source[row], phases[row], memory, speech.shape[-1] // HOP)
+            for row, memory in enumerate(memories)
+        ]
+        if first and not ends:
+            speech = pad(speech, ((self._f0_right + self._right) * HOP, 0))
+        return speech, kept
+
+    def _excited(
+        self, mel: Tensor, memories: Sequence[CausalState], *, ends: bool
+    ) -> tuple[Tensor, Tensor]:
+        """The excitation (streams, 1, samples) as far as the mel allows, and the phases at its end."""
+        one = memories[0]
+        until = mel.shape[-1] if ends else mel.shape[-1] - self._f0_right
+        done = one.source_until - one.mel_from
+        source = torch.stack([memory.source for memory in memories])
+        phases = torch.stack([memory.phase for memory in memories])
+        if until <= done:
+            return source, phases
+        start = max(0, done - self._f0_left)
+        f0 = self._model.f0_predictor(mel[..., start:].double(), finalize=ends).to(mel)
+        f0 = f0[:, done - start :]
+        new, phases = self._excitation(f0, phases, [memory.source_until for memory in memories])
+        return torch.cat([source, new], 2), phases
+
+    def _excitation(
+        self, f0: Tensor, phases: Tensor, starts: Sequence[int]
+    ) -> tuple[Tensor, Tensor]:
+        """Harmonics of the pitch (streams, frames) where there is one, and noise from a fixed table."""
+        oscillator, source = self._oscillator, self._model.m_source
+        turns = (f0[..., None] * self._harmonics / self._model.sampling_rate).remainder(1).double()
+        turns = turns.cumsum(1) * HOP + phases[:, None]
+        tones = (turns.remainder(1) * (2 * math.pi)).sin().to(f0)
+        voiced = (f0[..., None] > oscillator.voiced_threshold).to(f0)
+        loudness = voiced * oscillator.noise_std + (1 - voiced) * oscillator.sine_amp / 3
+        begins = device_tensor(starts, f0.device)[:, None]
+        places = (begins + torch.arange(f0.shape[1], device=f0.device)) % len(self._noise)
+        tones = (tones * oscillator.sine_amp * voiced).unsqueeze(2)
+        mixed = tones + loudness.unsqueeze(2) * self._noise[places]
+        excitation = source.l_tanh(source.l_linear(mixed)).flatten(1).unsqueeze(1)
+        return excitation, turns[:, -1].remainder(1)
+
+    def _decoded(self, mel: Tensor, source: Tensor, one: CausalState, *, ends: bool) -> Tensor:
+        """The sound of frames that have not sounded and whose future is known."""
+        known = one.source_from + source.shape[-1] // HOP
+        if known - (0 if ends else self._right) <= one.sounded:
+            return mel.new_zeros(len(mel), 0)
+        heard = mel[..., one.source_from - one.mel_from : known - one.mel_from]
+        speech: Tensor = self._model.decode(heard, source, finalize=ends)
+        return speech[:, (one.sounded - one.source_from) * HOP :]
+
+    def _kept(
+        self, mel: Tensor, source: Tensor, phase: Tensor, memory: CausalState, frames: int
+    ) -> CausalState:
+        sounded = memory.sounded + frames
+        known = memory.source_from + source.shape[-1] // HOP
+        source_from = max(0, sounded - self._history)
+        mel_from = max(0, min(source_from, known - self._f0_left))
+        return CausalState(
+            mel[:, mel_from - memory.mel_from :].clone(),
+            source[:, (source_from - memory.source_from) * HOP :].clone(),
+            phase.clone(),
+            mel_from,
+            source_from,
+            sounded,
+        )
+
+
+SILENT_CODE = 4218
+
+
+@dataclass(frozen=True, slots=True)
+class CrossfadeState:
+    """The end of a stream's last chunk: mel (mels, 8), excitation (1, n) and sound (n,) of 160 ms."""
+
+    mel: Tensor
+    source: Tensor
+    speech: Tensor
+
+
+class CrossfadeVocoder:
+    """Runs the package's `hift`, which takes any number of rows; its noise is drawn anew each time."""
+
+    def __init__(self, inner: Any) -> None:
+        self._hift = inner.hift
+        self._frames = int(inner.mel_cache_len)
+        self._window: Tensor = inner.speech_window
+        self._like: Tensor = inner.flow.encoder_proj.weight
+        inner.hift.stft_window = inner.hift.stft_window.to(self._like)
+
+    def prompted(self, codes: Tensor, lookahead: int) -> Tensor:
+        """A voice ends in silence."""
+        return pad(codes, (0, lookahead), value=SILENT_CODE)
+
+    def retained_codes(self, entries: Tensor, prompt: int) -> Tensor:
+        """The turn's beginning, where a voice has two seconds or more."""
+        return retained_codes_until_1_0_6(entries, prompt)
+
+    def nothing(self) -> CrossfadeState:
+        """Before the first chunk."""
+        new = self._like.new_zeros
+        return CrossfadeState(new(self._like.shape[0], 0), new(1, 0), new(0))
+
+    def kind(self, memory: CrossfadeState) -> Hashable:
+        """First chunks are served apart from later ones."""
+        return memory.mel.shape, memory.source.shape, memory.speech.shape
+
+    def sound(
+        self, mel: Tensor, memories: Sequence[CrossfadeState], *, ends: bool
+    ) -> tuple[Tensor, list[CrossfadeState]]:
+        """What overlaps is held back, except at the end; 160 ms of silence stand for it at first."""
+        overlap = self._frames * HOP
+        mel = torch.cat([torch.stack([memory.mel for memory in memories]), mel], 2)
+        speech, source = self._hift(mel, torch.stack([memory.source for memory in memories]))
+        before = torch.stack([memory.speech for memory in memories])
+        first = not before.shape[-1]
+        if not first:
+            fading, rising = self._window[overlap:], self._window[:overlap]
+            speech[:, :overlap] = speech[:, :overlap] * rising + before * fading
+        rows = zip(
+            mel[..., -self._frames :].clone(),
+            source[..., -overlap:].clone(),
+            speech[:, -overlap:].clone(),
+            strict=True,
+        )
+        if not ends:
+            speech = pad(speech[:, :-overlap], (overlap if first else 0, 0))
+        return speech, [CrossfadeState(*parts) for parts in rows]

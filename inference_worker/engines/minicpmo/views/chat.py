@@ -1,0 +1,125 @@
+"""A chat request, as the worker's thread holds it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from antiphon.inference_worker.engines.common.video import VideoBudget
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
+from antiphon.inference_worker.engines.minicpmo.sessions.answers import AnsweringSession
+from antiphon.inference_worker.engines.minicpmo.sessions.context import LONGEST_FEED
+from antiphon.inference_worker.engines.minicpmo.sessions.media_input import PARTS_PER_STEP
+from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
+    ReadOptions,
+    read_message,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip, PromptPart
+from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import (
+    EngineParts,
+    SlotLease,
+    clone_voice,
+)
+from antiphon.inference_worker.engines.processor import ChatView
+from antiphon.inference_worker.engines.types import (
+    Delta,
+    EngineError,
+    ProgressCallback,
+    no_progress,
+)
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.config import ChatOptions
+from antiphon.shared_schemas.content import Message
+
+_CELL_TOKENS = 66
+"""Of each part of a picture, its marks included."""
+
+T = TypeVar("T")
+
+
+def _told(work: Steps[T], expected: int, on_progress: ProgressCallback) -> Steps[T]:
+    """The same work; each of about `expected` steps is told as a part of the second half."""
+    answer: Any = None
+    done = 0
+    try:
+        while True:
+            answer = yield work.send(answer)
+            done += 1
+            on_progress((1 + min(1.0, done / expected)) / 2)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+def _steps_of(parts: Sequence[PromptPart]) -> int:
+    """How many steps reading a prompt takes, about: pictures make it long."""
+    cells = sum(len(part.pixels) for part in parts if isinstance(part, SlicedImage))
+    hearing = any(isinstance(part, AudioClip) for part in parts)
+    return hearing + -(-cells // PARTS_PER_STEP) + 1 + cells * _CELL_TOKENS // LONGEST_FEED
+
+
+class MiniCPMOChatView(ChatView):
+    """One chat request in its slot."""
+
+    def __init__(self, parts: EngineParts, held: SlotLease) -> None:
+        self._turns = AnsweringSession(parts, held)
+        self._options: ChatOptions | None = None
+        self._stopped = threading.Event()
+
+    def prefill(
+        self,
+        messages: Sequence[Message],
+        options: ChatOptions,
+        ref_audio: Samples | None = None,
+        on_progress: ProgressCallback = no_progress,
+    ) -> int:
+        """Read the history; returns its length in tokens.
+
+        Raises UnsupportedContent naming a picture or a video that cannot be read.
+        """
+        turns = self._turns
+        if options.tts.enabled:
+            turns.voice = clone_voice(turns.parts, ref_audio)
+        reading = ReadOptions(
+            settings=turns.parts.config.slice_config,
+            max_slices=options.max_slice_nums,
+            merged_sounds=True,
+            videos=VideoBudget(cancelled=self._stopped.is_set),
+        )
+        history = []
+        for index, said in enumerate(messages):
+            parts = read_message(said, reading, f"messages.{index}.content")
+            history.append((str(said.role), parts))
+            on_progress((index + 1) / len(messages) / 2)
+        prompt = turns.session.chat(
+            history,
+            joint="" if options.omni_mode else "\n",
+            thinking=options.enable_thinking,
+            speak=options.use_tts_template or options.tts.enabled,
+        )
+        expected = _steps_of([part for _, parts in history for part in parts])
+        turns.held.run(_told(prompt, expected, on_progress))
+        self._options = options
+        return turns.session.length
+
+    def generate(self) -> Iterator[Delta]:
+        """The answer, piece by piece."""
+        return self.resume("")
+
+    def resume(self, said: str) -> Iterator[Delta]:
+        """The rest of the answer that begins with `said`; what was said before is not spoken again."""
+        if self._options is None:
+            raise EngineError("prefill must come before generate")
+        yield from self._turns.answer(self._options.generation, said)
+
+    def stop(self) -> None:
+        """Abandon work in progress."""
+        self._stopped.set()
+        self._turns.held.stop()
+
+    def cleanup(self) -> None:
+        """Erase the slot and give it back."""
+        self._turns.voice = None
+        self._turns.held.close()

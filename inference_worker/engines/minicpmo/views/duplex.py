@@ -1,0 +1,202 @@
+"""What a worker's thread holds of one conversation; every call waits for the engine's thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import numpy as np
+
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import (
+    SlicedImage,
+    decode_image,
+    slice_image,
+)
+from antiphon.inference_worker.engines.minicpmo.preprocess.mel import clip_mels
+from antiphon.inference_worker.engines.minicpmo.scheduling.engine import StepAbandoned
+from antiphon.inference_worker.engines.minicpmo.sessions.duplex import (
+    DuplexConversation,
+    UnitOutcome,
+    duplex_settings,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
+from antiphon.inference_worker.engines.minicpmo.sessions.recovery import (
+    PreparedUnit,
+    memo_of,
+    rebuild_context,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import (
+    EngineParts,
+    SlotLease,
+    clone_voice,
+    new_speaker,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions.unit_memo import unfinished_turn_codes
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
+from antiphon.inference_worker.engines.processor import DuplexView
+from antiphon.inference_worker.engines.types import EngineError, PastUnit, PrefillReport
+from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.unit_result import UnitResult
+
+SILENT_SECOND: Samples = np.zeros(INPUT_RATE, dtype=np.float32)
+
+
+class MiniCPMODuplexView(DuplexView):
+    """One conversation in its slot."""
+
+    def __init__(self, parts: EngineParts, held: SlotLease) -> None:
+        self._parts = parts
+        self._held = held
+        self._session: DuplexConversation | None = None
+        self._voice: VoiceState | None = None
+        self._break = False
+        self._seen = PrefillReport(cost_ms=0.0)
+        self._max_slices = 1
+
+    def prepare(
+        self,
+        system_prompt: str,
+        config: DuplexConfig,
+        ref_audio: Samples | None = None,
+        tts_ref_audio: Samples | None = None,
+    ) -> int:
+        """Prefill the system prompt and set the voice; a second call starts over."""
+        if config.chunk_ms != 1000:
+            raise EngineError("MiniCPM-o hears in units of 1000 ms: chunk_ms must be 1000")
+        reference = tts_ref_audio if tts_ref_audio is not None else ref_audio
+        self._voice = clone_voice(self._parts, reference) if config.generate_audio else None
+        session = self._new_session(config)
+        self._held.clear()
+        self._session = session
+        heard = clip_mels(ref_audio) if ref_audio is not None and len(ref_audio) else []
+        prefix = f"<|im_start|>system\n{system_prompt}\n<|audio_start|>"
+        return self._held.run(session.prepare(prefix, "<|audio_end|><|im_end|>", heard))
+
+    def prefill(
+        self, audio: Samples, frames: Sequence[bytes] = (), max_slice_nums: int = 1
+    ) -> PrefillReport:
+        """Feed a second of audio and its pictures; audio alone may be absent, for a unit to look at."""
+        began, session = time.perf_counter(), self._ready()
+        if session.awaits_finalize:
+            raise EngineError("finalize must come between generate and the next prefill")
+        pictures = self._pictures(frames, max_slice_nums)
+        mel = session.ears.listen(audio) if len(audio) else None
+        if mel is None and len(audio):
+            if session.settings.fidelity == "upstream":
+                self._held.run(session.feed_without_audio(pictures))
+            raise EngineError("too little audio for a unit: it is kept for the next one")
+        self._held.run(session.prefill(mel, pictures))
+        self._max_slices = max_slice_nums
+        slices = sum(len(picture.pixels) for picture in pictures)
+        self._seen = PrefillReport(
+            cost_ms=(time.perf_counter() - began) * 1000,
+            vision_slices=slices,
+            vision_tokens=slices * self._parts.config.query_num,
+        )
+        return self._seen
+
+    def generate(self, force_listen: bool = False) -> UnitResult:
+        """Listen or speak."""
+        began, session = time.perf_counter(), self._ready()
+        outcome = self._held.run(session.generate(force_listen=force_listen or self._break))
+        session.memo.max_slices = self._max_slices
+        spoken = time.perf_counter()
+        sound = self._sound(outcome)
+        ended = time.perf_counter()
+        return UnitResult(
+            is_listen=outcome.is_listen,
+            text=outcome.text,
+            audio=sound,
+            end_of_turn=outcome.end_of_turn,
+            current_time=session.units_heard,
+            cost_llm_ms=outcome.cost_llm_ms,
+            cost_tts_ms=outcome.cost_speech_ms,
+            cost_token2wav_ms=(ended - spoken) * 1000,
+            cost_all_ms=(ended - began) * 1000,
+            n_tokens=outcome.tokens,
+            n_tts_tokens=len(outcome.codes),
+            kv_cache_length=session.length,
+            vision_slices=self._seen.vision_slices,
+            vision_tokens=self._seen.vision_tokens,
+            memo=session.memo.model_dump(),
+        )
+
+    def finalize(self) -> None:
+        """Close the unit and slide the window if it is time; after `stop` there is nothing to close for."""
+        with suppress(StepAbandoned):
+            self._held.run(self._ready().finalize())
+
+    def replay(self, units: Sequence[PastUnit]) -> None:
+        """Rebuild the context of a conversation that another worker began.
+
+        The vocoder makes the unfinished turn's sound again, unheard, to go on without a seam.
+        """
+        session, ids = self._ready(), self._parts.tokenizer.ids
+        past = [self._heard(session, unit) for unit in units]
+        self._held.run(rebuild_context(session, past, ids.unit, ids.unit_end))
+        if self._voice is not None and self._parts.vocoder is not None:
+            for codes in unfinished_turn_codes([heard.memo for heard in past]):
+                self._parts.vocoder.speak(self._voice, codes, last=False)
+
+    def set_break(self) -> None:
+        """Listen from the next step on."""
+        self._break = True
+
+    def clear_break(self) -> None:
+        """Undo `set_break`."""
+        self._break = False
+
+    def stop(self) -> None:
+        """Abandon the step in progress."""
+        self._held.stop()
+
+    def cleanup(self) -> None:
+        """Erase the slot and give it back; calling it twice does no harm."""
+        self._session = self._voice = None
+        self._held.close()
+
+    @property
+    def kv_cache_length(self) -> int:
+        """Tokens in the session's context."""
+        return self._session.length if self._session is not None else 0
+
+    def _sound(self, outcome: UnitOutcome) -> Samples:
+        voice, vocoder = self._voice, self._parts.vocoder
+        if voice is None or vocoder is None:
+            return SILENCE
+        if outcome.restarts_voice:
+            vocoder.reset(voice)
+        if outcome.is_listen:
+            return SILENCE
+        return vocoder.speak(voice, outcome.codes, last=outcome.end_of_turn)
+
+    def _ready(self) -> DuplexConversation:
+        if self._session is None:
+            raise EngineError("prepare must come first")
+        return self._session
+
+    def _new_session(self, config: DuplexConfig) -> DuplexConversation:
+        parts, held = self._parts, self._held
+        return DuplexConversation(
+            held.slot,
+            parts.tokenizer,
+            AudioInput(slot=held.slot, capacity=parts.config.audio_config.max_source_positions),
+            new_speaker(parts, held, greedy=config.temperature == 0.0),
+            capacity=parts.options.context_tokens,
+            settings=duplex_settings(config, parts.options),
+            seed=held.seed,
+        )
+
+    def _heard(self, session: DuplexConversation, unit: PastUnit) -> PreparedUnit:
+        audio = unit.audio
+        if audio is None and not unit.frames:
+            audio = SILENT_SECOND
+        mel = session.ears.listen(audio) if audio is not None and len(audio) else None
+        memo = memo_of(unit, self._parts.tokenizer)
+        return PreparedUnit(mel, self._pictures(unit.frames, memo.max_slices), memo)
+
+    def _pictures(self, frames: Sequence[bytes], max_slices: int) -> list[SlicedImage]:
+        settings = self._parts.config.slice_config
+        return [slice_image(decode_image(frame), settings, max_slices) for frame in frames]

@@ -1,0 +1,107 @@
+"""A runner of the real sizes on a GPU that keeps no numbers, and every kind of step for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from antiphon.inference_worker.engines.minicpmo.config import ModelConfig
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    ClearSlot,
+    CodeRow,
+    DecodeSpeech,
+    EncodeAudio,
+    EncodeClips,
+    EncodeImages,
+    EngineStep,
+    Feed,
+    FeedForStates,
+    SampleToken,
+    SampleWrittenToken,
+    SamplingSettings,
+    ShiftCache,
+    SpeechCondition,
+    SpeechSettings,
+    TokenRow,
+)
+from support.minicpmo.fake_gpu import GPU, FakeGpu, fake_gpu, network_on
+from support.minicpmo.offline_triton import Compiled, compiled_offline
+
+SLOTS, CONTEXT, SPEECH = 16, 8192, 4096
+CODE = CodeRow(SpeechSettings(), (3, 3, 4), may_end=False, draw=0.4)
+PATCHES = 1024
+
+
+@dataclass(frozen=True)
+class Card:
+    gpu: FakeGpu
+    runner: Runner
+    compiled: Compiled
+    fused: bool
+
+    def launched(self, name: str, steps: int) -> int:
+        """How often something is launched for the first so many steps of a kind."""
+        chosen = kinds_of_step()[name][:steps]
+        self.gpu.clear()
+        self.runner.run(chosen)
+        return self.gpu.launched
+
+
+@contextmanager
+def serving(
+    config: ModelConfig, tokenizer: Tokenizer, *, fused: bool, context: int = CONTEXT
+) -> Iterator[Card]:
+    """A runner of this network on a fake GPU."""
+    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
+    assert torch.backends.cuda.cudnn_sdp_enabled()
+    with fake_gpu() as gpu, compiled_offline(gpu) as compiled:
+        runner = Runner(
+            network_on(config, fused=fused),
+            sampler,
+            slots=SLOTS,
+            context=context,
+            speech_context=SPEECH,
+            invariant=False,
+        )
+        yield Card(gpu, runner, compiled, fused=fused)
+    torch.backends.cuda.enable_cudnn_sdp(True)
+
+
+def states(count: int) -> torch.Tensor:
+    return torch.zeros(count, 4096, dtype=torch.bfloat16, device=GPU)
+
+
+def logits() -> torch.Tensor:
+    return torch.zeros(151748, device=GPU)
+
+
+def pictures(parts: int) -> EncodeImages:
+    return EncodeImages([torch.zeros(3, 14, 14 * PATCHES)] * parts, [(32, 32)] * parts)
+
+
+def kinds_of_step() -> dict[str, Sequence[EngineStep]]:
+    """Every kind of step, as full as it comes; call within `fake_gpu`."""
+    rows = [TokenRow(SamplingSettings(listen_top_k=2), [5, 5, 9], (0.3, 0.6)) for _ in range(SLOTS)]
+    every, condition = range(SLOTS), torch.zeros(19, 768, dtype=torch.bfloat16, device=GPU)
+    return {
+        "decode": [Feed(slot, CONTEXT - 1, ((7,),)) for slot in every],
+        "unit": [Feed(slot, 4000, ((7,), states(10))) for slot in every],
+        "prompt": [Feed(3, CONTEXT - 1024, ((7,) * 1024,))],
+        "reread": [FeedForStates(3, 4000, ((7,) * 512,))],
+        "choose": [SampleToken(logits(), row) for row in rows],
+        "write": [SampleWrittenToken(logits(), row) for row in rows],
+        "hear": [EncodeAudio(slot, 1400, torch.zeros(80, 104), 2, 2) for slot in every],
+        "clips": [EncodeClips([torch.zeros(80, 3000)] * 4)],
+        "see": [pictures(16)],
+        "condition": [SpeechCondition([5] * 18, list(states(18)))],
+        "speak": [DecodeSpeech(slot, 0, condition, CODE) for slot in every],
+        "utter": [DecodeSpeech(slot, SPEECH - 1, 7, CODE) for slot in every],
+        "shift": [ShiftCache(3, 500, 100, 3500)],
+        "clear": [ClearSlot(3)],
+    }

@@ -1,0 +1,89 @@
+"""What each part of the network answers to the same input, on whatever device and in whatever type."""
+
+from __future__ import annotations
+
+import torch
+
+from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import slice_image
+from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream, clip_mels
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    CodeRow,
+    DecodeSpeech,
+    EncodeAudio,
+    EncodeClips,
+    EncodeImages,
+    Feed,
+    SpeechCondition,
+    SpeechSettings,
+)
+from support.minicpmo import golden_set
+
+Answer = list[torch.Tensor]
+
+
+def runner_of(network: MiniCPMO, tokenizer: Tokenizer, *, cuda_graphs: bool = False) -> Runner:
+    runner = Runner(
+        network,
+        Sampler(tokenizer.ids, tokenizer.forbidden, "upstream"),
+        slots=2,
+        context=512,
+        speech_context=256,
+        invariant=False,
+        cuda_graphs=cuda_graphs,
+    )
+    runner.capture_graphs()
+    return runner
+
+
+def hears(runner: Runner) -> Answer:
+    """Three chunks in one slot, each with the keys of those before."""
+    stream, wave = MelStream(), golden_set.waves()["w_omni"]
+    heard = []
+    for n, start in enumerate((0, 50, 100)):
+        stream.push(wave[n * 16000 : (n + 1) * 16000 + 600 * (n == 0)])
+        heard += runner.run([EncodeAudio(1, start, stream.take(), 2 * (n > 0), 2)])
+    return heard
+
+
+def hears_clips(runner: Runner) -> Answer:
+    [heard] = runner.run([EncodeClips(clip_mels(golden_set.waves()["w_ref"]))])
+    return list(heard)
+
+
+def sees(runner: Runner) -> Answer:
+    picture = slice_image(golden_set.image("a"), SliceConfig(), 9)
+    return list(runner.run([EncodeImages(picture.pixels, picture.grids)])[0])
+
+
+def reads(runner: Runner) -> Answer:
+    """A prompt and a token after it: final states and scores."""
+    ids = tuple(range(100, 140))
+    fed = [runner.run([Feed(1, at, (piece,))])[0] for at, piece in ((0, ids), (40, (7,)))]
+    return [tensor for answer in fed for tensor in (answer.hidden, answer.logits)]
+
+
+def speaks(runner: Runner) -> Answer:
+    """A condition of given states, and scores of codes after it."""
+    states = torch.randn(3, 256, generator=torch.Generator().manual_seed(0))
+    given = list(states.to(runner.network.device, runner.network.dtype))
+    [condition] = runner.run([SpeechCondition([5, 6, 7], given)])
+    row = CodeRow(SpeechSettings(), (), may_end=True)
+    scores = [
+        runner.speech_logits([DecodeSpeech(1, at, what, row)])
+        for at, what in ((0, condition), (4, 9))
+    ]
+    return [condition, *scores]
+
+
+PARTS = [hears, hears_clips, sees, reads, speaks]
+
+
+def largest_error(exact: Answer, rounded: Answer) -> float:
+    """Of all answers, by their norm."""
+    pairs = zip(exact, rounded, strict=True)
+    return max(float((got.float().cpu() - want).norm() / want.norm()) for want, got in pairs)

@@ -1,0 +1,93 @@
+"""The recorded sessions' settings, and a way to run their generators without an engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream, StreamShape
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    EngineStep,
+    SamplingSettings,
+    SpeechSettings,
+    Steps,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions.duplex import (
+    DuplexConversation,
+    DuplexSettings,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions.kv_window import WindowSettings
+from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
+from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
+from antiphon.inference_worker.engines.minicpmo.sessions.turns import TurnConversation
+
+GREEDY = SamplingSettings(greedy=True, repetition_penalty=1.02)
+
+
+class Recorder:
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self.steps: list[EngineStep] = []
+        self.answers: list[Any] = []
+
+    def run(self, work: Steps[Any]) -> Any:
+        answer: Any = None
+        while True:
+            try:
+                step = work.send(answer)
+            except StopIteration as end:
+                return end.value
+            [answer] = self.runner.run([step])
+            self.steps.append(step)
+            self.answers.append(answer)
+
+    def of(self, kind: type[EngineStep]) -> list[tuple[Any, Any]]:
+        pairs = zip(self.steps, self.answers, strict=True)
+        return [(step, answer) for step, answer in pairs if type(step) is kind]
+
+
+def settings_of(spec: Any, **changed: Any) -> Any:
+    g, d = spec["generate_kwargs"] | changed, spec["duplex_kwargs"]
+    window = WindowSettings(
+        mode=d.get("sliding_window_mode", "off"),
+        basic_high_tokens=d.get("basic_window_high_tokens", 4000),
+        basic_low_tokens=d.get("basic_window_low_tokens", 3500),
+        context_max_units=d.get("context_max_units", 24),
+        context_previous_max_tokens=d.get("context_previous_max_tokens", 500),
+    )
+    sampling = SamplingSettings(
+        greedy=True,
+        listen_prob_scale=g["listen_prob_scale"],
+        listen_top_k=g["listen_top_k"],
+        repetition_penalty=g["text_repetition_penalty"],
+        repetition_window=g["text_repetition_window_size"],
+        length_penalty=g["length_penalty"],
+    )
+    return DuplexSettings(
+        sampling=sampling,
+        max_tokens=g["max_new_speak_tokens_per_chunk"],
+        force_listen_count=d.get("force_listen_count", 0),
+        window=window,
+    )
+
+
+def new_session(network: MiniCPMO, tokenizer: Tokenizer, spec: Any, slot: int = 1) -> Any:
+    tts = network.config.tts_config
+    return DuplexConversation(
+        slot,
+        tokenizer,
+        AudioInput(slot=slot, capacity=network.config.audio_config.max_source_positions),
+        SpeechContext(
+            slot=slot, capacity=256, end_code=tts.end_code, settings=SpeechSettings(greedy=True)
+        ),
+        capacity=512,
+        settings=settings_of(spec),
+    )
+
+
+def session_of(tokenizer: Tokenizer, redundant: int = 2, capacity: int = 512) -> TurnConversation:
+    shape = StreamShape(align_first=False, redundant_frames=redundant)
+    ears = AudioInput(slot=1, capacity=1500, stream=MelStream(shape), trims=False)
+    return TurnConversation(1, tokenizer, ears, capacity=capacity)

@@ -1,0 +1,186 @@
+"""Triton programs run by Triton's own interpreter, on the CPU: in a process of its own, which began with it.
+
+The functions here run there; each compares the fused kernels with torch's own and returns the largest error.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.model.attention import additive_mask, causal_mask
+from antiphon.inference_worker.engines.minicpmo.model.kernel_check import check_kernels
+from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow, SlottedCache
+from antiphon.inference_worker.engines.minicpmo.model.layer import (
+    ForwardInputs,
+    LayerKernels,
+    LayerSizes,
+    SelfAttention,
+)
+from antiphon.inference_worker.engines.minicpmo.model.load import (
+    build_on_meta,
+    compute_buffers,
+    load_network,
+)
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.model.rotary import frequencies, rotation_tables
+from antiphon.inference_worker.engines.minicpmo.model.torch_kernels import TorchKernels
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.types import EngineLoadError
+from support.minicpmo.golden_set import CHECKPOINT
+from support.minicpmo.network_parts import largest_error, reads, runner_of, speaks
+
+SLOTS, POSITIONS = 4, 600
+
+
+@contextmanager
+def interpreter() -> Iterator[ProcessPoolExecutor]:
+    """Where functions of this module can run."""
+    os.environ["TRITON_INTERPRET"] = "1"
+    try:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            pool.submit(torch.set_num_threads, 1).result()
+            yield pool
+    finally:
+        del os.environ["TRITON_INTERPRET"]
+
+
+def fused_kernels() -> LayerKernels:
+    """As a GPU would run them."""
+    from antiphon.inference_worker.engines.minicpmo.model.fused_kernels import FusedKernels
+
+    return FusedKernels(prompts=TorchKernels("grouped_sdpa"))
+
+
+@torch.inference_mode()
+def of_attention(query_heads: int, key_heads: int, head_dim: int, dtype: torch.dtype) -> float:
+    """Normed, turned, stored and attended: rows of any length, idle ones, prompts, several stretches."""
+    torch.manual_seed(3)
+    sizes = LayerSizes(
+        width=8,
+        fed=8,
+        query_heads=query_heads,
+        key_heads=key_heads,
+        head_dim=head_dim,
+        eps=1e-6,
+        head_norms=query_heads != key_heads,
+    )
+    errors = []
+    for new, first, length in ((1, 0, 40), (1, 1, 590), (5, 1, 256), (16, 0, 300), (17, 1, 40)):
+        ends = torch.tensor([length, length // 2 + new, 0])
+        own = torch.arange(new) + (ends - new)[:, None]
+        positions = own.clamp(min=0)
+        writes = torch.where(own < 0, POSITIONS, own)
+        joint = torch.randn(3, new, (query_heads + 2 * key_heads) * head_dim).to(dtype)
+        seed = torch.randn(SLOTS, POSITIONS + 1, 2, key_heads, head_dim).to(dtype)
+        gains = torch.rand(2, head_dim)
+        answers = []
+        for kernels in (TorchKernels("grouped_sdpa"), fused_kernels()):
+            attention = SelfAttention(sizes, 0, kernels)
+            if sizes.head_norms:
+                attention.q_norm.weight, attention.k_norm.weight = map(
+                    nn.Parameter, gains.to(dtype)
+                )
+            cache = SlottedCache(
+                layers=1,
+                slots=SLOTS,
+                positions=POSITIONS,
+                heads=key_heads,
+                head_dim=head_dim,
+                device=joint.device,
+                dtype=dtype,
+            )
+            cache.entries[0].copy_(seed)
+            window = CacheWindow(cache, first, writes, length)
+            rotary = rotation_tables(positions[..., None, None] * frequencies(1e4, head_dim), dtype)
+            mask = additive_mask(causal_mask(positions, length), dtype)
+            shared = ForwardInputs(positions, *rotary, mask, window)
+            queries = kernels.take_in(joint, attention, shared)
+            mixed = kernels.attend(queries, attention, shared)
+            # Where padding is discarded, all of it goes to one entry: which comes last is open.
+            answers.append([queries, mixed, cache.entries[0][:, :POSITIONS]])
+        errors.append(largest_error([a.float() for a in answers[0]], answers[1]))
+    return max(errors)
+
+
+@torch.inference_mode()
+def rows_with_a_nan(*, in_keys: bool) -> list[bool]:
+    """Which of three rows come out finite when the second has one NaN in its second stretch."""
+    sizes = LayerSizes(8, 8, query_heads=4, key_heads=2, head_dim=16, eps=1e-6, head_norms=False)
+    attention = SelfAttention(sizes, 0, fused_kernels())
+    cache = SlottedCache(
+        layers=1,
+        slots=3,
+        positions=POSITIONS,
+        heads=2,
+        head_dim=16,
+        device=torch.device("cpu"),
+        dtype=torch.float32,
+    )
+    (cache.keys if in_keys else cache.values)[0][1, 300, :, 5] = float("nan")
+    positions = torch.full((3, 1), 500)
+    window = CacheWindow(cache, 0, positions, 512)
+    nothing = torch.zeros(0)
+    shared = ForwardInputs(positions, nothing, nothing, nothing, window)
+    mixed = fused_kernels().attend(torch.randn(3, 1, 4, 16), attention, shared)
+    return [bool(row.isfinite().all()) for row in mixed]
+
+
+@torch.inference_mode()
+def of_the_rest(width: int, dtype: torch.dtype) -> float:
+    """A residual sum and its norm, and the gate."""
+    torch.manual_seed(4)
+    hidden, update = torch.randn(2, 3, 5, width).to(dtype)
+    norm = nn.RMSNorm(width, 1e-6).to(dtype)
+    norm.weight = nn.Parameter(torch.rand(width).to(dtype))
+    answers: list[list[Tensor]] = [
+        [*kernels.add_norm(hidden, update, norm), kernels.gate(torch.cat([hidden, update], -1))]
+        for kernels in (TorchKernels("grouped_sdpa"), fused_kernels())
+    ]
+    return largest_error([a.float() for a in answers[0]], answers[1])
+
+
+def networks() -> list[MiniCPMO]:
+    """The tiny checkpoint with torch's own kernels, and with the fused ones."""
+    plain = load_network(CHECKPOINT, EngineOptions(device="cpu"), lambda _line: None)
+    fused = build_on_meta(plain.config, fused=True)
+    fused.load_state_dict(plain.state_dict(), assign=True)
+    compute_buffers(fused, torch.device("cpu"))
+    return [plain, fused.eval().requires_grad_(False)]
+
+
+@torch.inference_mode()
+def of_the_decoders() -> float:
+    """What the language model and the speech model of the tiny checkpoint answer."""
+    tokenizer = Tokenizer(CHECKPOINT)
+    plain, fused = (runner_of(network, tokenizer) for network in networks())
+    return max(largest_error(does(plain), does(fused)) for does in (reads, speaks))
+
+
+def kept_after_a_trial(*, spoilt: bool) -> list[str]:
+    """Which kernels both decoders go on with."""
+    plain, fused = networks()
+    own = fused.llm.model.kernels
+    if spoilt:
+        gate = own.gate
+        own.gate = lambda joint: 1.1 * gate(joint)  # type: ignore[method-assign]
+    check_kernels(fused, plain.llm.model.kernels, "auto")
+    return [type(body.kernels).__name__ for body in (fused.llm.model, fused.tts.model)]
+
+
+def refused_when_asked_for() -> str:
+    """What is said of programs that do not run."""
+    plain, fused = networks()
+    fused.llm.model.kernels.gate = lambda joint: joint / 0  # type: ignore[method-assign]
+    try:
+        check_kernels(fused, plain.llm.model.kernels, "triton")
+    except EngineLoadError as error:
+        return str(error)
+    return ""

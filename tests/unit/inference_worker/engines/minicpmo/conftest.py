@@ -1,0 +1,29 @@
+"""The tiny checkpoint, loaded once; everything here needs torch."""
+
+import importlib.util
+import os
+
+import pytest
+
+MISSING = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
+
+if MISSING and not os.environ.get("CI"):
+    collect_ignore_glob = ["test_*.py", "*/test_*.py"]
+else:
+    import torch
+
+    from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+    from antiphon.inference_worker.engines.minicpmo.model.load import load_network
+    from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+    from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+    from support.minicpmo.golden_set import CHECKPOINT
+
+    torch.set_num_threads(1)
+
+    @pytest.fixture(scope="session")
+    def network() -> MiniCPMO:
+        return load_network(CHECKPOINT, EngineOptions(device="cpu"), lambda _line: None)
+
+    @pytest.fixture(scope="session")
+    def tokenizer() -> Tokenizer:
+        return Tokenizer(CHECKPOINT)

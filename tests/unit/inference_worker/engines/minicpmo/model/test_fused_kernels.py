@@ -1,0 +1,71 @@
+"""What a GPU runs between a layer's products, by Triton's interpreter, against torch's own operations."""
+
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+import torch
+
+from support.minicpmo import triton_interpreter
+
+EXACT, HALF = (torch.float32, 1e-6), (torch.float16, 0.001)
+"""The interpreter knows no products of bfloat16."""
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> Iterator[ProcessPoolExecutor]:
+    with triton_interpreter.interpreter() as pool:
+        yield pool
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "dim", "dtype", "bound"),
+    [(8, 2, 32, *EXACT), (8, 2, 32, *HALF), (4, 4, 6, *EXACT)],
+)
+def test_attention(
+    interpreter: ProcessPoolExecutor,
+    queries: int,
+    keys: int,
+    dim: int,
+    dtype: torch.dtype,
+    bound: float,
+) -> None:
+    asked = interpreter.submit(triton_interpreter.of_attention, queries, keys, dim, dtype)
+    assert asked.result() < bound
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [EXACT, HALF])
+@pytest.mark.parametrize("width", [24, 1100])
+def test_norm_and_gate(
+    interpreter: ProcessPoolExecutor, width: int, dtype: torch.dtype, bound: float
+) -> None:
+    assert interpreter.submit(triton_interpreter.of_the_rest, width, dtype).result() < bound
+
+
+def test_both_decoders(interpreter: ProcessPoolExecutor) -> None:
+    assert interpreter.submit(triton_interpreter.of_the_decoders).result() < 2e-6
+
+
+@pytest.mark.parametrize("in_keys", [True, False])
+def test_a_nan_stays_one_and_stays_in_its_row(
+    interpreter: ProcessPoolExecutor, *, in_keys: bool
+) -> None:
+    """A session that is not finite is ended for it: none may go unseen."""
+    finite = interpreter.submit(triton_interpreter.rows_with_a_nan, in_keys=in_keys).result()
+    assert finite == [True, False, True]
+
+
+@pytest.mark.parametrize(("spoilt", "kept"), [(False, "FusedKernels"), (True, "TorchKernels")])
+def test_programs_that_say_something_else_are_not_used(
+    interpreter: ProcessPoolExecutor, *, spoilt: bool, kept: str
+) -> None:
+    asked = interpreter.submit(triton_interpreter.kept_after_a_trial, spoilt=spoilt)
+    assert asked.result() == [kept, kept]
+
+
+def test_programs_that_were_asked_for_and_fail_are_refused(
+    interpreter: ProcessPoolExecutor,
+) -> None:
+    said = interpreter.submit(triton_interpreter.refused_when_asked_for).result()
+    assert "kernels=triton does not work here" in said
+    assert "kernels=torch does" in said

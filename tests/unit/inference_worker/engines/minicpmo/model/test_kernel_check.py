@@ -1,0 +1,47 @@
+"""Which kernels a worker takes, and what it says where they cannot be had."""
+
+import pytest
+import torch
+from structlog.testing import capture_logs
+
+from antiphon.inference_worker.engines.minicpmo.checkup import examine
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, KernelChoice
+from antiphon.inference_worker.engines.minicpmo.model.kernel_check import use_triton
+from antiphon.inference_worker.engines.minicpmo.model.load import load_network
+from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.shared_schemas.findings import Verdict
+from support.minicpmo.golden_set import CHECKPOINT
+
+GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
+
+
+def test_a_cpu_takes_torchs_own() -> None:
+    assert not use_triton("auto", CPU)
+    assert not use_triton("torch", GPU)
+
+
+def test_what_was_asked_for_and_cannot_be_is_refused() -> None:
+    options = EngineOptions(device="cpu", kernels="triton")
+    with pytest.raises(EngineLoadError, match=r"a GPU, not cpu; kernels=torch does without"):
+        load_network(CHECKPOINT, options, lambda _line: None)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_driver_it_goes_on_and_says_so() -> None:
+    """As on a GPU whose machine has no compiler: Triton's driver raises, with the reason."""
+    with capture_logs() as logged:
+        assert not use_triton("auto", GPU)
+    [line] = logged
+    assert "python3-dev" in line["lacks"]
+    with pytest.raises(EngineLoadError, match="kernels=triton needs a C compiler"):
+        use_triton("triton", GPU)
+
+
+def test_the_checkup_says_what_a_worker_would() -> None:
+    """Left open, it is fine on a CPU; asked for there, a worker would not start."""
+    choices: list[KernelChoice] = ["auto", "torch", "triton"]
+    verdicts = []
+    for kernels in choices:
+        findings = examine(CHECKPOINT, EngineOptions(device="cpu", kernels=kernels))
+        verdicts += [each.verdict for each in findings if each.about == "kernels"]
+    assert verdicts == [Verdict.OK, Verdict.OK, Verdict.FAILURE]

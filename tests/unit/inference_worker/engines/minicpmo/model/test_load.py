@@ -1,0 +1,151 @@
+"""The folder: names, shapes, shards, and clear refusals."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from antiphon.inference_worker.engines.minicpmo.config import (
+    EngineOptions,
+    ModelConfig,
+    read_config,
+)
+from antiphon.inference_worker.engines.minicpmo.device import pick_device
+from antiphon.inference_worker.engines.minicpmo.model.load import (
+    build_on_meta,
+    compute_buffers,
+    load_network,
+)
+from antiphon.inference_worker.engines.minicpmo.model.memory import check_memory, voice_bytes
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    CodeRow,
+    DecodeSpeech,
+    EncodeAudio,
+    EncodeImages,
+    Feed,
+    SpeechSettings,
+)
+from antiphon.inference_worker.engines.types import EngineLoadError
+from support.minicpmo import golden_set
+from support.minicpmo.golden_set import CHECKPOINT
+
+CPU = EngineOptions(device="cpu")
+
+
+def ignore(_line: str) -> None:
+    pass
+
+
+def test_the_real_checkpoint_has_exactly_our_names_and_shapes() -> None:
+    real = golden_set.facts("real_param_shapes")
+    network = build_on_meta(ModelConfig.model_validate(real["config"]))
+    ours = {name: list(tensor.shape) for name, tensor in network.state_dict().items()}
+    assert ours == {name: entry["shape"] for name, entry in real["params"].items()}
+    assert sum(tensor.numel() for tensor in network.parameters()) == real["total_parameters"]
+
+
+def test_every_weight_is_loaded(network: MiniCPMO) -> None:
+    stored = load_file(CHECKPOINT / "model.safetensors")
+    ours = network.state_dict()
+    assert ours.keys() == stored.keys()
+    assert all(torch.equal(ours[name], stored[name]) for name in stored)
+    assert not any(t.is_meta for t in (*network.parameters(), *network.buffers()))
+
+
+def test_shards_load_like_one_file(network: MiniCPMO, tmp_path: Path) -> None:
+    source = CHECKPOINT
+    shutil.copy(source / "config.json", tmp_path)
+    stored = load_file(source / "model.safetensors")
+    names = sorted(stored)
+    halves = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
+    for file, keys in halves.items():
+        save_file({k: stored[k] for k in keys}, tmp_path / file)
+    weight_map = {key: file for file, keys in halves.items() for key in keys}
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": weight_map}))
+    lines = []
+    loaded = load_network(tmp_path, CPU, lines.append).state_dict()
+    assert all(torch.equal(loaded[k], v) for k, v in network.state_dict().items())
+    assert lines == ["weights 1/2 to cpu", "weights 2/2 to cpu"]
+
+
+def test_missing_and_unexpected_names_are_listed(tmp_path: Path) -> None:
+    source = CHECKPOINT
+    shutil.copy(source / "config.json", tmp_path)
+    stored = load_file(source / "model.safetensors")
+    stored["llm.extra"] = stored.pop("llm.lm_head.weight")
+    save_file(stored, tmp_path / "model.safetensors")
+    with pytest.raises(
+        EngineLoadError, match=r"missing.*llm\.lm_head\.weight.*unexpected.*llm\.extra"
+    ):
+        load_network(tmp_path, CPU, ignore)
+
+
+def test_a_wrong_shape_is_named(tmp_path: Path) -> None:
+    source = CHECKPOINT
+    shutil.copy(source / "config.json", tmp_path)
+    stored = load_file(source / "model.safetensors")
+    stored["resampler.proj"] = stored["resampler.proj"][:4].clone()
+    save_file(stored, tmp_path / "model.safetensors")
+    with pytest.raises(EngineLoadError, match=r"resampler\.proj has shape \(4, 256\)"):
+        load_network(tmp_path, CPU, ignore)
+
+
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EngineLoadError, match=r"no config\.json"):
+        load_network(tmp_path, CPU, ignore)
+    shutil.copy(CHECKPOINT / "config.json", tmp_path)
+    with pytest.raises(EngineLoadError, match=r"no model\.safetensors"):
+        load_network(tmp_path, CPU, ignore)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["model_type"] = "llama"
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(EngineLoadError, match="model_type"):
+        load_network(tmp_path, CPU, ignore)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_said() -> None:
+    with pytest.raises(EngineLoadError, match="sees no GPU"):
+        pick_device("cuda")
+
+
+def test_the_real_sizes_fit_together(tokenizer: Tokenizer) -> None:
+    """Every kind of step at the real sizes, on the meta device: shapes without numbers."""
+    config = ModelConfig.model_validate(golden_set.facts("real_param_shapes")["config"])
+    network = build_on_meta(config).to(torch.bfloat16)
+    compute_buffers(network, torch.device("meta"))
+    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
+    runner = Runner(network, sampler, slots=4, context=512, speech_context=64, invariant=False)
+    [embeds] = runner.run([EncodeAudio(2, 50, torch.zeros(80, 104, device="meta"), 2, 2)])
+    assert embeds.shape == (10, 4096)
+    pixels = [torch.zeros(3, 14, 14 * 1024, device="meta")]
+    [seen] = runner.run([EncodeImages(pixels, [(32, 32)])])
+    assert seen.shape == (1, 64, 4096)
+    fed = runner.run([Feed(0, 7, ((5, 6), embeds)), Feed(3, 0, ((1,) * 9,))])
+    assert [row.logits.shape for row in fed] == [(151748,)] * 2
+    assert runner.speech_logits(
+        [DecodeSpeech(1, 3, 5, CodeRow(SpeechSettings(), (), True))]
+    ).shape == (
+        1,
+        6562,
+    )
+
+
+def test_voices_take_memory_too() -> None:
+    """The package's own cache of two seconds at two solver steps takes 26 MB: 100 frames of these."""
+    config, device = read_config(CHECKPOINT), torch.device("cpu")
+    many = EngineOptions(slots=256, context_tokens=64, speech_tokens=64, vocoder_steps=16)
+    two = many.model_copy(update={"slots": 1, "vocoder_steps": 2})
+    solver, encoder = 26_214_400 / 100, 10 * 2 * 8 * 64 * 4 * 0.7
+    assert voice_bytes(two) / 1600 == solver + encoder
+    check_memory(config, two, device, voices=False)
+    with pytest.raises(EngineLoadError, match=r"its voice up to 3\.4\d GiB"):
+        check_memory(config, many, device, voices=True)

@@ -1,0 +1,183 @@
+"""Videos in a chat: how they are taken apart, and the prompt that comes of them."""
+
+import io
+from fractions import Fraction
+
+import av
+import numpy as np
+import pytest
+import torch
+from av.video.frame import VideoFrame
+from PIL import Image
+from torch.testing import assert_close
+
+from antiphon.inference_worker.engines.common.video import VideoBudget
+from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.preprocess.videos import (
+    GAP,
+    contact_sheet,
+    read_video,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import EncodeClips, Feed
+from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
+    ReadOptions,
+    read_message,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip, PromptPart
+from antiphon.inference_worker.engines.types import UnsupportedContent
+from antiphon.shared_schemas.audio import INPUT_RATE
+from antiphon.shared_schemas.content import AudioPart, Message, Role, TextPart, VideoPart
+from support.minicpmo import golden_set
+from support.minicpmo.golden_set import CLOSE
+from support.minicpmo.step_recorder import Recorder, session_of
+from support.video_files import video
+
+READING = ReadOptions(settings=SliceConfig(), merged_sounds=True)
+
+
+@pytest.fixture(scope="module")
+def runner(network: MiniCPMO, tokenizer: Tokenizer) -> Runner:
+    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
+    return Runner(network, sampler, slots=2, context=512, speech_context=64, invariant=True)
+
+
+def parts_of(*sent: object) -> list[PromptPart]:
+    return read_message(Message(Role.USER, tuple(sent)), READING, "messages.0.content")  # type: ignore[arg-type]
+
+
+def slow_video(times: list[float]) -> bytes:
+    """One grey picture at each of these seconds, and nothing between."""
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format="webm") as container:
+        stream = container.add_stream("vp8", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for time in times:
+            frame = VideoFrame.from_ndarray(np.full((48, 64, 3), 80, np.uint8), format="rgb24")
+            frame.pts, frame.time_base = round(time * 10), Fraction(1, 10)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return buffer.getvalue()
+
+
+def test_a_second_is_a_picture_and_its_sound() -> None:
+    sound = golden_set.waves()["w_user"][: 5 * INPUT_RATE // 2]
+    stretches = list(read_video(video(seconds=3, sound=sound), 1))
+    assert [s.picture.size for s in stretches] == [(64, 48)] * 3
+    assert [s.between for s in stretches] == [None] * 3
+    lengths = [len(s.sound) for s in stretches if s.sound is not None]
+    assert lengths[:2] == [INPUT_RATE] * 2
+    assert INPUT_RATE // 2 <= lengths[2] < INPUT_RATE
+
+
+def test_sound_that_ends_early_goes_on_as_silence_and_a_silent_video_has_none() -> None:
+    short = golden_set.waves()["w_user"][: INPUT_RATE // 2]
+    first, second, third = read_video(video(seconds=3, sound=short), 1)
+    assert first.sound is not None
+    assert second.sound is not None
+    assert third.sound is not None
+    assert (len(first.sound), len(second.sound), len(third.sound)) == (16000, 16000, 1600)
+    assert not third.sound.any()
+    assert [stretch.sound for stretch in read_video(video(), 1)] == [None, None]
+
+
+def test_pictures_between_seconds_lie_on_a_sheet() -> None:
+    stretches = list(read_video(video(seconds=2), 5))
+    sizes = [s.between.size for s in stretches if s.between is not None]
+    assert sizes == [(2 * 64 + GAP, 2 * 48 + GAP)] * 2
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "grid"),
+    [
+        (1, (40, 30), (1, 1)),
+        (2, (40, 30), (1, 2)),
+        (2, (30, 40), (2, 1)),
+        (3, (90, 20), (1, 3)),
+        (3, (20, 90), (3, 1)),
+        (4, (40, 30), (2, 2)),
+        (7, (40, 30), (7, 1)),
+    ],
+)
+def test_sheets_are_nearly_square(count: int, size: tuple[int, int], grid: tuple[int, int]) -> None:
+    pictures = [Image.new("RGB", size, (20 * n + 20, 0, 0)) for n in range(count)]
+    laid = contact_sheet(pictures)
+    assert laid.size == tuple(n * s + (n - 1) * GAP for n, s in zip(grid, size, strict=True))
+    columns = grid[0]
+    for n in range(count):
+        row, column = divmod(n, columns)
+        middle = (column * (size[0] + GAP) + size[0] // 2, row * (size[1] + GAP) + size[1] // 2)
+        assert laid.getpixel(middle) == (20 * n + 20, 0, 0)
+    if count > 1:
+        between = (size[0] + 1, 0) if columns > 1 else (0, size[1] + 1)
+        assert laid.getpixel(between) == (0, 0, 0)
+
+
+def test_a_long_video_is_told_in_longer_stretches() -> None:
+    sound = np.zeros(70 * INPUT_RATE, dtype=np.float32)
+    stretches = list(read_video(video(seconds=70, rate=2, sound=sound), 1))
+    assert len(stretches) == 35
+    assert {len(s.sound) for s in stretches[:-1] if s.sound is not None} == {2 * INPUT_RATE}
+
+
+def test_a_video_with_few_pictures_has_a_stretch_for_each() -> None:
+    assert len(list(read_video(slow_video([0.0, 2.0, 7.0, 7.1, 7.2]), 1))) == 3
+
+
+def test_the_prompt_of_a_video(tokenizer: Tokenizer, runner: Runner) -> None:
+    """Per second a numbered picture, ten embeddings of sound, then the numbered sheet."""
+    sound = golden_set.waves()["w_user"][: 2 * INPUT_RATE]
+    film = VideoPart(video(seconds=2, sound=sound), stack_frames=3)
+    parts = parts_of(TextPart("look: "), film, TextPart("well?"))
+    assert [type(part) for part in parts] == [str, *[SlicedImage, AudioClip, SlicedImage] * 2, str]
+    recorder, session = Recorder(runner), session_of(tokenizer)
+    recorder.run(session.chat([("user", parts)], joint="", generation_prompt=False))
+    ids = tokenizer.ids
+    want = tokenizer.encode("<|im_start|>user\nlook: ")
+    for second in range(2):
+        for number in (2 * second, None, 2 * second + 1):
+            if number is None:
+                want += [ids.audio, *[-1] * 10, ids.audio_end]
+            else:
+                want += tokenizer.encode(f"<image_id>{number}</image_id>")
+                want += [ids.image, *[-1] * 64, ids.image_end]
+    want += tokenizer.encode("well?<|im_end|>\n")
+    [(step, _)] = recorder.of(Feed)
+    assert fed_ids(step)[: len(want)] == want
+    assert len(want) == len(fed_ids(step)) == session.length
+
+
+def fed_ids(step: Feed) -> list[int]:
+    return [t for p in step.pieces for t in (p if isinstance(p, tuple) else [-1] * len(p))]
+
+
+def test_the_sound_of_a_message_is_heard_as_one(tokenizer: Tokenizer, runner: Runner) -> None:
+    """Cut into two parts, its embeddings are those of the whole, and not those of the parts alone."""
+    wave = golden_set.waves()["w_user"]
+    whole, halves = AudioPart(wave[:32000].tobytes()), [wave[:16000], wave[16000:32000]]
+    together = heard_in(tokenizer, runner, [whole])
+    apart = heard_in(tokenizer, runner, [AudioPart(half.tobytes()) for half in halves])
+    alone = heard_in(tokenizer, runner, [AudioPart(halves[1].tobytes())])
+    assert [len(rows) for rows in (together, apart, alone)] == [20, 20, 10]
+    assert_close(apart, together, **CLOSE)
+    assert (apart[10:] - alone).abs().max() > 1e-3
+
+
+def heard_in(tokenizer: Tokenizer, runner: Runner, sent: list[AudioPart]) -> torch.Tensor:
+    recorder, session = Recorder(runner), session_of(tokenizer)
+    recorder.run(session.chat([("user", parts_of(*sent))]))
+    assert len(recorder.of(EncodeClips)) == 1
+    [(step, _)] = recorder.of(Feed)
+    return torch.cat([piece for piece in step.pieces if isinstance(piece, torch.Tensor)])
+
+
+def test_videos_beyond_what_a_request_may_cost_are_refused_by_name() -> None:
+    reading = ReadOptions(settings=SliceConfig(), videos=VideoBudget(packets=30))
+    twice = Message(Role.USER, (VideoPart(video()), VideoPart(video())))
+    with pytest.raises(UnsupportedContent, match="send fewer frames") as refused:
+        read_message(twice, reading, "messages.0.content")
+    assert refused.value.field == "messages.0.content.1"

@@ -1,0 +1,86 @@
+"""How graphs are recorded and played again, on a CPU; test_duplex.py has whole sessions with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import GraphPool
+from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
+from support.minicpmo.cpu_graphs import use_cpu_graphs
+from support.minicpmo.network_parts import PARTS, Answer, largest_error, runner_of
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def _cpu_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_cpu_graphs(monkeypatch)
+
+
+def inputs(value: float) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.full((2,), value), torch.zeros(2), torch.zeros(2)
+
+
+def test_a_replay_knows_its_inputs_and_nothing_of_the_host() -> None:
+    factor, pool = 2.0, GraphPool(CPU, enabled=True)
+
+    def forward(embeds: Tensor, _positions: Tensor, _writes: Tensor) -> Tensor:
+        return embeds * factor
+
+    pool.capture("shape", inputs(1.0), forward)
+    first = pool.run("shape", inputs(3.0), forward)
+    factor = 10.0
+    second = pool.run("shape", inputs(4.0), forward)
+    assert (first.tolist(), second.tolist()) == ([6.0] * 2, [8.0] * 2)
+    assert pool.run("another", inputs(4.0), forward).tolist() == [40.0] * 2
+    assert (pool.replayed, pool.eager) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda embeds, *_: torch.rand_like(embeds),
+        lambda embeds, *_: embeds * embeds.sum().item(),
+        lambda embeds, *_: embeds[embeds > 0],
+    ],
+    ids=["draws", "read by the host", "any shape"],
+)
+def test_what_cannot_be_recorded_is_refused(forward: object) -> None:
+    with pytest.raises(AssertionError):
+        GraphPool(CPU, enabled=True).capture("shape", inputs(1.0), forward)  # type: ignore[arg-type]
+
+
+def test_every_step_of_a_unit_is_recorded(network: MiniCPMO, tokenizer: Tokenizer) -> None:
+    """One, two and sixteen tokens of text, a second of sound, a code; at 1, 2 and 3 rows."""
+    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
+    runner = Runner(
+        network,
+        sampler,
+        slots=3,
+        context=512,
+        speech_context=300,
+        invariant=False,
+        cuda_graphs=True,
+    )
+    rows, text_lengths, speech_lengths, sound_lengths = 3, 2, 2, 4
+    expected = rows * (3 * text_lengths + speech_lengths + sound_lengths)
+    assert runner.capture_graphs() == expected
+    for cache in (runner.text_cache, runner.speech_cache, runner.audio_cache):
+        for tensor in (*cache.keys, *cache.values):
+            assert not tensor[:, : cache.positions].any()
+
+
+@pytest.mark.parametrize("does", PARTS)
+def test_graphs_change_nothing(
+    network: MiniCPMO, tokenizer: Tokenizer, does: Callable[[Runner], Answer]
+) -> None:
+    eager, graphed = (runner_of(network, tokenizer, cuda_graphs=on) for on in (False, True))
+    assert largest_error(does(eager), does(graphed)) < 1e-6
+    assert (graphed.graphs.replayed > 0) == (does.__name__ in {"hears", "reads", "speaks"})

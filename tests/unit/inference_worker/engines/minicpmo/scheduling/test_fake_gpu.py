@@ -1,0 +1,107 @@
+"""The real sizes on a GPU that keeps no numbers: devices, types, memory, and what a step launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
+from antiphon.inference_worker.engines.minicpmo.model.memory import GIB, needed_bytes
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from support.minicpmo import golden_set
+from support.minicpmo.fake_gpu import GPU
+from support.minicpmo.fake_serving import CONTEXT, SLOTS, SPEECH, Card, kinds_of_step, serving
+
+
+@pytest.fixture(scope="module")
+def config() -> ModelConfig:
+    return ModelConfig.model_validate(golden_set.facts("real_param_shapes")["config"])
+
+
+@pytest.fixture(scope="module", params=["torch", "triton"])
+def card(
+    request: pytest.FixtureRequest,
+    config: ModelConfig,
+    tokenizer: Tokenizer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Card]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
+        with serving(config, tokenizer, fused=request.param == "triton") as card:
+            yield card
+
+
+def test_attention_makes_no_plans(card: Card) -> None:
+    """The runner of a GPU has settled the process: cuDNN, torch's first choice there, is out of it."""
+    assert card
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+    assert torch.get_num_threads() == 1
+
+
+def test_every_step_stays_on_the_gpu_in_bfloat16(card: Card) -> None:
+    gpu, runner = card.gpu, card.runner
+    for name, steps in kinds_of_step().items():
+        gpu.clear()
+        answers = runner.run(steps)
+        assert len(answers) == len(steps), name
+        assert gpu.launched > 0, name
+        assert gpu.product_types <= {torch.bfloat16}, name
+        assert "waiting" not in gpu.copies, name
+        assert gpu.reads == (name in {"choose", "write", "speak", "utter"}), name
+
+
+def test_what_is_admitted_fits(card: Card, config: ModelConfig) -> None:
+    """Weights, caches and the largest step's values; what else the check allows for is room for graphs."""
+    gpu, runner = card.gpu, card.runner
+    options = EngineOptions(slots=SLOTS, context_tokens=CONTEXT, speech_tokens=SPEECH)
+    admitted = needed_bytes(config, options, 2, voices=False)
+    resting, most = gpu.held, 0
+    for steps in kinds_of_step().values():
+        gpu.clear()
+        runner.run(steps)
+        most = max(most, gpu.peak - resting)
+    caches = sum(c.bytes for c in (runner.text_cache, runner.audio_cache, runner.speech_cache))
+    assert resting == pytest.approx(admitted / 1.15, rel=1e-3)
+    assert resting - caches == pytest.approx(17.47 * GIB, rel=1e-3)
+    assert most < 1.5 * GIB
+    assert resting + most + 3 * GIB < admitted
+
+
+def test_a_token_is_few_launches(card: Card) -> None:
+    """Each is some microseconds, in a graph or not: 36, 20 and 24 layers of so many."""
+    text, speech = (10, 10) if card.fused else (20, 17)
+    assert card.launched("decode", 1) <= 36 * text + 30
+    assert card.launched("utter", 1) <= 20 * speech + 60
+    assert card.launched("choose", 1) <= 70
+    assert card.launched("hear", 1) <= 24 * 18 + 30
+
+
+def test_company_costs_no_launches(card: Card) -> None:
+    for name in ("decode", "unit", "choose", "utter"):
+        counts = [card.launched(name, many) for many in (1, 4, SLOTS)]
+        assert all(after - before <= 2 * SLOTS for before, after in pairwise(counts)), name
+
+
+def test_the_fake_sees_what_it_is_for(card: Card) -> None:
+    gpu = card.gpu
+    gpu.clear()
+    here, there = torch.zeros(3), torch.zeros(3, device=GPU)
+    with pytest.raises(RuntimeError, match="device"):
+        here + there
+    with pytest.raises(DataDependentOutputException):
+        there.sum().item()
+    with pytest.raises(RuntimeError):
+        there[there > 0]
+    here.to(GPU)
+    assert gpu.copies == ["waiting"]
+    there.float() @ there
+    assert gpu.product_types == {torch.float32}
+    held = gpu.held
+    more = torch.zeros(1000, device=GPU)
+    assert gpu.held == held + 4000
+    del more
+    assert gpu.held == held

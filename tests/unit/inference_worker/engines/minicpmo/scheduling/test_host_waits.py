@@ -1,0 +1,118 @@
+"""How often the host waits for the device: a step of decoding or speech reads its choices, and no more.
+
+On a CPU nothing is waited for, so what would wait on a GPU is counted: values read by the host, tables
+sent there by a plain copy, and indices that are Python lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    CodeRow,
+    DecodeSpeech,
+    EngineStep,
+    Feed,
+    SampleToken,
+    SampleWrittenToken,
+    SamplingSettings,
+    SpeechCondition,
+    SpeechSettings,
+    TokenRow,
+)
+
+READS = {Tensor.tolist, Tensor.item, Tensor.__bool__, Tensor.__int__, Tensor.__float__, Tensor.cpu}
+INDEXING = {Tensor.__getitem__, Tensor.__setitem__}
+
+
+class Waits(TorchFunctionMode):
+    """Names what the host would wait for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: list[str] = []
+        self.copies: list[str] = []
+
+    def __torch_function__(
+        self, func: Callable[..., Any], _types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        given = kwargs or {}
+        if func in READS:
+            self.reads.append(func.__name__)
+        elif (
+            func is Tensor.to and not given.get("non_blocking") and torch.device in map(type, args)
+        ):
+            self.copies.append("to")
+        elif func is torch.tensor and given.get("device") not in (None, "cpu"):
+            self.copies.append("tensor")
+        elif func in INDEXING and has_list(args[1]):
+            self.copies.append("index")
+        return func(*args, **given)
+
+
+def has_list(index: Any) -> bool:
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(part, list) for part in parts)
+
+
+@pytest.fixture(scope="module")
+def runner(network: MiniCPMO, tokenizer: Tokenizer) -> Runner:
+    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
+    return Runner(network, sampler, slots=4, context=512, speech_context=128, invariant=False)
+
+
+def ran(runner: Runner, steps: list[EngineStep]) -> tuple[Waits, Any]:
+    with Waits() as waits:
+        answers = runner.run(steps)
+    return waits, answers
+
+
+@pytest.mark.parametrize("tokens", [1, 5])
+def test_feeding_waits_for_nothing(runner: Runner, tokens: int) -> None:
+    waits, fed = ran(runner, [Feed(slot, 3, ((7,) * tokens,)) for slot in range(3)])
+    assert len(fed) == 3
+    assert (waits.reads, waits.copies) == ([], [])
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+@pytest.mark.parametrize("kind", [SampleToken, SampleWrittenToken])
+def test_choosing_reads_once(
+    runner: Runner, kind: type[SampleToken | SampleWrittenToken], *, greedy: bool
+) -> None:
+    settings = SamplingSettings(greedy=greedy, listen_top_k=2)
+    logits = torch.randn(466, generator=torch.Generator().manual_seed(0))
+    rows = [TokenRow(settings, history, (0.3, 0.6)) for history in ([], [5, 5, 9])]
+    waits, _ = ran(runner, [kind(logits, row) for row in rows])
+    assert (waits.reads, waits.copies) == (["tolist"], [])
+
+
+def test_a_step_of_speech_reads_once(runner: Runner) -> None:
+    waits, [condition] = ran(runner, [SpeechCondition([5, 6], [torch.ones(256), torch.ones(256)])])
+    assert (waits.reads, waits.copies) == ([], [])
+    row = CodeRow(SpeechSettings(), (3, 3, 4), may_end=False, draw=0.4)
+    for what in (condition, 7):
+        waits, codes = ran(runner, [DecodeSpeech(slot, 0, what, row) for slot in range(3)])
+        assert len(codes) == 3
+        assert (waits.reads, waits.copies) == (["tolist"], [])
+
+
+def test_the_count_sees_what_it_is_for() -> None:
+    table = torch.zeros(2, 3)
+    with Waits() as waits:
+        table[:, [0, 1]] = 1.0
+        table.to(torch.device("cpu"))
+        torch.tensor([1], device=table.device)
+        assert table.sum() > 0
+        table.sum().item()
+    assert waits.copies == ["index", "to", "tensor"]
+    assert waits.reads == ["__bool__", "item"]

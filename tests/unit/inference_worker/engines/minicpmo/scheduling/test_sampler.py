@@ -1,0 +1,154 @@
+"""Choosing tokens and codes against the reference's recorded choices."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
+    TIES,
+    Sampler,
+    candidate_count,
+    choose_codes,
+    code_probabilities,
+    top_scores,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    CodeRow,
+    SamplingSettings,
+    SpeechSettings,
+    TokenRow,
+)
+from support.minicpmo import golden_set
+
+PROBS = {"atol": 1e-5, "rtol": 0}
+
+
+def row_of(case: Any) -> Any:
+    s = case["settings"]
+    settings = SamplingSettings(
+        greedy=s["mode"] == "greedy",
+        temperature=s["temperature"],
+        top_k=s["top_k"],
+        top_p=s["top_p"],
+        listen_prob_scale=s["listen_prob_scale"],
+        listen_top_k=s["listen_top_k"],
+        repetition_penalty=s["text_repetition_penalty"],
+        repetition_window=s["text_repetition_window_size"],
+        length_penalty=s["length_penalty"],
+    )
+    early = 0.0 if case.get("first_draw_forced_to") == 436 else 1.0
+    return TokenRow(settings, case["history"], (early, 0.0))
+
+
+@pytest.fixture
+def sampler(tokenizer: Tokenizer) -> Any:
+    return Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
+
+
+def test_every_recorded_choice_in_one_batch(sampler: Sampler) -> None:
+    facts, want = golden_set.facts("e_sampling"), golden_set.tensors("e_sampling")
+    cases = facts["cases"]
+    rows = [row_of(case) for case in cases]
+    logits = want["logits"][[case["logits_row"] for case in cases]]
+    before = logits.clone()
+    chosen = sampler.choose(logits, rows)
+    assert torch.equal(logits, before)
+    assert [c.token for c in chosen] == [case["returned"] for case in cases]
+    for case, one in zip(cases, chosen, strict=True):
+        grown = case["history"] + ([one.token] if one.recorded else [])
+        assert grown == case["history_after"]
+
+
+def test_final_probabilities(sampler: Sampler) -> None:
+    facts, want = golden_set.facts("e_sampling"), golden_set.tensors("e_sampling")
+    for case in facts["cases"]:
+        n, row = case["case"], row_of(case)
+        logits = want["logits"][case["logits_row"]][None]
+        adjusted = sampler.adjust(logits, [row])
+        if f"case{n}.final_probs" in want:
+            ranked, order = sampler.probabilities(adjusted, [row])
+            ours = torch.zeros_like(logits).scatter(1, order, ranked)[0]
+            assert_close(ours, want[f"case{n}.final_probs"], **PROBS)
+            assert torch.equal(ours == 0, want[f"case{n}.final_probs"] == 0)
+        if f"case{n}.first_probs" in want:
+            assert_close(logits.softmax(-1)[0], want[f"case{n}.first_probs"], **PROBS)
+        if f"case{n}.final_logits" in want:
+            assert_close(adjusted[0], want[f"case{n}.final_logits"], atol=5e-4, rtol=1e-4)
+
+
+def test_a_row_does_not_depend_on_the_others(sampler: Sampler) -> None:
+    cases = golden_set.facts("e_sampling")["cases"]
+    logits = golden_set.tensors("e_sampling")["logits"]
+    rows = [row_of(case) for case in cases]
+    rows = [
+        TokenRow(r.settings, r.history, (r.draws[0], 0.1 * (n % 10))) for n, r in enumerate(rows)
+    ]
+    together = sampler.choose(logits[[c["logits_row"] for c in cases]], rows)
+    alone = [
+        sampler.choose(logits[c["logits_row"]][None], [r])[0]
+        for c, r in zip(cases, rows, strict=True)
+    ]
+    assert together == alone
+
+
+@pytest.mark.parametrize("levels", [200, 10**6])
+def test_few_candidates_are_the_first_of_all(levels: int) -> None:
+    """Many equal scores, as bfloat16 makes them, or none."""
+    generator = torch.Generator().manual_seed(levels)
+    scores = torch.randint(0, levels, (3, 3000), generator=generator).float()
+    ranked, order = top_scores(scores, 3000)
+    count = candidate_count(20, 3000)
+    assert count == 32 + TIES
+    fewer, ids = top_scores(scores, count)
+    assert torch.equal(fewer, ranked[:, :count])
+    kept = int((fewer >= fewer[:, 19:20]).sum(dim=-1).min())
+    assert torch.equal(ids[:, :kept], order[:, :kept])
+
+
+def test_top_k_keeps_what_is_as_likely_as_its_last(sampler: Sampler) -> None:
+    logits = torch.zeros(2, 5000)
+    logits[:, 100:] = -torch.arange(4900) * 1e-3
+    logits[:, 200:230] = 3.0
+    settings = [SamplingSettings(top_k=20, top_p=0.0), SamplingSettings(top_k=0, top_p=0.0)]
+    for setting, many in zip(settings, (30, 5000), strict=True):
+        chances, order = sampler.probabilities(logits[:1], [TokenRow(setting, ())])
+        assert int((chances > 0).sum()) == many
+        assert order[0, :30].tolist() == list(range(200, 230))
+
+
+def test_draws_follow_the_probabilities(sampler: Sampler) -> None:
+    case = golden_set.facts("e_sampling")["cases"][0]
+    logits = golden_set.tensors("e_sampling")["logits"][[case["logits_row"]] * 1000]
+    settings = row_of(case).settings
+    rows = [TokenRow(settings, case["history"], (1.0, (n + 0.5) / 1000)) for n in range(1000)]
+    tokens = torch.tensor([c.token for c in sampler.choose(logits, rows)])
+    shares = torch.bincount(tokens, minlength=logits.shape[1]) / 1000
+    assert_close(shares, golden_set.tensors("e_sampling")["case0.final_probs"], atol=2e-3, rtol=0)
+
+
+def test_fixed_penalises_negative_logits_and_scales_listening(tokenizer: Tokenizer) -> None:
+    fixed = Sampler(tokenizer.ids, tokenizer.forbidden, "fixed")
+    logits = torch.full((1, 466), -1.0)
+    logits[0, 20] = 2.0
+    row = TokenRow(SamplingSettings(repetition_penalty=2.0, listen_prob_scale=0.5), [20, 21])
+    out = fixed.adjust(logits, [row])[0]
+    assert out[20] == 1.0
+    assert out[21] == -2.0
+    assert_close(out[tokenizer.ids.listen].exp(), torch.tensor(-1.0).exp() * 0.5)
+    assert out[tokenizer.ids.eos] == -1.0
+
+
+@pytest.mark.parametrize("chunk", range(5))
+def test_speech_scores_and_codes(chunk: int) -> None:
+    want, facts = golden_set.tensors("f_tts"), golden_set.facts("f_tts")["chunks"][chunk]
+    draws = want[f"chunk{chunk}.forced_draws"].tolist()
+    greedy = SpeechSettings(greedy=True)
+    rows = [CodeRow(greedy, draws[:n], n >= facts["min_new_tokens"]) for n in range(len(draws))]
+    chances = code_probabilities(want[f"chunk{chunk}.raw_logits"], rows)
+    assert_close(chances, want[f"chunk{chunk}.scores"], **PROBS)
+    assert torch.equal(chances == 0, want[f"chunk{chunk}.scores"] == 0)
+    codes = choose_codes(want[f"chunk{chunk}.raw_logits"], rows)
+    assert codes == want[f"chunk{chunk}.scores"].argmax(-1).tolist()

@@ -1,0 +1,100 @@
+"""Which steps share a batch, and that a failing job ends alone."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from antiphon.inference_worker.engines.minicpmo.device import DEVICE_LOST
+from antiphon.inference_worker.engines.minicpmo.scheduling.scheduler import EngineJob, Scheduler
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    ClearSlot,
+    EncodeAudio,
+    EncodeClips,
+    Feed,
+    Steps,
+    bucket,
+)
+
+
+def feed(slot: int, count: int) -> Feed:
+    return Feed(slot, 0, (tuple(range(count)),))
+
+
+def job_of(step: Feed | EncodeClips) -> EngineJob:
+    job = EngineJob(iter(()))  # type: ignore[arg-type]
+    job.step = step
+    return job
+
+
+def test_pieces_of_about_the_same_length_go_together() -> None:
+    scheduler = Scheduler(most=8)
+    jobs = [job_of(feed(n, count)) for n, count in enumerate([11, 1, 13, 70, 1, 70])]
+    for job in jobs:
+        scheduler.add(job)
+    order = []
+    while len(scheduler):
+        order.append([jobs.index(job) for job in scheduler.next_batch()])
+    assert order == [[0, 2], [1, 4], [3], [5]]
+    assert scheduler.next_batch() == []
+
+
+def test_clips_run_alone_and_batches_have_a_limit() -> None:
+    scheduler = Scheduler(most=2)
+    for job in [job_of(EncodeClips([])), *(job_of(feed(n, 1)) for n in range(3))]:
+        scheduler.add(job)
+    assert [len(scheduler.next_batch()) for _ in range(3)] == [1, 2, 1]
+
+
+def test_buckets_are_powers_of_two() -> None:
+    assert [bucket(n) for n in (1, 2, 3, 4, 11, 16, 17)] == [1, 2, 4, 4, 16, 16, 32]
+
+
+@pytest.mark.parametrize(
+    ("frames", "leading", "trailing", "size"),
+    [(102, 0, 2, 50), (104, 2, 2, 50), (102, 0, 0, 51), (104, 0, 0, 52), (100, 0, 0, 50)],
+)
+def test_size_of_a_heard_chunk(frames: int, leading: int, trailing: int, size: int) -> None:
+    assert EncodeAudio(0, 0, torch.zeros(80, frames), leading, trailing).size == size
+
+
+def test_a_job_ends_with_what_its_generator_returns_or_raises() -> None:
+    def work(*, fail: bool) -> Steps[int]:
+        yield ClearSlot(0)
+        if fail:
+            raise ValueError("no")
+        return 5
+
+    good, bad = EngineJob(work(fail=False)), EngineJob(work(fail=True))
+    for job in (good, bad):
+        assert job.advance(None)
+        assert not job.advance(None)
+    assert good.future.result() == 5
+    with pytest.raises(ValueError, match="no"):
+        bad.future.result()
+
+
+LOSES_ITS_DEVICE = """
+from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
+from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import _clear
+
+class Lost:
+    slots = 1
+    def enter_thread(self): pass
+    def run(self, steps): raise RuntimeError("CUDA error: an illegal memory access was encountered")
+    def is_device_lost(self): return True
+
+Engine(Lost()).run(_clear(0))
+print("an answer")
+"""
+
+
+def test_a_lost_device_ends_the_process_and_answers_nobody() -> None:
+    """Its sessions are rebuilt elsewhere once the leases run out; an answer would end them here."""
+    ended = subprocess.run(
+        [sys.executable, "-c", LOSES_ITS_DEVICE], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == DEVICE_LOST
+    assert "device_lost" in ended.stdout
+    assert "an answer" not in ended.stdout

@@ -1,0 +1,233 @@
+"""The unit loop against the reference's sessions, token by token."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import slice_image
+from antiphon.inference_worker.engines.minicpmo.preprocess.mel import clip_mels
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    DecodeSpeech,
+    Feed,
+    SampleToken,
+    SpeechCondition,
+)
+from support.minicpmo import golden_set
+from support.minicpmo.cpu_graphs import use_cpu_graphs
+from support.minicpmo.golden_set import CLOSE, LOGITS
+from support.minicpmo.step_recorder import Recorder, new_session, settings_of
+
+SESSIONS = ["d_duplex_audio", "d_duplex_forcecount", "d_duplex_omni", "d_duplex_vision"]
+WINDOWS = ["g_window_basic", "g_window_context"]
+
+
+@pytest.fixture(scope="module", params=["fixed shapes", "fitting shapes", "graphs"])
+def runner(
+    network: MiniCPMO, tokenizer: Tokenizer, request: pytest.FixtureRequest
+) -> Iterator[Runner]:
+    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
+    with pytest.MonkeyPatch.context() as patch:
+        use_cpu_graphs(patch)
+        runner = Runner(
+            network,
+            sampler,
+            slots=3,
+            context=512,
+            speech_context=256,
+            invariant=request.param == "fixed shapes",
+            cuda_graphs=request.param == "graphs",
+        )
+        runner.capture_graphs()
+    yield runner
+    assert runner.graphs.eager == 0
+    assert (runner.graphs.replayed > 0) == runner.graphs.enabled
+
+
+Check = Callable[..., None]
+"""Told a unit's number, the session, its recorder, the outcome, the first logits, the lengths."""
+
+
+def play(network: MiniCPMO, tokenizer: Tokenizer, runner: Runner, name: str, check: Check) -> Any:
+    spec = golden_set.facts(name)["spec"]
+    session = new_session(network, tokenizer, spec)
+    waves = golden_set.waves()
+    reference = clip_mels(waves[spec["ref_audio"]]) if spec["ref_audio"] else []
+    Recorder(runner).run(
+        session.prepare(spec["prefix_system_prompt"], spec["suffix_system_prompt"], reference)
+    )
+    for n, unit in enumerate(spec["units"]):
+        session.settings = settings_of(spec, **unit["generate_kwargs_changed"])
+        recorder, mel = Recorder(runner), None
+        if unit.get("audio"):
+            start, end = unit["audio"]["samples"]
+            mel = session.ears.listen(waves[unit["audio"]["source"]][start:end])
+        pictures = [
+            slice_image(golden_set.image(f), SliceConfig(), unit["max_slice_nums"])
+            for f in unit["frames"]
+        ]
+        recorder.run(session.prefill(mel, pictures))
+        pending = session._pending
+        after_prefill = session.length
+        outcome = recorder.run(session.generate(force_listen=unit["force_listen_override"]))
+        after_generate = session.length
+        recorder.run(session.finalize())
+        lengths = (after_prefill, after_generate, session.length)
+        check(n, session, recorder, outcome, pending, lengths)
+    return session
+
+
+@pytest.mark.parametrize("name", SESSIONS + WINDOWS)
+def test_a_session_is_the_references(
+    network: MiniCPMO, tokenizer: Tokenizer, runner: Runner, name: str
+) -> None:
+    facts, want = golden_set.facts(name), golden_set.tensors(name)
+    raws, processed = want["step_logits_raw"], want["step_logits_processed"]
+    done = 0
+
+    def check(
+        n: Any, session: Any, recorder: Any, outcome: Any, pending: Any, lengths: Any
+    ) -> None:
+        nonlocal done
+        unit = facts["units"][n]
+        kv = unit["kv_len"]
+        assert lengths == (kv["after_prefill"], kv["after_generate"], kv["after_finalize"])
+        assert session.memo.fed == unit["fed_ids_in_generate"]
+        assert session.memo.terminator == unit["terminator_id"]
+        assert (outcome.is_listen, outcome.text) == (unit["is_listen"], unit["text"])
+        assert outcome.end_of_turn == unit["end_of_turn"]
+        assert outcome.tokens == unit["n_tokens"]
+        assert session.turn_open is not unit["current_turn_ended"]["after"]
+        assert session.units_heard == unit["current_time"]
+        assert len(session.history) == unit["decode_history_len"]
+        assert session.speaker.position == unit["tts_text_start_pos"]["after"]
+        assert outcome.codes == (unit["tts"] or {"tokens": []})["tokens"]
+        drawn = [answer for _, answer in recorder.of(DecodeSpeech)]
+        assert drawn == (unit["tts"] or {"sampled": []})["sampled"]
+        assert [u.length for u in session.layout.units] == [
+            u["length"] for u in unit["unit_history"]
+        ]
+        assert session.layout.protected == unit["system_preserve_length"]
+        assert list(session.layout.previous) == unit["previous_token_ids"]
+        if unit["whisper_kv_len"] is not None:
+            assert session.ears.position == unit["whisper_kv_len"]
+            assert session.ears.stream.waiting_samples == unit["audio_buffer_left"]
+        assert_close(pending, want[f"u{n}.pending_logits"], **LOGITS)
+        chosen = recorder.of(SampleToken)
+        assert [answer.token for _, answer in chosen] == unit["decode_returned_ids"]
+        sampler = runner._sampler
+        for step, answer in chosen:
+            assert_close(step.logits, raws[done], **LOGITS)
+            adjusted = sampler.adjust(step.logits[None], [step.row])[0]
+            final = adjusted if answer.recorded else step.logits
+            assert_close(final, processed[done], **LOGITS)
+            done += 1
+        feeds = [[s.start, s.start + s.size] for s, _ in recorder.of(Feed)]
+        assert feeds[0] == [kv["before"], kv["after_prefill"]]
+        hidden = recorder.of(Feed)[0][1].hidden
+        assert_close(hidden, want[f"u{n}.pending_hidden"], **CLOSE)
+        for step, answer in recorder.of(SpeechCondition):
+            assert_close(answer, want[f"u{n}.tts_condition"], **CLOSE)
+            assert_close(torch.stack(step.states), want[f"u{n}.tts_source_hidden"], **CLOSE)
+        key = f"u{n}.kv_key_last_layer_after_finalize"
+        if key in want:
+            keys = runner.text_cache.keys[-1][1, : session.length].transpose(0, 1)
+            assert_close(keys, want[key], **CLOSE)
+
+    session = play(network, tokenizer, runner, name, check)
+    assert done == len(raws)
+    last = session.length
+    keys, values = runner.text_cache.keys[-1], runner.text_cache.values[-1]
+    assert_close(keys[1, :last].transpose(0, 1), want["final_kv.key_last"], **CLOSE)
+    assert_close(values[1, :last].transpose(0, 1), want["final_kv.value_last"], **CLOSE)
+    probe = Recorder(runner).run(session.feed([(tokenizer.ids.unit,)]))
+    assert_close(probe.logits, want["probe_logits_next_unit_token"], **LOGITS)
+
+
+def test_speech_with_forced_draws(runner: Runner) -> None:
+    want, chunks = golden_set.tensors("f_tts"), golden_set.facts("f_tts")["chunks"]
+    position = 0
+    for n, facts in enumerate(chunks):
+        position = 0 if facts["starts_new_turn"] else position
+        assert position == facts["text_start_pos"]
+        draws = want[f"chunk{n}.forced_draws"].tolist()
+        feeds = [want[f"chunk{n}.condition"], *want[f"chunk{n}.returned_tokens"].tolist()]
+        rows = []
+        with torch.inference_mode():
+            for what in feeds:
+                step = DecodeSpeech(2, position, what, None)
+                rows.append(runner.speech_logits([step])[0])
+                position += step.size
+        assert_close(torch.stack(rows)[: len(draws)], want[f"chunk{n}.raw_logits"], **LOGITS)
+        keys = runner.speech_cache.keys[-1][2, :position].transpose(0, 1)
+        assert_close(keys, want[f"chunk{n}.kv_key_last_layer"], **CLOSE)
+
+
+def variant(network: MiniCPMO, tokenizer: Tokenizer, runner: Runner, **changed: Any) -> Any:
+    """The recorded conversation with other settings: what each unit fed and said."""
+    spec = golden_set.facts("d_duplex_omni")["spec"]
+    session = new_session(network, tokenizer, spec)
+    session.settings = replace(session.settings, **changed)
+    wave = golden_set.waves()["w_omni"]
+    picture = [slice_image(golden_set.image(name), SliceConfig(), 1) for name in "aabb"]
+    recorder = Recorder(runner)
+    prefix, suffix = spec["prefix_system_prompt"], spec["suffix_system_prompt"]
+    recorder.run(session.prepare(prefix, suffix, []))
+    outcomes = []
+    for n in range(4):
+        mel = session.ears.listen(wave[n * 16000 : (n + 1) * 16000])
+        recorder.run(session.prefill(mel, [picture[n]]))
+        outcome = recorder.run(session.generate(force_listen=n == 2))
+        recorder.run(session.finalize())
+        outcomes.append((outcome, session.memo.model_copy(), session.speaker.position))
+    return outcomes
+
+
+def test_fixed_forgets_the_speech_of_a_turn_that_was_cut(
+    network: MiniCPMO, tokenizer: Tokenizer, runner: Runner
+) -> None:
+    upstream = variant(network, tokenizer, runner)
+    fixed = variant(network, tokenizer, runner, fidelity="fixed")
+    assert upstream[1][2] == fixed[1][2] == 30
+    assert upstream[2][2] == 30
+    assert fixed[2][2] == 0
+
+
+def test_fixed_speaks_a_units_first_word(
+    network: MiniCPMO, tokenizer: Tokenizer, runner: Runner
+) -> None:
+    facts = golden_set.facts("d_duplex_audio")
+    first_words = [u["fed_ids_in_generate"][0] for u in facts["units"] if u["n_tokens"]]
+    assert any(tokenizer.plain([token]) for token in first_words)
+    spec = facts["spec"]
+    session = new_session(network, tokenizer, spec)
+    session.settings = replace(session.settings, fidelity="fixed")
+    waves, recorder = golden_set.waves(), Recorder(runner)
+    prefix, suffix = spec["prefix_system_prompt"], spec["suffix_system_prompt"]
+    recorder.run(session.prepare(prefix, suffix, clip_mels(waves["w_ref"])))
+    said = 0
+    for n in range(3):
+        mel = session.ears.listen(waves["w_duplex_audio"][n * 16000 : (n + 1) * 16000])
+        recorder.run(session.prefill(mel))
+        outcome = recorder.run(session.generate())
+        recorder.run(session.finalize())
+        words = tokenizer.plain(session.memo.fed)
+        said += len(words)
+        assert outcome.text == tokenizer.decode(words)
+    assert said > 0
+
+
+def test_implicit_units_have_no_terminator(
+    network: MiniCPMO, tokenizer: Tokenizer, runner: Runner
+) -> None:
+    implicit = variant(network, tokenizer, runner, ls_mode="implicit")
+    assert implicit[1][1].terminator is None
+    assert implicit[1][0].text

@@ -1,0 +1,207 @@
+"""Turn-based prompts against the reference's ids, embeddings and logits; answers and rollback."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import slice_image
+from antiphon.inference_worker.engines.minicpmo.preprocess.mel import (
+    clip_mels,
+)
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    EncodeImages,
+    Feed,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions import context, media_input
+from antiphon.inference_worker.engines.minicpmo.sessions.context import in_portions
+from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip, answer_opening
+from antiphon.inference_worker.engines.types import ContextFull, EngineError
+from support.minicpmo import golden_set
+from support.minicpmo.golden_set import CLOSE, LOGITS
+from support.minicpmo.step_recorder import GREEDY, Recorder, session_of
+
+
+@pytest.fixture(scope="module")
+def runner(network: MiniCPMO, tokenizer: Tokenizer) -> Runner:
+    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
+    return Runner(network, sampler, slots=2, context=512, speech_context=64, invariant=True)
+
+
+def clip(name: str) -> AudioClip:
+    return AudioClip(clip_mels(golden_set.waves()[name]))
+
+
+def check(recorder: Recorder, name: str, feeds_seen: int = 0) -> None:
+    """The last feed has the reference's ids, embeddings and final logits."""
+    want = golden_set.tensors("h_chat")
+    step, fed = recorder.of(Feed)[feeds_seen]
+    embeds = recorder.runner.embed([step])[0]
+    ids = [t for p in step.pieces for t in (p if isinstance(p, tuple) else [360] * len(p))]
+    assert ids == want[f"{name}.input_ids"].tolist()
+    rows = want[f"{name}.inputs_embeds"]
+    assert_close(embeds[: len(rows)], rows, **CLOSE)
+    assert_close(fed.logits, want[f"{name}.last_logits"], **LOGITS)
+
+
+VOICE = [
+    "Clone the voice in the provided audio prompt.",
+    "As an assistant, you will speak using this voice style.",
+]
+
+
+def test_a_whole_chat(tokenizer: Tokenizer, runner: Runner) -> None:
+    recorder, session = Recorder(runner), session_of(tokenizer)
+    messages = [
+        ("system", [VOICE[0], clip("w_ref"), VOICE[1]]),
+        ("user", [clip("w_user")]),
+    ]
+    recorder.run(session.chat(messages, generation_prompt=False))
+    check(recorder, "nonstreaming")
+    assert session.length == golden_set.facts("h_chat")["nonstreaming"]["kv_len_after"]
+
+
+def test_a_chat_with_a_sliced_picture(tokenizer: Tokenizer, runner: Runner) -> None:
+    recorder, session = Recorder(runner), session_of(tokenizer)
+    picture = slice_image(golden_set.image("b"), SliceConfig(), 9)
+    message = ("user", [picture, "what is this? ", clip("w_user")])
+    recorder.run(session.chat([message], joint="", generation_prompt=False))
+    check(recorder, "nonstreaming_omni_image")
+
+
+@pytest.mark.parametrize("redundant", [0, 2])
+def test_a_streamed_user_turn(tokenizer: Tokenizer, runner: Runner, redundant: int) -> None:
+    name = f"streaming_red{redundant * 10}"
+    facts, wave = golden_set.facts("h_chat"), golden_set.waves()["w_user"]
+    recorder, session = Recorder(runner), session_of(tokenizer, redundant)
+    recorder.run(session.system([VOICE[0], clip("w_ref"), VOICE[1]]))
+    check(recorder, f"{name}.0_system")
+    for n in range(2):
+        mel = session.ears.listen(wave[n * 16000 : (n + 1) * 16000])
+        assert mel is not None
+        assert [1, *mel.shape] == facts[f"{name}.{n + 1}_user"]["mel_shape"]
+        recorder.run(session.user(mel=mel))
+        check(recorder, f"{name}.{n + 1}_user", n + 1)
+        assert session.length == facts[f"{name}.{n + 1}_user"]["kv_len_after"]
+
+
+def test_openings(tokenizer: Tokenizer, runner: Runner) -> None:
+    facts = golden_set.facts("h_chat")
+    assert answer_opening() == facts["generation_prompt_streaming"]["text"]
+    session = session_of(tokenizer)
+    recorder = Recorder(runner)
+    recorder.run(session.user(["hello"]))
+    recorder.run(session.open_answer())
+    recorder.run(session.generate(GREEDY, 3))
+    assert session._opening == facts["user_turn_start_after_generation"]["generation cut"]
+
+
+def test_an_answer_streams_its_text(tokenizer: Tokenizer, runner: Runner) -> None:
+    recorder, session = Recorder(runner), session_of(tokenizer)
+    with pytest.raises(EngineError, match="a prompt must come"):
+        recorder.run(session.generate(GREEDY, 4))
+    recorder.run(session.chat([("user", ["hello\0 the world"])]))
+    told: list[str] = []
+    answer = recorder.run(session.generate(GREEDY, 6, told.append))
+    assert len(answer.tokens) <= 6
+    assert told[-1] == answer.text
+    assert all(later.startswith(sooner) for sooner, later in pairwise(told))
+    before = session.length
+    recorder.run(session.user(["more"]))
+    stopped = recorder.run(session.generate(GREEDY, 6, stopped=lambda: True))
+    assert stopped.cut
+    assert stopped.tokens == ()
+    assert session.length > before
+
+
+def test_rollback_forgets_without_a_trace(tokenizer: Tokenizer, runner: Runner) -> None:
+    wave = golden_set.waves()["w_user"]
+    session = session_of(tokenizer)
+    recorder = Recorder(runner)
+    recorder.run(session.system(["S"]))
+    mel = session.ears.listen(wave[:16000])
+    recorder.run(session.user(mel=mel))
+    mark = session.bookmark()
+
+    def go_on() -> tuple[torch.Tensor, str]:
+        mel = session.ears.listen(wave[16000:32000])
+        fed = recorder.run(session.user(mel=mel))
+        recorder.run(session.open_answer())
+        return fed.logits, recorder.run(session.generate(GREEDY, 5)).text
+
+    first_logits, first_text = go_on()
+    session.rollback(mark)
+    assert session.length == mark.length
+    second_logits, second_text = go_on()
+    assert torch.equal(first_logits, second_logits)
+    assert first_text == second_text
+
+
+def test_a_prompt_that_does_not_fit_is_refused(tokenizer: Tokenizer, runner: Runner) -> None:
+    session = session_of(tokenizer, capacity=40)
+    with pytest.raises(ContextFull):
+        Recorder(runner).run(session.chat([("user", ["long " * 50])]))
+    assert session.length == 0
+
+
+@pytest.mark.parametrize(
+    ("lengths", "portions"),
+    [
+        ([], []),
+        ([0, 0], []),
+        ([4], [[4]]),
+        ([5], [[4], [1]]),
+        ([9, 2], [[4], [4], [1, 2]]),
+        ([2, 2, 3], [[2, 2], [3]]),
+        ([1, 0, 7, 1], [[1, 3], [4], [1]]),
+    ],
+)
+def test_portions_of_a_prompt(lengths: list[int], portions: list[list[int]]) -> None:
+    tokens = iter(range(100))
+    pieces = [tuple(next(tokens) for _ in range(length)) for length in lengths]
+    got = [[p for p in portion if len(p)] for portion in in_portions(pieces, 4)]
+    assert [[len(piece) for piece in portion] for portion in got] == portions
+    assert [t for portion in got for piece in portion for t in piece] == [
+        t for p in pieces for t in p
+    ]
+
+
+def test_a_long_prompt_lets_others_have_their_turn(
+    network: MiniCPMO, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In parts its scores are those of the whole."""
+    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
+    long = Runner(network, sampler, slots=2, context=3000, speech_context=64, invariant=True)
+    scores, sizes = [], []
+    for most in (4000, context.LONGEST_FEED):
+        monkeypatch.setattr(context, "LONGEST_FEED", most)
+        recorder, session = Recorder(long), session_of(tokenizer, capacity=3000)
+        fed = recorder.run(session.chat([("user", ["long " * 480])]))
+        scores.append(fed.logits)
+        sizes.append([step.size for step, _ in recorder.of(Feed)])
+    assert [len(parts) for parts in sizes] == [1, 2]
+    assert sum(sizes[0]) == sum(sizes[1]) > 1024 == sizes[1][0]
+    assert_close(*scores, **LOGITS)
+
+
+def test_many_pictures_are_seen_a_few_at_a_time(
+    runner: Runner, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures = [
+        slice_image(golden_set.image(name), SliceConfig(), most)
+        for name, most in (("a", 1), ("b", 4))
+    ]
+    monkeypatch.setattr(media_input, "PARTS_PER_STEP", 3)
+    recorder = Recorder(runner)
+    seen = recorder.run(media_input.encode_images(pictures))
+    assert [len(step.pixels) for step, _ in recorder.of(EncodeImages)] == [3, 1]
+    want = golden_set.tensors("b_vision")
+    assert_close(
+        torch.stack(seen), torch.cat([want["a.max1.embeds"], want["b.max4.embeds"]]), **CLOSE
+    )

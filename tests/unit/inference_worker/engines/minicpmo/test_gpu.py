@@ -1,0 +1,95 @@
+"""What only a GPU can tell; skipped without one."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, KernelChoice
+from antiphon.inference_worker.engines.minicpmo.model.load import load_network
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Feed
+from antiphon.shared_schemas.config import DuplexConfig
+from support.minicpmo import golden_set
+from support.minicpmo.golden_set import CHECKPOINT
+from support.minicpmo.network_parts import PARTS, Answer, largest_error, runner_of
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+GREEDY = DuplexConfig(generate_audio=False, temperature=0.0, force_listen_count=0)
+
+
+KERNELS: list[KernelChoice] = ["torch", "triton"]
+
+
+def conversation(kernels: KernelChoice, *, cuda_graphs: bool) -> list[tuple[bool, str, int]]:
+    options = EngineOptions(
+        slots=2,
+        context_tokens=512,
+        speech_tokens=256,
+        device="cuda",
+        cuda_graphs=cuda_graphs,
+        kernels=kernels,
+    )
+    engine = MiniCPMOProcessor(CHECKPOINT, options)
+    engine.load(lambda _line: None)
+    view, wave = engine.set_duplex_mode(), golden_set.waves()["w_duplex_audio"]
+    view.prepare("Streaming Omni Conversation.", GREEDY)
+    said = []
+    for n in range(6):
+        view.prefill(wave[n * 16000 : (n + 1) * 16000])
+        result = view.generate()
+        view.finalize()
+        said.append((result.is_listen, result.text, view.kv_cache_length))
+    view.cleanup()
+    assert engine._parts is not None
+    assert engine.memory().used > 0
+    graphs = engine._parts.engine._runner.graphs
+    assert (graphs.replayed > 0) == cuda_graphs
+    assert graphs.eager == 0
+    engine.close()
+    return said
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_graphs_change_nothing(kernels: KernelChoice) -> None:
+    assert conversation(kernels, cuda_graphs=True) == conversation(kernels, cuda_graphs=False)
+
+
+def test_feeding_waits_for_nothing() -> None:
+    """What test_host_waits.py counts on a CPU, by the device's own account."""
+    options = EngineOptions(slots=2, context_tokens=512, speech_tokens=256, device="cuda")
+    engine = MiniCPMOProcessor(CHECKPOINT, options)
+    engine.load(lambda _line: None)
+    assert engine._parts is not None
+    runner = engine._parts.engine._runner
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for tokens in (1, 2, 5, 11):
+            runner.run([Feed(slot, 3, ((7,) * tokens,)) for slot in range(2)])
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    engine.close()
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("cuda_graphs", [False, True])
+@pytest.mark.parametrize("does", PARTS)
+def test_each_part_says_nearly_what_the_cpu_says(
+    network: MiniCPMO,
+    tokenizer: Tokenizer,
+    does: Callable[[Runner], Answer],
+    kernels: KernelChoice,
+    *,
+    cuda_graphs: bool,
+) -> None:
+    """As test_bfloat16.py on the CPU: the kernels are others, the bound is the same."""
+    options = EngineOptions(device="cuda", kernels=kernels)
+    on_gpu = load_network(CHECKPOINT, options, lambda _line: None)
+    exact = does(runner_of(network, tokenizer))
+    assert largest_error(exact, does(runner_of(on_gpu, tokenizer, cuda_graphs=cuda_graphs))) < 0.03

@@ -1,0 +1,122 @@
+"""Token2wav's real sizes on a GPU that keeps no numbers: launches, waits, and memory for many streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.model.memory import (
+    TOKEN2WAV_BYTES,
+    chunk_bytes,
+    speech_bytes,
+    voice_bytes,
+)
+from antiphon.inference_worker.engines.minicpmo.token2wav.streams import CodeChunk, VoiceStream
+from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import (
+    Token2WavVocoder,
+    free_unused_buffers,
+)
+from support.minicpmo import stepaudio_package
+from support.minicpmo.fake_gpu import GPU, FakeGpu, fake_gpu
+from support.minicpmo.stepaudio_package import EARLIER, LATER
+
+SLOTS = 8
+OPTIONS = EngineOptions(slots=SLOTS)
+CODES_OF_VOICES = (375, 300)
+"""Of 15 s, the longest, and of 12 s."""
+
+TOKENIZER_BYTES = 496e6
+"""A file of the vocoder's folder that is not built here."""
+
+Card = tuple[FakeGpu, Token2WavVocoder, str]
+
+
+@pytest.fixture(scope="module", params=[(EARLIER, 2), (LATER, 16)], ids=[EARLIER, LATER])
+def card(request: pytest.FixtureRequest) -> Iterator[Card]:
+    release, blocks = request.param
+    with torch.device("meta"):
+        inner = stepaudio_package.token2wav(
+            release, steps=OPTIONS.vocoder_steps, blocks=blocks, layers=None, channels=512
+        )
+    free_unused_buffers(inner)
+    with fake_gpu() as gpu, patch.object(FakeTensor, "numpy", lambda sound: heard(gpu, sound)):
+        for network in (inner.flow, inner.hift):
+            to_gpu(network)
+        if release == EARLIER:
+            inner.speech_window = torch.zeros(7680, dtype=torch.float64, device=GPU)
+        # Not as "cuda", which would ask for a stream on a real one.
+        yield gpu, Token2WavVocoder(inner, torch.device("cpu")), release
+
+
+def heard(gpu: FakeGpu, sound: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    gpu.reads += 1
+    return np.zeros(sound.shape, dtype=np.float32)
+
+
+def to_gpu(network: nn.Module) -> None:
+    """Weights and buffers; what is neither stays on the host, as the package's `cuda` leaves it."""
+    for module in network.modules():
+        for table, place in ((module._parameters, GPU), (module._buffers, GPU)):
+            for name, tensor in table.items():
+                if tensor is not None:
+                    table[name] = torch.zeros(tensor.shape, dtype=tensor.dtype, device=place)  # type: ignore[assignment]
+        for name, value in list(vars(module).items()):
+            if isinstance(value, Tensor):
+                setattr(module, name, torch.zeros(value.shape, dtype=value.dtype))
+
+
+def prompt(codes: int) -> list[Tensor]:
+    shapes = [(1, codes), (1,), (1, 192), (1, 2 * codes, 80), (1,)]
+    types = [torch.int32, torch.int32, torch.float32, torch.float32, torch.int32]
+    return [
+        torch.zeros(shape, dtype=kind, device=GPU)
+        for shape, kind in zip(shapes, types, strict=True)
+    ]
+
+
+def served(card: Card, streams: list[VoiceStream]) -> int:
+    """Launches of a chunk of each stream, once they are in the midst of a turn."""
+    gpu, vocoder, _ = card
+    for _ in range(3):
+        gpu.clear()
+        answers = vocoder._serve([CodeChunk(stream, [7] * 28, ends=False) for stream in streams])
+        assert [type(answer) for answer in answers] == [np.ndarray] * len(streams)
+    return gpu.launched
+
+
+def test_many_streams_cost_the_launches_of_one_and_the_memory_that_is_counted(card: Card) -> None:
+    gpu, vocoder, release = card
+    weights = gpu.held
+    with torch.inference_mode():
+        voices = [vocoder._streams.begin(prompt(codes)) for codes in CODES_OF_VOICES]
+    single = voices[0].copy()
+    alone = served(card, [single])
+    streams = [voices[n % 2].copy() for n in range(SLOTS)]
+    together = served(card, streams)
+    assert alone < together < (1.1 if release == LATER else 1.2) * alone
+    assert gpu.reads == 1
+    own_waits = {
+        EARLIER: ["waiting"],
+        LATER: [],
+    }  # a table of harmonics that the package sends anew
+    assert [copy for copy in gpu.copies if copy == "waiting"] == own_waits[release]
+    if release == EARLIER:
+        return  # the blocks are fewer than real: memory is the same as later
+    batch = gpu.peak - gpu.held
+    assert batch < SLOTS * chunk_bytes(OPTIONS) + voice_bytes(OPTIONS)
+    own = [tensor for part in (voices[0], single) for tensor in memory_of(part)]
+    assert 0.97 < sum(t.nbytes for t in own) / voice_bytes(OPTIONS) < 1.01
+    assert weights + TOKENIZER_BYTES < TOKEN2WAV_BYTES
+    assert gpu.peak < speech_bytes(OPTIONS)
+
+
+def memory_of(stream: VoiceStream) -> list[Tensor]:
+    flow = stream.flow
+    return [*flow.solver, flow.encoder.codes, flow.encoder.frames, flow.encoder.convs]

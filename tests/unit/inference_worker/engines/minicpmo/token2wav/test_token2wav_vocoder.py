@@ -1,0 +1,252 @@
+"""Token2wav for many streams against the package's own loop for one, on the package's own networks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from antiphon.inference_worker.engines.minicpmo.token2wav.streams import (
+    CodeChunk,
+    Synthesis,
+    VoiceStream,
+)
+from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import (
+    Token2WavVocoder,
+    free_unused_buffers,
+)
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import (
+    SILENT_PREFIX,
+    VoiceState,
+    next_pieces,
+)
+from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
+from support.minicpmo import stepaudio_package
+from support.minicpmo.single_stream import ALONE
+from support.minicpmo.stepaudio_package import CODES, EARLIER, LATER
+
+CPU = torch.device("cpu")
+NEAR = 1e-5
+SECONDS = (1.0, 1.6, 4.4)
+"""Of each session's reference; the turn is trimmed from its third chunk on."""
+
+DRAW = np.random.default_rng(1)
+WAVES = [DRAW.normal(0, 0.1, int(s * INPUT_RATE)).astype(np.float32) for s in SECONDS]
+UNITS = [[DRAW.integers(0, CODES, n).tolist() for n in [25] * 8 + [9]] for _ in WAVES]
+
+Piece = tuple[list[int], bool]
+
+
+def pieces(units: list[list[int]]) -> list[Piece]:
+    """What a whole turn is cut into: eight chunks of a second, and what flushes it."""
+    waiting, cut = list(SILENT_PREFIX), list[Piece]()
+    for n, codes in enumerate(units, 1):
+        waiting += codes
+        cut += next_pieces(waiting, 3, last=n == len(units))
+    return cut
+
+
+TURNS = [pieces(units) for units in UNITS]
+
+
+@pytest.fixture(scope="module", params=[EARLIER, LATER])
+def release(request: pytest.FixtureRequest) -> Iterator[str]:
+    # The package asks for a compiler in one place, which the product goes round.
+    with stepaudio_package.still_noise(), torch.compiler.set_stance("force_eager"):
+        yield request.param
+
+
+@pytest.fixture(scope="module")
+def package(release: str) -> Any:
+    return stepaudio_package.token2wav(release)
+
+
+@pytest.fixture(scope="module")
+def alone(release: str, package: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """Each session's chunks by the package alone: mel and sound."""
+    heard = []
+    path = tmp_path_factory.mktemp("voice") / "voice.wav"
+    for wave, turn in zip(WAVES, TURNS, strict=True):
+        soundfile.write(path, wave, INPUT_RATE)
+        with torch.inference_mode():
+            one = ALONE[release](package, path)
+            heard.append([one.chunk(codes, ends=ends) for codes, ends in turn])
+    return heard
+
+
+@pytest.fixture(scope="module")
+def vocoder(release: str) -> Token2WavVocoder:
+    inner = stepaudio_package.token2wav(release)
+    free_unused_buffers(inner)
+    return Token2WavVocoder(inner, CPU)
+
+
+@pytest.fixture(scope="module")
+def voices(vocoder: Token2WavVocoder) -> list[VoiceState]:
+    return [vocoder.clone(wave) for wave in WAVES]
+
+
+def turns(voices: list[VoiceState]) -> list[VoiceStream]:
+    return [voice.base.copy() for voice in voices]
+
+
+def chunks(streams: list[VoiceStream], n: int) -> list[CodeChunk]:
+    return [CodeChunk(s, *turn[n]) for s, turn in zip(streams, TURNS, strict=True)]
+
+
+def near(got: Synthesis, want: torch.Tensor) -> bool:
+    assert isinstance(got, np.ndarray), got
+    assert got.shape == want.shape
+    return bool(np.abs(got - np.clip(want.numpy(), -1, 1)).max() < NEAR)
+
+
+def test_in_company_each_sounds_as_the_package_alone(
+    vocoder: Token2WavVocoder, voices: list[VoiceState], alone: list[Any]
+) -> None:
+    streams = turns(voices)
+    for n in range(len(TURNS[0])):
+        heard = vocoder._serve(chunks(streams, n))
+        assert all(near(got, want[n][1]) for got, want in zip(heard, alone, strict=True))
+    assert max(float(sound.abs().max()) for chunk in alone for _, sound in chunk) > 0.05
+
+
+def test_mel_is_the_packages(
+    vocoder: Token2WavVocoder, voices: list[VoiceState], alone: list[Any]
+) -> None:
+    flow, memories = vocoder._flow, [voice.base.flow for voice in voices]
+    for n in range(len(TURNS[0])):
+        with torch.inference_mode():
+            codes, ends = [turn[n][0] for turn in TURNS], TURNS[0][n][1]
+            flowed = flow.advance(codes, memories, ends=ends)
+            memories = [flow.kept(m, flowed, row) for row, m in enumerate(memories)]
+        for got, want in zip(flowed.mel, alone, strict=True):
+            assert float((got - want[n][0]).abs().max()) < NEAR
+    assert max(float(mel.abs().max()) for chunk in alone for mel, _ in chunk) > 1
+
+
+def test_turns_of_sessions_that_ask_at_their_own_time(
+    vocoder: Token2WavVocoder, voices: list[VoiceState], alone: list[Any]
+) -> None:
+    """Whoever meets whom: a second turn as the first, and one after a reset in mid-turn."""
+    sound: list[list[Samples]] = [[] for _ in voices]
+
+    def talk(who: int) -> None:
+        voice, units = voices[who], UNITS[who]
+        vocoder.reset(voice)
+        vocoder.speak(voice, units[3], last=False)
+        vocoder.reset(voice)
+        for part in (units, units[:3]):
+            said = [vocoder.speak(voice, codes, last=codes is units[-1]) for codes in part]
+            sound[who].append(np.concatenate(said))
+
+    threads = [threading.Thread(target=talk, args=(who,)) for who in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for who in range(3):
+        want = torch.cat([heard for _, heard in alone[who]])
+        first, second = sound[who]
+        assert near(first, want)
+        assert near(second, want[: 3 * OUTPUT_RATE])
+
+
+def test_one_that_cannot_sound_leaves_the_others_theirs(
+    vocoder: Token2WavVocoder,
+    voices: list[VoiceState],
+    alone: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    streams = turns(voices)
+    vocoder._serve(chunks(streams, 0))
+    known = streams[1].flow
+    streams[1].flow = replace(known, speaker=torch.full_like(known.speaker, float("nan")))
+    heard = vocoder._serve(chunks(streams, 1))
+    assert isinstance(heard[1], EngineError)
+    assert all(near(heard[who], alone[who][1][1]) for who in (0, 2))
+    assert streams[1].flow.speaker.isnan().all()
+    advance = vocoder._flow.advance
+
+    def fails(codes: Any, memories: Any, *, ends: bool) -> Any:
+        if any(memory is streams[1].flow for memory in memories):
+            raise RuntimeError("no memory left")
+        return advance(codes, memories, ends=ends)
+
+    monkeypatch.setattr(vocoder._flow, "advance", fails)
+    heard = vocoder._serve(chunks(streams, 2))
+    assert isinstance(heard[1], RuntimeError)
+    assert all(near(heard[who], alone[who][2][1]) for who in (0, 2))
+
+
+def test_unknown_codes_are_refused_and_change_nothing(
+    vocoder: Token2WavVocoder, voices: list[VoiceState], alone: list[Any]
+) -> None:
+    voice = voices[0]
+    vocoder.reset(voice)
+    for code in (CODES, -1):
+        with pytest.raises(EngineError, match=f"codes below {CODES}, not {code}"):
+            vocoder.speak(voice, [7, code], last=False)
+    assert near(vocoder.speak(voice, UNITS[0][0], last=False), alone[0][0][1])
+    vocoder.reset(voice)
+
+
+def test_a_short_second_begins_with_silence(
+    vocoder: Token2WavVocoder, voices: list[VoiceState]
+) -> None:
+    voice = voices[0]
+    vocoder.reset(voice)
+    assert len(vocoder.speak(voice, [1, 2, 3], last=False)) == 0
+    second = vocoder.speak(voice, [4, 5, 6], last=False)
+    assert len(second) == OUTPUT_RATE
+    assert not second[: OUTPUT_RATE // 2].any()
+    assert len(vocoder.speak(voice, [], last=True)) > 0
+    assert voice.waiting == list(SILENT_PREFIX)
+
+
+def test_of_a_voice_fifteen_seconds_are_cloned(
+    vocoder: Token2WavVocoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[int] = []
+
+    def prepare(path: str) -> Any:
+        heard.append(len(soundfile.read(path)[0]))
+        raise EngineError("heard enough")
+
+    monkeypatch.setattr(vocoder._inner, "_prepare_prompt", prepare)
+    with pytest.raises(EngineError, match="heard enough"):
+        vocoder.clone(np.zeros(20 * INPUT_RATE, dtype=np.float32))
+    assert heard == [15 * INPUT_RATE]
+
+
+def test_the_warm_up_speaks_or_tells_what_is_missing(
+    vocoder: Token2WavVocoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vocoder.warm_up(2)
+    monkeypatch.setattr(vocoder._inner.flow.encoder, "up_layer", None)
+    with pytest.raises(EngineLoadError, match="the vocoder cannot speak: "):
+        vocoder.warm_up(2)
+
+
+def test_a_package_that_does_not_fit_is_told(
+    vocoder: Token2WavVocoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(vocoder._inner.flow.decoder.estimator, "t_embedder")
+    with pytest.raises(AttributeError, match="t_embedder"):
+        Token2WavVocoder(vocoder._inner, CPU)
+
+
+def test_a_release_that_computes_otherwise_is_told(
+    package: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vocoder = Token2WavVocoder(package, CPU)
+    vocoder.check()
+    monkeypatch.setattr(package.flow.decoder, "inference_cfg_rate", 0.5)
+    with pytest.raises(EngineLoadError, match="makes other mel"):
+        vocoder.check()

@@ -1,0 +1,80 @@
+"""From codes to sound: how codes are handed on, and what a session does with a vocoder."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import load_token2wav
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import next_pieces
+from antiphon.inference_worker.engines.minicpmo.views.duplex import MiniCPMODuplexView
+from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
+from antiphon.shared_schemas.config import DuplexConfig
+from support.minicpmo import golden_set
+from support.minicpmo.golden_set import CHECKPOINT
+from support.minicpmo.tone_vocoder import SAMPLES_PER_CODE, Tone
+
+SPEAKING = DuplexConfig(temperature=0.0, force_listen_count=0)
+
+
+def test_codes_are_given_in_pieces_with_lookahead() -> None:
+    waiting = list(range(28))
+    assert next_pieces(waiting, 3, last=False) == [(list(range(28)), False)]
+    assert waiting == [25, 26, 27]
+    waiting += [28, 29, 30, 31]
+    assert next_pieces(waiting, 3, last=False) == []
+    waiting += [32]
+    assert next_pieces(waiting, 3, last=False) == [([25, 26, 27, 28, 29, 30, 31, 32], False)]
+    assert next_pieces(waiting, 3, last=True) == [([30, 31, 32], True)]
+    assert waiting == []
+    assert next_pieces(waiting, 3, last=True) == []
+
+
+def test_a_session_speaks_with_the_cloned_voice() -> None:
+    engine = MiniCPMOProcessor(CHECKPOINT, EngineOptions(slots=1, context_tokens=512, device="cpu"))
+    engine.load(lambda _line: None)
+    assert engine._parts is not None
+    tone = Tone()
+    engine._parts = replace(engine._parts, vocoder=tone)
+    view = engine.set_duplex_mode()
+    assert isinstance(view, MiniCPMODuplexView)
+    waves, facts = golden_set.waves(), golden_set.facts("d_duplex_audio")
+    with pytest.raises(EngineError, match="reference voice"):
+        view.prepare("Streaming Omni Conversation.", SPEAKING)
+    view.prepare("Streaming Omni Conversation.", SPEAKING, ref_audio=waves["w_ref"])
+    for n, want in enumerate(facts["units"]):
+        view.prefill(waves["w_duplex_audio"][n * 16000 : (n + 1) * 16000])
+        got = view.generate()
+        view.finalize()
+        codes = (want["tts"] or {"tokens": []})["tokens"]
+        assert got.n_tts_tokens == len(codes)
+        assert (got.audio[::SAMPLES_PER_CODE] * 100).round().astype(int).tolist() == codes
+    assert tone.turns == 1
+    view.prefill(waves["w_duplex_audio"][:16000])
+    assert view.generate(force_listen=True).is_listen
+    assert tone.turns == 2
+    view.cleanup()
+    engine.close()
+
+
+def test_the_package_is_named_where_it_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(EngineLoadError, match="pip install --no-deps minicpmo-utils"):
+        load_token2wav(tmp_path, 5, torch.device("cuda", 0))
+
+
+def test_a_vocoder_without_a_gpu(tmp_path: Path) -> None:
+    """The model's own is left aside; one that was asked for is refused with the remedy."""
+    (tmp_path / "assets" / "token2wav").mkdir(parents=True)
+    for entry in CHECKPOINT.iterdir():
+        (tmp_path / entry.name).symlink_to(entry)
+    options = EngineOptions(slots=1, context_tokens=512, device="cpu")
+    engine = MiniCPMOProcessor(tmp_path, options)
+    assert not engine.info.clones_voice
+    engine.load(lambda _line: None)
+    engine.close()
+    asked = options.model_copy(update={"vocoder": tmp_path})
+    with pytest.raises(EngineLoadError, match="vocoder=none"):
+        MiniCPMOProcessor(tmp_path, asked).load(lambda _line: None)

@@ -1,0 +1,185 @@
+"""What a session's replay rebuilds of a turn that was being spoken."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+from antiphon.inference_worker.engines.minicpmo.sessions.unit_memo import (
+    UnitMemo,
+    speech_context_start,
+    unfinished_turn_codes,
+)
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
+from antiphon.inference_worker.engines.minicpmo.views.duplex import MiniCPMODuplexView
+from antiphon.inference_worker.engines.types import PastUnit
+from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.config import DuplexConfig
+from support.minicpmo import golden_set
+from support.minicpmo.golden_set import CHECKPOINT, CLOSE
+from support.minicpmo.tone_vocoder import Tone
+
+OPTIONS = EngineOptions(slots=2, context_tokens=1024, speech_tokens=256, device="cpu")
+SPEAKING = DuplexConfig(temperature=0.0, force_listen_count=0)
+WAVES = golden_set.waves()
+
+
+class Recited(Tone):
+    """Remembers the codes each voice was given."""
+
+    def speak(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
+        voice.waiting += codes
+        return super().speak(voice, codes, last=last)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[MiniCPMOProcessor]:
+    processor = MiniCPMOProcessor(CHECKPOINT, OPTIONS)
+    processor.load(lambda _line: None)
+    assert processor._parts is not None
+    processor._parts = replace(processor._parts, vocoder=Recited())
+    yield processor
+    processor.close()
+
+
+def begin(engine: MiniCPMOProcessor) -> MiniCPMODuplexView:
+    view = engine.set_duplex_mode()
+    assert isinstance(view, MiniCPMODuplexView)
+    view.prepare("Streaming Omni Conversation.", SPEAKING, ref_audio=WAVES["w_ref"])
+    return view
+
+
+def unit(view: MiniCPMODuplexView, audio: Samples, **how: Any) -> PastUnit:
+    view.prefill(audio, how.get("frames", ()), how.get("slices", 1))
+    result = view.generate(force_listen=how.get("force_listen", False))
+    view.finalize()
+    return PastUnit(
+        audio=audio,
+        frames=tuple(how.get("frames", ())),
+        is_listen=result.is_listen,
+        text=result.text,
+        end_of_turn=result.end_of_turn,
+        memo=result.memo,
+    )
+
+
+def second(name: str, n: int) -> Samples:
+    return WAVES[name][n * 16000 : (n + 1) * 16000]
+
+
+def speech_cache(view: MiniCPMODuplexView) -> torch.Tensor:
+    """Keys and values of the speech model, (2, layers, length, heads, dim)."""
+    assert view._session is not None
+    cache = view._parts.engine._runner.speech_cache
+    slot, length = view._held.slot, view._session.speaker.position
+    return torch.stack(
+        [torch.stack([t[slot, :length] for t in kind]) for kind in (cache.keys, cache.values)]
+    )
+
+
+@pytest.mark.parametrize("units", range(1, 8))
+def test_the_speech_context_of_an_unfinished_turn(engine: MiniCPMOProcessor, units: int) -> None:
+    first = begin(engine)
+    past = [unit(first, second("w_duplex_audio", n)) for n in range(units)]
+    again = begin(engine)
+    again.replay(past)
+    assert first._session is not None
+    assert again._session is not None
+    assert again._session.speaker.position == first._session.speaker.position
+    assert_close(speech_cache(again), speech_cache(first), **CLOSE)
+    ahead = second("w_duplex_audio", units)
+    assert unit(again, ahead) == unit(first, ahead)
+    for view in (first, again):
+        view.cleanup()
+
+
+def test_some_turns_are_unfinished(engine: MiniCPMOProcessor) -> None:
+    """The test above would prove nothing if every unit ended its turn."""
+    view = begin(engine)
+    memos = [UnitMemo(**unit(view, second("w_duplex_audio", n)).memo) for n in range(8)]
+    view.cleanup()
+    lengths = [memo.speech_length for memo in memos]
+    assert max(lengths) > 60
+    assert 0 in lengths[2:]
+
+
+def test_the_sound_of_an_unfinished_turn_is_made_again(engine: MiniCPMOProcessor) -> None:
+    first = begin(engine)
+    past = [unit(first, second("w_duplex_audio", n)) for n in range(3)]
+    again = begin(engine)
+    again.replay(past)
+    assert first._voice is not None
+    assert again._voice is not None
+    assert again._voice.waiting == first._voice.waiting != []
+    for view in (first, again):
+        view.cleanup()
+
+
+def test_pictures_are_cut_again_as_they_were(engine: MiniCPMOProcessor) -> None:
+    first = begin(engine)
+    frame = [golden_set.image_bytes("b")]
+    past = [unit(first, second("w_omni", n), frames=frame, slices=4) for n in range(2)]
+    past.append(unit(first, second("w_omni", 2), force_listen=True))
+    again = begin(engine)
+    again.replay(past)
+    assert again.kv_cache_length == first.kv_cache_length
+    assert_close(speech_cache(again), speech_cache(first), **CLOSE)
+    for view in (first, again):
+        view.cleanup()
+
+
+def spoken(start: int, codes: int, words: int = 2, *, ended: bool = False) -> UnitMemo:
+    length = 0 if ended else start + words + 1 + codes
+    return UnitMemo(
+        fed=[1] * words,
+        chosen=[1] * words,
+        spoken=words,
+        codes=list(range(codes)),
+        speech_length=length,
+    )
+
+
+LISTENED = UnitMemo(terminator=1, chosen=[1])
+FORCED = UnitMemo(terminator=1, fed=[7], speech_length=40)
+
+
+@pytest.mark.parametrize(
+    ("memos", "first", "sound"),
+    [
+        ([], 0, 0),
+        ([LISTENED], 1, 0),
+        ([spoken(0, 5)], 0, 1),
+        ([spoken(0, 5, ended=True)], 1, 0),
+        ([spoken(0, 5, ended=True), spoken(0, 5), spoken(8, 5)], 1, 2),
+        ([spoken(0, 37), FORCED], 0, 0),  # the voice begins anew, the speech context goes on
+        ([spoken(0, 37), FORCED, spoken(40, 5)], 0, 1),
+        (
+            [spoken(90, 5), spoken(0, 5)],
+            1,
+            2,
+        ),  # the context was full: begun anew, the voice goes on
+        ([spoken(90, 5)], 1, 1),  # an older worker's notes lack where it began
+        ([spoken(0, 300)], 1, 1),  # a successor with a shorter speech context
+    ],
+)
+def test_which_units_speech_is_still_open(memos: list[UnitMemo], first: int, sound: int) -> None:
+    assert speech_context_start(memos, 256) == first
+    assert len(unfinished_turn_codes(memos)) == sound
+
+
+def test_notes_of_before_there_was_speech_in_them(engine: MiniCPMOProcessor) -> None:
+    view = begin(engine)
+    memo = {"fed": [1, 2], "terminator": None, "words": [1], "chosen": [1, 2], "turn_open": True}
+    heard = PastUnit(
+        audio=np.zeros(16000, np.float32), is_listen=False, text="", end_of_turn=False, memo=memo
+    )
+    view.replay([heard])
+    assert view._session is not None
+    assert view._session.speaker.position == 0
+    view.cleanup()

@@ -1,0 +1,232 @@
+"""Half-duplex conversations and chats as the worker's threads hold them."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+from antiphon.inference_worker.engines.types import EngineError, PastTurn, UnsupportedContent
+from antiphon.shared_schemas.config import (
+    ChatOptions,
+    GenerationConfig,
+    HalfDuplexConfig,
+    TtsConfig,
+)
+from antiphon.shared_schemas.content import (
+    AudioPart,
+    ImagePart,
+    Message,
+    Part,
+    Role,
+    TextPart,
+    VideoPart,
+)
+from support.minicpmo import golden_set
+from support.minicpmo.golden_set import CHECKPOINT
+from support.minicpmo.tone_vocoder import SAMPLES_PER_CODE, Tone
+from support.video_files import video
+
+OPTIONS = EngineOptions(slots=3, context_tokens=640, speech_tokens=256, device="cpu")
+GENERATION = GenerationConfig(max_new_tokens=6, temperature=0.0)
+TEXT_ONLY = HalfDuplexConfig(generation=GENERATION, tts=TtsConfig(enabled=False))
+SYSTEM = Message(Role.SYSTEM, (TextPart("You are a helpful assistant."),))
+
+
+@pytest.fixture
+def processor() -> Iterator[MiniCPMOProcessor]:
+    engine = MiniCPMOProcessor(CHECKPOINT, OPTIONS)
+    engine.load(lambda _line: None)
+    yield engine
+    engine.close()
+
+
+def heard() -> np.ndarray:
+    return golden_set.waves()["w_user"]
+
+
+def sound(name: str) -> AudioPart:
+    return AudioPart(golden_set.waves()[name].astype("<f4").tobytes())
+
+
+def test_turns_of_a_conversation(processor: MiniCPMOProcessor) -> None:
+    view = processor.set_half_duplex_mode()
+    with pytest.raises(EngineError, match="prepare must come first"):
+        view.prefill(heard())
+    assert view.prepare(SYSTEM, TEXT_ONLY) == view.kv_cache_length
+    lengths, answers = [view.kv_cache_length], []
+    for _ in range(2):
+        view.prefill(heard())
+        answers.append("".join(delta.text for delta in view.generate()))
+        lengths.append(view.kv_cache_length)
+        assert len(view.memo()["tokens"]) == 6
+        assert view.memo()["cut"]
+    assert lengths == sorted(set(lengths))
+    view.rollback()
+    assert view.kv_cache_length == lengths[1]
+    view.prefill(heard())
+    assert "".join(delta.text for delta in view.generate()) == answers[1]
+    assert view.kv_cache_length == lengths[2]
+    view.cleanup()
+    view.cleanup()
+
+
+def test_a_conversation_is_rebuilt_elsewhere(processor: MiniCPMOProcessor) -> None:
+    first, second = processor.set_half_duplex_mode(), processor.set_half_duplex_mode()
+    past = []
+    first.prepare(SYSTEM, TEXT_ONLY)
+    for _ in range(2):
+        first.prefill(heard())
+        text = "".join(delta.text for delta in first.generate())
+        past.append(PastTurn(audio=heard(), text=text, memo=first.memo()))
+    second.prepare(SYSTEM, TEXT_ONLY)
+    second.replay(past)
+    assert second.kv_cache_length == first.kv_cache_length
+    answers = []
+    for view in (first, second):
+        view.prefill(heard()[:8000])
+        answers.append("".join(delta.text for delta in view.generate()))
+    assert answers[0] == answers[1]
+    second.replay([PastTurn(audio=None, text="the world")])
+
+
+def test_a_break_keeps_what_was_said(processor: MiniCPMOProcessor) -> None:
+    long = TEXT_ONLY.model_copy(update={"generation": GenerationConfig(max_new_tokens=400)})
+    view = processor.set_half_duplex_mode()
+    view.prepare(SYSTEM, long)
+    view.prefill(heard())
+    pieces = view.generate()
+    next(pieces)
+    view.set_break()
+    rest = list(pieces)
+    assert len(rest) < 399
+    assert view.memo()["cut"]
+    assert len(view.memo()["tokens"]) < 400
+
+
+def test_a_reader_that_leaves_ends_the_answer(processor: MiniCPMOProcessor) -> None:
+    long = TEXT_ONLY.model_copy(update={"generation": GenerationConfig(max_new_tokens=400)})
+    view = processor.set_half_duplex_mode()
+    view.prepare(SYSTEM, long)
+    before = view.kv_cache_length
+    view.prefill(heard())
+    pieces = view.generate()
+    next(pieces)
+    pieces.close()  # type: ignore[attr-defined]
+    view.rollback()
+    assert view.kv_cache_length == before
+    view.prefill(heard())
+    assert list(view.generate())
+
+
+def test_a_chat_of_text_sound_and_pictures(processor: MiniCPMOProcessor) -> None:
+    view = processor.set_chat_mode()
+    with pytest.raises(EngineError, match="prefill must come before"):
+        next(view.generate())
+    picture = ImagePart(golden_set.image_bytes("b"))
+    question = Message(Role.USER, (picture, TextPart("what is this?"), sound("w_user")))
+    options = ChatOptions(generation=GENERATION, max_slice_nums=1)
+    told: list[float] = []
+    length = view.prefill([SYSTEM, question], options, on_progress=told.append)
+    assert length > 64 + 30
+    assert told == pytest.approx([1 / 4, 1 / 2, 4 / 6, 5 / 6, 1.0])  # two messages; hear, see, feed
+    assert sum(delta.n_tokens for delta in view.generate()) == 6
+    view.cleanup()
+
+
+def test_a_chat_about_a_video(processor: MiniCPMOProcessor) -> None:
+    film = VideoPart(video(seconds=2, size=(640, 480), sound=heard()[:32000]))
+    question = Message(Role.USER, (film, TextPart("what is this?")))
+    plain = Message(Role.USER, (TextPart("what is this?"),))
+    lengths, answers = [], []
+    for message, slices in ((plain, None), (question, None), (question, 4)):
+        view = processor.set_chat_mode()
+        options = ChatOptions(generation=GENERATION, omni_mode=True, max_slice_nums=slices)
+        lengths.append(view.prefill([message], options))
+        answers.append("".join(delta.text for delta in view.generate()))
+        view.cleanup()
+    label = len("<image_id>0</image_id>") - len("0")  # no more than a token for each letter
+    assert 2 * (66 + 12) < lengths[1] - lengths[0] <= 2 * (66 + 12 + 1 + label)
+    assert lengths[2] == lengths[1] + 2 * 2 * 66  # each picture in two cells
+    assert answers[1] != answers[0]
+
+
+def test_a_long_prefill_tells_each_of_its_steps(processor: MiniCPMOProcessor) -> None:
+    view = processor.set_chat_mode()
+    pictures = tuple(ImagePart(golden_set.image_bytes("a")) for _ in range(8))
+    told: list[float] = []
+    options = ChatOptions(generation=GENERATION, max_slice_nums=1)
+    view.prefill([Message(Role.USER, pictures)], options, on_progress=told.append)
+    assert told == [0.5, 0.75, 1.0]  # read; seen, fed
+    view.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("part", "words"), [(VideoPart(b"nonsense"), "neither MP4"), (ImagePart(b"no"), "readable")]
+)
+def test_what_cannot_be_read_is_refused_by_name(
+    processor: MiniCPMOProcessor, part: Part, words: str
+) -> None:
+    view = processor.set_chat_mode()
+    history = [SYSTEM, Message(Role.USER, (TextPart("what is this?"), part))]
+    with pytest.raises(UnsupportedContent, match=words) as refused:
+        view.prefill(history, ChatOptions())
+    assert refused.value.field == "messages.1.content.1"
+
+
+def test_conversations_of_all_kinds_share_the_engine(processor: MiniCPMOProcessor) -> None:
+    alone = processor.set_chat_mode()
+    hello = [Message(Role.USER, (TextPart("hello the world"),))]
+    options = ChatOptions(generation=GENERATION)
+    alone.prefill(hello, options)
+    want = "".join(delta.text for delta in alone.generate())
+    alone.cleanup()
+    chats = [processor.set_chat_mode() for _ in range(3)]
+    together = threading.Barrier(3)
+    got: list[str] = []
+
+    def ask(n: int) -> None:
+        history = hello if n == 0 else [SYSTEM, *hello]
+        chats[n].prefill(history, options)
+        together.wait()
+        text = "".join(delta.text for delta in chats[n].generate())
+        if n == 0:
+            got.append(text)
+
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got == [want]
+
+
+def test_answers_are_spoken_where_there_is_a_vocoder(processor: MiniCPMOProcessor) -> None:
+    spoken = HalfDuplexConfig(generation=GenerationConfig(max_new_tokens=25, temperature=0.0))
+    view = processor.set_half_duplex_mode()
+    with pytest.raises(EngineError, match="no vocoder"):
+        view.prepare(SYSTEM, spoken)
+    assert processor._parts is not None
+    processor._parts = replace(processor._parts, vocoder=Tone())
+    talker = processor.set_half_duplex_mode()
+    talker.prepare(SYSTEM, spoken, ref_audio=golden_set.waves()["w_ref"])
+    talker.prefill(heard())
+    pieces = list(talker.generate())
+    samples = sum(len(piece.audio) for piece in pieces)
+    assert samples >= 25 * SAMPLES_PER_CODE
+    assert samples % SAMPLES_PER_CODE == 0
+    text = "".join(piece.text for piece in pieces)
+    first_sound = next(n for n, piece in enumerate(pieces) if len(piece.audio))
+    assert sum(piece.n_tokens for piece in pieces[:first_sound]) <= 10
+    assert text
+
+
+def test_a_failed_answer_is_raised_where_it_is_read(processor: MiniCPMOProcessor) -> None:
+    view = processor.set_chat_mode()
+    options = ChatOptions(generation=GenerationConfig(max_new_tokens=4000, temperature=0.0))
+    view.prefill([Message(Role.USER, (TextPart("hello"),))], options)
+    with pytest.raises(EngineError, match="full"):
+        list(view.generate())
