@@ -28,14 +28,14 @@ from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.embedded import free_port
 from antiphon.broker.registry import WorkerReport
 from antiphon.broker.settings import BrokerSettings
-from antiphon.cli.bench import QUESTION
-from antiphon.cli.bench_run import connecting
-from antiphon.cli.load.material import Material
-from antiphon.cli.load.plan import Form, Kind, LoadPlan
+from antiphon.cli.commands.bench import connecting
+from antiphon.cli.common import BUNDLED_QUESTION
+from antiphon.cli.conversation.wav import load_speech
+from antiphon.cli.load.inputs import LoadInputs
+from antiphon.cli.load.plan import AudioTransport, Kind, LoadPlan
 from antiphon.cli.load.report import report_of
 from antiphon.cli.load.run import run_load
 from antiphon.cli.load.usage import Usage, with_generator
-from antiphon.cli.wav import load_speech
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
     OUTPUT_RATE,
@@ -66,7 +66,7 @@ KINDS = frozenset({SessionKind.AUDIO_DUPLEX})
 
 def recording(rate: int) -> Samples:
     """The bundled question at `rate` Hz: real speech, since compression costs what it finds in it."""
-    speech: Samples = soxr.resample(load_speech(QUESTION), INPUT_RATE, rate)
+    speech: Samples = soxr.resample(load_speech(BUNDLED_QUESTION), INPUT_RATE, rate)
     return speech
 
 
@@ -154,12 +154,12 @@ def answer(n: int, heard_ms: int, received_at: float, read_at: float) -> ResultO
 # --- the run -------------------------------------------------------------------------------------
 
 
-async def weigh(url: str, form: Form) -> dict[str, int]:
+async def weigh(url: str, form: AudioTransport) -> dict[str, int]:
     """Bytes of one chunk's message and of its result's, on a connection of their own."""
     sound = recording(INPUT_RATE)[:INPUT_RATE]
     query, subprotocols = "", None
     chunk: str | bytes = to_text({"type": "audio_chunk", "audio": Raw(float_bytes(sound))})
-    if form is not Form.TEXT:
+    if form is not AudioTransport.TEXT:
         pcm = PcmFormat(form)
         data = float_bytes(sound) if pcm is PcmFormat.F32 else to_pcm16(sound).tobytes()
         chunk = to_frame({"type": "audio_chunk", "audio": Raw(data, pcm)})
@@ -181,15 +181,15 @@ async def weigh(url: str, form: Form) -> dict[str, int]:
 
 async def measure(url: str, plan: LoadPlan, pids: dict[str, int]) -> dict[str, Any]:
     """The load, with the CPU time of the edge and of Redis."""
-    material = Material.of([recording(INPUT_RATE)], plan.speak_ratio)
+    inputs = LoadInputs.of([recording(INPUT_RATE)], plan.speak_ratio)
     everyone = with_generator(pids)
     how = connecting(plan.form)
-    outcome = await run_load(url, how, plan, material, lambda: Usage.of(everyone))
+    result = await run_load(url, how, plan, inputs, lambda: Usage.of(everyone))
     weight = await weigh(url, plan.form)
-    return report_of(outcome, {"engine": PEER, **weight})
+    return report_of(result, {"engine": PEER, **weight})
 
 
-def load_of(sessions: int, seconds: float, form: Form = Form.TEXT) -> LoadPlan:
+def load_of(sessions: int, seconds: float, form: AudioTransport = AudioTransport.TEXT) -> LoadPlan:
     """Everybody speaks all the time and is answered with speech."""
     return LoadPlan(
         kinds=(Kind.AUDIO,), sessions=sessions, seconds=seconds, speak_ratio=1.0, form=form
@@ -221,7 +221,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sessions", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=15.0)
-    parser.add_argument("--form", choices=list(Form), type=Form, default=Form.TEXT)
+    parser.add_argument(
+        "--form", choices=list(AudioTransport), type=AudioTransport, default=AudioTransport.TEXT
+    )
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peer:

@@ -1,37 +1,40 @@
-"""Is this machine fit: Python, the recordings' disk, the ports that services listen on."""
+"""Checks of this machine: Python, the disk for recordings, ports, a TLS certificate."""
 
 from __future__ import annotations
 
 import os
 import platform
 import shutil
-import socket
+import ssl
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-from antiphon.cli.readiness import answers
+from antiphon.cli.stack.readiness import check_bind, serves_http
 from antiphon.shared_schemas.findings import Finding, failure, ok, warning
 
 GIB = 2**30
+_SOON_DAYS = 14
+_DAY_S = 86_400
 _LEAST_FREE_GIB = 1.0
 _OLDEST_PYTHON = (3, 11)
 _NEWEST_PYTHON = (3, 12)
 
 
 def examine_python() -> Finding:
-    """The suite runs on 3.11 and 3.12."""
     found, version = platform.python_version(), sys.version_info[:2]
     if version < _OLDEST_PYTHON:
         return failure("python", found, "use Python 3.11 or 3.12")
     if version > _NEWEST_PYTHON:
-        return warning("python", f"{found}, on which nothing was tried", "use Python 3.11 or 3.12")
+        return warning("python", f"{found}, which is not tested", "use Python 3.11 or 3.12")
     return ok("python", found)
 
 
 def examine_disk(data_dir: Path, max_storage_gb: float) -> Iterator[Finding]:
-    """May recordings be written, and is there room for as many as cleanup keeps."""
+    """Whether recordings can be written, and the disk holds as many as cleanup keeps."""
     sessions = data_dir / "sessions"
     place = next(path for path in (sessions, *sessions.resolve().parents) if path.exists())
     yield _writable(place, sessions)
@@ -62,7 +65,7 @@ def _size(folder: Path) -> int:
 
 
 def examine_ports(services: Iterable[tuple[str, str, int, str]]) -> Iterator[Finding]:
-    """For each (service, host, port, setting): free, or the service itself is there already."""
+    """For each (service, host, port, setting): the port is free, or the service already answers."""
     for name, host, port, setting in services:
         yield _port(f"port of the {name}", host, port, setting)
 
@@ -71,14 +74,54 @@ def _port(about: str, host: str, port: int, setting: str) -> Finding:
     if port == 0:
         return ok(about, "any free one")
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
+        check_bind(host, port)
     except OSError as error:
-        if answers(f"http://{place}/health"):
+        if serves_http(f"http://{place}/health"):
             return ok(about, f"{place}, where a service answers already")
-        remedy = f"choose another with {setting}, or end what listens there"
+        remedy = f"choose another with {setting}, or stop the program that listens there"
         return failure(about, f"{place} cannot be used: {error.strerror}", remedy)
     return ok(about, f"{place} is free")
+
+
+def examine_certificate(certificate: Path, key: Path) -> Finding:
+    """Check a PEM certificate and its private key as a proxy would use them."""
+    about = f"certificate {certificate}"
+    try:
+        shown = _handshake(certificate, key)
+    except ssl.SSLCertVerificationError as error:
+        return failure(about, error.verify_message, "renew it")
+    except (ssl.SSLError, OSError) as error:
+        remedy = "name a PEM file, leaf first, and the private key that belongs to it"
+        return failure(about, f"not usable with {key}: {error}", remedy)
+    days = (ssl.cert_time_to_seconds(shown["notAfter"]) - time.time()) / _DAY_S
+    found = f"{', '.join(_names(shown)) or 'no names'}; valid for {days:.0f} days"
+    if days < _SOON_DAYS:
+        return warning(about, found, "renew it now")
+    return ok(about, found)
+
+
+def _handshake(certificate: Path, key: Path) -> dict[str, Any]:
+    """The certificate as a client that trusts it sees it; an in-memory handshake, without a socket."""
+    server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_context.load_cert_chain(certificate, key)
+    client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client_context.check_hostname = False
+    client_context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the leaf itself is trusted
+    client_context.load_verify_locations(certificate)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = server_context.wrap_bio(to_server, to_client, server_side=True)
+    client = client_context.wrap_bio(to_client, to_server)
+    waiting = [client, server]
+    while waiting:
+        for side in list(waiting):
+            try:
+                side.do_handshake()
+                waiting.remove(side)
+            except ssl.SSLWantReadError:
+                continue
+    return dict(client.getpeercert() or {})
+
+
+def _names(shown: dict[str, Any]) -> list[str]:
+    return [value for _, value in shown.get("subjectAltName", ())]

@@ -15,7 +15,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.cleanup_job.once import run_once
 from antiphon.cleanup_job.report import RedisReport, SweepReport, SweepStatus
 from antiphon.cleanup_job.settings import CleanupSettings
-from antiphon.cli.run_file import RunFile
+from antiphon.cli.stack.stack_file import StackFile
 from antiphon.shared_schemas.states import SessionState
 from support.control_plane import join
 from support.recorded_talk import LiveTalk
@@ -105,7 +105,7 @@ async def test_the_command_finds_the_redis_of_the_stack_in_its_folder(
     rules = {"KEY_PREFIX": settings.key_prefix, "MAX_STORAGE_GB": "0", "ORPHAN_HOURS": "1e-9"}
     for name, value in rules.items():
         monkeypatch.setenv(f"ANTIPHON_{name}", value)
-    stack = RunFile(pid=os.getpid(), redis_url=settings.redis_url, edge_url="ws://e")
+    stack = StackFile(pid=os.getpid(), redis_url=settings.redis_url, edge_url="ws://e")
     with stack.published(data):
         command = ("-m", "antiphon", "cleanup", "--once")
         process = await asyncio.create_subprocess_exec(

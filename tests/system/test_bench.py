@@ -12,10 +12,10 @@ import numpy as np
 import orjson
 import pytest
 
-from antiphon.cli.load.ledger import Summary
-from antiphon.cli.load.material import Material
+from antiphon.cli.load.inputs import LoadInputs
+from antiphon.cli.load.log import LoadSummary
 from antiphon.cli.load.plan import Kind, LoadPlan
-from antiphon.cli.load.run import Outcome, run_load
+from antiphon.cli.load.run import LoadResult, run_load
 from antiphon.cli.load.usage import Usage
 from antiphon.client.link import Connecting
 from support.redis_server import RedisServer
@@ -31,10 +31,10 @@ def stack(tmp_path: Path, redis_server: RedisServer) -> Iterator[Stack]:
     stack.close()
 
 
-async def load(stack: Stack, plan: LoadPlan) -> Outcome:
+async def load(stack: Stack, plan: LoadPlan) -> LoadResult:
     speech = np.random.default_rng(1).uniform(-0.3, 0.3, 16_000).astype(np.float32)
-    material = Material.of([speech], plan.speak_ratio)
-    return await run_load(stack.ws_url, Connecting(), plan, material, lambda: Usage.of({}))
+    inputs = LoadInputs.of([speech], plan.speak_ratio)
+    return await run_load(stack.ws_url, Connecting(), plan, inputs, lambda: Usage.of({}))
 
 
 async def test_a_stalled_edge_is_late_for_all_it_held_up(stack: Stack) -> None:
@@ -48,7 +48,7 @@ async def test_a_stalled_edge_is_late_for_all_it_held_up(stack: Stack) -> None:
     edge.freeze()
     await asyncio.sleep(2.5)
     edge.thaw()
-    summary = Summary.of((await loading).moments)
+    summary = LoadSummary.of((await loading).requests)
     assert summary.due == 12
     assert summary.latency_ms["max"] > 1400
     assert summary.late + summary.lost >= 2
@@ -63,20 +63,20 @@ async def test_what_a_dead_edge_owes_is_lost(stack: Stack) -> None:
         await asyncio.sleep(0.1)
     await asyncio.sleep(3.0)
     edge.kill()
-    outcome = await loading
-    summary = Summary.of(outcome.moments)
-    assert (summary.due, outcome.unserved) == (8, 0)
+    result = await loading
+    summary = LoadSummary.of(result.requests)
+    assert (summary.due, result.unserved) == (8, 0)
     assert 0 < summary.lost < 8
-    assert sum(outcome.ledger.failures.values()) == 2
+    assert sum(result.ledger.failures.values()) == 2
 
 
 async def test_who_is_not_served_in_time_goes_home(stack: Stack) -> None:
     stack.worker(slots=1)
     stack.edge()
     plan = LoadPlan(kinds=(Kind.AUDIO,), sessions=2, seconds=2, warm_up_s=0, patience_s=3)
-    outcome = await load(stack, plan)
-    summary = Summary.of(outcome.moments)
-    assert (outcome.unserved, summary.due, summary.lost) == (1, 4, 2)
+    result = await load(stack, plan)
+    summary = LoadSummary.of(result.requests)
+    assert (result.unserved, summary.due, summary.lost) == (1, 4, 2)
 
 
 def test_the_command_starts_a_stack_loads_it_and_writes_what_it_saw(tmp_path: Path) -> None:

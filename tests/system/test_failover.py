@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from antiphon.broker.client import open_broker
-from antiphon.cli.operations import ask_to_drain
+from antiphon.cli.commands.admin import ask_to_drain
 from antiphon.shared_schemas.states import EndReason, SessionState
 from support.stack import Stack, until
 from support.wire import Wire, open_wire

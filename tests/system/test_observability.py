@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import yaml
 
-from antiphon.cli.load.material import Material
+from antiphon.cli.load.inputs import LoadInputs
 from antiphon.cli.load.plan import Kind, LoadPlan
 from antiphon.cli.load.run import run_load
 from antiphon.cli.load.usage import Usage
@@ -85,8 +85,8 @@ async def talk(stack: Stack) -> None:
         kinds=(Kind.AUDIO, Kind.CHAT), sessions=2, seconds=8, warm_up_s=0, every_s=3, grace_s=2
     )
     speech = np.random.default_rng(1).uniform(-0.3, 0.3, 16_000).astype(np.float32)
-    material = Material.of([speech], 0.5)
-    await run_load(stack.ws_url, Connecting(), plan, material, lambda: Usage.of({}))
+    inputs = LoadInputs.of([speech], 0.5)
+    await run_load(stack.ws_url, Connecting(), plan, inputs, lambda: Usage.of({}))
 
 
 async def firing(http: httpx.AsyncClient) -> set[str]:

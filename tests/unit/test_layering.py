@@ -56,20 +56,14 @@ SAME_NAME_ALLOWED = frozenset(
         "Action",
         "Answer",
         "EtaStatus",
-        "Heard",
         "Heartbeat",
         "Inbox",
-        "Ledger",
         "LiveSession",
         "Message",
         "Past",
         "Piece",
         "Progress",
-        "Question",
         "ShareLinks",
-        "Stored",
-        "Utterance",
-        "Verdict",
     }
 )
 """Public class names that may be defined more than once, each with a reason."""

@@ -1,1 +1,1 @@
-"""Users by the dozen, and how well they were served: what `antiphon bench` does."""
+"""Load on an edge from many simulated users, and the report about it (`antiphon bench`)."""

@@ -1,4 +1,4 @@
-"""What a load consists of, and when each of its users is due to do what."""
+"""The plan of a load: its users, their kinds and the due times of their requests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from enum import StrEnum
 
 CHUNK_S = 1.0
 _GOLDEN = 0.61803
-"""Multiples of it spread over a second as evenly as any number of users can."""
+"""Its multiples spread any number of users evenly over a second."""
 
 
 class Kind(StrEnum):
-    """What a user does."""
+    """The kind of a simulated user."""
 
     AUDIO = "audio"
     OMNI = "omni"
@@ -22,11 +22,11 @@ class Kind(StrEnum):
 
 
 LATE_S = {Kind.AUDIO: 1.0, Kind.OMNI: 1.0, Kind.HALF_DUPLEX: 2.0, Kind.CHAT: 2.0}
-"""What comes later than this is of little use: a unit after the next chunk, an answer after a long silence."""
+"""Answers after this count as late: a unit after the next chunk, an answer after a long silence."""
 
 
-class Form(StrEnum):
-    """How sound travels: base64 in text, or binary frames with float32 or 16-bit samples."""
+class AudioTransport(StrEnum):
+    """Encoding of audio: base64 in text, or binary frames with float32 or 16-bit samples."""
 
     TEXT = "text"
     F32 = "f32"
@@ -35,10 +35,10 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """`sessions` users of these kinds in turn; `seconds` are measured after `warm_up_s`.
+    """`sessions` users, whose kinds rotate; `seconds` are measured after `warm_up_s`.
 
-    Full-duplex users send a second of audio every second, of which they speak `speak_ratio`; the
-    others ask every `every_s` seconds. `patience_s`: how long all of them may take to be served.
+    Full-duplex users send a second of audio every second and speak during the share `speak_ratio`.
+    Other users ask every `every_s` seconds. All users must have a turn within `patience_s`.
     """
 
     kinds: tuple[Kind, ...]
@@ -49,33 +49,31 @@ class LoadPlan:
     patience_s: float = 120.0
     every_s: float = 10.0
     speak_ratio: float = 0.5
-    form: Form = Form.TEXT
+    form: AudioTransport = AudioTransport.TEXT
 
     def kind_of(self, number: int) -> Kind:
-        """The kind of user `number`."""
         return self.kinds[number % len(self.kinds)]
 
     def period_s(self, kind: Kind) -> float:
-        """Seconds from one thing that a user does to the next."""
+        """Seconds between two requests of a user."""
         return CHUNK_S if kind in (Kind.AUDIO, Kind.OMNI) else self.every_s
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
-    """`time.monotonic()` of the first thing due, of the measured window's begin and of its end."""
+class LoadTimes:
+    """`time.monotonic()` of the first request, and of the start and end of the measurement."""
 
     start: float
     measure: float
     stop: float
 
     @classmethod
-    def of(cls, plan: LoadPlan, start: float) -> Times:
-        """Measured after the warm-up."""
+    def of(cls, plan: LoadPlan, start: float) -> LoadTimes:
         measure = start + plan.warm_up_s
         return cls(start, measure, measure + plan.seconds)
 
     def dues(self, number: int, period_s: float) -> Iterator[float]:
-        """When user `number` is due to do something: fixed beforehand, whatever happens meanwhile."""
+        """Due times of the requests of user `number`; they do not depend on the server."""
         first = self.start + (number * _GOLDEN) % 1.0 * period_s
         for n in range(max(0, math.ceil((self.stop - first) / period_s))):
             yield first + n * period_s

@@ -1,4 +1,4 @@
-"""Latencies as a picture (SVG): by percentile, as far into the tail as there are values, and over time."""
+"""Latency as an SVG image: by percentile and over time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from antiphon.cli.latency import percentile
-from antiphon.cli.load.ledger import Moment
+from antiphon.cli.conversation.latency import percentile
+from antiphon.cli.load.log import LoadRequest
 
 COLOURS = ("#2563eb", "#d97706", "#059669", "#9333ea")
 _WIDTH, _HEIGHT = 430, 230
@@ -19,19 +19,17 @@ Curve = list[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
-    """One diagram: `x` in 0..1 of its width; `top_ms` is the upper end of its scale."""
+class ChartPanel:
+    """One diagram. `x` is a share of its width (0..1), `top_ms` the upper end of its scale."""
 
     left: float
     top_ms: float
 
     def at(self, x: float, ms: float) -> str:
-        """Where a point lies in the picture."""
         down = _HEIGHT * (1 - min(1.0, ms / self.top_ms))
         return f"{self.left + x * _WIDTH:.1f},{_TOP + down:.1f}"
 
     def frame(self, title: str, ticks: Iterable[tuple[float, str]]) -> str:
-        """Axes, their labels, a title."""
         bottom = _TOP + _HEIGHT
         lines = [_text(self.left, _TOP - 14, title)]
         for x, label in ticks:
@@ -46,21 +44,20 @@ class Panel:
         return "".join(lines)
 
     def curve(self, points: Curve, colour: str, dash: str = "none") -> str:
-        """A line through the points."""
         path = " ".join(self.at(x, ms) for x, ms in points)
         return (
             f'<polyline class="line" stroke="{colour}" stroke-dasharray="{dash}" points="{path}"/>'
         )
 
 
-def plot(moments: Sequence[Moment], title: str) -> str:
-    """The picture of a load's moments; kinds have a colour each."""
-    kinds = list(dict.fromkeys(moment.kind for moment in moments))
-    known = [m for m in moments if m.latency_ms is not None]
+def plot(requests: Sequence[LoadRequest], title: str) -> str:
+    """The image for a load's requests; each kind of user has a colour."""
+    kinds = list(dict.fromkeys(one.kind for one in requests))
+    known = [m for m in requests if m.latency_ms is not None]
     top_ms = nice(max((ms for m in known if (ms := m.latency_ms) is not None), default=1.0))
-    begin = min((m.due_at for m in moments), default=0.0)
-    length_s = max(1.0, max((m.due_at for m in moments), default=0.0) - begin)
-    by_rank, over_time = Panel(_LEFT, top_ms), Panel(_LEFT + _WIDTH + _GAP, top_ms)
+    begin = min((m.due_at for m in requests), default=0.0)
+    length_s = max(1.0, max((m.due_at for m in requests), default=0.0) - begin)
+    by_rank, over_time = ChartPanel(_LEFT, top_ms), ChartPanel(_LEFT + _WIDTH + _GAP, top_ms)
     parts = [
         _text(_LEFT, 18, title),
         by_rank.frame("ms by percentile", [(rank(p), f"{p:.4g}") for p in (0.0, 50, 90, 99, 99.9)]),
@@ -88,7 +85,7 @@ def plot(moments: Sequence[Moment], title: str) -> str:
 
 
 def rank(percent: float) -> float:
-    """Where a percentile lies on the axis: each nine takes as much room as the one before."""
+    """Position of a percentile on the axis; every further nine takes the same width."""
     return min(1.0, -math.log10(max(1e-4, 1 - percent / 100)) / 3)
 
 
@@ -105,11 +102,11 @@ def nice(value: float) -> float:
 
 
 def _by_second(
-    moments: list[Moment], begin: float, length_s: float, pick: Callable[[list[float]], float]
+    requests: list[LoadRequest], begin: float, length_s: float, pick: Callable[[list[float]], float]
 ) -> Curve:
     seconds: dict[int, list[float]] = {}
-    for moment in moments:
-        seconds.setdefault(int(moment.due_at - begin), []).append(moment.latency_ms or 0.0)
+    for request in requests:
+        seconds.setdefault(int(request.due_at - begin), []).append(request.latency_ms or 0.0)
     return [(min(1.0, s / length_s), pick(values)) for s, values in sorted(seconds.items())]
 
 

@@ -1,4 +1,4 @@
-"""A load's outcome as JSON and as lines on a terminal."""
+"""The result of a load as JSON and as text for the terminal."""
 
 from __future__ import annotations
 
@@ -12,52 +12,51 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from antiphon.cli.load.ledger import Moment, Summary, spread
+from antiphon.cli.common import plain_table, print_table
+from antiphon.cli.load.log import LoadRequest, LoadSummary, percentiles
 from antiphon.cli.load.plan import LATE_S, Kind
-from antiphon.cli.load.run import Outcome
+from antiphon.cli.load.run import LoadResult
 from antiphon.cli.load.usage import GENERATOR
-from antiphon.cli.tables import plain_table, print_table
 
 Report = dict[str, Any]
 
 
-def report_of(outcome: Outcome, about: dict[str, Any]) -> Report:
-    """Everything that was measured; `about` names the server and how it was asked."""
-    plan, ledger = outcome.plan, outcome.ledger
-    kinds = {kind: _of_kind(outcome.moments, kind) for kind in dict.fromkeys(plan.kinds)}
+def report_of(result: LoadResult, about: dict[str, Any]) -> Report:
+    """All figures; `about` names the server and its engine."""
+    plan, log = result.plan, result.log
+    kinds = {kind: _of_kind(result.requests, kind) for kind in dict.fromkeys(plan.kinds)}
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         **about,
         "plan": asdict(plan),
         "machine": machine(),
-        "simulated": ledger.simulated,
-        "unserved": outcome.unserved,
-        "opened_ms": spread(ledger.opened_ms),
+        "simulated": log.simulated,
+        "unserved": result.unserved,
+        "opened_ms": percentiles(log.opened_ms),
         "kinds": {str(kind): asdict(summary) for kind, summary in kinds.items()},
-        "failures": dict(ledger.failures),
-        **_costs(outcome),
+        "failures": dict(log.failures),
+        **_costs(result),
     }
 
 
-def _of_kind(moments: list[Moment], kind: Kind) -> Summary:
-    return Summary.of(moment for moment in moments if moment.kind is kind)
+def _of_kind(requests: list[LoadRequest], kind: Kind) -> LoadSummary:
+    return LoadSummary.of(request for request in requests if request.kind is kind)
 
 
-def _costs(outcome: Outcome) -> Report:
-    """CPU by process, in milliseconds for each session and second; empty where it was not to be seen."""
-    plan = outcome.plan
-    used = outcome.after.since(outcome.before)
+def _costs(result: LoadResult) -> Report:
+    """CPU by process, in milliseconds per session and second; empty if it could not be measured."""
+    plan = result.plan
+    used = result.after.since(result.before)
     share = {name: s * 1000 / plan.seconds / plan.sessions for name, s in used.items()}
     server = sum(ms for name, ms in share.items() if name != GENERATOR)
     return {
         "cpu_ms_per_session_s": {name: round(ms, 3) for name, ms in share.items()},
         "server_cpu_ms_per_session_s": round(server, 3) if len(share) > 1 else None,
-        "rss_mib": outcome.after.rss_mib,
+        "rss_mib": result.after.rss_mib,
     }
 
 
 def machine() -> Report:
-    """What figures depend on."""
     return {
         "cpus": os.cpu_count(),
         "cpu": _cpu_model(),
@@ -74,7 +73,6 @@ def _cpu_model() -> str:
 
 
 def show(report: Report, console: Console) -> None:
-    """The figures that matter."""
     plan = report["plan"]
     engine = "  (simulated engine: times are those of a model)" if report["simulated"] else ""
     console.print(f"\n{plan['sessions']} sessions, {plan['seconds']:g} s measured{engine}\n")
@@ -83,7 +81,7 @@ def show(report: Report, console: Console) -> None:
         console.print(f"  {kind}: {_MEANING[Kind(kind)]}; late: over {LATE_S[Kind(kind)]:g} s")
     if report["unserved"]:
         console.print(
-            f"  {report['unserved']} sessions were never served; all they were due is lost"
+            f"  {report['unserved']} sessions were never served; all their requests are lost"
         )
     for failure, count in report["failures"].items():
         console.print(f"  {count} × {failure}", markup=False)
@@ -114,7 +112,9 @@ def _latencies(report: Report) -> Table:
 
 def _show_costs(report: Report, console: Console) -> None:
     if report["server_cpu_ms_per_session_s"] is None:
-        console.print("  the server's processes are not ours to see: its CPU was not measured")
+        console.print(
+            "  the server's CPU was not measured: its processes are not visible from here"
+        )
         return
     table = plain_table("process", "CPU ms per session-second", "resident MiB")
     for name, cpu in report["cpu_ms_per_session_s"].items():

@@ -1,4 +1,4 @@
-"""What the processes of a stack on this machine have used: CPU time and memory."""
+"""CPU time and memory of a stack's processes on this machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Usage:
 
     @classmethod
     def of(cls, pids: Mapping[str, int]) -> Usage:
-        """Now, of those that live."""
+        """The current usage of the processes that are alive."""
         cpu_s, rss_mib = {}, {}
         for name, pid in pids.items():
             try:
@@ -39,19 +39,19 @@ class Usage:
         return cls(cpu_s, rss_mib)
 
     def since(self, before: Usage) -> dict[str, float]:
-        """CPU seconds used since then, of the processes that lived all the time."""
+        """CPU seconds since then, of the processes that were alive all the time."""
         return {
             name: self.cpu_s[name] - s for name, s in before.cpu_s.items() if name in self.cpu_s
         }
 
 
 def with_generator(pids: Mapping[str, int]) -> dict[str, int]:
-    """These and this process, which plays the users."""
+    """Adds this process, which simulates the users."""
     return {**pids, GENERATOR: os.getpid()}
 
 
 def processes_of(supervisor: int) -> dict[str, int]:
-    """The services of an `antiphon up`, by name; none where it has ended."""
+    """The services of an `antiphon up` by name; empty if it has ended."""
     try:
         children = psutil.Process(supervisor).children(recursive=True)
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""One user each: connect, wait for the others, do what is due when it is due, note the answers."""
+"""Simulated users: each connects, waits for the others, and sends its requests at their due times."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from antiphon.cli.conversation import hush
-from antiphon.cli.load.ledger import Ledger, Moment
-from antiphon.cli.load.material import QUESTION, Material
+from antiphon.cli.conversation.conversation import stop_speaking
+from antiphon.cli.load.inputs import QUESTION, LoadInputs
+from antiphon.cli.load.log import LoadLog, LoadRequest
 from antiphon.cli.load.plan import Kind
 from antiphon.client.chat import ask
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
@@ -30,26 +30,26 @@ PROMPT = "You are a helpful assistant."
 
 @dataclass(frozen=True)
 class User:
-    """What a user needs. `ready` is awaited once served, and returns when all are.
+    """One user. It awaits `ready` once it has a turn; `ready` returns when the load starts.
 
-    A user whose answers do not come waits for them until cancelled.
+    Without answers, a user waits until it is cancelled.
     """
 
     number: int
     kind: Kind
     url: str
     how: Connecting
-    material: Material
-    ledger: Ledger
+    inputs: LoadInputs
+    log: LoadLog
     ready: Callable[[], Awaitable[None]]
 
     @property
-    def moments(self) -> list[Moment]:
-        """What this one is due to do, once the ledger is written."""
-        return self.ledger.users[self.number]
+    def requests(self) -> list[LoadRequest]:
+        """Its planned requests; available after `ready`."""
+        return self.log.users[self.number]
 
-    async def live(self) -> None:
-        """Raises ClientError when the server ends it early, or lets nobody in."""
+    async def run(self) -> None:
+        """Raises ClientError if the server rejects the session or ends it early."""
         match self.kind:
             case Kind.CHAT:
                 await _chat(self)
@@ -58,9 +58,9 @@ class User:
             case _:
                 await _converse(self)
 
-    def complain(self, error: ServerError) -> None:
-        """Note what did not end the session."""
-        self.ledger.failures[f"{self.kind}: {error}"] += 1
+    def note_error(self, error: ServerError) -> None:
+        """Count an error that did not end the session."""
+        self.log.failures[f"{self.kind}: {error}"] += 1
 
 
 async def _converse(user: User) -> None:
@@ -74,33 +74,33 @@ async def _converse(user: User) -> None:
 
 
 async def _speak(user: User, session: DuplexSession) -> None:
-    frames = (user.material.picture,) if user.kind is Kind.OMNI else ()
-    for n, moment in enumerate(user.moments):
-        await asyncio.sleep(moment.due_at - time.monotonic())
-        moment.sent_at = time.monotonic()
-        await session.send_audio(user.material.chunk(user.number, n), frames=frames)
+    frames = (user.inputs.image,) if user.kind is Kind.OMNI else ()
+    for n, request in enumerate(user.requests):
+        await asyncio.sleep(request.due_at - time.monotonic())
+        request.sent_at = time.monotonic()
+        await session.send_audio(user.inputs.chunk(user.number, n), frames=frames)
 
 
 async def _read_units(user: User, session: DuplexSession) -> None:
-    """Until the last result that is due; they come in order."""
+    """Read up to the last due result; results arrive in order."""
     while True:
         try:
             async for unit in session.results():
                 _note_unit(user, unit)
-                if user.moments[-1].answered_at is not None:
+                if user.requests[-1].answered_at is not None:
                     return
         except ServerError as error:
-            user.complain(error)
+            user.note_error(error)
         else:
             return
 
 
 def _note_unit(user: User, unit: Unit) -> None:
-    """A result tells how much audio it has heard; so chunks that were skipped get no answer."""
+    """A result says how much audio it covers, so skipped chunks get no answer."""
     n = unit.message.current_time // 1000 - 1
-    if 0 <= n < len(user.moments):
-        user.moments[n].answered_at = unit.received_at
-    user.ledger.simulated |= bool(unit.message.simulated)
+    if 0 <= n < len(user.requests):
+        user.requests[n].answered_at = unit.received_at
+    user.log.simulated |= bool(unit.message.simulated)
 
 
 async def _take_turns(user: User) -> None:
@@ -108,62 +108,64 @@ async def _take_turns(user: User) -> None:
         await session.wait_for_turn()
         await session.prepare(PROMPT)
         await user.ready()
-        for n, moment in enumerate(user.moments):
-            await _take_turn(user, session, moment, n)
+        for n, request in enumerate(user.requests):
+            await _take_turn(user, session, request, n)
 
 
-async def _take_turn(user: User, session: HalfDuplexSession, moment: Moment, n: int) -> None:
-    """Ask when it is due and hear the answer out; give up where none comes."""
-    utterance = user.material.utterances[(user.number + n) % len(user.material.utterances)]
-    await asyncio.sleep(moment.due_at - time.monotonic())
-    moment.sent_at = time.monotonic()
-    moment.answer_from = moment.due_at + utterance.speech_s
-    talking = asyncio.create_task(_utter(session, utterance.samples))
+async def _take_turn(user: User, session: HalfDuplexSession, request: LoadRequest, n: int) -> None:
+    """Ask at the due time and read the whole answer; give up without one."""
+    question = user.inputs.questions[(user.number + n) % len(user.inputs.questions)]
+    await asyncio.sleep(request.due_at - time.monotonic())
+    request.sent_at = time.monotonic()
+    request.answer_from = request.due_at + question.speech_end_s
+    speaking = asyncio.create_task(_speak_once(session, question.samples))
     try:
-        async with asyncio.timeout(utterance.speech_s + _TURN_PATIENCE_S):
-            await _hear(session, moment, talking)
+        async with asyncio.timeout(question.speech_end_s + _TURN_PATIENCE_S):
+            await _read_answer(session, request, speaking)
     except ServerError as error:
-        user.complain(error)
+        user.note_error(error)
     except TimeoutError:
-        user.ledger.failures[f"{user.kind}: no answer within {_TURN_PATIENCE_S:g} s"] += 1
+        user.log.failures[f"{user.kind}: no answer within {_TURN_PATIENCE_S:g} s"] += 1
     finally:
-        await hush(talking)
+        await stop_speaking(speaking)
 
 
-async def _hear(session: HalfDuplexSession, moment: Moment, talking: asyncio.Task[None]) -> None:
+async def _read_answer(
+    session: HalfDuplexSession, request: LoadRequest, speaking: asyncio.Task[None]
+) -> None:
     async for event in session.events():
         match event:
             case Generating():
-                talking.cancel()
-            case Piece() if moment.answered_at is None:
-                moment.answered_at = event.received_at
+                speaking.cancel()
+            case Piece() if request.answered_at is None:
+                request.answered_at = event.received_at
             case TurnDone():
                 return
 
 
-async def _utter(session: HalfDuplexSession, utterance: Samples) -> None:
-    """In real time, as a microphone would, and then silence, by which its end is known."""
+async def _speak_once(session: HalfDuplexSession, speech: Samples) -> None:
+    """Send in real time, then silence, which marks the end of the speech."""
     began = time.monotonic()
     for n in range(10_000):
-        piece = utterance[n * _PIECE : (n + 1) * _PIECE]
+        piece = speech[n * _PIECE : (n + 1) * _PIECE]
         await asyncio.sleep(began + (n + 1) * _PIECE / INPUT_RATE - time.monotonic())
         await session.send_audio(piece if len(piece) else _SILENCE)
 
 
 async def _chat(user: User) -> None:
     await user.ready()
-    for moment in user.moments:
-        await asyncio.sleep(moment.due_at - time.monotonic())
-        moment.sent_at = time.monotonic()
+    for request in user.requests:
+        await asyncio.sleep(request.due_at - time.monotonic())
+        request.sent_at = time.monotonic()
         try:
-            await _ask(user, moment)
+            await _ask(user, request)
         except ServerError as error:
-            user.complain(error)
+            user.note_error(error)
 
 
-async def _ask(user: User, moment: Moment) -> None:
+async def _ask(user: User, request: LoadRequest) -> None:
     question = [Message(Role.USER, (TextPart(QUESTION),))]
     async with ask(user.url, question, **user.how) as answer:
         async for piece in answer.pieces():
-            if moment.answered_at is None:
-                moment.answered_at = piece.received_at
+            if request.answered_at is None:
+                request.answered_at = piece.received_at

@@ -1,0 +1,1 @@
+"""The commands of `antiphon`, a module for each group."""

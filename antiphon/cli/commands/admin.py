@@ -1,0 +1,72 @@
+"""`antiphon queue cancel` and `antiphon worker drain`: actions on a running system."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from antiphon.broker.client import Broker
+from antiphon.cli.broker_access import call_broker
+from antiphon.cli.common import RedisUrl, fail
+from antiphon.shared_schemas.lifecycle import WorkerAsk
+
+_LEAVING_POLL_S = 0.2
+
+
+def cancel(
+    context: typer.Context,
+    session: Annotated[str, typer.Argument(help="Id or ticket number, as `antiphon queue` shows.")],
+    redis_url: RedisUrl = None,
+) -> None:
+    """Remove a waiting session from the queue and notify its client. Does not stop a running one."""
+    url = _redis_url(context, redis_url)
+    if not call_broker(lambda broker: cancel_waiting(broker, session), url):
+        fail(f"{session} does not wait: it runs, has ended, or never was")
+    typer.echo(f"{session} is out of the queue")
+
+
+def drain(
+    context: typer.Context,
+    worker: Annotated[str, typer.Argument(help="Id, as `antiphon workers` shows it.")],
+    wait: Annotated[bool, typer.Option("--wait", help="Return only after it has left.")] = False,
+    redis_url: RedisUrl = None,
+) -> None:
+    """Let a worker refuse new sessions, finish or hand over the current ones, and exit.
+
+    It has the same effect as SIGTERM, from any machine. A service manager then starts a new worker.
+    """
+    url = _redis_url(context, redis_url)
+    known = call_broker(lambda broker: ask_to_drain(broker, worker, wait=wait), url)
+    if known is not None:
+        fail(f"there is no worker {worker}; alive are: {', '.join(known) or 'none'}")
+    typer.echo(f"{worker} has left" if wait else f"{worker} drains")
+
+
+async def cancel_waiting(broker: Broker, session: str) -> bool:
+    """False if no waiting session has this id or ticket number."""
+    for row in (await broker.queue.snapshot()).waiting:
+        if session in (row.sid, str(row.ticket)):
+            return await broker.sessions.cancel(row.sid, row.ticket)
+    return False
+
+
+async def ask_to_drain(broker: Broker, worker: str, *, wait: bool) -> list[str] | None:
+    """None if the worker was asked (and, with `wait`, has left), else the ids of live workers."""
+    if not await broker.registry.ask_worker(worker, WorkerAsk.DRAIN):
+        return await _alive(broker)
+    while wait:
+        if worker not in await _alive(broker):
+            break
+        await asyncio.sleep(_LEAVING_POLL_S)
+    return None
+
+
+async def _alive(broker: Broker) -> list[str]:
+    return [row.id for row in (await broker.queue.snapshot()).workers]
+
+
+def _redis_url(context: typer.Context, redis_url: str | None) -> str | None:
+    """The flag may precede the action: `antiphon queue --redis-url URL cancel ID`."""
+    return redis_url or (context.parent.params.get("redis_url") if context.parent else None)

@@ -1,0 +1,201 @@
+"""`antiphon bench`: load from many users at once, on any edge or on a temporary stack."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+import uvloop
+from pydantic import ValidationError
+from rich.console import Console
+from rich.text import Text
+
+from antiphon.broker.embedded import EmbeddedRedisError, free_port
+from antiphon.cli.common import BUNDLED_QUESTION, ApiKey, fail
+from antiphon.cli.conversation.wav import UnusableAudio, load_speech
+from antiphon.cli.load.inputs import LoadInputs
+from antiphon.cli.load.plan import AudioTransport, Kind, LoadPlan
+from antiphon.cli.load.plot import plot
+from antiphon.cli.load.report import report_of, show
+from antiphon.cli.load.run import LoadResult, NobodyServed, run_load
+from antiphon.cli.load.usage import Usage, processes_of, with_generator
+from antiphon.cli.stack.logs import LogFiles
+from antiphon.cli.stack.processes import ServiceFailed
+from antiphon.cli.stack.readiness import NotReady, wait_until_ready
+from antiphon.cli.stack.stack import Stack, StackPlan, private_redis, run_guarded
+from antiphon.cli.stack.stack_file import StackFile
+from antiphon.client.link import Connecting
+from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.shared_schemas.audio import PcmFormat
+
+MAX_OWN_SESSIONS = 256
+"""Slots that a worker may have."""
+
+
+def bench(
+    url: Annotated[
+        str | None, typer.Option(help="URL of the edge; default: start a temporary stack.")
+    ] = None,
+    api_key: ApiKey = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="Engine of the temporary stack: simulated (the default) or local."),
+    ] = None,
+    sessions: Annotated[int, typer.Option(help="Number of concurrent users.", min=1)] = 8,
+    seconds: Annotated[float, typer.Option(help="Duration of the measurement.", min=1)] = 30.0,
+    kinds: Annotated[
+        str, typer.Option(help="audio, omni, half-duplex, chat: one, or several with commas.")
+    ] = "audio",
+    speak_ratio: Annotated[
+        float,
+        typer.Option(
+            help="Share of the time users speak (full duplex); a simulated engine takes the rest.",
+            min=0,
+            max=1,
+        ),
+    ] = 0.5,
+    wav: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A recording to say; may be repeated.", show_default="a bundled question"
+        ),
+    ] = None,
+    every: Annotated[
+        float, typer.Option(help="Seconds between two questions (half-duplex, chat).", min=0.5)
+    ] = 10.0,
+    form: Annotated[
+        AudioTransport, typer.Option(help="Sound as base64 (text), or binary: float32 or 16 bit.")
+    ] = AudioTransport.TEXT,
+    warm_up: Annotated[
+        float, typer.Option(help="Seconds before the measurement starts.", min=0)
+    ] = 3.0,
+    patience: Annotated[
+        float, typer.Option(help="Seconds to wait until every user has a turn.", min=1)
+    ] = 120.0,
+    out: Annotated[Path, typer.Option(help="Folder for report.json and latency.svg.")] = Path(
+        "bench-report"
+    ),
+) -> None:
+    """Simulate many users in real time; print latency, lost and late answers, and resource use."""
+    if url is not None and engine is not None:
+        fail("--url names a running edge, --engine starts one: only one of them", status=2)
+    if url is None and sessions > MAX_OWN_SESSIONS:
+        fail(
+            f"one worker serves {MAX_OWN_SESSIONS} sessions at most: name a larger system by --url",
+            status=2,
+        )
+    try:
+        chosen = tuple(Kind(name.strip()) for name in kinds.split(","))
+    except ValueError:
+        fail(f"--kinds {kinds}: choose from {', '.join(Kind)}, with commas between", status=2)
+    plan = LoadPlan(
+        kinds=chosen,
+        sessions=sessions,
+        seconds=seconds,
+        warm_up_s=warm_up,
+        patience_s=patience,
+        every_s=every,
+        speak_ratio=speak_ratio,
+        form=form,
+    )
+    wavs = wav or [BUNDLED_QUESTION]
+    raise typer.Exit(run_bench(plan, url, engine or "simulated", wavs, out, api_key))
+
+
+def run_bench(
+    plan: LoadPlan, url: str | None, engine: str, wavs: list[Path], out: Path, api_key: str | None
+) -> int:
+    """Exit status: 0 if every user was served and measured."""
+    console = Console(highlight=False, soft_wrap=True)
+    with ExitStack() as resources:
+        try:
+            inputs = LoadInputs.of([load_speech(path) for path in wavs], plan.speak_ratio)
+            how = connecting(plan.form, api_key)
+            if url is not None:
+                about = {"url": url, "engine": None}
+                result = uvloop.run(_load_running(url, how, plan, inputs))
+            else:
+                about = {"url": None, "engine": engine}
+                temporary = tempfile.TemporaryDirectory(prefix="antiphon-")
+                folder = Path(resources.enter_context(temporary))
+                logs = resources.enter_context(LogFiles(folder / "logs"))
+                wanted = stack_plan(folder, engine, plan)
+                redis = resources.enter_context(private_redis(wanted))
+                console.print(f"Starting Redis, edge, worker ({engine}), recorder and cleanup …")
+                stack = Stack(wanted, redis, logs.take)
+                result = uvloop.run(_load_stack(stack, how, plan, inputs))
+        except (
+            EmbeddedRedisError,
+            NobodyServed,
+            NotReady,
+            ServiceFailed,
+            UnusableAudio,
+            ValidationError,
+        ) as error:
+            console.print(Text(f"\nNothing was measured: {error}", style="bold red"))
+            return 1
+    write_report(result, about, out, console)
+    return 1 if result.unserved else 0
+
+
+def connecting(transport: AudioTransport, api_key: str | None = None) -> Connecting:
+    if transport is AudioTransport.TEXT:
+        return Connecting(api_key=api_key)
+    return Connecting(api_key=api_key, binary=True, pcm=PcmFormat(transport))
+
+
+def write_report(result: LoadResult, about: dict[str, Any], out: Path, console: Console) -> None:
+    """Print the report, and write it to files in `out`."""
+    report = report_of(result, about)
+    show(report, console)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.json").write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2) + b"\n")
+    title = f"{result.plan.sessions} sessions of {', '.join(result.plan.kinds)}, {report['at']}"
+    (out / "latency.svg").write_text(plot(result.requests, title))
+    console.print(f"\nin full: {out / 'report.json'}, {out / 'latency.svg'}")
+
+
+async def _load_running(
+    url: str, how: Connecting, plan: LoadPlan, inputs: LoadInputs
+) -> LoadResult:
+    """Load a running edge; its processes are known if it belongs to an `antiphon up` in this folder."""
+    stack = StackFile.read(RecorderSettings().data_dir)
+    own = stack is not None and stack.edge_url == url
+    pids = processes_of(stack.pid) if stack is not None and own else {}
+    return await run_load(url, how, plan, inputs, lambda: Usage.of(with_generator(pids)))
+
+
+async def _load_stack(
+    stack: Stack, how: Connecting, plan: LoadPlan, inputs: LoadInputs
+) -> LoadResult:
+    async def work() -> LoadResult:
+        await wait_until_ready(stack)
+        pids = {name: pid for name, pid in _pids(stack).items() if pid is not None}
+        usage = with_generator(pids)
+        return await run_load(stack.plan.edge_url, how, plan, inputs, lambda: Usage.of(usage))
+
+    async with stack.running() as guard:
+        return await run_guarded(guard, work())
+
+
+def _pids(stack: Stack) -> Mapping[str, int | None]:
+    return {name: one.pid for name, one in stack.services.items()} | {"redis": stack.redis_pid}
+
+
+def stack_plan(folder: Path, engine: str, plan: LoadPlan) -> StackPlan:
+    """One slot per user; a simulated engine speaks while users do not."""
+    options = {"speak_ratio": round(1 - plan.speak_ratio, 3)} if engine == "simulated" else {}
+    return StackPlan(
+        data_dir=folder,
+        host="127.0.0.1",
+        port=free_port(),
+        engine=engine,
+        slots=plan.sessions,
+        redis_dir=folder / "redis",
+        engine_options=options,
+    )

@@ -1,0 +1,70 @@
+"""Commands for containers: `make-secrets`, and `healthy`, a health check without curl."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import urllib.request
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from antiphon.cli.common import fail
+
+SECRETS = ("redis_password", "admin_token", "grafana_admin")
+OWNER = 10001
+"""The user and group of the images (Dockerfile)."""
+
+_OWNERS = {"grafana_admin": 472}
+"""Grafana's image has its own user, which must not read the other secrets."""
+
+_HEALTH_TIMEOUT_S = 3.0
+
+
+def make_secrets(
+    folder: Annotated[Path, typer.Argument(help="Folder for the secrets, one file each.")],
+    owner: Annotated[int, typer.Option(help="User and group that may read them.")] = OWNER,
+    give: Annotated[
+        list[Path] | None, typer.Option(help="A folder to give to this user as well.")
+    ] = None,
+) -> None:
+    """Create the passwords that a stack needs and that are missing. Prints none of them."""
+    for given in give or []:
+        os.chown(given, owner, owner)
+    for name in SECRETS:
+        path = folder / name
+        if path.exists():
+            typer.echo(f"{path} is there already")
+            continue
+        try:
+            _write(path, secrets.token_urlsafe(32), _owner_of(name, owner))
+        except OSError as error:
+            fail(f"cannot make {path}: {error.strerror}")
+        typer.echo(f"made {path}")
+
+
+def _owner_of(name: str, owner: int) -> int:
+    """Only root can give a file to another user."""
+    return _OWNERS.get(name, owner) if os.geteuid() == 0 else owner
+
+
+def _write(path: Path, secret: str, owner: int) -> None:
+    """Write atomically; other users can read the file at no moment."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
+    with os.fdopen(descriptor, "w") as file:
+        os.fchown(descriptor, owner, owner)
+        file.write(secret + "\n")
+    unfinished.rename(path)
+
+
+def healthy(url: Annotated[str, typer.Argument(help="URL of a service's /health.")]) -> None:
+    """Exit with status 0 if a service reports that it is healthy."""
+    if not url.startswith(("http://", "https://")):
+        fail(f"{url!r} is no http:// address", status=2)
+    try:
+        with urllib.request.urlopen(url, timeout=_HEALTH_TIMEOUT_S) as answer:  # noqa: S310
+            typer.echo(answer.read().decode())
+    except OSError as error:
+        fail(f"{url}: {error}")

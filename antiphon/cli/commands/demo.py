@@ -1,0 +1,191 @@
+"""`antiphon demo` and `make demo`: the whole pipeline, one spoken question, its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import tempfile
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.text import Text
+
+from antiphon.broker.embedded import EmbeddedRedisError, free_port
+from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey
+from antiphon.cli.conversation.conversation import ConversationResult
+from antiphon.cli.conversation.dialogue import ask_file
+from antiphon.cli.conversation.transcript import Transcript
+from antiphon.cli.conversation.wav import UnusableAudio, load_speech
+from antiphon.cli.stack.logs import LogFiles, prefix
+from antiphon.cli.stack.processes import ServiceFailed
+from antiphon.cli.stack.readiness import NotReady, wait_until_ready
+from antiphon.cli.stack.stack import Stack, StackPlan, private_redis, run_guarded
+from antiphon.client.errors import ClientError
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.recording import META_FILE, Meta, RecordingState, parse_meta
+
+PROMPT = "You are a helpful assistant."
+GREEDY = DuplexConfig(temperature=0.0)
+"""Greedy decoding: the same question gets the same answer."""
+
+RECORDED_TIMEOUT_S = 20.0
+MAX_FILES_SHOWN = 8
+_POLL_S = 0.1
+_KB = 1000
+
+
+class DemoFailed(Exception):
+    """The demo got no answer; the message says why."""
+
+
+def demo(
+    question: Annotated[
+        Path, typer.Option(help="A sound file with the question.", show_default="a bundled one")
+    ] = BUNDLED_QUESTION,
+    data_dir: Annotated[
+        Path, typer.Option(help="Folder for the reply, the recordings and the logs.")
+    ] = Path("data/demo"),
+    api_key: ApiKey = None,
+) -> None:
+    """Start everything, ask one spoken question in real time, show and save the answer."""
+    raise typer.Exit(run_demo(question, data_dir, api_key))
+
+
+def run_demo(question: Path, data_dir: Path, api_key: str | None = None) -> int:
+    """Exit status: 0 if the question was answered, spoken, saved and recorded."""
+    console = Console(highlight=False, soft_wrap=True)
+    began = time.monotonic()
+    with ExitStack() as resources:
+        logs = resources.enter_context(LogFiles(data_dir / "logs"))
+        try:
+            load_speech(question)  # fails before anything is started
+            folder = tempfile.TemporaryDirectory(prefix="antiphon-")
+            plan = _plan(data_dir, Path(resources.enter_context(folder)))
+            stack = Stack(plan, resources.enter_context(private_redis(plan)), logs.take)
+            asyncio.run(_until_sigterm(_Demo(stack, question, console, api_key).run()))
+        except (
+            DemoFailed,
+            ClientError,
+            EmbeddedRedisError,
+            NotReady,
+            ServiceFailed,
+            UnusableAudio,
+            ValidationError,
+        ) as error:
+            console.print(Text(f"\nThe demo failed: {error}", style="bold red"))
+            logs.show_tail(console)
+            return 1
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            console.print("\ninterrupted")
+            return 130
+    console.print(f"\nDone in {time.monotonic() - began:.0f} s; every process has stopped.")
+    return 0
+
+
+def _plan(data_dir: Path, redis_dir: Path) -> StackPlan:
+    """Uses free ports, so that it runs beside anything else, and temporary Redis data."""
+    settings = EdgeSettings()
+    configured = settings.redis_url if "redis_url" in settings.model_fields_set else None
+    return StackPlan(
+        data_dir=data_dir.resolve(),
+        host="127.0.0.1",
+        port=free_port(),
+        redis_url=configured,
+        redis_dir=redis_dir,
+    )
+
+
+class _Demo:
+    """One run over a stack that is not started yet."""
+
+    def __init__(self, stack: Stack, question: Path, console: Console, api_key: str | None) -> None:
+        self._stack = stack
+        self._question = question
+        self._console = console
+        self._api_key = api_key
+        self._data_dir = stack.plan.data_dir
+
+    async def run(self) -> None:
+        self._console.print("Starting Redis, edge, worker, recorder and cleanup …")
+        async with self._stack.running() as guard:
+            await run_guarded(guard, self._converse())
+
+    async def _converse(self) -> None:
+        await wait_until_ready(self._stack, self._print_progress)
+        self._console.print()
+        result = await ask_file(
+            self._stack.plan.edge_url,
+            self._question,
+            PROMPT,
+            PATIENCE_S,
+            self._data_dir / "reply.wav",
+            Transcript(self._console),
+            GREEDY,
+            api_key=self._api_key,
+        )
+        if not result.answered:
+            raise DemoFailed(f"no complete answer within {PATIENCE_S:.0f} s after the question")
+        await self._show_recording(result)
+
+    def _print_progress(self, service: str, stage: str) -> None:
+        self._console.print(prefix(service).append(stage))
+
+    async def _show_recording(self, result: ConversationResult) -> None:
+        if result.recording is None:
+            raise DemoFailed("the session was not recorded")
+        folder = self._data_dir / "sessions" / result.recording
+        deadline = time.monotonic() + RECORDED_TIMEOUT_S
+        while (meta := _meta(folder)) is None or meta.is_busy:
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"the recording in {folder} was not completed")
+            await asyncio.sleep(_POLL_S)
+        if meta.state is not RecordingState.COMPLETE:
+            raise DemoFailed(f"the recording in {folder} was interrupted")
+        self._console.print("\nThe session was recorded in")
+        self._console.print(folder_tree(folder), markup=False)
+
+
+def _meta(folder: Path) -> Meta | None:
+    path = folder / META_FILE
+    return parse_meta(path.read_bytes()) if path.exists() else None
+
+
+async def _until_sigterm(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    await work
+
+
+def folder_tree(folder: Path) -> str:
+    """A folder as a tree of text; long lists of files are shortened in the middle."""
+    return "\n".join([f"{folder}/", *_branches(folder, "")])
+
+
+def _branches(folder: Path, indent: str) -> Iterator[str]:
+    entries = sorted(folder.iterdir(), key=lambda path: (path.is_file(), path.name))
+    shown: list[Path | None] = list(entries)
+    if len(entries) > MAX_FILES_SHOWN:
+        half = MAX_FILES_SHOWN // 2
+        shown = [*entries[:half], None, *entries[-half:]]
+    for number, path in enumerate(shown, start=1):
+        last = number == len(shown)
+        corner = "└── " if last else "├── "
+        if path is None:
+            yield f"{indent}{corner}… {len(entries) - MAX_FILES_SHOWN} more"
+        elif path.is_dir():
+            yield f"{indent}{corner}{path.name}/"
+            yield from _branches(path, indent + ("    " if last else "│   "))
+        else:
+            yield f"{indent}{corner}{path.name}  {_size(path.stat().st_size)}"
+
+
+def _size(count: int) -> str:
+    return f"{count} B" if count < _KB else f"{count / _KB:.1f} kB"

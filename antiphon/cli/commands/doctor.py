@@ -1,0 +1,113 @@
+"""`antiphon doctor`: checks that this machine has what a running system needs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.text import Text
+
+from antiphon.broker.checkup import examine_redis
+from antiphon.broker.embedded import EmbeddedRedisError, find_redis_server
+from antiphon.cleanup_job.settings import CleanupSettings
+from antiphon.cli.broker_access import broker_settings
+from antiphon.cli.common import fail
+from antiphon.cli.host_checks import (
+    examine_certificate,
+    examine_disk,
+    examine_ports,
+    examine_python,
+)
+from antiphon.edge.settings import EdgeSettings
+from antiphon.inference_worker.engines.checkup import examine_engine
+from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.shared_schemas.findings import Finding, Verdict, ok
+
+_COLOURS = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILURE: "bold red"}
+
+
+def doctor(
+    redis_url: Annotated[str | None, typer.Option(help="URL of Redis.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder for the recordings.")] = None,
+    engine: Annotated[str | None, typer.Option(help="local, minicpmo or simulated.")] = None,
+    model_path: Annotated[
+        Path | None, typer.Option(help="The checkpoint of minicpmo, or a GGUF for local.")
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="A TLS certificate (PEM) for a proxy.")
+    ] = None,
+    certificate_key: Annotated[Path | None, typer.Option(help="Its private key.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
+) -> None:
+    """Check Redis, clock, disk, ports, certificate, GPU and model; status 1 if a check fails.
+
+    It changes nothing and loads no model. Values that are not given come from the settings.
+    """
+    if (certificate is None) != (certificate_key is None):
+        fail("--certificate and --certificate-key go together", status=2)
+    flags = {"data_dir": data_dir, "engine": engine, "model_path": model_path}
+    given = {name: value for name, value in flags.items() if value is not None}
+    try:
+        findings = list(_examine(redis_url, given))
+    except ValidationError as error:
+        fail(str(error), status=2)
+    if certificate is not None and certificate_key is not None:
+        findings.append(examine_certificate(certificate, certificate_key))
+    if as_json:
+        typer.echo(orjson.dumps(findings, option=orjson.OPT_INDENT_2))
+    else:
+        _show(findings)
+    if any(finding.verdict is Verdict.FAILURE for finding in findings):
+        raise typer.Exit(1)
+
+
+def _examine(redis_url: str | None, given: dict[str, Any]) -> Iterator[Finding]:
+    edge, worker = EdgeSettings(**given), WorkerSettings(**given)
+    recorder, cleanup = RecorderSettings(**given), CleanupSettings(**given)
+    status = worker.health_host
+    yield examine_python()
+    yield from _examine_redis(redis_url)
+    yield from examine_disk(recorder.data_dir, cleanup.max_storage_gb)
+    yield from examine_ports(
+        (
+            ("edge", edge.host, edge.port, "ANTIPHON_PORT"),
+            ("worker", status, worker.health_port, "ANTIPHON_HEALTH_PORT"),
+            ("recorder", status, recorder.recorder_health_port, "ANTIPHON_RECORDER_HEALTH_PORT"),
+            ("cleanup", status, cleanup.cleanup_health_port, "ANTIPHON_CLEANUP_HEALTH_PORT"),
+        )
+    )
+    yield from examine_engine(worker.engine, worker.slots, worker.model_path, worker.engine_options)
+
+
+def _examine_redis(redis_url: str | None) -> list[Finding]:
+    """Checks the named or configured Redis, else that of `antiphon up`, else its program."""
+    settings = broker_settings(redis_url)
+    findings = asyncio.run(examine_redis(settings))
+    if len(findings) > 1 or "redis_url" in settings.model_fields_set:
+        return findings
+    try:
+        server = find_redis_server()
+    except EmbeddedRedisError:
+        return findings
+    text = f"none is configured; `antiphon up` starts its own: {server.path} ({server.version})"
+    return [ok("redis", text)]
+
+
+def _show(findings: list[Finding]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    width = max(len(finding.about) for finding in findings)
+    for finding in findings:
+        line = Text(f"{finding.verdict:>7}  ", style=_COLOURS.get(finding.verdict, "dim"))
+        console.print(line.append(f"{finding.about:<{width}}  {finding.found}", style="default"))
+        if finding.remedy:
+            console.print(f"{'':>7}  {'':<{width}}  → {finding.remedy}", style="cyan", markup=False)
+    failed = sum(finding.verdict is Verdict.FAILURE for finding in findings)
+    warned = sum(finding.verdict is Verdict.WARNING for finding in findings)
+    console.print(f"\n{len(findings)} checks: {failed} failed, {warned} with a warning")

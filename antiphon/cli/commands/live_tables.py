@@ -1,0 +1,204 @@
+"""`antiphon queue|sessions|workers|edges`: tables of the live keys, once or every second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Annotated
+
+import orjson
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import BrokerError, BrokerUnavailable
+from antiphon.broker.logs import configure_logging
+from antiphon.cli.broker_access import NO_REDIS, broker_settings, call_broker
+from antiphon.cli.commands.admin import cancel
+from antiphon.cli.commands.recordings import export, show
+from antiphon.cli.common import (
+    AsJson,
+    RedisUrl,
+    Row,
+    command_group,
+    fail,
+    print_table,
+    rows_table,
+)
+from antiphon.shared_schemas.registry import SessionRow
+
+Watch = Annotated[
+    bool,
+    typer.Option("--watch", help="Refresh every second until Ctrl-C (with --json: a line each)."),
+]
+ReadRows = Callable[[Broker], Awaitable[list[Row]]]
+
+PERIOD_S = 1.0
+
+
+def queue(
+    context: typer.Context,
+    as_json: AsJson = False,
+    watch: Watch = False,
+    redis_url: RedisUrl = None,
+) -> None:
+    """Show the waiting sessions, their positions and their estimated waits."""
+    if context.invoked_subcommand is None:
+        _show("nobody waits", queue_rows, redis_url, as_json=as_json, watch=watch)
+
+
+def sessions(
+    context: typer.Context,
+    as_json: AsJson = False,
+    watch: Watch = False,
+    redis_url: RedisUrl = None,
+) -> None:
+    """Show the sessions that run or wait."""
+    if context.invoked_subcommand is None:
+        _show("no session is live", session_rows, redis_url, as_json=as_json, watch=watch)
+
+
+def workers(as_json: AsJson = False, watch: Watch = False, redis_url: RedisUrl = None) -> None:
+    """Show the live workers, the kinds of sessions they serve and their load."""
+    _show("no worker is alive", worker_rows, redis_url, as_json=as_json, watch=watch)
+
+
+def edges(as_json: AsJson = False, watch: Watch = False, redis_url: RedisUrl = None) -> None:
+    """Show the live edges and the number of sessions on each."""
+    _show("no edge is alive", edge_rows, redis_url, as_json=as_json, watch=watch)
+
+
+queue_group = command_group(queue, cancel)
+sessions_group = command_group(sessions, show, export)
+
+
+def _show(
+    empty: str, read_rows: ReadRows, redis_url: str | None, *, as_json: bool, watch: bool
+) -> None:
+    """Print rows, or `empty` if there are none. Exits with status 1 if Redis does not answer."""
+    try:
+        if watch:
+            asyncio.run(_watch(empty, read_rows, redis_url, as_json=as_json))
+        else:
+            _print_rows(empty, call_broker(read_rows, redis_url), as_json=as_json)
+    except BrokerError as error:
+        fail(f"{error}\n{NO_REDIS}")
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+
+
+def _print_rows(empty: str, rows: list[Row], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+    elif rows:
+        print_table(rows_table(rows))
+    else:
+        typer.echo(empty)
+
+
+async def _watch(empty: str, read_rows: ReadRows, redis_url: str | None, *, as_json: bool) -> None:
+    """Until interrupted: a screen that is redrawn, or a line of JSON every second.
+
+    The screen shows an outage and continues after it. Raises BrokerError if Redis does not answer
+    at the start.
+    """
+    configure_logging("antiphon")  # on stderr, since other programs read the rows on stdout
+    async with open_broker(broker_settings(redis_url)) as broker:
+        if as_json:
+            while True:
+                typer.echo(orjson.dumps(await read_rows(broker)))
+                await asyncio.sleep(PERIOD_S)
+        with Live(console=Console(), screen=Console().is_terminal, auto_refresh=False) as screen:
+            while True:
+                screen.update(await _view(empty, read_rows, broker), refresh=True)
+                await asyncio.sleep(PERIOD_S)
+
+
+async def _view(empty: str, read_rows: ReadRows, broker: Broker) -> RenderableType:
+    clock = f"{datetime.now().astimezone():%H:%M:%S}"
+    try:
+        rows = await read_rows(broker)
+    except BrokerUnavailable as error:
+        return Text(f"{clock}  {error}", style="red")
+    table = rows_table(rows) if rows else Text(empty)
+    return Group(Text(f"{clock}  every {PERIOD_S:g} s, Ctrl-C ends", style="dim"), table)
+
+
+async def queue_rows(broker: Broker) -> list[Row]:
+    """Waiting sessions in the order of the queue."""
+    snapshot = await broker.queue.snapshot()
+    return [
+        {
+            "position": one.position,
+            "session": one.sid,
+            "kind": one.kind,
+            "state": one.state,
+            "ticket": one.ticket,
+            "waited_s": _seconds(snapshot.at - one.queued_at),
+            "eta_s": round(one.eta_s, 1),
+        }
+        for one in snapshot.waiting
+    ]
+
+
+async def session_rows(broker: Broker) -> list[Row]:
+    """Running sessions, then waiting ones."""
+    snapshot = await broker.queue.snapshot()
+    live = [one.sid for one in snapshot.running] + [one.sid for one in snapshot.waiting]
+    rows = [await broker.sessions.get(sid) for sid in live]
+    return [_session_row(row, snapshot.at) for row in rows if row is not None]
+
+
+def _session_row(row: SessionRow, now: int) -> Row:
+    return {
+        "session": row.sid,
+        "kind": row.kind,
+        "state": row.state,
+        "worker": row.worker or None,
+        "edge": row.edge,
+        "attempt": row.attempt,
+        "epoch": row.epoch,
+        "waited_s": _seconds((row.assigned_at or now) - row.queued_at),
+        "running_s": _seconds(now - row.assigned_at) if row.assigned_at else None,
+        "recording": row.recording,
+    }
+
+
+async def worker_rows(broker: Broker) -> list[Row]:
+    snapshot = await broker.queue.snapshot()
+    return [
+        {
+            "worker": row.id,
+            "state": row.state,
+            "engine": row.engine,
+            "model": row.model,
+            "slots": row.slots,
+            "used": row.used,
+            "kinds": sorted(row.kinds),
+            "device": row.device,
+            "address": row.address,
+            "silent_s": _seconds(snapshot.at - row.beat_at),
+            "detail": row.detail,
+            "counters": row.counters,
+        }
+        for row in snapshot.workers
+    ]
+
+
+async def edge_rows(broker: Broker) -> list[Row]:
+    snapshot = await broker.registry.edges()
+    return [
+        {
+            "edge": row.id,
+            "sessions": row.sessions,
+            "silent_s": _seconds(snapshot.at - row.beat_at),
+        }
+        for row in snapshot.edges
+    ]
+
+
+def _seconds(ms: int) -> float:
+    return round(max(0, ms) / 1000, 1)

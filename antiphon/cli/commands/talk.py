@@ -1,0 +1,55 @@
+"""`antiphon talk`: a conversation with any running edge, from a sound file or a microphone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from antiphon.cli.common import DEFAULT_URL, PATIENCE_S, ApiKey, fail
+
+
+def talk(
+    question: Annotated[
+        Path | None, typer.Argument(help="A sound file with the question, such as question.wav.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="File for the spoken reply.")] = Path("reply.wav"),
+    url: Annotated[str, typer.Option(help="URL of the edge.")] = DEFAULT_URL,
+    mic: Annotated[
+        bool, typer.Option("--mic", help="Use the microphone and the speakers.")
+    ] = False,
+    prompt: Annotated[
+        str, typer.Option(help="The system prompt: the role of the assistant.")
+    ] = "You are a helpful assistant.",
+    patience: Annotated[
+        float, typer.Option(help="Seconds to wait for an answer before giving up.", min=1)
+    ] = PATIENCE_S,
+    api_key: ApiKey = None,
+) -> None:
+    """Hold a spoken conversation with a running edge and save the reply."""
+    if mic == (question is not None):
+        fail("name a sound file to speak, or --mic to talk yourself", status=2)
+    import asyncio  # numpy and the sound libraries load slowly: `talk --help` does without them
+
+    from rich.console import Console
+
+    from antiphon.cli.conversation.dialogue import ask_file, talk_live
+    from antiphon.cli.conversation.microphone import NoMicrophone
+    from antiphon.cli.conversation.transcript import Transcript
+    from antiphon.cli.conversation.wav import UnusableAudio
+    from antiphon.client.errors import ClientError
+
+    transcript = Transcript(Console(highlight=False))
+    try:
+        if question is None:
+            asyncio.run(talk_live(url, prompt, out, transcript, api_key))
+            return
+        asking = ask_file(url, question, prompt, patience, out, transcript, api_key=api_key)
+        result = asyncio.run(asking)
+    except (ClientError, UnusableAudio, NoMicrophone) as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(0 if mic else 130) from None
+    if not result.answered:
+        fail(f"no complete answer came within {patience:.0f} s after the question")

@@ -1,0 +1,213 @@
+"""`antiphon up`: the whole pipeline on this machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.table import Table
+
+from antiphon.broker.embedded import EmbeddedRedisError
+from antiphon.cleanup_job.settings import CleanupSettings
+from antiphon.cli.common import fail, plain_table, print_table
+from antiphon.cli.stack.logs import prefix, render
+from antiphon.cli.stack.processes import ServiceFailed
+from antiphon.cli.stack.readiness import NotReady, check_bind, wait_until_ready
+from antiphon.cli.stack.stack import DRAIN_S, Stack, StackPlan, private_redis
+from antiphon.cli.stack.stack_file import StackFile
+from antiphon.edge.settings import EdgeSettings
+from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.shared_schemas.registry import WorkerRow
+
+
+class CannotRun(Exception):
+    """The stack cannot run here; the message says why."""
+
+
+def up(
+    host: Annotated[str | None, typer.Option(help="Address the edge listens on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port the edge listens on.")] = None,
+    engine: Annotated[str | None, typer.Option(help="local or simulated.")] = None,
+    slots: Annotated[int | None, typer.Option(help="Number of concurrent conversations.")] = None,
+    model_path: Annotated[
+        Path | None, typer.Option(help="A GGUF file instead of the bundled language model.")
+    ] = None,
+    health_port: Annotated[
+        int | None,
+        typer.Option(help="Port of the worker's health page; 0: any free port for every service."),
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder for recordings and Redis's data.")
+    ] = None,
+    redis_url: Annotated[
+        str | None,
+        typer.Option(help="Use this Redis instead of a private one."),
+    ] = None,
+    redis_port: Annotated[
+        int, typer.Option(help="Port of the private Redis; 0 for any free one.")
+    ] = 0,
+) -> None:
+    """Run Redis, an edge, a worker, the recorder and the cleanup job; Ctrl-C stops all of it."""
+    try:
+        plan = plan_from(
+            host=host,
+            port=port,
+            engine=engine,
+            slots=slots,
+            model_path=model_path,
+            health_port=health_port,
+            data_dir=data_dir,
+            redis_url=redis_url,
+            redis_port=redis_port,
+        )
+        status = run_stack(plan)
+    except (CannotRun, EmbeddedRedisError, ValidationError) as error:
+        fail(str(error))
+    raise typer.Exit(status)
+
+
+def plan_from(redis_url: str | None, redis_port: int, **flags: Any) -> StackPlan:
+    """Flags, then `ANTIPHON_*`, then `antiphon.toml`. Raises pydantic's ValidationError."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    edge, worker = EdgeSettings(**given), WorkerSettings(**given)
+    recorder, cleanup = RecorderSettings(**given), CleanupSettings(**given)
+    any_port = worker.health_port == 0
+    configured = edge.redis_url if "redis_url" in edge.model_fields_set else None
+    return StackPlan(
+        data_dir=recorder.data_dir.resolve(),
+        host=edge.host,
+        port=edge.port,
+        engine=worker.engine,
+        slots=worker.slots,
+        model_path=worker.model_path,
+        health_port=worker.health_port,
+        recorder_health_port=0 if any_port else recorder.recorder_health_port,
+        cleanup_health_port=0 if any_port else cleanup.cleanup_health_port,
+        redis_url=redis_url or configured,
+        redis_port=redis_port,
+        drain_s=worker.drain_s if "drain_s" in worker.model_fields_set else DRAIN_S,
+    )
+
+
+def run_stack(plan: StackPlan) -> int:
+    """Run until a signal, or until a service fails too often; returns the exit status.
+
+    Raises CannotRun, EmbeddedRedisError.
+    """
+    for name, host, port in (
+        ("edge", plan.host, plan.port),
+        ("worker's health page", "127.0.0.1", plan.health_port),
+        ("recorder's health page", "127.0.0.1", plan.recorder_health_port),
+        ("cleanup's health page", "127.0.0.1", plan.cleanup_health_port),
+    ):
+        _require_port(name, host, port)
+    plan.data_dir.mkdir(parents=True, exist_ok=True)
+    console = Console(highlight=False, soft_wrap=True)
+    with private_redis(plan) as redis:
+        stack = Stack(plan, redis, lambda name, line: console.print(render(name, line)))
+        stack_file = StackFile(pid=os.getpid(), redis_url=stack.redis_url, edge_url=plan.edge_url)
+        with stack_file.published(plan.data_dir):
+            return asyncio.run(_Foreground(stack, console).run())
+
+
+def _require_port(name: str, host: str, port: int) -> None:
+    if port == 0:
+        return
+    try:
+        check_bind(host, port)
+    except OSError as error:
+        raise CannotRun(
+            f"port {port} for the {name} cannot be used ({error.strerror}); choose another"
+        ) from error
+
+
+class _Foreground:
+    """One run of the stack in a terminal."""
+
+    def __init__(self, stack: Stack, console: Console) -> None:
+        self._stack = stack
+        self._console = console
+        self._stop = asyncio.Event()
+
+    async def run(self) -> int:
+        _on_signals(self._request_stop)
+        self._print(f"starting; recordings go to {self._stack.plan.data_dir}")
+        status = 0
+        async with self._stack.running() as guard:
+            stopping = asyncio.create_task(self._stop.wait())
+            greeting = asyncio.create_task(self._greet())
+            await asyncio.wait({guard, stopping, greeting}, return_when=asyncio.FIRST_COMPLETED)
+            if greeting.done() and not greeting.exception():
+                await asyncio.wait({guard, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (greeting, guard):
+                status |= self._report_failure(task)
+            greeting.cancel()
+            stopping.cancel()
+            self._print("stopping in order (Ctrl-C again: at once)")
+        self._print("everything has stopped")
+        return status
+
+    def _request_stop(self) -> None:
+        if self._stop.is_set():
+            self._stack.kill()
+        self._stop.set()
+
+    async def _greet(self) -> None:
+        worker = await wait_until_ready(self._stack)  # its log is on the terminal already
+        print_table(status_table(self._stack, worker))
+        self._console.print(addresses(self._stack.plan))
+
+    def _report_failure(self, task: asyncio.Task[None]) -> int:
+        if not task.done() or task.cancelled():
+            return 0
+        error = task.exception()
+        if isinstance(error, ServiceFailed | NotReady):
+            self._print(str(error), style="bold red")
+            return 1
+        if error is not None:
+            raise error
+        return 0
+
+    def _print(self, text: str, style: str = "bold") -> None:
+        self._console.print(prefix("up").append(text, style=style))
+
+
+def status_table(stack: Stack, worker: WorkerRow) -> Table:
+    plan = stack.plan
+    about = {
+        "redis": stack.redis_url,
+        "edge": plan.edge_url,
+        "worker": f"engine {worker.engine}, {worker.model}, {worker.slots} slots, {worker.device}",
+        "recorder": str(plan.data_dir / "sessions"),
+        "cleanup": "keeps the recordings in bounds",
+    }
+    pids = {name: service.pid for name, service in stack.services.items()}
+    pids["redis"] = stack.redis_pid
+    table = plain_table("service", "process", "")
+    for name, text in about.items():
+        table.add_row(prefix(name), str(pids[name] or "not ours"), text)
+    return table
+
+
+def addresses(plan: StackPlan) -> str:
+    return (
+        f"\nTalk to it:      antiphon talk question.wav --url {plan.edge_url}\n"
+        f"Its API:         {plan.http_url}/docs\n"
+        "Look inside:     antiphon queue | sessions | workers | edges | events\n"
+        "Stop it:         Ctrl-C\n"
+    )
+
+
+def _on_signals(act: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            loop.add_signal_handler(number, act)

@@ -1,0 +1,85 @@
+"""What several commands share: options, failing with a message, tables on the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+DEFAULT_URL = "ws://127.0.0.1:8006"
+PATIENCE_S = 20.0
+READY_TIMEOUT_S = 180.0
+BUNDLED_QUESTION = Path(__file__).parent / "assets" / "question.wav"
+
+ApiKey = Annotated[
+    str | None,
+    typer.Option(
+        envvar="ANTIPHON_API_KEY",
+        help="Key of the edge, if it needs one. Other users of this machine can see command lines.",
+        show_default=False,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+RedisUrl = Annotated[
+    str | None,
+    typer.Option(help="URL of Redis; default: the configured one, or that of `antiphon up`."),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Folder with the recordings in sessions/; default: the recorder's."),
+]
+RecordingName = Annotated[
+    str, typer.Argument(help="Id of a recording (32 hexadecimal digits), or its folder.")
+]
+
+Row = dict[str, Any]
+
+_UNLIMITED_WIDTH = 1000
+
+
+def fail(reason: str, status: int = 1) -> NoReturn:
+    """Print the reason on stderr and exit with this status."""
+    typer.secho(f"antiphon: {reason}", fg="red", err=True)
+    raise typer.Exit(status)
+
+
+def command_group(listing: Any, *actions: Any) -> typer.Typer:
+    """A command with sub-commands; without one, `listing` runs."""
+    group = typer.Typer(invoke_without_command=True, add_completion=False)
+    group.callback()(listing)
+    for action in actions:
+        group.command()(action)
+    return group
+
+
+def plain_table(*columns: str) -> Table:
+    """An empty table without lines."""
+    return Table(*columns, box=None, header_style="dim", padding=(0, 2, 0, 0))
+
+
+def rows_table(rows: list[Row]) -> Table:
+    """One line per row. Omits dicts, and columns that are empty in every row."""
+    first = rows[0]
+    columns = [name for name in first if any(_cell(row[name]) for row in rows)]
+    shown = plain_table(*columns)
+    for row in rows:
+        shown.add_row(*(Text(_cell(row[name])) for name in columns))  # never as markup
+    return shown
+
+
+def _cell(value: Any) -> str:
+    if value is None or isinstance(value, dict):
+        return ""
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+def print_table(table: Table) -> None:
+    """Print at the table's natural width; a narrow terminal wraps the lines."""
+    wide = Console(width=_UNLIMITED_WIDTH)
+    width = Measurement.get(wide, wide.options, table).maximum
+    Console(width=max(width, Console().width), highlight=False).print(table)

@@ -1,0 +1,1 @@
+"""One spoken conversation with an edge: audio, transcript and latency."""

@@ -1,0 +1,145 @@
+"""One conversation: sends audio in real time and receives results."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from antiphon.cli.conversation.latency import LatencySummary, SendLog, UnitLatency
+from antiphon.cli.conversation.wav import speech_end_s
+from antiphon.client.duplex import DuplexSession, Unit
+from antiphon.client.errors import ClientError, ServerError
+from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
+
+CHUNK_S = 1.0
+_CHUNK = int(INPUT_RATE * CHUNK_S)
+
+
+class ConversationListener(Protocol):
+    """Receives the results and errors of a conversation as they arrive."""
+
+    def unit(self, unit: Unit, latency: UnitLatency | None) -> None: ...
+
+    def error(self, error: ServerError) -> None:
+        """An error that does not end the session."""
+
+
+@dataclass(slots=True)
+class ConversationResult:
+    """The replies of a conversation.
+
+    `first_words_s` is the time from the end of the question to the first spoken result, `recording`
+    the id of the server's recording.
+    """
+
+    answered: bool = False
+    text: str = ""
+    audio: list[Samples] = field(default_factory=list)
+    latencies: list[UnitLatency] = field(default_factory=list)
+    first_words_s: float | None = None
+    recording: str | None = None
+
+    @property
+    def speech(self) -> Samples:
+        """All speech, float32 mono 24 kHz."""
+        return np.concatenate([SILENCE, *self.audio])
+
+    @property
+    def summary(self) -> LatencySummary:
+        return LatencySummary.of(self.latencies)
+
+    def add(self, unit: Unit, latency: UnitLatency | None) -> None:
+        if latency is not None:
+            self.latencies.append(latency)
+        if not unit.is_listen:
+            self.text += unit.text
+            self.audio.append(unit.audio)
+
+
+class SpokenQuestion:
+    """A recording in one-second chunks, followed by endless silence."""
+
+    def __init__(self, samples: Samples) -> None:
+        self.duration_s = len(samples) / INPUT_RATE
+        self.speech_end_s = speech_end_s(samples)
+        self.samples = samples
+
+    def chunks(self) -> Iterator[Samples]:
+        """One second each; silence fills up the last one of the recording."""
+        for start in range(0, len(self.samples), _CHUNK):
+            chunk = self.samples[start : start + _CHUNK]
+            yield np.pad(chunk, (0, _CHUNK - len(chunk)))
+        while True:
+            yield np.zeros(_CHUNK, dtype=np.float32)
+
+
+async def paced(chunks: Iterator[Samples], start: float) -> AsyncIterator[Samples]:
+    """Yield each chunk at the time of a microphone that opened at `start` (`time.monotonic()`)."""
+    for number, chunk in enumerate(chunks, start=1):
+        await asyncio.sleep(start + number * CHUNK_S - time.monotonic())
+        yield chunk
+
+
+async def ask(
+    session: DuplexSession,
+    question: SpokenQuestion,
+    listener: ConversationListener,
+    patience_s: float,
+) -> ConversationResult:
+    """Speak the question in real time and listen until the turn of the reply ends.
+
+    Returns with `answered` False after `patience_s` without speech. Raises SessionOver if the session
+    ends before that.
+    """
+    result, log, start = ConversationResult(), SendLog(), time.monotonic()
+    speaking = asyncio.create_task(speak(session, paced(question.chunks(), start), log))
+    try:
+        async with asyncio.timeout(question.duration_s + patience_s) as limit:
+            async for unit in units(session, listener):
+                latency = UnitLatency.of(unit, log)
+                result.add(unit, latency)
+                listener.unit(unit, latency)
+                if unit.is_listen or unit.message.current_time / 1000 <= question.speech_end_s:
+                    continue
+                limit.reschedule(asyncio.get_running_loop().time() + patience_s)
+                if result.first_words_s is None:
+                    result.first_words_s = unit.received_at - start - question.speech_end_s
+                if unit.end_of_turn:
+                    result.answered = True
+                    break
+    except TimeoutError:
+        result.answered = False
+    finally:
+        await stop_speaking(speaking)
+    return result
+
+
+async def stop_speaking(speaking: asyncio.Task[None]) -> None:
+    """Cancel a `speak` task. Its ClientError is dropped, since reading results raises it too."""
+    speaking.cancel()
+    with suppress(asyncio.CancelledError, ClientError):
+        await speaking
+
+
+async def speak(session: DuplexSession, chunks: AsyncIterator[Samples], log: SendLog) -> None:
+    """Send chunks as they become ready. Raises SessionOver if the session has ended."""
+    async for chunk in chunks:
+        log.add(len(chunk) * 1000 / INPUT_RATE, await session.send_audio(chunk))
+
+
+async def units(session: DuplexSession, listener: ConversationListener) -> AsyncIterator[Unit]:
+    """Results until the session ends; errors that do not end it go to the listener."""
+    while True:
+        try:
+            async for unit in session.results():
+                yield unit
+        except ServerError as error:
+            listener.error(error)
+        else:
+            return

@@ -1,0 +1,94 @@
+"""Microphone and speakers, through the optional package `sounddevice`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
+
+_CHUNK = INPUT_RATE
+
+
+class NoMicrophone(Exception):
+    """No sound device can be used; the message says what to install or plug in."""
+
+
+class Headset:
+    """Records one-second chunks at 16 kHz and plays speech at 24 kHz."""
+
+    def __init__(self) -> None:
+        self._sound = _sounddevice()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._captured: asyncio.Queue[Samples] = asyncio.Queue()
+        self._lock = threading.Lock()
+        self._to_play = SILENCE
+        self._streams: list[Any] = []
+
+    def __enter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        mono = {"channels": 1, "dtype": "float32"}
+        try:
+            capture, play = self._sound.InputStream, self._sound.OutputStream
+            self._streams = [
+                capture(samplerate=INPUT_RATE, blocksize=_CHUNK, callback=self._capture, **mono),
+                play(samplerate=OUTPUT_RATE, callback=self._fill, **mono),
+            ]
+            for stream in self._streams:
+                stream.start()
+        except self._sound.PortAudioError as error:
+            raise NoMicrophone(f"the sound card cannot be used: {error}") from error
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for stream in self._streams:
+            stream.close()
+
+    async def chunks(self) -> AsyncIterator[Samples]:
+        """Seconds of the microphone, each as soon as it is complete."""
+        while True:
+            yield await self._captured.get()
+
+    def play(self, samples: Samples) -> None:
+        """Add samples to the end of the playback buffer."""
+        with self._lock:
+            self._to_play = np.concatenate([self._to_play, samples])
+
+    def drop_unplayed(self) -> float:
+        """Drop audio that was not played yet, after an interruption; returns its length in ms."""
+        with self._lock:
+            dropped, self._to_play = self._to_play, SILENCE
+        return len(dropped) * 1000 / OUTPUT_RATE
+
+    def _capture(self, block: Samples, _frames: int, _time: Any, _status: Any) -> None:
+        """Runs on the sound device's thread."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._captured.put_nowait, block[:, 0].copy())
+
+    def _fill(self, block: Samples, frames: int, _time: Any, _status: Any) -> None:
+        """Runs on the sound device's thread."""
+        with self._lock:
+            now, self._to_play = self._to_play[:frames], self._to_play[frames:]
+        block.fill(0.0)
+        block[: len(now), 0] = now
+
+
+def _sounddevice() -> Any:
+    try:
+        import sounddevice
+    except ImportError:
+        raise NoMicrophone("--mic needs sounddevice; run: pip install sounddevice") from None
+    except OSError as error:
+        remedy = "on Debian run: apt-get install -y libportaudio2"
+        raise NoMicrophone(f"sounddevice finds no PortAudio ({error}); {remedy}") from None
+    return sounddevice

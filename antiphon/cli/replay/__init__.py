@@ -1,0 +1,1 @@
+"""Plays a recorded session again and compares the two runs."""

@@ -1,0 +1,131 @@
+"""A service as a supervised child process: it is started, logged, restarted and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from antiphon.broker.embedded import tether
+
+RESTART_PAUSES_S = (0.5, 1.0, 2.0)
+"""Waits before each restart; after one more failure the supervisor gives up."""
+
+SETTLED_S = 30.0
+"""After running this long, a service starts with zero failures again."""
+
+_LINE_LIMIT = 1024 * 1024
+
+LineSink = Callable[[str, str], None]
+"""Called with (service, line) for every line of output and for every restart."""
+
+
+class ServiceFailed(Exception):
+    """A service keeps failing; the message names it and the exit status."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSpec:
+    """What to run. `grace_s` is the time between SIGTERM and SIGKILL."""
+
+    name: str
+    command: Sequence[str]
+    grace_s: float = 5.0
+
+
+class Service:
+    """A supervised child process. It is killed when this process dies."""
+
+    def __init__(self, spec: ServiceSpec, env: Mapping[str, str], sink: LineSink) -> None:
+        self.spec = spec
+        self._env = dict(os.environ) | {"PYTHONUNBUFFERED": "1"} | dict(env)
+        self._sink = sink
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def pid(self) -> int | None:
+        process = self._process
+        return process.pid if process is not None and process.returncode is None else None
+
+    async def run(self) -> None:
+        """Run until `stop`. Raises ServiceFailed after too many failures."""
+        failures = 0
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            status = await self._run_once()
+            if self._stopping.is_set():
+                return
+            failures = 1 if time.monotonic() - began > SETTLED_S else failures + 1
+            if failures > len(RESTART_PAUSES_S):
+                raise ServiceFailed(f"{self.name} keeps failing ({_exit_text(status)})")
+            await self._pause(failures, status)
+
+    async def stop(self) -> None:
+        """SIGTERM, then SIGKILL to it and its children after the grace period."""
+        self._stopping.set()
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        _signal_group(process.pid, signal.SIGTERM)
+        try:
+            async with asyncio.timeout(self.spec.grace_s):
+                await process.wait()
+        except TimeoutError:
+            self._sink(self.name, f"did not end within {self.spec.grace_s:.0f} s; killed")
+        self.kill()
+        await process.wait()
+
+    def kill(self) -> None:
+        """Kill the process and its children."""
+        self._stopping.set()
+        if self._process is not None:
+            _signal_group(self._process.pid, signal.SIGKILL)
+
+    async def _run_once(self) -> int:
+        self._process = await asyncio.create_subprocess_exec(
+            *self.spec.command,
+            env=self._env,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            limit=_LINE_LIMIT,
+            start_new_session=True,  # Ctrl-C in a terminal must not stop it out of order
+            preexec_fn=tether(signal.SIGKILL),
+        )
+        if self._stopping.is_set():  # stopped during the start
+            self.kill()
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            self._sink(self.name, line.decode(errors="replace").rstrip())
+        return await self._process.wait()
+
+    async def _pause(self, failures: int, status: int) -> None:
+        pause_s = RESTART_PAUSES_S[failures - 1]
+        tries = f"{failures} of {len(RESTART_PAUSES_S)}"
+        self._sink(self.name, f"{_exit_text(status)}; starting it again in {pause_s} s ({tries})")
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _exit_text(status: int) -> str:
+    if status < 0:
+        return f"killed by {signal.Signals(-status).name}"
+    return f"ended with exit status {status}"

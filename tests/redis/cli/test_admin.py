@@ -1,0 +1,114 @@
+"""`antiphon queue cancel` and `antiphon worker drain`, and what a worker makes of the wish."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+import pytest
+from redis.asyncio import Redis
+
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.cli.commands.admin import ask_to_drain, cancel_waiting
+from antiphon.shared_schemas.lifecycle import WorkerAsk
+from antiphon.shared_schemas.states import EndReason
+from support.control_plane import claim, join, report, serve, waiting
+
+
+async def antiphon(settings: BrokerSettings, *args: str) -> tuple[int, str]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "antiphon", *args),
+        env=os.environ | {"ANTIPHON_KEY_PREFIX": settings.key_prefix},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode()
+
+
+async def test_a_waiting_session_is_cancelled_by_its_id(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    await join(broker, "adx_a")
+    await join(broker, "adx_b")
+    status, said = await antiphon(
+        settings, "queue", "cancel", "adx_a", "--redis-url", settings.redis_url
+    )
+    assert (status, said) == (0, "adx_a is out of the queue\n")
+    assert await waiting(broker) == ["adx_b"]
+    row = await broker.sessions.get("adx_a")
+    assert row is not None
+    assert row.reason is EndReason.CANCELLED
+
+
+async def test_or_by_its_ticket(broker: Broker) -> None:
+    await join(broker, "adx_a")
+    ticket = await join(broker, "adx_b")
+    assert await cancel_waiting(broker, str(ticket.number))
+    assert await waiting(broker) == ["adx_a"]
+
+
+async def test_a_running_session_is_left_alone(broker: Broker, settings: BrokerSettings) -> None:
+    await serve(broker)
+    await join(broker, "adx_a")
+    held = await claim(broker)
+    assert not await broker.sessions.cancel("adx_a", held.ticket)
+    status, said = await antiphon(
+        settings, "queue", "--redis-url", settings.redis_url, "cancel", "adx_a"
+    )
+    assert status == 1
+    assert "adx_a does not wait" in said
+
+
+async def test_a_claim_meanwhile_wins_over_a_cancel(broker: Broker) -> None:
+    """What the cancel has read of the session before does not hold any more."""
+    await serve(broker)
+    ticket = await join(broker, "adx_a")
+    before = await broker.sessions.get("adx_a")
+    assert before is not None
+    await claim(broker)
+    assert not await broker.sessions.end(
+        "adx_a", EndReason.CANCELLED, epoch=before.epoch, ticket=ticket.number
+    )
+
+
+async def test_a_wish_reaches_the_worker_with_its_next_beat(broker: Broker) -> None:
+    await serve(broker, "w1")
+    await serve(broker, "w2")
+    assert await broker.registry.ask_worker("w1", WorkerAsk.DRAIN)
+    assert await broker.registry.worker_beat("w1", 0, report()) is WorkerAsk.DRAIN
+    assert await broker.registry.worker_beat("w2", 0, report()) is None
+
+
+async def test_a_wish_of_a_newer_version_is_let_go(broker: Broker, raw: Redis) -> None:
+    await serve(broker, "w1")
+    await raw.hset(broker.keys.worker("w1"), "asked", "sing")
+    assert await broker.registry.worker_beat("w1", 0, report()) is None
+
+
+async def test_draining_a_worker_that_is_not_there_names_those_that_are(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    await serve(broker, "w1")
+    status, said = await antiphon(
+        settings, "worker", "drain", "w7", "--redis-url", settings.redis_url
+    )
+    assert status == 1
+    assert "no worker w7; alive are: w1" in said
+    assert await broker.registry.worker_beat("w1", 0, report()) is None
+
+
+async def test_waiting_for_a_worker_to_leave(broker: Broker) -> None:
+    await serve(broker, "w1")
+    leaving = asyncio.create_task(ask_to_drain(broker, "w1", wait=True))
+    while await broker.registry.worker_beat("w1", 0, report()) is None:
+        await asyncio.sleep(0.01)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await asyncio.shield(leaving)
+    await broker.registry.worker_gone("w1")
+    async with asyncio.timeout(10):
+        assert await leaving is None

@@ -1,0 +1,149 @@
+"""Asking a question against a scripted server, a second lasting a few milliseconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pybase64
+import pytest
+
+from antiphon.cli.conversation.conversation import ConversationResult, SpokenQuestion, ask, paced
+from antiphon.cli.conversation.latency import UnitLatency
+from antiphon.cli.conversation.wav import speech_end_s
+from antiphon.client.duplex import Unit
+from antiphon.client.errors import ServerError, SessionOver
+from antiphon.shared_schemas.audio import INPUT_RATE
+from support.scripted_server import SPOKEN, Wire, speaking, talking_to
+
+TONE = np.full(int(1.5 * INPUT_RATE), 0.5, dtype=np.float32)
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.units: list[tuple[Unit, UnitLatency | None]] = []
+        self.errors: list[ServerError] = []
+
+    def unit(self, unit: Unit, latency: UnitLatency | None) -> None:
+        self.units.append((unit, latency))
+
+    def error(self, error: ServerError) -> None:
+        self.errors.append(error)
+
+
+@pytest.fixture(autouse=True)
+def _short_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.cli.conversation.conversation.CHUNK_S", 0.02)
+
+
+def answering(reply: Callable[[int], dict[str, Any] | None]) -> Any:
+    """A server that answers the n-th chunk with `reply(n)` until it is told to stop."""
+
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        for number in range(1, 200):
+            message = await wire.next()
+            if message["type"] == "stop":
+                await wire.send("stopped", session_id="s")
+                return
+            answer = reply(number)
+            if answer is not None:
+                fields = {"is_listen": True, "current_time": number * 1000} | answer
+                kind = fields.pop("kind", "result")
+                await wire.send(kind, **fields)
+
+    return script
+
+
+async def asked(reply: Callable[[int], dict[str, Any] | None], seen: Seen) -> ConversationResult:
+    async with talking_to(answering(reply)) as session:
+        await session.prepare()
+        return await ask(session, SpokenQuestion(TONE), seen, patience_s=0.5)
+
+
+async def test_listens_until_the_turn_has_ended() -> None:
+    replies = {
+        3: speaking("One", current_time=3000),
+        4: speaking(" two.", current_time=4000, end_of_turn=True),
+    }
+    seen = Seen()
+    heard = await asked(lambda n: replies.get(n, {}), seen)
+    assert heard.answered
+    assert heard.text == "One two."
+    np.testing.assert_array_equal(heard.speech, np.concatenate([SPOKEN, SPOKEN]))
+    assert [unit.is_listen for unit, _ in seen.units] == [True, True, False, False]
+    assert all(latency is not None and latency.total > 0 for _, latency in seen.units)
+    assert heard.first_words_s is not None
+
+
+async def test_a_turn_that_ended_before_the_question_is_no_answer() -> None:
+    early = {1: speaking("Hm?", current_time=1000, end_of_turn=True)}
+    heard = await asked(lambda n: early.get(n, {}), Seen())
+    assert not heard.answered
+    assert heard.text == "Hm?"
+    assert heard.first_words_s is None
+
+
+async def test_silence_exhausts_patience() -> None:
+    heard = await asked(lambda _: {}, Seen())
+    assert not heard.answered
+    assert not len(heard.speech)
+
+
+async def test_an_error_is_shown_and_the_conversation_goes_on() -> None:
+    trouble = {"kind": "error", "error": "e", "message": "late", "code": "input_backpressure"}
+    replies: dict[int, dict[str, Any]] = {
+        2: trouble,
+        3: speaking("Yes.", current_time=3000, end_of_turn=True),
+    }
+    seen = Seen()
+    heard = await asked(lambda n: replies.get(n, {}), seen)
+    assert heard.answered
+    assert [error.message for error in seen.errors] == ["late"]
+
+
+async def test_a_lost_session_is_raised() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await wire.expect("audio_chunk")
+        await wire.socket.close(1011, "worker_lost")
+
+    async with talking_to(script) as session:
+        await session.prepare()
+        with pytest.raises(SessionOver, match="worker_lost"):
+            await ask(session, SpokenQuestion(TONE), Seen(), patience_s=5)
+
+
+async def test_what_is_sent_is_the_recording_then_silence() -> None:
+    sent: list[bytes] = []
+
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        for number in range(1, 4):
+            sent.append(pybase64.b64decode((await wire.expect("audio_chunk"))["audio"]))
+            end = number == 3
+            await wire.send("result", **speaking("x", current_time=number * 1000, end_of_turn=end))
+
+    async with talking_to(script) as session:
+        await session.prepare()
+        await ask(session, SpokenQuestion(TONE), Seen(), patience_s=5)
+    spoken = np.frombuffer(b"".join(sent), np.float32)
+    assert len(spoken) == 3 * INPUT_RATE
+    np.testing.assert_array_equal(spoken[: len(TONE)], TONE)
+    assert not spoken[len(TONE) :].any()
+
+
+async def test_chunks_leave_when_a_microphone_would_have_them() -> None:
+    start = time.monotonic()
+    chunks = [chunk async for chunk in paced(islice(SpokenQuestion(TONE).chunks(), 5), start)]
+    assert len(chunks) == 5
+    assert time.monotonic() - start >= 5 * 0.02
+
+
+def test_speech_end_is_the_last_audible_sample() -> None:
+    padded = np.concatenate([TONE, np.full(8000, 0.001, np.float32)])
+    assert speech_end_s(padded) == pytest.approx(1.5)
+    assert speech_end_s(np.zeros(5, np.float32)) == 0.0

@@ -1,0 +1,64 @@
+"""Talking live, with a sound card that the test moves by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from antiphon.cli.conversation import dialogue
+from antiphon.cli.conversation.microphone import Headset
+from antiphon.cli.conversation.transcript import Transcript
+from antiphon.client.errors import ClientError
+from antiphon.shared_schemas.audio import Samples
+from support.scripted_server import SPOKEN, Scripted, Wire, speaking
+
+
+class HalfDeaf(Headset):
+    """Plays half of what it is given before it is told to be quiet."""
+
+    def __init__(self) -> None:
+        self._captured: asyncio.Queue[Samples] = asyncio.Queue()
+        self.given = 0
+
+    def __enter__(self) -> Self:
+        self._captured.put_nowait(np.zeros(16_000, np.float32))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def play(self, samples: Samples) -> None:
+        self.given += len(samples)
+
+    def drop_unplayed(self) -> float:
+        return self.given / 2 / 24
+
+
+async def test_an_interrupted_answer_is_told_as_far_as_it_was_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[dict[str, Any]] = []
+
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await wire.expect("audio_chunk")
+        await wire.send("result", **speaking("Well, "))
+        await wire.send("result", **speaking("you see"))
+        await wire.send("result", is_listen=True, current_time=3000)
+        told.append(await wire.expect("playback_ack"))
+        await wire.send("result", is_listen=True, current_time=4000)
+        await wire.send("timeout", reason="enough")
+
+    monkeypatch.setattr(dialogue, "Headset", HalfDeaf)
+    transcript = Transcript(Console(file=io.StringIO()))
+    async with Scripted(script).running() as server:
+        with suppress(ClientError):
+            await dialogue.talk_live(server.url, "Hi.", tmp_path / "reply.wav", transcript)
+    assert told == [{"type": "playback_ack", "played_ms": len(SPOKEN) / 24}]

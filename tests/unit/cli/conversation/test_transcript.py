@@ -1,0 +1,77 @@
+"""What a conversation looks like on the terminal."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from rich.console import Console
+
+from antiphon.cli.conversation.conversation import ConversationResult, SpokenQuestion
+from antiphon.cli.conversation.latency import LatencySummary, UnitLatency
+from antiphon.cli.conversation.transcript import Transcript, summary_lines, unit_line
+from antiphon.client.duplex import PARSER, Unit
+from antiphon.client.errors import ServerError
+from antiphon.shared_schemas.server_messages import Error, Prepared, Queued, Result
+
+
+def unit(*, seconds: float = 1.0, **fields: Any) -> Unit:
+    data = {"type": "result", "is_listen": True, "current_time": 4000, **fields}
+    message = PARSER.parse(orjson.dumps(data).decode())
+    assert isinstance(message, Result)
+    audio = np.zeros(0 if message.is_listen else int(24000 * seconds), np.float32)
+    return Unit(message=message, audio=audio, received_at=0.0)
+
+
+def transcript() -> tuple[Transcript, io.StringIO]:
+    out = io.StringIO()
+    return Transcript(Console(file=out, width=60)), out
+
+
+def test_listening_line() -> None:
+    assert unit_line(unit(), UnitLatency(total=12.4)).plain == "     4.0 s  listening    12 ms"
+
+
+def test_speaking_line_shows_the_text_and_the_end_of_the_turn() -> None:
+    line = unit_line(unit(is_listen=False, text=" [x] Paris.", end_of_turn=True), None).plain
+    assert line == "     4.0 s  speaking         -   [x] Paris.  (end of turn)"
+
+
+def test_a_whole_conversation_in_order_and_uncut() -> None:
+    shown, out = transcript()
+    shown.connected("ws://h", "adx_1")
+    shown.place(
+        Queued(ticket_id="1", position=2, queue_length=3, eta_seconds=41.6, estimated_wait_s=41.6)
+    )
+    shown.prepared(Prepared(prompt_length=30, recording_session_id=None))
+    shown.question("question.wav", SpokenQuestion(np.ones(24000, np.float32)))
+    shown.error(ServerError(Error(error="e", message="too much at once", code="c")))
+    heard = ConversationResult(answered=True, first_words_s=1.234)
+    heard.add(unit(is_listen=False, text="Yes, indeed, and at some length."), None)
+    heard.add(unit(is_listen=False, text=" Quite."), UnitLatency(total=5.0))
+    shown.reply(heard, Path("reply.wav"))
+    shown.summary(heard)
+    assert out.getvalue().splitlines() == [
+        " connected  ws://h, session adx_1",
+        "   waiting  number 2 of 3, about 42 s to go",
+        "  prepared  the prompt has 30 tokens",
+        "       you  question.wav, 1.5 s, spoken in real time",
+        "     error  too much at once",
+        "     reply  “Yes, indeed, and at some length. Quite.” (2.0 s of speech, saved in reply.wav)",
+        "  answered  1.23 s after the end of the question",
+        "      unit  p50 5.0 ms, p99 5.0 ms over 1 units, from chunk sent to result",
+    ]
+
+
+def test_summary_names_every_hop_that_was_told() -> None:
+    latency = UnitLatency(total=50.0, to_worker=2.0, engine=40.0)
+    lines = [text for _, text in summary_lines(LatencySummary.of([latency]))]
+    assert lines[1:] == [
+        "p50 40.0 ms, p99 40.0 ms engine",
+        "p50 2.0 ms, p99 2.0 ms pipeline, edge in → worker",
+        "p50 8.0 ms, p99 8.0 ms pipeline, worker → client out",
+    ]
+    assert summary_lines(LatencySummary.of([])) == []

@@ -1,0 +1,170 @@
+"""The arithmetic of `antiphon bench`: due times, late and lost requests."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from antiphon.cli.load.inputs import LoadInputs
+from antiphon.cli.load.log import LoadLog, LoadRequest, LoadSummary, percentiles
+from antiphon.cli.load.plan import Kind, LoadPlan, LoadTimes
+from antiphon.cli.load.plot import nice, plot, rank, tail
+from antiphon.cli.load.usage import Usage, processes_of, with_generator
+from antiphon.cli.main import app
+from antiphon.shared_schemas.audio import INPUT_RATE
+
+
+def plan(*kinds: Kind, sessions: int = 4, seconds: float = 10.0) -> LoadPlan:
+    return LoadPlan(kinds=kinds or (Kind.AUDIO,), sessions=sessions, seconds=seconds, warm_up_s=2)
+
+
+def answered(
+    due_at: float, sent_at: float, answered_at: float, kind: Kind = Kind.AUDIO
+) -> LoadRequest:
+    return LoadRequest(kind, due_at, due_at, sent_at, answered_at)
+
+
+@given(
+    number=st.integers(0, 500),
+    period_s=st.floats(0.5, 20),
+    seconds=st.floats(1, 60),
+    start=st.floats(0, 1e6),
+)
+def test_everything_due_lies_on_the_users_grid(
+    number: int, period_s: float, seconds: float, start: float
+) -> None:
+    times = LoadTimes.of(plan(seconds=seconds), start)
+    dues = list(times.dues(number, period_s))
+    assert all(times.start <= due < times.stop + 1e-6 for due in dues)
+    assert np.allclose(np.diff(dues), period_s, atol=1e-6)
+    assert abs(len(dues) - (times.stop - times.start) / period_s) < 1
+
+
+def test_users_spread_over_the_second() -> None:
+    times = LoadTimes.of(plan(), 100.0)
+    phases = sorted(next(times.dues(number, 1.0)) % 1 for number in range(50))
+    assert max(np.diff(phases)) < 0.05
+
+
+def test_requests_are_planned_before_the_start() -> None:
+    log, times = LoadLog(), LoadTimes.of(plan(Kind.AUDIO, Kind.CHAT), 50.0)
+    log.plan_requests(plan(Kind.AUDIO, Kind.CHAT), times)
+    assert [user[0].kind for user in log.users] == [Kind.AUDIO, Kind.CHAT] * 2
+    summary = LoadSummary.of(m for m in log.measured(times) if m.kind is Kind.AUDIO)
+    assert (summary.due, summary.lost, summary.latency_ms) == (20, 20, {})
+
+
+def test_the_warm_up_is_not_measured() -> None:
+    log, times = LoadLog(), LoadTimes.of(plan(sessions=1), 50.0)
+    log.plan_requests(plan(sessions=1), times)
+    assert len(log.users[0]) == 12
+    assert [m.due_at for m in log.measured(times)] == [52.0 + n for n in range(10)]
+
+
+def test_a_stall_counts_for_everything_that_it_held_up() -> None:
+    """Ten answers of 10 ms each, but nothing could be sent from 2 to 7: five chunks were late."""
+    requests = [
+        answered(due, sent := max(due, 7.0) if due >= 2 else due, sent + 0.010)
+        for due in (float(n) for n in range(10))
+    ]
+    summary = LoadSummary.of(requests)
+    assert summary.latency_ms == {
+        "p50": 10.0,
+        "p90": 4010.0,
+        "p99": 5010.0,
+        "p99_9": 5010.0,
+        "max": 5010.0,
+    }
+    assert (summary.late, summary.lost) == (5, 0)
+    assert summary.sent_late_ms["max"] == 5000.0
+
+
+def test_a_question_is_waited_for_from_the_end_of_its_speech() -> None:
+    request = LoadRequest(Kind.HALF_DUPLEX, 10.0, 13.5, 10.0, 15.0)
+    assert request.latency_ms == pytest.approx(1500)
+    assert LoadSummary.of([request]).late == 0
+
+
+@given(st.lists(st.floats(0, 1e5), min_size=1, max_size=300))
+def test_percentiles_are_values_that_occurred(values: list[float]) -> None:
+    found = percentiles(values)
+    assert list(found.values()) == sorted(found.values())
+    assert found["max"] == round(max(values), 1)
+    assert set(found.values()) <= {round(value, 1) for value in values}
+
+
+def test_percentiles_of_a_thousand_and_one() -> None:
+    found = percentiles([float(n) for n in range(1, 1001)])
+    assert found == {"p50": 500.0, "p90": 900.0, "p99": 990.0, "p99_9": 999.0, "max": 1000.0}
+
+
+@pytest.mark.parametrize(("ratio", "chunks"), [(1.0, 3), (0.5, 6), (0.25, 12), (0.0, 1)])
+def test_silence_fills_what_is_not_speech(ratio: float, chunks: int) -> None:
+    speech = np.full(int(2.5 * INPUT_RATE), 0.3, np.float32)
+    inputs = LoadInputs.of([speech], ratio)
+    assert len(inputs.chunks) == chunks
+    assert all(len(chunk) == INPUT_RATE for chunk in inputs.chunks)
+    assert sum(bool(chunk.any()) for chunk in inputs.chunks) == (3 if ratio else 0)
+    assert inputs.questions[0].speech_end_s == pytest.approx(2.5)
+    assert inputs.chunk(1, 2) is inputs.chunks[3 % chunks]
+    assert inputs.image[:2] == b"\xff\xd8"
+
+
+def test_usage_is_of_processes_that_lived_all_the_time() -> None:
+    pids = with_generator({})
+    before = Usage.of({**pids, "gone": 2**22 + 1})
+    assert set(before.cpu_s) == {"generator"}
+    sum(n * n for n in range(200_000))
+    used = Usage.of(pids).since(before)
+    assert 0 <= used["generator"] < 30
+    assert Usage.of({}).since(before) == {}
+    assert processes_of(2**22 + 1) == {}
+
+
+def test_the_plot_shows_every_kind_and_stays_within_its_frame() -> None:
+    requests = [answered(n / 4, n / 4, n / 4 + 0.1 + n / 1000) for n in range(200)]
+    requests += [answered(n, n, n + 1.7, Kind.CHAT) for n in range(5)]
+    requests += [LoadRequest(Kind.AUDIO, 1.0, 1.0)]
+    root = ET.fromstring(plot(requests, "a < b"))
+    lines = root.findall(".//{http://www.w3.org/2000/svg}polyline")
+    assert len(lines) == 6
+    width, height = (float(root.attrib["viewBox"].split()[n]) for n in (2, 3))
+    for line in lines:
+        for point in line.attrib["points"].split():
+            x, y = map(float, point.split(","))
+            assert 0 <= x <= width
+            assert 0 <= y <= height
+    assert plot([], "nothing").startswith("<svg")
+
+
+def test_the_axis_gives_each_nine_the_same_room() -> None:
+    steps = np.diff([rank(p) for p in (0, 90, 99, 99.9)])
+    assert np.allclose(steps, steps[0])
+    assert tail([3.0, 1.0]) == [(0.0, 1.0), (pytest.approx(rank(50)), 3.0)]
+    assert [nice(v) for v in (0.0, 0.7, 1, 3, 21, 999)] == [pytest.approx(0.001), 1, 1, 5, 50, 1000]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--kinds", "audio,opera"], "choose from audio, omni, half-duplex, chat"),
+        (["--url", "ws://x", "--engine", "local"], "only one of them"),
+        (["--sessions", "257"], "256 sessions at most"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: list[str], complaint: str) -> None:
+    refused = CliRunner().invoke(app, ["bench", *arguments])
+    assert refused.exit_code == 2
+    assert complaint in refused.output
+
+
+def test_an_edge_that_is_not_there_is_named(tmp_path: object) -> None:
+    found = CliRunner().invoke(app, ["bench", "--url", "ws://127.0.0.1:1", "--sessions", "2"])
+    assert found.exit_code == 1
+    assert "Nothing was measured" in found.output
+    assert "cannot connect to ws://127.0.0.1:1" in found.output

@@ -1,0 +1,143 @@
+"""Recorded sessions from the command line, and as something to be played again."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from antiphon.cli.main import app
+from antiphon.cli.replay.load import CannotLoad, find_recording, load_pcm, load_recording
+from antiphon.cli.replay.plan import DuplexPlan, plan_replay
+from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, samples_from_bytes, to_pcm16
+from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE
+from support.recorded_talk import tree
+from support.recordings import recorded
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    (tmp_path / "sessions").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def recording(data: Path) -> str:
+    return recorded(data / "sessions", units=4, prompt="Say [bold]nothing[/x].")
+
+
+def antiphon(data: Path, *args: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, [*args, "--data-dir", str(data)])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def planned(data: Path, recording: str) -> DuplexPlan:
+    plan = plan_replay(load_recording(find_recording(recording, data)))
+    assert isinstance(plan, DuplexPlan)
+    return plan
+
+
+def test_show_tells_what_happened(data: Path, recording: str) -> None:
+    status, shown, _ = antiphon(data, "sessions", "show", recording)
+    assert status == 0
+    for words in (recording, "omni_1 (omni_duplex)", "complete, ended by: stopped", "word3"):
+        assert words in shown
+    assert "Say [bold]nothing[/x]." in shown  # as it was said, not as markup
+    assert antiphon(data, "sessions", "show", str(data / "sessions" / recording))[1] == shown
+
+
+def test_show_as_json(data: Path, recording: str) -> None:
+    _, shown, _ = antiphon(data, "sessions", "show", recording, "--json")
+    told = json.loads(shown)
+    folder = data / "sessions" / recording
+    assert told["meta"] == json.loads((folder / META_FILE).read_text())
+    assert told["files"] == {name: len(content) for name, content in tree(folder).items()}
+    assert [row["did"] for row in told["rows"]] == ["listening", "speaking"] * 2
+
+
+def test_show_while_the_session_goes_on(data: Path, recording: str) -> None:
+    (data / "sessions" / recording / RECORDING_FILE).unlink()
+    status, shown, _ = antiphon(data, "sessions", "show", recording)
+    assert (status, recording in shown) == (0, True)
+    assert antiphon(data, "replay", recording)[0] == 2
+
+
+def test_export_is_the_whole_recording(data: Path, recording: str, tmp_path: Path) -> None:
+    target = tmp_path / "out.zip"
+    assert antiphon(data, "sessions", "export", recording, str(target))[0] == 0
+    with zipfile.ZipFile(target) as archive:
+        archive.extractall(tmp_path / "unpacked")
+    assert tree(tmp_path / "unpacked" / recording) == tree(data / "sessions" / recording)
+    status, _, told = antiphon(data, "sessions", "export", recording, str(target))
+    assert (status, "--force" in told) == (2, True)
+    assert antiphon(data, "sessions", "export", recording, str(target), "--force")[0] == 0
+    assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+@pytest.mark.parametrize("command", [("sessions", "show"), ("sessions", "export"), ("replay",)])
+@pytest.mark.parametrize("name", ["f" * 32, "adx_1", "../..", ""])
+def test_what_is_not_there_is_told_without_a_traceback(
+    data: Path, command: tuple[str, ...], name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, _, told = antiphon(data, *command, name)
+    assert status == (2 if command == ("replay",) else 1)
+    assert "recording" in told
+    assert list(tmp_path.glob("*.zip")) == []
+
+
+def test_a_plan_is_what_was_sent(data: Path, recording: str) -> None:
+    folder = data / "sessions" / recording
+    played = planned(data, recording)
+    assert played.with_video
+    assert played.prompt == "Say [bold]nothing[/x]."
+    assert played.config.force_listen_count == 1
+    assert [step.at_s for step in played.steps] == [0.0, 1.0, 2.0, 3.0]
+    assert not played.cut_off
+    assert [bool(step.recorded and step.recorded.speaks) for step in played.steps] == [
+        False,
+        True,
+    ] * 2
+    for step in played.steps:
+        names = [f"user_frames/{step.index:03d}.jpg"] if step.index % 2 else []
+        assert list(step.frames) == [folder / name for name in names]
+        assert step.images() == [(folder / name).read_bytes() for name in names]
+        assert np.array_equal(to_pcm16(step.samples()), _pcm(step.audio))
+
+
+def test_recorded_sound_is_played_on_the_scale_it_came(tmp_path: Path) -> None:
+    import soundfile
+
+    pcm = np.array([-32768, -32767, -1, 0, 1, 12345, 32767], np.int16)
+    soundfile.write(tmp_path / "a.wav", pcm, INPUT_RATE, subtype="PCM_16")
+    expected = samples_from_bytes(pcm.astype("<i2").tobytes(), PcmFormat.S16)
+    assert np.array_equal(load_pcm(tmp_path / "a.wav"), expected)
+    soundfile.write(tmp_path / "b.wav", pcm, 8000, subtype="PCM_16")
+    for name in ("b.wav", "none.wav"):
+        with pytest.raises(CannotLoad, match=name):
+            load_pcm(tmp_path / name)
+
+
+def test_a_pause_is_not_waited_for_and_skipped_chunks_are_left_out(
+    data: Path, recording: str
+) -> None:
+    path = data / "sessions" / recording / RECORDING_FILE
+    content = json.loads(path.read_text())
+    content["chunks"][1] |= {"skipped": True, "result": None}
+    for chunk in content["chunks"][2:]:
+        chunk["receive_ts_ms"] += 60_000
+    path.write_text(json.dumps(content))
+    played = planned(data, recording)
+    assert [step.index for step in played.steps] == [0, 2, 3]
+    assert [step.at_s for step in played.steps] == [0.0, 1.1, 2.1]  # chunks of a tenth of a second
+
+
+def _pcm(path: Path) -> np.ndarray[tuple[int], np.dtype[np.int16]]:
+    import soundfile
+
+    pcm: np.ndarray[tuple[int], np.dtype[np.int16]] = soundfile.read(path, dtype="int16")[0]
+    return pcm

@@ -1,0 +1,123 @@
+"""Supervision, with real child processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from antiphon.cli.stack.processes import Service, ServiceFailed, ServiceSpec
+
+OBEDIENT = "import time; print('up', flush=True); time.sleep(60)"
+STUBBORN = (
+    "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);"
+    "print('up', child.pid, flush=True); time.sleep(60)"
+)
+
+
+class Log:
+    def __init__(self) -> None:
+        self.lines: asyncio.Queue[str] = asyncio.Queue()
+
+    def __call__(self, _service: str, line: str) -> None:
+        self.lines.put_nowait(line)
+
+    async def until(self, part: str) -> str:
+        async with asyncio.timeout(20):
+            while part not in (line := await self.lines.get()):
+                pass
+        return line
+
+
+def service(code: str, log: Log, grace_s: float = 5.0, **env: str) -> Service:
+    return Service(ServiceSpec("thing", (sys.executable, "-c", code), grace_s), env, log)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.cli.stack.processes.RESTART_PAUSES_S", (0.01, 0.01))
+
+
+async def test_lines_and_environment_reach_the_right_places() -> None:
+    log = Log()
+    thing = service(
+        "import os; print(os.environ['X']); print('\\xe9'); import time; time.sleep(60)", log, X="7"
+    )
+    running = asyncio.create_task(thing.run())
+    assert await log.until("7") == "7"
+    assert thing.pid is not None
+    await thing.stop()
+    await running
+    assert thing.pid is None
+
+
+async def test_a_death_is_told_and_repaired() -> None:
+    log = Log()
+    thing = service(OBEDIENT, log)
+    running = asyncio.create_task(thing.run())
+    await log.until("up")
+    first = thing.pid
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    assert "killed by SIGKILL; starting it again" in await log.until("starting")
+    await log.until("up")
+    assert thing.pid not in (None, first)
+    await thing.stop()
+    await running
+
+
+async def test_a_service_that_keeps_failing_is_given_up() -> None:
+    log = Log()
+    thing = service("raise SystemExit(3)", log)
+    with pytest.raises(ServiceFailed, match=r"thing keeps failing \(ended with exit status 3"):
+        await thing.run()
+    told = [log.lines.get_nowait() for _ in range(log.lines.qsize())]
+    assert [line.rpartition("(")[2] for line in told] == ["1 of 2)", "2 of 2)"]
+
+
+async def test_the_stubborn_are_killed_with_their_children() -> None:
+    log = Log()
+    thing = service(STUBBORN, log, grace_s=0.2)
+    running = asyncio.create_task(thing.run())
+    grandchild = psutil.Process(int((await log.until("up")).split()[1]))
+    await thing.stop()
+    await running
+    await log.until("did not end within")
+    gone, _ = await asyncio.to_thread(psutil.wait_procs, [grandchild], 10)
+    assert gone
+
+
+async def test_stop_during_a_restart_pause_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.cli.stack.processes.RESTART_PAUSES_S", (60.0,))
+    log = Log()
+    thing = service("raise SystemExit(1)", log)
+    running = asyncio.create_task(thing.run())
+    await log.until("starting it again")
+    await thing.stop()
+    async with asyncio.timeout(5):
+        await running
+
+
+async def test_children_end_when_the_supervisor_is_killed(tmp_path: Path) -> None:
+    program = f"""
+import asyncio, sys
+from antiphon.cli.stack.processes import Service, ServiceSpec
+spec = ServiceSpec("thing", (sys.executable, "-c", {OBEDIENT!r}))
+asyncio.run(Service(spec, {{}}, lambda _, line: print(line, flush=True)).run())
+"""
+    supervisor = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
+    )
+    assert supervisor.stdout is not None
+    await supervisor.stdout.readline()
+    [child] = psutil.Process(supervisor.pid).children()
+    supervisor.kill()
+    await supervisor.wait()
+    gone, _ = await asyncio.to_thread(psutil.wait_procs, [child], 10)
+    assert gone

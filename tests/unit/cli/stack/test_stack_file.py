@@ -1,0 +1,26 @@
+"""`stack.json` of a running stack."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import orjson
+
+from antiphon.cli.stack.stack_file import StackFile
+
+
+def test_stack_file_lasts_as_long_as_the_stack(tmp_path: Path) -> None:
+    file = StackFile(pid=os.getpid(), redis_url="redis://r", edge_url="ws://e")
+    with file.published(tmp_path):
+        assert StackFile.read(tmp_path) == file
+    assert StackFile.read(tmp_path) is None
+
+
+def test_stack_file_of_a_dead_stack_is_not_believed(tmp_path: Path) -> None:
+    (tmp_path / "stack.json").write_bytes(
+        orjson.dumps({"pid": 2**22 + 1, "redis_url": "r", "edge_url": "e"})
+    )
+    assert StackFile.read(tmp_path) is None
+    (tmp_path / "stack.json").write_text('{"pid": 1}')
+    assert StackFile.read(tmp_path) is None

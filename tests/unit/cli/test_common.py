@@ -1,0 +1,16 @@
+"""Tables on the terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.cli.common import print_table, rows_table
+
+
+def test_tables_are_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    wide = "x" * 120
+    rows = [{"id": wide, "kinds": ["a", "b"], "none": None, "counters": {"n": 1}}]
+    print_table(rows_table(rows))
+    header, row = capsys.readouterr().out.splitlines()
+    assert header.split() == ["id", "kinds"]
+    assert row.split() == [wide, "a,", "b"]

@@ -1,0 +1,189 @@
+"""What `antiphon doctor` makes of this machine: disk, ports, certificates, engines."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from antiphon.cli.host_checks import (
+    examine_certificate,
+    examine_disk,
+    examine_ports,
+    examine_python,
+)
+from antiphon.inference_worker.engines.checkup import examine_engine
+from antiphon.shared_schemas.findings import Finding, Verdict
+from support.minicpmo.golden_set import CHECKPOINT
+
+
+def by_name(findings: Iterator[Finding] | list[Finding]) -> dict[str, Finding]:
+    return {finding.about: finding for finding in findings}
+
+
+def test_this_python_is_one_of_those_that_are_tested() -> None:
+    assert examine_python().verdict is Verdict.OK
+
+
+def test_a_folder_that_is_yet_to_be_made(tmp_path: Path) -> None:
+    findings = by_name(examine_disk(tmp_path / "a" / "b", max_storage_gb=0))
+    assert findings["recordings"].found.endswith("sessions (to be made)")
+    assert {finding.verdict for finding in findings.values()} == {Verdict.OK}
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_folder_nobody_may_write() -> None:
+    finding = by_name(examine_disk(Path("/proc"), 0))["recordings"]  # not even root
+    assert finding.verdict is Verdict.FAILURE
+    assert "ANTIPHON_DATA_DIR" in finding.remedy
+
+
+def test_a_file_in_the_way_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+    with pytest.raises(NotADirectoryError):
+        (tmp_path / "data" / "sessions").mkdir()
+    finding = by_name(examine_disk(tmp_path / "data", 0))["recordings"]
+    assert finding.verdict is Verdict.FAILURE
+
+
+def test_more_to_be_kept_than_the_disk_holds(tmp_path: Path) -> None:
+    finding = by_name(examine_disk(tmp_path, max_storage_gb=1e9))["disk space"]
+    assert finding.verdict is Verdict.WARNING
+    assert "ANTIPHON_MAX_STORAGE_GB" in finding.remedy
+
+
+def port_of(listener: socket.socket) -> int:
+    return int(listener.getsockname()[1])
+
+
+def test_a_port_that_somebody_else_has() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        services = [("edge", "127.0.0.1", port_of(listener), "ANTIPHON_PORT")]
+        [finding] = examine_ports(services)
+    assert finding.verdict is Verdict.FAILURE
+    assert "ANTIPHON_PORT" in finding.remedy
+    [finding] = examine_ports(services)
+    assert finding.found.endswith("is free")
+
+
+class _Healthy(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None:
+        """Nothing."""
+
+
+def test_a_port_on_which_the_service_runs_already() -> None:
+    with HTTPServer(("127.0.0.1", 0), _Healthy) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            services = [("edge", "127.0.0.1", server.server_port, "ANTIPHON_PORT")]
+            [finding] = examine_ports(services)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert finding.verdict is Verdict.OK
+    assert "answers already" in finding.found
+
+
+def certificate(folder: Path, name: str, days: int) -> tuple[Path, Path]:
+    """Self-signed, with its key; `days` may lie in the past."""
+    made, key, names = (folder / f"{name}.{kind}" for kind in ("pem", "key", "names"))
+    names.write_text("subjectAltName=DNS:voice.example")
+    openssl("ecparam", "-genkey", "-name", "prime256v1", "-noout", "-out", key)
+    asked = openssl("req", "-new", "-key", key, "-subj", "/CN=x")
+    sign = ("x509", "-req", "-signkey", key, "-days", days, "-extfile", names, "-out", made)
+    openssl(*sign, given=asked)
+    return made, key
+
+
+def openssl(*args: object, given: bytes = b"") -> bytes:
+    command = ["openssl", *map(str, args)]
+    return subprocess.run(command, input=given, check=True, capture_output=True).stdout
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
+class TestCertificates:
+    def test_one_in_order(self, tmp_path: Path) -> None:
+        finding = examine_certificate(*certificate(tmp_path, "good", 90))
+        assert finding.verdict is Verdict.OK
+        assert finding.found.startswith("voice.example; valid for ")
+
+    def test_one_that_ends_soon(self, tmp_path: Path) -> None:
+        finding = examine_certificate(*certificate(tmp_path, "old", 3))
+        assert finding.verdict is Verdict.WARNING
+
+    def test_one_that_has_ended(self, tmp_path: Path) -> None:
+        finding = examine_certificate(*certificate(tmp_path, "over", -1))
+        assert finding.verdict is Verdict.FAILURE
+        assert "expired" in finding.found
+
+    def test_one_with_anothers_key(self, tmp_path: Path) -> None:
+        (mine, _), (_, other) = certificate(tmp_path, "a", 90), certificate(tmp_path, "b", 90)
+        finding = examine_certificate(mine, other)
+        assert finding.verdict is Verdict.FAILURE
+        assert "private key" in finding.remedy
+
+    def test_a_file_that_is_none(self, tmp_path: Path) -> None:
+        (tmp_path / "x.pem").write_text("no certificate")
+        finding = examine_certificate(tmp_path / "x.pem", tmp_path / "absent.key")
+        assert finding.verdict is Verdict.FAILURE
+
+
+def test_the_local_engine_has_all_it_needs() -> None:
+    findings = by_name(examine_engine("local", 4, None, {}))
+    assert {finding.verdict for finding in findings.values()} == {Verdict.OK}
+    assert findings["model weights"].found.startswith("SmolLM2")
+
+
+@pytest.mark.parametrize("content", [b"no model", None], ids=["another file", "no file"])
+def test_weights_that_are_none(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "model.gguf"
+    if content is not None:
+        path.write_bytes(content)
+    finding = by_name(examine_engine("local", 4, path, {}))["model weights"]
+    assert finding.verdict is Verdict.FAILURE
+    assert str(path) in finding.found
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "words"),
+    [
+        ("grand", {}, "no engine 'grand'"),
+        ("local", {"reply_words": 1}, "reply_words"),
+        ("minicpmo", {}, "none is named"),
+    ],
+)
+def test_an_engine_that_cannot_be(engine: str, options: dict[str, object], words: str) -> None:
+    [finding] = examine_engine(engine, 4, None, options)
+    assert finding.verdict is Verdict.FAILURE
+    assert words in finding.found
+
+
+def test_a_whole_checkpoint() -> None:
+    findings = by_name(examine_engine("minicpmo", 2, CHECKPOINT, {"device": "cpu"}))
+    failed = {name for name, one in findings.items() if one.verdict is Verdict.FAILURE}
+    assert failed == set()
+    assert findings["gpu"].verdict is Verdict.WARNING
+    assert findings["model folder"].found.endswith("tensors")
+
+
+def test_a_checkpoint_that_is_cut_off(tmp_path: Path) -> None:
+    folder = tmp_path / "ckpt"
+    shutil.copytree(CHECKPOINT, folder)
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.truncate(1_000_000)
+    (folder / "tokenizer.json").unlink()
+    findings = by_name(examine_engine("minicpmo", 2, folder, {"device": "cpu"}))
+    assert findings["model files"].verdict is Verdict.FAILURE
+    assert findings["tokenizer"].verdict is Verdict.FAILURE
+    assert "MiniCPM-o" in findings["tokenizer"].remedy

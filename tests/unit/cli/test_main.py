@@ -1,0 +1,122 @@
+"""The `antiphon` command as a shell sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from antiphon.cli.main import LazyCommand, app
+from support.scripted_server import Scripted, Wire
+
+CLI: Any = typer.main.get_command(app)
+COMMANDS = (
+    *("up", "talk", "demo", "replay", "edge", "worker", "recorder", "cleanup"),
+    *("queue", "sessions", "workers", "edges", "events"),
+)
+KEY = "k0123456789abcdef"
+QUESTION = Path(__file__).parents[3] / "antiphon" / "cli" / "assets" / "question.wav"
+HEAVY = ("numpy", "redis", "fastapi", "soundfile", "websockets")
+
+
+def antiphon(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "antiphon", *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"NO_COLOR": "1", "COLUMNS": "100"} | env,
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str) -> None:
+    shown = antiphon(command, "--help")
+    assert shown.returncode == 0
+    assert f"antiphon {command}" in shown.stdout.replace("python -m antiphon", "antiphon")
+
+
+def test_help_lists_every_command() -> None:
+    shown = antiphon("--help")
+    assert all(f" {command} " in shown.stdout for command in COMMANDS)
+
+
+def test_version() -> None:
+    assert antiphon("--version").stdout == f"antiphon {version('antiphon')}\n"
+
+
+@pytest.mark.parametrize("command", [(), ("talk",)])
+def test_help_imports_nothing_heavy(command: tuple[str, ...]) -> None:
+    code = (
+        "import sys, antiphon.cli.main as cli; from typer.testing import CliRunner;"
+        f"CliRunner().invoke(cli.app, [*{command!r}, '--help']);"
+        f"print([m for m in {HEAVY!r} if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert shown.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", list(CLI.commands))
+def test_help_says_of_a_command_what_the_command_says(name: str) -> None:
+    listed = CLI.commands[name]
+    assert isinstance(listed, LazyCommand)
+    loaded = listed.loaded()
+    assert loaded.help
+    if not hasattr(loaded, "commands"):
+        assert listed.help == loaded.help.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "words"),
+    [
+        (("talk",), 2, "name a sound file"),
+        (("talk", "a.wav", "--mic"), 2, "name a sound file"),
+        (("talk", "absent.wav"), 1, "cannot read absent.wav"),
+        (("edge", "--port", "70000"), 2, "port"),
+        (("worker", "--slots", "0"), 2, "slots"),
+        (("up", "--engine", "local", "--slots", "0"), 1, "slots"),
+        (("queue", "--redis-url", "redis://127.0.0.1:1/0"), 1, "Redis does not answer"),
+    ],
+)
+def test_mistakes_are_told_without_a_traceback(
+    args: tuple[str, ...], status: int, words: str
+) -> None:
+    shown = antiphon(*args)
+    assert shown.returncode == status
+    assert words in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+def test_talking_to_nobody_names_the_address() -> None:
+    shown = antiphon("talk", str(QUESTION), "--url", "ws://127.0.0.1:1")
+    assert shown.returncode == 1
+    assert "cannot connect to ws://127.0.0.1:1/ws/duplex/" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "env"),
+    [(("--api-key", KEY), {}), ((), {"ANTIPHON_API_KEY": KEY})],
+    ids=["option", "environment"],
+)
+async def test_talk_presents_its_key(args: tuple[str, ...], env: dict[str, str]) -> None:
+    async def script(wire: Wire) -> None:
+        await wire.send("error", error="no", message="not today", code="queue_full")
+        await wire.socket.close(1013)
+
+    async with Scripted(script).running() as server:
+        call = ("talk", str(QUESTION), "--url", server.url, *args)
+        shown = await asyncio.to_thread(antiphon, *call, **env)
+    assert server.key == f"Bearer {KEY}"
+    assert (shown.returncode, "not today" in shown.stderr) == (1, True)
+    assert KEY not in shown.stdout + shown.stderr
+
+
+def test_the_demo_takes_a_key_too() -> None:
+    assert "ANTIPHON_API_KEY" in antiphon("demo", "--help").stdout
