@@ -10,9 +10,8 @@ from pydantic import ValidationError
 
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.logs import configure_logging
-from antiphon.edge.access_settings import BadAccessSettings
 from antiphon.edge.service import run
-from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.settings import EdgeSettings, InvalidAccessSettings
 
 
 def main(settings: EdgeSettings | None = None) -> int:
@@ -20,7 +19,7 @@ def main(settings: EdgeSettings | None = None) -> int:
     configure_logging("edge")
     try:
         uvloop.run(run(settings or EdgeSettings()))
-    except (BrokerError, OSError, ValidationError, BadAccessSettings) as error:
+    except (BrokerError, OSError, ValidationError, InvalidAccessSettings) as error:
         structlog.get_logger().critical("edge_cannot_start", error=str(error))
         return 1
     return 0

@@ -12,8 +12,8 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.edge.access import ADMIN, CLIENT, METRICS, READER
-from antiphon.edge.body_limit import BodyLimit
+from antiphon.edge.access.guards import ADMIN, CLIENT, METRICS, READER
+from antiphon.edge.access.limits import BodyLimit
 from antiphon.edge.context import open_edge
 from antiphon.edge.errors import (
     HttpError,
@@ -23,27 +23,17 @@ from antiphon.edge.errors import (
     http_error_response,
 )
 from antiphon.edge.routes import (
-    apps,
+    admin,
     chat,
-    defaults,
     duplex,
     half_duplex,
-    health,
-    live,
-    metrics,
     pages,
-    presets,
-    queue,
     realtime,
-    session_list,
-    session_shares,
-    session_writes,
-    sessions,
+    recordings,
+    status,
     voices,
-    workers,
 )
-from antiphon.edge.routes.dependencies import problem_responses
-from antiphon.edge.routes.session_writes import UPLOAD_ROUTE
+from antiphon.edge.routes.deps import problem_responses
 from antiphon.edge.settings import EdgeSettings
 
 _DESCRIPTION = """Full-duplex voice and video conversations with MiniCPM-o 4.5.
@@ -51,13 +41,24 @@ _DESCRIPTION = """Full-duplex voice and video conversations with MiniCPM-o 4.5.
 Conversations run over WebSockets: `/ws/duplex/{session_id}`, `/ws/half_duplex/{session_id}`,
 `/v1/realtime?mode=video|audio` and `/ws/chat`."""
 
-
-_REGISTRIES = (presets, voices, apps, defaults)
-_REFUSED = problem_responses(401, 403)
+_OPEN = (status.public_router, pages.router)
+_CLIENT = (
+    status.router,
+    duplex.router,
+    half_duplex.router,
+    chat.router,
+    realtime.router,
+    voices.presets_router,
+    voices.router,
+    admin.router,
+    voices.defaults_router,
+    recordings.write_router,
+)
+_ADMIN = (status.admin_router, admin.admin_router, recordings.admin_router)
 
 
 def create_app(settings: EdgeSettings) -> FastAPI:
-    """The application; its lifespan connects to Redis and leaves `app.state.edge` to the routes."""
+    """Create the application. Its lifespan connects to Redis and sets `app.state.edge`."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -80,19 +81,16 @@ def create_app(settings: EdgeSettings) -> FastAPI:
 
 
 def _include_routes(app: FastAPI) -> None:
-    """Every router stands behind one of the two guards, but for those that say they are open."""
-    app.include_router(health.public_router)
-    app.include_router(pages.router)
-    app.include_router(metrics.router, dependencies=[Depends(METRICS)])
-    for routes in (health, queue, duplex, half_duplex, chat, realtime, *_REGISTRIES):
-        app.include_router(routes.router, dependencies=[Depends(CLIENT)], responses=_REFUSED)
-    for routes in (session_writes, session_shares):
-        app.include_router(routes.router, dependencies=[Depends(CLIENT)], responses=_REFUSED)
-    app.include_router(sessions.router, dependencies=[Depends(READER)], responses=_REFUSED)
-    for administered in (queue, apps, live, workers, session_list):
-        app.include_router(
-            administered.admin_router, dependencies=[Depends(ADMIN)], responses=_REFUSED
-        )
+    """Every router but the open ones requires a key or the admin token."""
+    refused = problem_responses(401, 403)
+    for router in _OPEN:
+        app.include_router(router)
+    app.include_router(status.metrics_router, dependencies=[Depends(METRICS)])
+    for router in _CLIENT:
+        app.include_router(router, dependencies=[Depends(CLIENT)], responses=refused)
+    app.include_router(recordings.router, dependencies=[Depends(READER)], responses=refused)
+    for router in _ADMIN:
+        app.include_router(router, dependencies=[Depends(ADMIN)], responses=refused)
 
 
 def _add_middleware(app: FastAPI, settings: EdgeSettings) -> None:
@@ -100,9 +98,9 @@ def _add_middleware(app: FastAPI, settings: EdgeSettings) -> None:
     app.add_middleware(
         BodyLimit,
         limit=settings.max_body_bytes,
-        longer={"/api/assets/ref_audio": voice},
-        endings={UPLOAD_ROUTE: settings.max_upload_bytes + settings.max_body_bytes},
-        measured={"/api/chat"},
+        by_path={"/api/assets/ref_audio": voice},
+        by_suffix={recordings.UPLOAD_PATH: settings.max_upload_bytes + settings.max_body_bytes},
+        exempt={"/api/chat"},
     )
     if settings.allowed_origins:
         app.add_middleware(

@@ -12,16 +12,15 @@ from structlog.contextvars import bind_contextvars
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.tracing import Tracing, open_tracing
-from antiphon.edge.access import Access
-from antiphon.edge.byte_budget import ByteBudget
+from antiphon.edge.access.guards import AccessPolicy
+from antiphon.edge.access.limits import ByteBudget, ConnectionLimiter
+from antiphon.edge.admin_feed import AdminFeed
 from antiphon.edge.heartbeat import Heartbeat
-from antiphon.edge.live_feed import LiveFeed
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.edge.session.notifications import SessionEvents
 from antiphon.edge.session.terminator import SessionTerminator
 from antiphon.edge.session_trace import SessionTrace
 from antiphon.edge.settings import EdgeSettings
-from antiphon.edge.visitors import Visitors
 from antiphon.shared_schemas.ids import new_process_id
 from antiphon.shared_schemas.states import SessionKind
 
@@ -37,13 +36,13 @@ class EdgeContext:
     broker: Broker
     events: SessionEvents
     terminator: SessionTerminator
-    access: Access
-    visitors: Visitors
+    access: AccessPolicy
+    connection_limiter: ConnectionLimiter
     chat_budget: ByteBudget
     upkeep: asyncio.Task[None]
     """Watches events and sends heartbeats. It ends before the edge only if it fails."""
     metrics: EdgeMetrics
-    live: LiveFeed
+    live: AdminFeed
     tracing: Tracing | None = None
     draining: bool = False
 
@@ -74,10 +73,12 @@ class EdgeContext:
 async def open_edge(settings: EdgeSettings) -> AsyncIterator[EdgeContext]:
     """Connect to Redis, watch events and send heartbeats.
 
-    Raises BrokerUnavailable, IncompatibleRedis, and what Access raises on bad settings.
+    Raises BrokerUnavailable, IncompatibleRedis, and what AccessPolicy raises on bad settings.
     """
-    access = Access(settings, settings.host)
-    visitors = Visitors(settings.max_sockets_per_address, settings.max_connects_per_minute)
+    access = AccessPolicy(settings, settings.host)
+    connection_limiter = ConnectionLimiter(
+        settings.max_sockets_per_address, settings.max_connects_per_minute
+    )
     metrics = EdgeMetrics(edge_id := new_process_id("edge"))
     bind_contextvars(instance=edge_id)
     async with (
@@ -96,11 +97,11 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[EdgeContext]:
             events,
             SessionTerminator(broker, metrics),
             access,
-            visitors,
+            connection_limiter,
             ByteBudget(settings.max_chats_bytes),
             upkeep,
             metrics,
-            LiveFeed(broker, events),
+            AdminFeed(broker, events),
             tracing,
         )
         try:

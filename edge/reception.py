@@ -62,7 +62,7 @@ async def reception(
 @asynccontextmanager
 async def visit(edge: EdgeContext, caller: HTTPConnection, app: App) -> AsyncIterator[None]:
     """A stay that counts for its address. Raises TooManyConnections, PageDisabled, BrokerUnavailable."""
-    with edge.visitors.stay(edge.access.visitor(caller)):
+    with edge.connection_limiter.hold(edge.access.client_limit_key(caller)):
         await check_open(edge, app)
         yield
 

@@ -14,9 +14,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from antiphon.broker.process import stop_on_signals
+from antiphon.edge.access.limits import PreRequestLimiter
 from antiphon.edge.app import create_app
 from antiphon.edge.context import EdgeContext
-from antiphon.edge.doorstep import Doorstep
 from antiphon.edge.settings import EdgeSettings
 from antiphon.edge.transport.server_protocols import (
     EdgeHttpProtocol,
@@ -95,13 +95,13 @@ def _ws_protocol(settings: EdgeSettings) -> type[EdgeWebSocketProtocol]:
 
 def _http_protocol(edge: EdgeContext) -> type[EdgeHttpProtocol]:
     limits = edge.settings
-    doorstep = Doorstep(
+    pre_request_limiter = PreRequestLimiter(
         limits.request_head_s,
         limits.max_sockets_per_address,
-        edge.access.knocker,
+        edge.access.peer_limit_key,
         edge.metrics.rejected,
     )
-    return type("HttpProtocol", (EdgeHttpProtocol,), {"doorstep": doorstep})
+    return type("HttpProtocol", (EdgeHttpProtocol,), {"pre_request_limiter": pre_request_limiter})
 
 
 def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:

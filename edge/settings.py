@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import NoDecode, SettingsConfigDict
 
-from antiphon.edge.access_settings import AccessSettings
+from antiphon.broker.settings import BrokerSettings
 
 MIB = 1024 * 1024
 
@@ -16,19 +18,96 @@ SHIPPED_ASSETS = Path(__file__).parent / "assets"
 """Presets and voices that come with the package."""
 
 BUILT_PAGES = Path(__file__).parent / "pages"
-"""Where the build of `web/` leaves the pages; it is not under version control."""
+"""Output of the build of `web/`; not under version control."""
+
+_KEY = re.compile(r"[!-~]{16,256}")
+"""Long enough to resist guessing, and safe in a header."""
+
+CommaSeparated = Annotated[tuple[str, ...], NoDecode]
+"""A list, or one string with commas, as in environment variables."""
+
+
+class InvalidAccessSettings(ValueError):
+    """The edge must not start with these access settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """What may wait for a client that reads slowly."""
+    """Limits on unsent output for a client that reads slowly."""
 
     messages: int
     bytes: int
 
 
+class AccessSettings(BrokerSettings):
+    """Keys, origins, proxies, and limits of one address."""
+
+    model_config = SettingsConfigDict(hide_input_in_errors=True)  # the input may be a key
+
+    api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
+        default=(), description="keys of clients; without any, everyone may connect"
+    )
+    api_keys_file: Path | None = Field(
+        default=None, description="file with more keys, one per line; # begins a comment"
+    )
+    admin_token: SecretStr | None = Field(
+        default=None, description="gives access to the admin routes and to everything else"
+    )
+    admin_token_file: Path | None = Field(default=None, description="file with the admin token")
+    allowed_origins: CommaSeparated = Field(
+        default=(),
+        description="web origins in addition to the edge's own, such as https://app.example; * for any",
+    )
+    trusted_proxies: CommaSeparated = Field(
+        default=(), description="addresses or networks whose X-Forwarded-* headers are trusted"
+    )
+    metrics_open: bool = Field(
+        default=False,
+        description="anyone may read /metrics; otherwise it needs the admin token, or loopback",
+    )
+    max_sockets_per_address: int = Field(
+        default=200, ge=0, description="open connections of one address; 0: no limit"
+    )
+    max_connects_per_minute: int = Field(
+        default=600, ge=0, description="new connections of one address per minute; 0: no limit"
+    )
+
+    @field_validator("api_keys", "allowed_origins", "trusted_proxies", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return [part.strip() for part in value.split(",") if part.strip()]
+        return value
+
+    @field_validator("api_keys")
+    @classmethod
+    def _long_keys(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        for key in keys:
+            check_key(key.get_secret_value())
+        return keys
+
+    @field_validator("admin_token")
+    @classmethod
+    def _long_token(cls, token: SecretStr | None) -> SecretStr | None:
+        if token is not None:
+            check_key(token.get_secret_value())
+        return token
+
+    def client_keys(self) -> list[str]:
+        """Keys of both settings. Raises OSError or ValueError."""
+        keys = [key.get_secret_value() for key in self.api_keys]
+        return keys + (_lines(self.api_keys_file) if self.api_keys_file else [])
+
+    def admin_key(self) -> str | None:
+        """Raises OSError or ValueError."""
+        if self.admin_token is not None:
+            return self.admin_token.get_secret_value()
+        lines = _lines(self.admin_token_file) if self.admin_token_file else []
+        return lines[0] if lines else None
+
+
 class EdgeSettings(AccessSettings):
-    """Where it listens, what it takes from a client, and how patient it is."""
+    """Address, files, limits on clients, and timeouts."""
 
     host: str = Field(default="127.0.0.1", description="address to listen on")
     port: int = Field(default=8006, ge=0, le=65535, description="0 picks a free port")
@@ -37,26 +116,26 @@ class EdgeSettings(AccessSettings):
     )
     pages_dir: Path = Field(default=BUILT_PAGES, description="folder with the built pages")
     default_voice: str = Field(
-        default="english.wav", description="file in ref_audio/ that pages begin with"
+        default="english.wav", description="file in ref_audio/ that pages select first"
     )
     max_voices: int = Field(default=100, ge=0, description="uploaded reference voices kept")
     max_voice_s: float = Field(default=30.0, gt=0, description="longest uploaded voice")
     max_voice_bytes: int = Field(default=4 * MIB, ge=1024, description="largest uploaded file")
     max_body_bytes: int = Field(
-        default=64 * 1024, ge=1024, description="longest body of the other requests"
+        default=64 * 1024, ge=1024, description="longest body of all other requests"
     )
-    data_dir: Path = Field(default=Path("data"), description="recordings lie in sessions/ below it")
+    data_dir: Path = Field(default=Path("data"), description="contains the recordings in sessions/")
     recordings_dir: Path | None = Field(
-        default=None, description="where recordings lie, if it is not there"
+        default=None, description="folder of the recordings, if not sessions/ in data_dir"
     )
     max_upload_bytes: int = Field(
         default=200 * MIB, ge=1024, description="largest recording that a client uploads"
     )
     playback_delay_ms: int = Field(
-        default=200, ge=0, le=5000, description="sound that pages gather before they play"
+        default=200, ge=0, le=5000, description="audio that pages buffer before playback"
     )
     default_lang: Literal["en", "zh"] | None = Field(
-        default=None, description="language of the pages; by default the browser's"
+        default=None, description="language of the pages; default: the browser's"
     )
 
     max_message_bytes: int = Field(
@@ -72,79 +151,100 @@ class EdgeSettings(AccessSettings):
     input_messages_per_s: float = Field(
         default=50.0,
         gt=0,
-        description="client messages taken per second, bursts of four times that",
+        description="client messages accepted per second; bursts up to four times that",
     )
     input_bytes_per_s: int = Field(
         default=4 * MIB,
         ge=1024,
-        description="client bytes taken per second, bursts of four times that",
+        description="client bytes accepted per second; bursts up to four times that",
     )
-    pause_timeout_s: float = Field(default=60.0, gt=0, description="pause unless a client says")
+    pause_timeout_s: float = Field(
+        default=60.0, gt=0, description="pause if the client names no length"
+    )
     max_pause_timeout_s: float = Field(default=600.0, gt=0, description="longest pause")
 
     max_chat_bytes: int = Field(
-        default=64 * MIB, ge=1024, description="longest chat request, media and all"
+        default=64 * MIB, ge=1024, description="longest chat request, media included"
     )
     max_chats_bytes: int = Field(
         default=512 * MIB,
         ge=1024,
-        description="chat requests held at once, all together; others are told to try again",
+        description="total size of the chat requests held at once; others must retry",
     )
     max_chat_audio_s: float = Field(default=600.0, gt=0, description="longest audio part of a chat")
     max_image_bytes: int = Field(default=16 * MIB, ge=1024, description="largest chat picture")
     max_video_bytes: int = Field(default=48 * MIB, ge=1024, description="largest chat video")
     chat_request_s: float = Field(
-        default=120.0, gt=0, description="how long a chat may take to send its request"
+        default=120.0, gt=0, description="time a client has to send a chat request"
     )
     request_head_s: float = Field(
         default=10.0,
         gt=0,
-        description="how long a connection may take to say what it wants: its request's head",
+        description="time a connection has to send the head of its request",
     )
     realtime_video_s: float = Field(
-        default=300.0, gt=0, description="longest realtime session with video, waiting included"
+        default=300.0, gt=0, description="longest realtime session with video, queueing included"
     )
     realtime_audio_s: float = Field(
         default=600.0, gt=0, description="longest realtime session without video"
     )
 
     max_unsent_messages: int = Field(
-        default=32, ge=2, description="messages kept for a slow client"
+        default=32, ge=2, description="messages buffered for a slow client"
     )
     max_unsent_bytes: int = Field(
-        default=8 * MIB, ge=MIB, description="text kept for a slow client"
+        default=8 * MIB, ge=MIB, description="bytes buffered for a slow client"
     )
     max_unsent_turn_messages: int = Field(
         default=4096,
         ge=2,
-        description="messages kept for a slow client that gets answers in pieces",
+        description="messages buffered for a slow client of a streamed answer",
     )
     max_unsent_turn_bytes: int = Field(
-        default=32 * MIB, ge=MIB, description="text kept for a slow client of that kind"
+        default=32 * MIB,
+        ge=MIB,
+        description="bytes buffered for a slow client of a streamed answer",
     )
     send_stall_s: float = Field(
-        default=10.0, gt=0, description="a client that reads nothing for this long is closed"
+        default=10.0, gt=0, description="a client that reads nothing for this long is disconnected"
     )
     ping_interval_s: float = Field(default=15.0, gt=0, description="WebSocket keep-alive")
-    ping_timeout_s: float = Field(default=15.0, gt=0, description="a silent client counts as gone")
+    ping_timeout_s: float = Field(
+        default=15.0, gt=0, description="a client that sends no pong for this long is disconnected"
+    )
     broker_patience_s: float = Field(
-        default=30.0, gt=0, description="how long a session waits for Redis to come back"
+        default=30.0, gt=0, description="how long a session waits for Redis to be reachable again"
     )
     drain_s: float = Field(
-        default=5.0, ge=0, description="how long sessions may go on after SIGTERM"
+        default=5.0, ge=0, description="how long sessions may continue after SIGTERM"
     )
 
     @property
     def recordings_root(self) -> Path:
-        """The directory of all session directories."""
         return self.recordings_dir or self.data_dir / "sessions"
 
     @property
     def unsent(self) -> Unsent:
-        """For sessions that send about a message a second."""
+        """For sessions that send about one message per second."""
         return Unsent(self.max_unsent_messages, self.max_unsent_bytes)
 
     @property
     def unsent_turns(self) -> Unsent:
-        """For sessions whose answers come as fast as they are generated."""
+        """For sessions whose answers are sent as fast as they are generated."""
         return Unsent(self.max_unsent_turn_messages, self.max_unsent_turn_bytes)
+
+
+def check_key(key: str) -> str:
+    """Raises ValueError; its text does not contain the key."""
+    if not _KEY.fullmatch(key):
+        raise ValueError("keys are 16 to 256 printable ASCII characters without spaces")
+    return key
+
+
+def _lines(path: Path) -> list[str]:
+    """Raises ValueError for an empty file: it would remove the protection it was meant to add."""
+    lines = [line.split("#")[0].strip() for line in path.read_text().splitlines()]
+    keys = [check_key(line) for line in lines if line]
+    if not keys:
+        raise ValueError(f"{path} holds no key")
+    return keys

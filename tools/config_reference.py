@@ -19,8 +19,7 @@ from antiphon.broker.logs import LogSettings
 from antiphon.broker.settings import AntiphonSettings, BrokerSettings, StatusSettings
 from antiphon.broker.tracing import TracingSettings
 from antiphon.cleanup_job.settings import CleanupSettings
-from antiphon.edge.access_settings import AccessSettings
-from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.settings import AccessSettings, EdgeSettings
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.simulated.options import SimulatedOptions

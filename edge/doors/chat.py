@@ -7,10 +7,14 @@ from dataclasses import replace
 
 from antiphon.edge.doors.frames import check_size, load_json, open_frame
 from antiphon.edge.doors.intake import Intake
-from antiphon.edge.media import read_audio, read_image, read_video
-from antiphon.edge.references import Uploads, find_reference, no_uploads
+from antiphon.edge.media.decode import read_audio, read_image, read_video
+from antiphon.edge.media.voices import (
+    UploadedVoices,
+    decode_voice,
+    load_named_voice,
+    no_uploaded_voices,
+)
 from antiphon.edge.settings import EdgeSettings
-from antiphon.edge.voices import decode_voice
 from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.chat_messages import (
     ChatGeneration,
@@ -39,7 +43,7 @@ _BYTES_PER_MS = 4 * INPUT_RATE // 1000
 
 
 async def read_request(
-    frame: str | bytes, settings: EdgeSettings, uploads: Uploads = no_uploads
+    frame: str | bytes, settings: EdgeSettings, uploads: UploadedVoices = no_uploaded_voices
 ) -> ChatIn:
     """A WebSocket's first frame. Raises InvalidInput or NotJson."""
     request, tts = await asyncio.to_thread(
@@ -48,7 +52,9 @@ async def read_request(
     return replace(request, ref_audio=await _voice(tts, settings, uploads))
 
 
-async def read_body(body: bytes, settings: EdgeSettings, uploads: Uploads = no_uploads) -> ChatIn:
+async def read_body(
+    body: bytes, settings: EdgeSettings, uploads: UploadedVoices = no_uploaded_voices
+) -> ChatIn:
     """An HTTP body; its answer comes in one piece. Raises InvalidInput or NotJson."""
     check_size(len(body), settings.max_chat_bytes)
     request, tts = await asyncio.to_thread(
@@ -131,14 +137,14 @@ def _part(item: Item, field: str, limits: EdgeSettings) -> Part:
     return VideoPart(video, item.stack_frames)
 
 
-async def _voice(tts: ChatTts, limits: EdgeSettings, uploads: Uploads) -> bytes:
+async def _voice(tts: ChatTts, limits: EdgeSettings, uploads: UploadedVoices) -> bytes:
     if not tts.enabled or tts.mode == "default":
         return b""
     if tts.ref_audio_data:
         data, longest = tts.ref_audio_data, limits.max_reference_s
         voice = await decode_voice(data, "tts.ref_audio_data", longest)
     elif tts.ref_audio_path:
-        voice = await find_reference(limits, uploads, tts.ref_audio_path, "tts.ref_audio_path")
+        voice = await load_named_voice(limits, uploads, tts.ref_audio_path, "tts.ref_audio_path")
     else:
         return b""
     return voice[: tts.ref_audio_max_ms * _BYTES_PER_MS] if tts.ref_audio_max_ms else voice

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 
 from antiphon.edge.doors.intake import Intake
+from antiphon.edge.media.voices import UploadedVoices, load_named_voice, no_uploaded_voices
 from antiphon.edge.protocols.duplex_commands import CameraFrame, DuplexCommand
-from antiphon.edge.references import Uploads, find_reference, no_uploads
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.client_messages import (
     AudioChunk,
@@ -41,7 +41,9 @@ _MAX_DIAGNOSTIC_DEPTH = 32
 class DuplexDoor:
     """Reads one client's frames: size, weight, JSON, fields, media, pace, in this order."""
 
-    def __init__(self, settings: EdgeSettings, uploads: Uploads = no_uploads) -> None:
+    def __init__(
+        self, settings: EdgeSettings, uploads: UploadedVoices = no_uploaded_voices
+    ) -> None:
         self._settings = settings
         self._uploads = uploads
         self._intake = Intake(settings)
@@ -99,7 +101,7 @@ class DuplexDoor:
         """The named voice wins over the one sent along, as it always did."""
         if not message.ref_audio_path:
             return self._intake.voice(message.ref_audio_base64, "ref_audio_base64")
-        return await find_reference(self._settings, self._uploads, message.ref_audio_path)
+        return await load_named_voice(self._settings, self._uploads, message.ref_audio_path)
 
     def _pause(self, message: Pause) -> PauseIn:
         limit = self._settings.max_pause_timeout_s

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from antiphon.edge.access.limits import InputBudget
 from antiphon.edge.doors.frames import open_frame
-from antiphon.edge.limits import InputBudget
-from antiphon.edge.media import as_float32, read_audio, read_image
+from antiphon.edge.media.decode import as_float32, read_audio, read_image
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.media import Media, Payload, Raw

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from antiphon.edge.doors.intake import Intake
+from antiphon.edge.media.voices import decode_voice
 from antiphon.edge.protocols.realtime import RealtimeCommand
 from antiphon.edge.settings import EdgeSettings
-from antiphon.edge.voices import decode_voice
 from antiphon.shared_schemas.config import DuplexConfig, with_consent
 from antiphon.shared_schemas.realtime_messages import (
     MIN_SAMPLES,

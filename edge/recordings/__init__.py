@@ -1,1 +1,1 @@
-"""Recordings as clients read them: files below one directory, and nothing outside of it."""
+"""Files of recordings below one directory, for the HTTP routes and the CLI."""

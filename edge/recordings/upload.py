@@ -1,4 +1,4 @@
-"""Takes a recording that a client made itself: measured and judged while it arrives, then put in its place."""
+"""Uploads a client's own recording: checked while it arrives, then moved into its recording at once."""
 
 from __future__ import annotations
 
@@ -7,23 +7,41 @@ import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
-from antiphon.edge.recordings.form import BadForm, FormFile
-from antiphon.edge.recordings.incoming import Incoming, remove
-from antiphon.edge.recordings.shelf import NotThere, Shelf
-from antiphon.edge.recordings.sniff import HEAD_BYTES, Container, check_content, stated
+from antiphon.edge.media.file_types import HEAD_BYTES, Container, container_of
+from antiphon.edge.recordings.store import AtomicFile, RecordingNotFound, RecordingStore
 
-STEM = "frontend_replay"
-"""A client's own recording lies under this name, with the suffix of its form."""
+FILE_STEM = "frontend_replay"
+"""Name of the uploaded file; the suffix is its container."""
 
-_BLOCK = 1024 * 1024
-_SILENCE_S = 30.0
+FORM_FIELD = "file"
+
+MEDIA_TYPES = {
+    "audio/wav": Container.WAV,
+    "audio/wave": Container.WAV,
+    "audio/x-wav": Container.WAV,
+    "audio/webm": Container.WEBM,
+    "video/webm": Container.WEBM,
+    "audio/mp4": Container.MP4,
+    "video/mp4": Container.MP4,
+}
+"""Accepted media types."""
+
+_BLOCK_BYTES = 1024 * 1024
+_IDLE_TIMEOUT_S = 30.0
+_SHOWN_CHARS = 60
+
+
+class InvalidUpload(ValueError):
+    """The body is not one file of an accepted type."""
 
 
 class UploadTooLarge(Exception):
-    """The file is longer than it may be."""
+    """The file is larger than the limit."""
 
 
 class UploadStalled(Exception):
@@ -31,71 +49,88 @@ class UploadStalled(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """What was put where; `size` in bytes."""
+class UploadedFile:
+    """An asset of a recording; `size` in bytes."""
 
     path: str
     size: int
 
 
-def stored(shelf: Shelf, recording: str) -> Stored | None:
-    """What a client has uploaded, if it has. Raises what Shelf raises."""
+def find_upload(store: RecordingStore, recording: str) -> UploadedFile | None:
+    """What a client has uploaded. Raises what RecordingStore raises."""
     for container in Container:
-        name = f"{STEM}.{container}"
+        name = f"{FILE_STEM}.{container}"
         try:
-            with shelf.open(recording, name) as file:
-                return Stored(name, os.fstat(file.fileno()).st_size)
-        except NotThere:
+            with store.open(recording, name) as file:
+                return UploadedFile(name, os.fstat(file.fileno()).st_size)
+        except RecordingNotFound:
             continue
     return None
 
 
-async def store(request: Request, shelf: Shelf, recording: str, limit: int) -> Stored:
-    """Put the body's file into a recording, in the place of an earlier one.
+async def save_upload(
+    request: Request, store: RecordingStore, recording: str, limit: int
+) -> UploadedFile:
+    """Save the body's file in a recording; replaces an earlier upload.
 
-    Raises BadForm, NotARecording, UploadTooLarge, UploadStalled, and what Shelf raises; then nothing
-    has changed.
+    Raises InvalidUpload, UploadTooLarge, UploadStalled, and what RecordingStore raises; the
+    recording is unchanged then.
     """
-    incoming = await run_in_threadpool(Incoming, shelf)
+    file = await run_in_threadpool(AtomicFile, store)
     try:
-        container, size = await _receive(request, incoming, limit)
-        name = f"{STEM}.{container}"
-        await run_in_threadpool(incoming.keep, recording, name)
+        container, size = await _receive(request, file, limit)
+        name = f"{FILE_STEM}.{container}"
+        await run_in_threadpool(file.commit, recording, name)
     finally:
-        await run_in_threadpool(incoming.discard)
+        await run_in_threadpool(file.discard)
     for other in set(Container) - {container}:
-        await run_in_threadpool(remove, shelf, recording, f"{STEM}.{other}")
-    return Stored(name, size)
+        await run_in_threadpool(store.remove, recording, f"{FILE_STEM}.{other}")
+    return UploadedFile(name, size)
 
 
-async def _receive(request: Request, incoming: Incoming, limit: int) -> tuple[Container, int]:
-    source = _Source(request)
+def check_type(content_type: str, head: bytes) -> Container:
+    """The container, if the first bytes match the stated media type. Raises InvalidUpload."""
+    stated = content_type.partition(";")[0].strip().lower()
+    if stated not in MEDIA_TYPES:
+        accepted = ", ".join(sorted(MEDIA_TYPES))
+        shown = stated[:_SHOWN_CHARS]
+        raise InvalidUpload(f"file: type {shown!r} is not accepted; one of {accepted}")
+    found = container_of(head[:HEAD_BYTES])
+    if found is None:
+        raise InvalidUpload("file: the content is neither WAV, WebM nor MP4")
+    if found is not MEDIA_TYPES[stated]:
+        raise InvalidUpload(f"file: stated as {stated}, but the content is {found}")
+    return found
+
+
+async def _receive(request: Request, file: AtomicFile, limit: int) -> tuple[Container, int]:
+    source = _UploadBody(request)
     container, size = None, 0
-    async for block in _blocks(source.pieces()):
-        if container is None:  # the first block is longer than any head, or all there is
-            container = check_content(block[:HEAD_BYTES], stated(source.content_type))
+    async for block in _joined(source.chunks()):
+        if container is None:  # the first block is longer than HEAD_BYTES, or it is the whole file
+            container = check_type(source.content_type, block)
         size += len(block)
         if size > limit:
             raise UploadTooLarge(f"file: longer than {limit} bytes")
-        await run_in_threadpool(incoming.write, block)
+        await run_in_threadpool(file.write, block)
     if container is None:
-        raise BadForm("file: is empty")
+        raise InvalidUpload("file: is empty")
     return container, size
 
 
-class _Source:
-    """The file's bytes: the body itself, or the file in a form."""
+class _UploadBody:
+    """The bytes of the file: the body itself, or the file in a form."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
         self.content_type = request.headers.get("content-type", "")
         self._form = None
         if self.content_type.lower().startswith("multipart/"):
-            self._form = FormFile(self.content_type)
+            self._form = MultipartForm(self.content_type)
 
-    async def pieces(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncIterator[bytes]:
         form = self._form
-        async for chunk in _unstalled(self._request):
+        async for chunk in _with_timeout(self._request):
             data = chunk if form is None else form.feed(chunk)
             if form is not None and form.found:
                 self.content_type = form.content_type
@@ -105,29 +140,108 @@ class _Source:
             form.end()
 
 
-async def _unstalled(request: Request) -> AsyncIterator[bytes]:
+async def _with_timeout(request: Request) -> AsyncIterator[bytes]:
     stream = aiter(request.stream())
     while True:
         try:
-            async with asyncio.timeout(_SILENCE_S):
+            async with asyncio.timeout(_IDLE_TIMEOUT_S):
                 chunk = await anext(stream)
         except StopAsyncIteration:
             return
         except TimeoutError:
-            raise UploadStalled(f"nothing came for {_SILENCE_S:g} s") from None
+            raise UploadStalled(f"no data for {_IDLE_TIMEOUT_S:g} s") from None
         except ClientDisconnect:
-            raise UploadStalled("the client left") from None
+            raise UploadStalled("the client disconnected") from None
         yield chunk
 
 
-async def _blocks(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same bytes in blocks that are worth a visit to the disk."""
+async def _joined(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same bytes in larger blocks, for fewer writes."""
     held, size = list[bytes](), 0
-    async for piece in pieces:
-        held.append(piece)
-        size += len(piece)
-        if size >= _BLOCK:
+    async for chunk in chunks:
+        held.append(chunk)
+        size += len(chunk)
+        if size >= _BLOCK_BYTES:
             yield b"".join(held)
             held, size = [], 0
     if held:
         yield b"".join(held)
+
+
+class MultipartForm:
+    """Extracts the file of a `multipart/form-data` body chunk by chunk; ignores other fields.
+
+    Starlette's parser is not used: it writes the whole file to /tmp first, which is memory in a container.
+    """
+
+    def __init__(self, content_type: str) -> None:
+        kind, options = parse_options_header(content_type)
+        boundary = options.get(b"boundary")
+        if kind != b"multipart/form-data" or not boundary:
+            raise InvalidUpload("the body must be multipart/form-data with a boundary")
+        self.content_type = ""
+        self.found = False
+        self._name, self._value = b"", b""
+        self._headers: dict[bytes, bytes] = {}
+        self._is_file = False
+        self._ended = False
+        self._data: list[bytes] = []
+        try:
+            self._parser = MultipartParser(
+                boundary,
+                {
+                    "on_part_begin": self._headers.clear,
+                    "on_header_field": self._on_header_field,
+                    "on_header_value": self._on_header_value,
+                    "on_header_end": self._on_header_end,
+                    "on_headers_finished": self._on_headers_finished,
+                    "on_part_data": self._on_data,
+                    "on_end": self._on_end,
+                },
+            )
+        except FormParserError as error:
+            raise InvalidUpload(f"the form cannot be read: {error}") from None
+
+    def feed(self, chunk: bytes) -> bytes:
+        """The part of the file in this chunk of the body. Raises InvalidUpload."""
+        try:
+            self._parser.write(chunk)
+        except FormParserError as error:
+            raise InvalidUpload(f"the form cannot be read: {error}") from None
+        data = b"".join(self._data)
+        self._data.clear()
+        return data
+
+    def end(self) -> None:
+        """Raises InvalidUpload if the body was incomplete or had no file."""
+        if not self._ended:
+            raise InvalidUpload("the form is incomplete")
+        if not self.found:
+            raise InvalidUpload(f"the form has no file under the name {FORM_FIELD!r}")
+
+    def _on_header_field(self, data: bytes, start: int, end: int) -> None:
+        self._name += data[start:end]
+
+    def _on_header_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _on_header_end(self) -> None:
+        self._headers[self._name.lower()] = self._value
+        self._name, self._value = b"", b""
+
+    def _on_headers_finished(self) -> None:
+        _, options = parse_options_header(self._headers.get(b"content-disposition"))
+        self._is_file = options.get(b"name") == FORM_FIELD.encode()
+        if not self._is_file:
+            return
+        if self.found:
+            raise InvalidUpload(f"the form has more than one {FORM_FIELD!r}")
+        self.found = True
+        self.content_type = self._headers.get(b"content-type", b"").decode("latin-1")
+
+    def _on_data(self, data: bytes, start: int, end: int) -> None:
+        if self._is_file:
+            self._data.append(data[start:end])
+
+    def _on_end(self) -> None:
+        self._ended = True

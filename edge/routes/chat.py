@@ -13,8 +13,8 @@ import structlog
 from fastapi import APIRouter, Request, Response, WebSocket
 from starlette.requests import ClientDisconnect
 
+from antiphon.edge.access.limits import Reservation
 from antiphon.edge.boarding import Berth, boarding
-from antiphon.edge.byte_budget import Reservation
 from antiphon.edge.chat_cookie import remember_chat, remembered_chat
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.dialects import Dialect, plain
@@ -26,7 +26,7 @@ from antiphon.edge.live_session import LiveSession
 from antiphon.edge.protocols.chat import ChatMachine
 from antiphon.edge.protocols.chat_http import ChatHttpMachine, http
 from antiphon.edge.reception import reception, refuse, visit
-from antiphon.edge.routes.dependencies import NEEDS_REDIS, EdgeDep
+from antiphon.edge.routes.deps import NEEDS_REDIS, EdgeDep
 from antiphon.edge.routes.models import StopAnswer
 from antiphon.edge.settings import EdgeSettings
 from antiphon.edge.transport.connection import ClientConnection

@@ -10,7 +10,7 @@ from antiphon.edge.doors.half_duplex import HalfDuplexDoor
 from antiphon.edge.live_session import LiveSession
 from antiphon.edge.protocols.half_duplex import HalfDuplexMachine
 from antiphon.edge.reception import check_session_id, reception, visit
-from antiphon.edge.routes.dependencies import NEEDS_REDIS, TAKES_BODY, EdgeDep
+from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep
 from antiphon.edge.routes.models import StopAnswer, StopRequest
 from antiphon.edge.wishes import read_wishes
 from antiphon.shared_schemas.apps import HALF_DUPLEX

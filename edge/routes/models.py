@@ -1,17 +1,21 @@
-"""What the HTTP routes answer, under the field names that existing dashboards read."""
+"""Bodies of HTTP requests and responses. Existing dashboards read these field names."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, RootModel
 
-from antiphon.shared_schemas.states import SessionKind, WorkerState
+from antiphon.shared_schemas.recording import Recording, RecordingState, TurnRecording
+from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
+
+WEEK_S = 7 * 86_400
+MAX_COMMENT_CHARS = 2000
 
 
 class Health(BaseModel):
-    """This edge is alive; `redis` says whether it can serve."""
+    """State of this edge. It cannot serve without Redis."""
 
     status: Literal["healthy", "draining"]
     timestamp: datetime
@@ -21,7 +25,7 @@ class Health(BaseModel):
 
 
 class RunningTask(BaseModel):
-    """A session that a worker holds."""
+    """A session that runs on a worker."""
 
     worker_id: str
     request_type: SessionKind
@@ -33,17 +37,17 @@ class RunningTask(BaseModel):
 
 
 class ServiceStatus(BaseModel):
-    """The whole service at one instant."""
+    """State of the whole service."""
 
-    gateway_healthy: bool = Field(description="this edge takes sessions")
+    gateway_healthy: bool = Field(description="this edge accepts sessions")
     total_workers: int
     idle_workers: int
     busy_workers: int = Field(description="chat, half-duplex, or draining")
     duplex_workers: int
     loading_workers: int
     error_workers: int
-    offline_workers: int = Field(description="known, but without a recent heartbeat")
-    slots_total: int = Field(description="sessions that all workers can hold at once")
+    offline_workers: int = Field(description="registered, but without a recent heartbeat")
+    slots_total: int = Field(description="sessions that all workers can run at once")
     slots_used: int
     queue_length: int
     max_queue_size: int
@@ -51,7 +55,7 @@ class ServiceStatus(BaseModel):
 
 
 class WorkerInfo(BaseModel):
-    """One worker. A worker with several slots names its oldest session as the current one."""
+    """One worker. With several slots, the current session is the oldest one."""
 
     worker_id: str
     host: str
@@ -62,7 +66,7 @@ class WorkerInfo(BaseModel):
     current_request_type: SessionKind | None
     task_started_at: datetime | None
     total_requests: int = Field(description="sessions served since the worker started")
-    avg_inference_time_ms: float = Field(description="mean length of one unit")
+    avg_inference_time_ms: float = Field(description="mean duration of one unit")
     last_heartbeat: datetime
     engine: str
     model: str
@@ -76,7 +80,7 @@ class WorkerInfo(BaseModel):
 
 
 class WorkersResponse(BaseModel):
-    """Every worker with a row in the registry."""
+    """All registered workers."""
 
     total: int
     workers: list[WorkerInfo]
@@ -95,7 +99,7 @@ class QueueItem(BaseModel):
 
 
 class QueueStatus(BaseModel):
-    """Who waits, in order, and what runs."""
+    """Waiting sessions in order, and running sessions."""
 
     queue_length: int
     max_queue_size: int
@@ -104,52 +108,55 @@ class QueueStatus(BaseModel):
 
 
 class QueueTicket(BaseModel):
-    """A place in the queue, if the ticket still has one."""
+    """A waiting session, if the ticket is still in the queue."""
 
     found: bool
     message: str | None = None
     ticket: QueueItem | None = None
 
 
-class Cancelled(BaseModel):
-    """Whether the ticket stood in the queue and is out of it now."""
+class CancelResult(BaseModel):
+    """`success`: the ticket was in the queue and was removed."""
 
     success: bool
 
 
-class DrainAsked(BaseModel):
-    """The worker finds the wish with its next heartbeat."""
+class DrainResult(BaseModel):
+    """The worker reads the request with its next heartbeat."""
 
     success: bool
 
 
 class StopRequest(BaseModel):
-    """Which half-duplex session is to fall silent."""
+    """The half-duplex session whose answer is stopped."""
 
     session_id: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
 
 
 class StopAnswer(BaseModel):
-    """Whether such a session was there, so that the wish was passed on."""
+    """`success`: the session exists and the request was sent."""
 
     success: bool
     message: str
 
 
 class EtaConfig(BaseModel):
-    """Seconds that a session of each kind is taken to last, until enough have been measured."""
+    """Assumed length of a session in seconds, used until enough sessions were measured."""
 
     eta_chat_s: float = Field(default=15.0, gt=0, le=86_400)
     eta_half_duplex_s: float = Field(default=180.0, gt=0, le=86_400)
     eta_audio_duplex_s: float = Field(default=120.0, gt=0, le=86_400)
     eta_omni_duplex_s: float = Field(default=90.0, gt=0, le=86_400)
     ema_alpha: float | None = Field(
-        default=None, gt=0, le=1, description="smoothing, more is quicker; null leaves it as it is"
+        default=None,
+        gt=0,
+        le=1,
+        description="smoothing factor; null keeps the current one",
     )
 
 
-class EtaStatus(BaseModel):
-    """The baselines and what was measured: moving averages (s) and sample counts."""
+class EtaReport(BaseModel):
+    """Baselines, moving averages (seconds) and sample counts."""
 
     config: EtaConfig
     ema_alpha: float
@@ -164,40 +171,140 @@ class EtaStatus(BaseModel):
 
 
 class FrontendDefaults(BaseModel):
-    """Settings that pages start from."""
+    """Initial settings of the pages."""
 
-    playback_delay_ms: int = Field(description="sound gathered before it is played")
+    playback_delay_ms: int = Field(description="audio buffered before playback")
     default_lang: Literal["en", "zh"] | None = Field(
-        default=None, description="language of the pages; by default the browser's"
+        default=None, description="language of the pages; default: the browser's"
     )
 
 
-class LiveSession(BaseModel):
-    """A session that a worker holds."""
+class ActiveSession(BaseModel):
+    """A session that runs on a worker, as dashboards list it."""
 
     session_id: str
     worker_id: str
     messages_hash: str = Field(
-        default="", description="always empty: no context is looked up by its hash"
+        default="", description="always empty: contexts are not looked up by hash"
     )
     last_active: datetime = Field(description="the worker's last heartbeat")
 
 
-class LiveSessions(BaseModel):
-    """What runs, as dashboards list it."""
+class ActiveSessions(BaseModel):
+    """All running sessions."""
 
     total: int
-    sessions: list[LiveSession]
+    sessions: list[ActiveSession]
 
 
 class CacheHolder(BaseModel):
-    """A worker, which may hold the context of a conversation."""
+    """A worker that may hold the context of a conversation."""
 
     worker_id: str
     status: WorkerState
 
 
 class CacheStatus(BaseModel):
-    """Where contexts lie."""
+    """Workers that may hold contexts."""
 
     workers: list[CacheHolder]
+
+
+class Timeline(RootModel[Recording | TurnRecording]):
+    """`recording.json`: by chunk of a duplex session, by turn of the other kinds."""
+
+
+class UploadSaved(BaseModel):
+    """The asset that the upload became."""
+
+    status: str
+    path: str
+    size_bytes: int
+
+
+class UploadInfo(BaseModel):
+    """The asset that a client uploaded, if any."""
+
+    path: str | None = None
+    size_bytes: int | None = None
+
+
+class Comment(BaseModel):
+    """The comment of a recording; may be empty."""
+
+    comment: str = ""
+
+
+class CommentSaved(BaseModel):
+    """`len`: length of the comment in characters."""
+
+    status: str
+    len: int
+
+
+class ShareRequest(BaseModel):
+    """Options of a new share link."""
+
+    expires_in_s: float | None = Field(
+        default=WEEK_S,
+        gt=0,
+        le=10 * 365 * 86_400,
+        allow_inf_nan=False,
+        description="null: valid until it is revoked",
+    )
+
+
+class ShareLink(BaseModel):
+    """A link that gives read access to one recording to anyone who has it."""
+
+    token: str
+    url: str = Field(description="the viewer's page, on this server")
+    expires_at: datetime | None = Field(description="null: valid until it is revoked")
+
+
+class ShareLinkList(BaseModel):
+    """Every link of a recording, ordered by expiry."""
+
+    shares: list[ShareLink]
+
+
+class ShareRevoked(BaseModel):
+    """The link is no longer valid."""
+
+    success: bool
+
+
+class RecordingInfo(BaseModel):
+    """One recording in the list."""
+
+    META_FIELDS: ClassVar[set[str]] = {
+        *("session_id", "app_type", "state", "reason", "created_at", "ended_at"),
+        *("duration_s", "worker_id", "chunks", "turns"),
+    }
+    """Fields that are copied from `meta.json`."""
+
+    id: str = Field(description="anyone who has the id may read the recording")
+    session_id: str
+    app_type: SessionKind
+    state: RecordingState
+    reason: EndReason | None
+    created_at: datetime
+    ended_at: datetime | None
+    duration_s: float | None
+    worker_id: str
+    chunks: int | None
+    turns: int | None
+    size_bytes: int
+    url: str = Field(description="the viewer's page, on this server")
+
+
+class RecordingPage(BaseModel):
+    """A page of the list, newest first."""
+
+    total: int = Field(description="matching recordings on all pages")
+    offset: int
+    limit: int
+    complete: bool = Field(
+        description="false: a text search read only the newest recordings; narrow the dates"
+    )
+    sessions: list[RecordingInfo]

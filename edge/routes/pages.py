@@ -1,16 +1,21 @@
-"""The pages, open to all: what they show and do goes through routes that ask for the key."""
+"""The built web pages, sent from memory and open to everyone. Their data comes from guarded routes."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import mimetypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.edge.context import EdgeContext
-from antiphon.edge.routes.dependencies import EdgeDep
-from antiphon.edge.site import NOT_BUILT, PageFile, load_site
+from antiphon.edge.routes.deps import EdgeDep
 from antiphon.shared_schemas.apps import APPS
 
 _CONTENT_SECURITY = {
@@ -32,7 +37,7 @@ _HEADERS = {
     "Content-Security-Policy": "; ".join(f"{k} {v}" for k, v in _CONTENT_SECURITY.items()),
     "Permissions-Policy": "camera=(self), microphone=(self), autoplay=(self), "
     "display-capture=(), geolocation=(), payment=(), usb=()",
-    # The address of a recording opens it: no other server may learn it.
+    # The URL of a recording gives access to it and must not reach other servers.
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -46,11 +51,51 @@ _APPS = {app.route: app.app_id for app in APPS.values() if app.page}
 _NOTICE = "notice.html"
 _ALIASES = {"/mobile": "/omni", "/mobile-omni": "/omni"}
 
+_NOT_BUILT = """The pages of this server have not been built.
+
+In a checkout, run:                 make web
+With pip, install it from there:    pip install .
+
+Its protocols and its API work without them.
+"""
+
+_BROTLI_SUFFIX = ".br"
+_HASHED_NAMES = "static/"
+_MEDIA_TYPES = {".js": "text/javascript", ".woff2": "font/woff2", ".wasm": "application/wasm"}
+
 router = APIRouter(include_in_schema=False)
 
 
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """One file of the build. `brotli` is the compressed body; None if that is not smaller."""
+
+    media_type: str
+    body: bytes
+    brotli: bytes | None
+    etag: str
+    immutable: bool
+
+    def headers(self, *, compressed: bool) -> dict[str, str]:
+        """Names that contain a hash are immutable; browsers revalidate all others."""
+        cache = "public, max-age=31536000, immutable" if self.immutable else "no-cache"
+        headers = {"Cache-Control": cache, "ETag": self.etag, "Vary": "Accept-Encoding"}
+        return headers | ({"Content-Encoding": "br"} if compressed else {})
+
+
+@cache
+def load_pages(folder: Path) -> Mapping[str, PageFile]:
+    """By path below `folder`; empty without a build. Blocks: call it in a thread."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {
+        path.relative_to(folder).as_posix(): _read_file(path, path.relative_to(folder).as_posix())
+        for path in files
+        if path.suffix != _BROTLI_SUFFIX and not path.name.startswith(".")
+    }
+
+
 async def page(edge: EdgeDep, request: Request) -> Response:
-    """One page; a notice with status 403 where an operator switched it off."""
+    """One page; a notice with status 403 if it is switched off."""
     path = request.url.path
     if await _is_off(edge, path):
         return await _answer(edge, request, _NOTICE, status=403)
@@ -59,24 +104,23 @@ async def page(edge: EdgeDep, request: Request) -> Response:
 
 @router.api_route("/s/{recording_id}", methods=["GET", "HEAD"])
 async def viewer(edge: EdgeDep, request: Request) -> Response:
-    """The session viewer; it asks for the recording itself."""
+    """The session viewer."""
     return await _answer(edge, request, "session-viewer.html")
 
 
 @router.api_route("/static/{name:path}", methods=["GET", "HEAD"])
 async def asset(edge: EdgeDep, request: Request, name: str) -> Response:
-    """A script, a style sheet, a font."""
+    """Scripts, style sheets, fonts."""
     return await _answer(edge, request, f"static/{name}")
 
 
 @router.api_route("/favicon.svg", methods=["GET", "HEAD"])
 async def favicon(edge: EdgeDep, request: Request) -> Response:
-    """The pages' sign."""
     return await _answer(edge, request, "favicon.svg")
 
 
 async def alias(request: Request) -> RedirectResponse:
-    """An address under which others know a page of ours."""
+    """Alternative path of a page."""
     return RedirectResponse(_ALIASES[request.url.path.rstrip("/")], status_code=302)
 
 
@@ -88,7 +132,7 @@ for _path in _ALIASES:
 
 
 async def _is_off(edge: EdgeContext, path: str) -> bool:
-    """Without Redis the page comes, and says itself what is wrong."""
+    """False without Redis: the page is sent and shows the problem itself."""
     if path not in _APPS:
         return False
     try:
@@ -98,9 +142,9 @@ async def _is_off(edge: EdgeContext, path: str) -> bool:
 
 
 async def _answer(edge: EdgeContext, request: Request, name: str, status: int = 200) -> Response:
-    site = await asyncio.to_thread(load_site, edge.settings.pages_dir)
+    site = await asyncio.to_thread(load_pages, edge.settings.pages_dir)
     if not site:
-        return PlainTextResponse(NOT_BUILT, status_code=503, headers=_HEADERS)
+        return PlainTextResponse(_NOT_BUILT, status_code=503, headers=_HEADERS)
     file = site.get(name)
     if file is None:
         return PlainTextResponse("There is no such file.", status_code=404, headers=_HEADERS)
@@ -117,6 +161,18 @@ def _file_answer(request: Request, file: PageFile, status: int) -> Response:
 
 
 def _encodings(request: Request) -> set[str]:
-    """What the client takes, without its preferences: nobody weights brotli with 0."""
+    """Accepted encodings; weights are ignored."""
     accepted = request.headers.get("accept-encoding", "").split(",")
     return {part.split(";")[0].strip().lower() for part in accepted}
+
+
+def _read_file(path: Path, name: str) -> PageFile:
+    body = path.read_bytes()
+    compressed = path.with_name(path.name + _BROTLI_SUFFIX)
+    return PageFile(
+        media_type=_MEDIA_TYPES.get(path.suffix) or mimetypes.guess_type(name)[0] or "text/plain",
+        body=body,
+        brotli=compressed.read_bytes() if compressed.exists() else None,
+        etag=f'"{hashlib.sha256(body).hexdigest()[:20]}"',
+        immutable=name.startswith(_HASHED_NAMES),
+    )

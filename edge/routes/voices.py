@@ -1,21 +1,28 @@
-"""`/api/assets/ref_audio`: the reference voices of the package, and those that users uploaded."""
+"""What pages offer at the start: reference voices, presets, defaults."""
 
 from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from pathlib import PurePosixPath
 from typing import Annotated
 
 import numpy as np
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Path
 
 from antiphon.broker.errors import VoicesFull
-from antiphon.edge.context import EdgeContext
-from antiphon.edge.errors import HttpError, TooManyConnections
-from antiphon.edge.routes.dependencies import NEEDS_REDIS, EdgeDep, problem_responses
-from antiphon.edge.routes.views import instant
-from antiphon.edge.shipped import shipped_voices, sound_of, voice_sound
-from antiphon.edge.voices import read_voice
+from antiphon.edge.errors import HttpError
+from antiphon.edge.media.presets import load_presets, preset_sounds
+from antiphon.edge.media.voices import bundled_sound, bundled_voices, read_voice, voice_sound
+from antiphon.edge.routes.deps import (
+    NEEDS_REDIS,
+    RATE_LIMITED,
+    EdgeDep,
+    problem_responses,
+    to_datetime,
+)
+from antiphon.edge.routes.models import FrontendDefaults
+from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
     PcmFormat,
@@ -25,6 +32,7 @@ from antiphon.shared_schemas.audio import (
     to_pcm16,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.presets import Presets, PresetSounds
 from antiphon.shared_schemas.voices import (
     Voice,
     VoiceChange,
@@ -35,37 +43,30 @@ from antiphon.shared_schemas.voices import (
     new_voice_id,
 )
 
-_SHORTEST_S = 0.5
+_MIN_VOICE_S = 0.5
 _FIELD = "audio_base64"
 
 VoiceId = Annotated[str, Path(max_length=64, description="`id` of a listed voice")]
 
-
-async def counted(edge: EdgeDep, request: Request) -> None:
-    """One arrival of this address, as a connection is. Raises HttpError."""
-    try:
-        edge.visitors.arrive(edge.access.visitor(request))
-    except TooManyConnections as error:
-        raise HttpError(429, ErrorCode.RATE_LIMITED, str(error), retry_after_s=60) from None
-
-
 router = APIRouter(prefix="/api/assets/ref_audio", tags=["voices"], responses=NEEDS_REDIS)
+presets_router = APIRouter(prefix="/api/presets", tags=["presets"])
+defaults_router = APIRouter(prefix="/api", tags=["defaults"])
 
 
 @router.get("")
 async def voices(edge: EdgeDep) -> VoiceList:
     """Every voice that `ref_audio_path` may name."""
-    shipped = await asyncio.to_thread(shipped_voices, edge.settings.assets_dir)
-    rows = [voice.info() for voice in shipped.values()]
+    bundled = await asyncio.to_thread(bundled_voices, edge.settings.assets_dir)
+    rows = [voice.info() for voice in bundled.values()]
     rows += [_info(voice) for voice in await edge.broker.voices.all()]
     return VoiceList(total=len(rows), ref_audios=rows)
 
 
-@router.post("", responses=problem_responses(400, 409, 413, 429), dependencies=[Depends(counted)])
+@router.post("", responses=problem_responses(400, 409, 413, 429), dependencies=[RATE_LIMITED])
 async def upload(edge: EdgeDep, request: VoiceUpload) -> VoiceChange:
-    """Keep a voice, for every edge and worker. The sound is judged by what it is, not by its name."""
+    """Save a voice for every edge and worker. Its content decides the format, not its name."""
     try:
-        samples = await asyncio.to_thread(_samples, edge, request.audio_base64)
+        samples = await asyncio.to_thread(_samples, edge.settings, request.audio_base64)
     except InvalidInput as error:
         status = 413 if error.code is ErrorCode.MESSAGE_TOO_LARGE else 400
         raise HttpError(status, error.code, error.message) from None
@@ -75,51 +76,83 @@ async def upload(edge: EdgeDep, request: VoiceUpload) -> VoiceChange:
         duration_ms=len(samples) * 1000 // INPUT_RATE,
         created_at=int(edge.broker.clock.now_ms()),
     )
-    await _keep(edge, voice, to_pcm16(samples).astype("<i2").tobytes())
+    pcm = to_pcm16(samples).astype("<i2").tobytes()
+    try:
+        await edge.broker.voices.add(voice, pcm, at_most=edge.settings.max_voices)
+    except VoicesFull as error:
+        raise HttpError(409, ErrorCode.VOICES_FULL, str(error)) from None
     message = f"uploaded, {timedelta(milliseconds=voice.duration_ms).total_seconds():.1f} s"
     return VoiceChange(success=True, id=voice.id, name=voice.name, path=voice.path, message=message)
 
 
 @router.get("/{voice_id}", responses=problem_responses(404))
-async def listen(edge: EdgeDep, voice_id: VoiceId) -> VoiceSound:
-    """One voice to listen to."""
-    shipped = await asyncio.to_thread(shipped_voices, edge.settings.assets_dir)
-    if voice_id in shipped:
-        return await asyncio.to_thread(sound_of, shipped[voice_id].file)
+async def sound(edge: EdgeDep, voice_id: VoiceId) -> VoiceSound:
+    """The sound of one voice."""
+    bundled = await asyncio.to_thread(bundled_voices, edge.settings.assets_dir)
+    if voice_id in bundled:
+        return await asyncio.to_thread(bundled_sound, bundled[voice_id].file)
     voice = await edge.broker.voices.get(voice_id)
     pcm = await edge.broker.voices.sound(voice_id) if voice else None
     if voice is None or pcm is None:
-        raise _unknown()
+        raise _unknown_voice()
     return voice_sound(voice.name, float_bytes(samples_from_bytes(pcm, PcmFormat.S16)))
 
 
 @router.delete("/{voice_id}", responses=problem_responses(403, 404))
 async def delete(edge: EdgeDep, voice_id: VoiceId) -> VoiceChange:
-    """Forget an uploaded voice; conversations that speak with it go on."""
-    shipped = await asyncio.to_thread(shipped_voices, edge.settings.assets_dir)
-    if voice_id in shipped:
+    """Delete an uploaded voice. Conversations that use it continue."""
+    bundled = await asyncio.to_thread(bundled_voices, edge.settings.assets_dir)
+    if voice_id in bundled:
         raise HttpError(403, ErrorCode.FORBIDDEN, "this voice comes with the server")
     if not await edge.broker.voices.remove(voice_id):
-        raise _unknown()
+        raise _unknown_voice()
     return VoiceChange(success=True, id=voice_id, message="deleted")
 
 
-async def _keep(edge: EdgeContext, voice: Voice, pcm: bytes) -> None:
-    try:
-        await edge.broker.voices.add(voice, pcm, at_most=edge.settings.max_voices)
-    except VoicesFull as error:
-        raise HttpError(409, ErrorCode.VOICES_FULL, str(error)) from None
+@presets_router.get("", response_model_exclude_unset=True)
+async def presets(edge: EdgeDep) -> Presets:
+    """The presets of every page, without their sounds."""
+    return await asyncio.to_thread(load_presets, edge.settings.assets_dir)
 
 
-def _samples(edge: EdgeContext, text: str) -> Samples:
+@presets_router.get(
+    "/{mode}/{preset_id}/audio", response_model_exclude_unset=True, responses=problem_responses(404)
+)
+async def preset_audio(edge: EdgeDep, mode: str, preset_id: str) -> PresetSounds:
+    """The sounds of one preset."""
+    sounds = await asyncio.to_thread(preset_sounds, edge.settings.assets_dir, mode, preset_id)
+    if sounds is None:
+        raise HttpError(404, ErrorCode.NOT_FOUND, "no such preset")
+    return sounds
+
+
+@defaults_router.get("/frontend_defaults", response_model_exclude_none=True)
+async def frontend_defaults(edge: EdgeDep) -> FrontendDefaults:
+    """Initial settings of the pages."""
+    settings = edge.settings
+    return FrontendDefaults(
+        playback_delay_ms=settings.playback_delay_ms, default_lang=settings.default_lang
+    )
+
+
+@defaults_router.get("/default_ref_audio", responses=problem_responses(404))
+async def default_ref_audio(edge: EdgeDep) -> VoiceSound:
+    """The voice that pages select first."""
+    name = PurePosixPath(edge.settings.default_voice).stem
+    bundled = await asyncio.to_thread(bundled_voices, edge.settings.assets_dir)
+    if name not in bundled:
+        raise HttpError(404, ErrorCode.NOT_FOUND, "no default voice on this server")
+    return await asyncio.to_thread(bundled_sound, bundled[name].file)
+
+
+def _samples(limits: EdgeSettings, text: str) -> Samples:
     """Raises InvalidInput; blocks, so call it in a thread."""
-    limits = edge.settings
     if len(text) * 3 // 4 > limits.max_voice_bytes:
         too_long = f"{_FIELD}: more than {limits.max_voice_bytes} bytes"
         raise InvalidInput(too_long, field=_FIELD, code=ErrorCode.MESSAGE_TOO_LARGE)
     samples = np.frombuffer(read_voice(text, _FIELD, limits.max_voice_s), "<f4")
-    if len(samples) < _SHORTEST_S * INPUT_RATE:
-        raise InvalidInput(f"{_FIELD}: shorter than {_SHORTEST_S:g} s", field=_FIELD)
+    if len(samples) < _MIN_VOICE_S * INPUT_RATE:
+        raise InvalidInput(f"{_FIELD}: shorter than {_MIN_VOICE_S:g} s", field=_FIELD)
     return samples
 
 
@@ -131,10 +164,10 @@ def _info(voice: Voice) -> VoiceInfo:
         source_type="upload",
         duration_ms=voice.duration_ms,
         sample_rate=INPUT_RATE,
-        created_at=instant(voice.created_at),
+        created_at=to_datetime(voice.created_at),
         path=voice.path,
     )
 
 
-def _unknown() -> HttpError:
+def _unknown_voice() -> HttpError:
     return HttpError(404, ErrorCode.NOT_FOUND, "no such voice")

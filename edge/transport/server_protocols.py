@@ -15,7 +15,7 @@ from websockets.exceptions import InvalidState
 from websockets.frames import Frame
 from websockets.http11 import Request
 
-from antiphon.edge.doorstep import Doorstep
+from antiphon.edge.access.limits import PreRequestLimiter
 
 MIN_BODY_RATE = 16 * 1024
 """Bytes per second. A slower body is cut off once its response was sent."""
@@ -30,7 +30,7 @@ class EdgeHttpProtocol(H11Protocol):
     The body limit of the application sets the deadline for a body that a route still reads.
     """
 
-    doorstep: ClassVar[Doorstep]
+    pre_request_limiter: ClassVar[PreRequestLimiter]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -44,7 +44,9 @@ class EdgeHttpProtocol(H11Protocol):
         """Drops a connection at once if its address has too many."""
         super().connection_made(transport)
         try:
-            self._limit_key = self.doorstep.knock(self.client[0] if self.client else "")
+            self._limit_key = self.pre_request_limiter.acquire(
+                self.client[0] if self.client else ""
+            )
         except OverflowError:
             transport.abort()
             return
@@ -75,14 +77,14 @@ class EdgeHttpProtocol(H11Protocol):
         if not self._client_must_send():
             self._stop_deadline()
         elif self._deadline is None:
-            self._deadline = self.loop.call_later(self.doorstep.patience_s, self._abort)
+            self._deadline = self.loop.call_later(self.pre_request_limiter.timeout_s, self._abort)
 
     def _client_must_send(self) -> bool:
         theirs = self.conn.their_state
         return theirs is h11.IDLE or (theirs is h11.SEND_BODY and self.conn.our_state is h11.DONE)
 
     def _stop_deadline(self) -> None:
-        self.doorstep.enter(self._limit_key)
+        self.pre_request_limiter.release(self._limit_key)
         self._limit_key = None
         if self._deadline is not None:
             self._deadline.cancel()
@@ -93,7 +95,7 @@ class EdgeHttpProtocol(H11Protocol):
         if self._makes_progress():
             self._update_deadline()
             return
-        self.doorstep.too_slow()
+        self.pre_request_limiter.report_timeout()
         self.transport.abort()
 
     def _makes_progress(self) -> bool:
@@ -106,7 +108,7 @@ class EdgeHttpProtocol(H11Protocol):
         self._unsent, self._received = unsent, 0
         if unsent:
             return self._stalls < MAX_STALLS
-        enough = received >= MIN_BODY_RATE * self.doorstep.patience_s
+        enough = received >= MIN_BODY_RATE * self.pre_request_limiter.timeout_s
         return enough and self.conn.their_state is h11.SEND_BODY
 
 

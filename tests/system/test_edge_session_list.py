@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from antiphon.broker.settings import BrokerSettings
-from antiphon.edge.recordings import catalogue
+from antiphon.edge.recordings import index
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE
 from antiphon.shared_schemas.states import SessionKind
 from support.edge_harness import edge_context
@@ -116,7 +116,7 @@ async def test_words_are_found_wherever_they_were_said(http: httpx.AsyncClient, 
 async def test_a_search_that_gave_up_says_so(
     http: httpx.AsyncClient, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogue, "MOST_READ", 2)
+    monkeypatch.setattr(index, "MAX_SEARCHED", 2)
     made = [recorded(root, units=1, at=NOON + timedelta(hours=i)) for i in range(3)][::-1]
     page = (await http.get("/api/sessions", params={"text": "brief"})).json()
     assert (page["complete"], page["total"]) == (False, 2)

@@ -16,7 +16,7 @@ import soundfile
 
 from antiphon.broker.settings import BrokerSettings
 from antiphon.edge.recordings import upload as upload_module
-from antiphon.edge.recordings.incoming import UPLOADS
+from antiphon.edge.recordings.store import UPLOADS_FOLDER
 from support.edge_harness import WITHIN_S, RunningEdge, edge_context
 from support.recordings import recorded
 
@@ -94,7 +94,7 @@ def uploaded(root: Path, recording: str) -> dict[str, bytes]:
 
 
 def leavings(root: Path) -> list[str]:
-    return [path.name for path in (root / UPLOADS).glob("*")]
+    return [path.name for path in (root / UPLOADS_FOLDER).glob("*")]
 
 
 async def test_what_is_accepted_lies_beside_the_recording(
@@ -194,7 +194,7 @@ async def test_half_an_upload_is_never_seen(
     edge: RunningEdge, root: Path, recording: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that stops sending, and one that leaves: what it sent goes, what was there stays."""
-    monkeypatch.setattr(upload_module, "_SILENCE_S", 0.5)
+    monkeypatch.setattr(upload_module, "_IDLE_TIMEOUT_S", 0.5)
     host, port = edge.url.removeprefix("http://").split(":")
     head = (
         f"POST {url(recording)} HTTP/1.1\r\nHost: {host}:{port}\r\n"
@@ -226,7 +226,7 @@ async def test_a_recording_that_is_not_there(http: httpx.AsyncClient, root: Path
 async def test_a_disk_that_takes_nothing(
     http: httpx.AsyncClient, root: Path, recording: str
 ) -> None:
-    (root / UPLOADS).write_bytes(b"")  # a file where the folder must be
+    (root / UPLOADS_FOLDER).write_bytes(b"")  # a file where the folder must be
     for path, sent in (
         (url(recording), body(wav(), "audio/wav")),
         (f"/api/sessions/{recording}/comment", {"json": {"comment": "x"}}),

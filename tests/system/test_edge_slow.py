@@ -10,8 +10,7 @@ import pytest
 import structlog
 
 from antiphon.broker.settings import BrokerSettings
-from antiphon.edge import body_limit
-from antiphon.edge.access import Access
+from antiphon.edge.access.guards import AccessPolicy, limits
 from support.edge_harness import (
     WITHIN_S,
     PlayedWorker,
@@ -144,7 +143,7 @@ async def test_conversations_outlast_the_time_for_their_handshake(
 async def test_a_body_that_does_not_come_is_refused(
     settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(body_limit, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(limits, "_BODY_TIMEOUT_S", 0.2)
     async with edge_context(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
         await caller.say("PUT /api/config/eta HTTP/1.1\r\nHost: localhost\r\n")
         await caller.say("Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
@@ -153,8 +152,8 @@ async def test_a_body_that_does_not_come_is_refused(
 
 
 async def test_a_chat_that_does_not_come_is_refused(settings: BrokerSettings) -> None:
-    limits = {"request_head_s": HEAD_S, "chat_request_s": 0.2}
-    async with edge_context(settings, **limits) as edge, calling(edge) as caller:
+    patience = {"request_head_s": HEAD_S, "chat_request_s": 0.2}
+    async with edge_context(settings, **patience) as edge, calling(edge) as caller:
         await caller.say("POST /api/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
         assert await caller.status() == 408
         assert await caller.dropped()
@@ -164,7 +163,7 @@ async def test_a_crowd_of_one_address_is_kept_at_the_door(
     settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Connections of this machine are not counted, but for this test."""
-    monkeypatch.setattr(Access, "knocker", lambda _, host: host)
+    monkeypatch.setattr(AccessPolicy, "peer_limit_key", lambda _, host: host)
     async with (
         edge_context(settings, max_sockets_per_address=3) as edge,
         AsyncExitStack() as held,

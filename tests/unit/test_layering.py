@@ -55,15 +55,11 @@ SAME_NAME_ALLOWED = frozenset(
     {
         "Action",
         "Answer",
-        "EtaStatus",
         "Heartbeat",
         "Inbox",
-        "LiveSession",
-        "Message",
         "Past",
         "Piece",
         "Progress",
-        "ShareLinks",
     }
 )
 """Public class names that may be defined more than once, each with a reason."""

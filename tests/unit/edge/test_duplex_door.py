@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from antiphon.edge.doors.duplex import DuplexDoor
 from antiphon.edge.doors.frames import count_marks, open_frame
 from antiphon.edge.errors import NotJson
+from antiphon.edge.media.voices import load_bundled_voice
 from antiphon.edge.protocols.duplex_commands import CameraFrame
-from antiphon.edge.references import load_reference
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.stream_entries import (
@@ -118,7 +118,7 @@ def test_voices_are_brought_to_16_khz_mono(tmp_path: Path) -> None:
     stereo = np.stack([np.full(48_000, 0.5), np.zeros(48_000)], axis=1)
     soundfile.write(folder / "v.wav", stereo, 48_000, subtype="PCM_24")
     for name in ("ref_audio/v.wav", "assets/ref_audio/v.wav"):
-        samples = np.frombuffer(load_reference(tmp_path, name, 60), "<f4")
+        samples = np.frombuffer(load_bundled_voice(tmp_path, name, 60), "<f4")
         assert samples.shape == (16_000,)
         assert np.allclose(samples[4000:12_000], 0.25, atol=1e-3)
 
@@ -143,7 +143,7 @@ def test_voices_that_are_refused(tmp_path: Path) -> None:
         "a\0b": "no such",
     }.items():
         with pytest.raises(InvalidInput, match=says) as refused:
-            load_reference(assets, name, 1.0)
+            load_bundled_voice(assets, name, 1.0)
         assert refused.value.field == "ref_audio_path"
 
 

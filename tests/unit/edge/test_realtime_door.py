@@ -12,8 +12,8 @@ import pytest
 import soundfile
 
 from antiphon.edge.doors.realtime import RealtimeDoor
+from antiphon.edge.media.voices import decode_voice
 from antiphon.edge.settings import EdgeSettings
-from antiphon.edge.voices import decode_voice
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.stream_entries import ChunkIn, PlaybackIn, PrepareIn, StopIn

@@ -25,8 +25,8 @@ def test_every_setting_says_what_it_is_for(name: str, description: str | None) -
     "row",
     [
         "| `ANTIPHON_PORT` | `8006` | 0 picks a free port; ≥ 0, ≤ 65535 |",
-        "| `ANTIPHON_ADMIN_TOKEN` |  | opens the admin routes, and everything else; secret |",
-        "| `ANTIPHON_DEFAULT_LANG` |  | language of the pages; by default the browser's; "
+        "| `ANTIPHON_ADMIN_TOKEN` |  | gives access to the admin routes and to everything else; secret |",
+        "| `ANTIPHON_DEFAULT_LANG` |  | language of the pages; default: the browser's; "
         "one of `en`, `zh` |",
         "| `ANTIPHON_ASSETS_DIR` | `edge/assets` | folder with ref_audio/*.wav and presets/*/*.yaml |",
     ],

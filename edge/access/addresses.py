@@ -1,0 +1,137 @@
+"""Client addresses, trusted proxies and allowed web origins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+
+Address = IPv4Address | IPv6Address
+
+ANY_ORIGIN = "*"
+
+_SUBSCRIBER_BITS = 64
+"""An IPv6 subscriber gets a network with this prefix."""
+
+_DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+
+
+class TrustedProxies:
+    """Proxies whose `X-Forwarded-*` headers count. Raises ValueError for an invalid network."""
+
+    def __init__(self, networks: Iterable[str]) -> None:
+        self._networks = [ip_network(text, strict=False) for text in networks]
+
+    def trust(self, address: Address | None) -> bool:
+        return address is not None and any(
+            address.version == network.version and address in network for network in self._networks
+        )
+
+    def client_address(self, connection: HTTPConnection) -> Address | None:
+        """The nearest address that is not a trusted proxy. None: not an IP connection."""
+        client = peer_address(connection)
+        hops = _split(connection.headers.getlist("x-forwarded-for"))
+        while self.trust(client) and hops:
+            previous = parse_address(hops.pop())
+            if previous is None:
+                break
+            client = previous
+        return client
+
+    def requested_host(self, connection: HTTPConnection) -> str | None:
+        """The host that the client asked for, with its port."""
+        forwarded = _split(connection.headers.getlist("x-forwarded-host"))
+        if forwarded and self.trust(peer_address(connection)):
+            return forwarded[-1]
+        return connection.headers.get("host")
+
+
+class AllowedOrigins:
+    """Web pages that may use this edge: its own and the listed ones. Raises ValueError for an invalid entry."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self._allowed = frozenset(_parse_origin(text) for text in allowed)
+
+    def allow(self, origin: str | None, host: str | None) -> bool:
+        """True if a page of `origin` may call `host`. Clients that are not browsers send no origin."""
+        if origin is None or ANY_ORIGIN in self._allowed:
+            return True
+        origin = origin.lower()
+        return origin in self._allowed or same_origin(origin, host)
+
+
+def same_origin(origin: str, host: str | None) -> bool:
+    """Compares host and port but not the scheme, because a proxy may terminate TLS."""
+    try:
+        page, asked = urlsplit(origin), urlsplit(f"//{host or ''}")
+        ports = page.port, asked.port
+    except ValueError:  # an invalid port, or an unclosed bracket
+        return False
+    default = _DEFAULT_PORTS.get(page.scheme)
+    if default is None or not page.hostname:
+        return False
+    same_port = (ports[0] or default) == (ports[1] or default)
+    return same_port and page.hostname == asked.hostname
+
+
+def peer_address(connection: HTTPConnection) -> Address | None:
+    """The other end of the TCP connection."""
+    return parse_address(connection.client.host) if connection.client else None
+
+
+def parse_address(text: str) -> Address | None:
+    """Accepts a port and brackets; turns IPv4-mapped IPv6 into IPv4. None: not an address."""
+    text = text.strip().strip('"')
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def rate_limit_key(address: Address) -> str:
+    """An IPv4 address, or the network of an IPv6 subscriber."""
+    if isinstance(address, IPv6Address):
+        return str(IPv6Network((address, _SUBSCRIBER_BITS), strict=False))
+    return str(address)
+
+
+def is_loopback(host: str) -> bool:
+    """True for names and addresses that only this machine can reach."""
+    name = host.lower().rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    address = parse_address(name)
+    return address is not None and address.is_loopback
+
+
+def host_name(host: str | None) -> str:
+    """A Host header without its port; empty if it is invalid."""
+    try:
+        return urlsplit(f"//{host or ''}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _parse_origin(text: str) -> str:
+    if text in (ANY_ORIGIN, "null"):
+        return text
+    parts = urlsplit(text.rstrip("/").lower())
+    if not (parts.scheme and parts.hostname) or parts.path or parts.query or parts.fragment:
+        raise ValueError(f"allowed_origins: {text!r} is not like https://app.example")
+    default = _DEFAULT_PORTS.get(parts.scheme)
+    netloc = parts.netloc
+    if default is not None and parts.port == default:
+        netloc = netloc.rpartition(":")[0]
+    return f"{parts.scheme}://{netloc}"
+
+
+def _split(values: Sequence[str]) -> list[str]:
+    return [part.strip() for value in values for part in value.split(",") if part.strip()]

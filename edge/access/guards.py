@@ -1,0 +1,184 @@
+"""Access checks of requests and WebSocket handshakes: API key, admin token, web origin."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from collections.abc import Iterator
+from hashlib import sha256
+
+from fastapi.openapi.models import HTTPBearer
+from fastapi.security.base import SecurityBase
+from starlette.requests import HTTPConnection
+
+from antiphon.edge.access.addresses import (
+    AllowedOrigins,
+    TrustedProxies,
+    host_name,
+    is_loopback,
+    parse_address,
+    peer_address,
+    rate_limit_key,
+)
+from antiphon.edge.errors import HttpError
+from antiphon.edge.settings import AccessSettings, InvalidAccessSettings
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.ids import is_share_token
+
+KEY_PROTOCOL = "antiphon.key."
+"""Prefix of a WebSocket subprotocol that holds the base64url of a key. Browsers cannot set headers."""
+
+_PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+
+
+class AccessPolicy:
+    """Access rules of one edge. Raises InvalidAccessSettings, or OSError for an unreadable file.
+
+    Keeps digests of keys and compares them in constant time.
+    """
+
+    def __init__(self, settings: AccessSettings, host: str) -> None:
+        try:
+            keys, token = settings.client_keys(), settings.admin_key()
+            self._origins = AllowedOrigins(settings.allowed_origins)
+            self._proxies = TrustedProxies(settings.trusted_proxies)
+        except ValueError as error:
+            raise InvalidAccessSettings(str(error)) from None
+        self._keys = [_digest(key) for key in keys]
+        self._admin = [_digest(token)] if token is not None else []
+        self._loopback_only = is_loopback(host)
+        self._metrics_open = settings.metrics_open
+
+    def check_client(self, connection: HTTPConnection) -> None:
+        """Raises HttpError: 403 for a foreign web page, 401 for a missing or unknown key."""
+        self.check_origin(connection)
+        if self._keys and not _has_key(connection, self._keys + self._admin):
+            raise HttpError(401, ErrorCode.UNAUTHORIZED, "an API key is required")
+
+    def check_admin(self, connection: HTTPConnection) -> None:
+        """Raises HttpError: 401 for a missing or wrong token, 403 if the server has no token."""
+        self.check_client(connection)
+        if self._admin:
+            if not _has_key(connection, self._admin):
+                raise HttpError(401, ErrorCode.UNAUTHORIZED, "the admin token is required")
+        elif not (self._loopback_only and _is_local(connection)):
+            text = "admin routes are closed: set an admin token on the server"
+            raise HttpError(403, ErrorCode.FORBIDDEN, text)
+
+    def check_metrics(self, connection: HTTPConnection) -> None:
+        """Raises HttpError."""
+        if not self._metrics_open:
+            self.check_admin(connection)
+
+    def check_origin(self, connection: HTTPConnection) -> None:
+        """Raises HttpError: 403 for a foreign web page."""
+        origin = connection.headers.get("origin")
+        if not self._origins.allow(origin, self._proxies.requested_host(connection)):
+            text = "pages of this origin may not use this server"
+            raise HttpError(403, ErrorCode.ORIGIN_NOT_ALLOWED, text)
+
+    def client_limit_key(self, connection: HTTPConnection) -> str | None:
+        """Rate limit key of a request's client; None for loopback."""
+        client = self._proxies.client_address(connection)
+        return None if client is None or client.is_loopback else rate_limit_key(client)
+
+    def peer_limit_key(self, host: str) -> str | None:
+        """Rate limit key of a peer that has sent no request; None for loopback and for proxies."""
+        address = parse_address(host)
+        if address is None or address.is_loopback or self._proxies.trust(address):
+            return None
+        return rate_limit_key(address)
+
+
+class Guard(SecurityBase):
+    """Dependency of every route and socket; also the security scheme in OpenAPI.
+
+    Raises HttpError, for a socket before the handshake is accepted.
+    """
+
+    def __init__(self, name: str, description: str) -> None:
+        self.model = HTTPBearer(description=description)
+        self.scheme_name = name
+
+    async def __call__(self, connection: HTTPConnection) -> None:
+        self.check(connection.app.state.edge.access, connection)
+
+    def check(self, access: AccessPolicy, connection: HTTPConnection) -> None:
+        access.check_client(connection)
+
+
+class AdminGuard(Guard):
+    """Requires the admin token."""
+
+    def check(self, access: AccessPolicy, connection: HTTPConnection) -> None:
+        access.check_admin(connection)
+
+
+class RecordingGuard(Guard):
+    """Accepts the token of a share link instead of a key; the route looks the token up."""
+
+    def check(self, access: AccessPolicy, connection: HTTPConnection) -> None:
+        if is_share_token(connection.path_params.get("session_id", "")):
+            access.check_origin(connection)
+        else:
+            access.check_client(connection)
+
+
+class MetricsGuard(Guard):
+    """Requires the admin token unless `metrics_open` is set."""
+
+    def check(self, access: AccessPolicy, connection: HTTPConnection) -> None:
+        access.check_metrics(connection)
+
+
+_KEY_TEXT = "An API key, if the server requires one. Or: `X-Api-Key`."
+CLIENT = Guard("key", _KEY_TEXT)
+READER = RecordingGuard("key", _KEY_TEXT)
+METRICS = MetricsGuard("admin", "The admin token, unless metrics are open.")
+ADMIN = AdminGuard("admin", "The admin token. Or: `X-Api-Key`.")
+
+
+def presented_keys(connection: HTTPConnection) -> Iterator[str]:
+    """Every key in the headers of a connection. Keys in the URL are ignored."""
+    scheme, _, key = connection.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        yield key.strip()
+    if header := connection.headers.get("x-api-key"):
+        yield header.strip()
+    for name in connection.scope.get("subprotocols", ()):
+        if name.startswith(KEY_PROTOCOL):
+            yield _from_base64url(name.removeprefix(KEY_PROTOCOL))
+
+
+def _from_base64url(text: str) -> str:
+    """Padding is optional. Invalid text becomes '', which matches no key."""
+    text = text.rstrip("=")
+    try:
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def _has_key(connection: HTTPConnection, digests: list[bytes]) -> bool:
+    matches = [
+        hmac.compare_digest(_digest(key), digest)
+        for key in presented_keys(connection)
+        for digest in digests
+    ]
+    return any(matches)
+
+
+def _digest(key: str) -> bytes:
+    return sha256(key.encode()).digest()
+
+
+def _is_local(connection: HTTPConnection) -> bool:
+    """True for a direct request from this machine under a loopback name.
+
+    The name matters: a web page can point its own host name at 127.0.0.1.
+    """
+    address = peer_address(connection)
+    near = address is not None and address.is_loopback
+    forwarded = any(header in connection.headers for header in _PROXY_HEADERS)
+    return near and not forwarded and is_loopback(host_name(connection.headers.get("host")))

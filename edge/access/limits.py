@@ -1,0 +1,332 @@
+"""Limits on what one client, one address and one edge may take."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import structlog
+from prometheus_client import Counter as CounterMetric
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from antiphon.edge.errors import BudgetExceeded, HttpError, TooManyConnections
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+
+log = structlog.get_logger()
+
+_MIB = 1024 * 1024
+
+_BURST_S = 4.0
+_CLOCK_SLACK = 1.1
+"""Audio refills faster than real time, so that a fast microphone clock never exhausts it."""
+_FREE_BYTES = 1024
+"""Shorter messages are limited by their number only, so that `stop` always passes."""
+
+SMALL_REQUEST_BYTES = _MIB
+"""Chat requests up to this size are always accepted."""
+
+_MINUTE_S = 60.0
+_SWEEP_EVERY = 1024
+"""Remove unused addresses each time the table grows by this many."""
+
+_LOG_EVERY_S = 10.0
+"""Log at most this often during a flood."""
+
+_BODY_TIMEOUT_S = 30.0
+_MIN_BODY_RATE = 16 * 1024
+"""Bytes per second: every this many bytes extend the deadline of a body by one second."""
+
+
+class TokenBucket:
+    """Holds up to `capacity` and refills at `rate` per second; the caller passes the time."""
+
+    def __init__(self, capacity: float, rate: float, now: float) -> None:
+        self._capacity = capacity
+        self._rate = rate
+        self._level = capacity
+        self._at = now
+
+    def take(self, amount: float, now: float) -> bool:
+        """True if `amount` was available; otherwise takes nothing."""
+        self._level = min(self._capacity, self._level + (now - self._at) * self._rate)
+        self._at = now
+        if amount > self._level:
+            return False
+        self._level -= amount
+        return True
+
+
+class InputBudget:
+    """Limits one session: seconds of audio ahead of real time, messages and bytes per second.
+
+    A message that costs `largest` bytes always passes if the budget is full.
+    Each method raises InvalidInput with `input_backpressure` above its limit.
+    """
+
+    def __init__(
+        self,
+        ahead_s: float,
+        messages_per_s: float,
+        bytes_per_s: float,
+        largest: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        now = clock()
+        self._ahead_s = ahead_s
+        self._audio = TokenBucket(ahead_s, _CLOCK_SLACK, now)
+        self._messages = TokenBucket(messages_per_s * _BURST_S, messages_per_s, now)
+        self._bytes = TokenBucket(max(bytes_per_s * _BURST_S, largest), bytes_per_s, now)
+
+    def charge_message(self) -> None:
+        if not self._messages.take(1, self._clock()):
+            raise _backpressure("too many messages; send fewer per second", None)
+
+    def charge_bytes(self, size: int) -> None:
+        if size > _FREE_BYTES and not self._bytes.take(size, self._clock()):
+            raise _backpressure("too much at once; send fewer or smaller messages per second", None)
+
+    def charge_audio(self, seconds: float, field: str) -> None:
+        if not self._audio.take(seconds, self._clock()):
+            text = f"{field}: more than {self._ahead_s:g} s ahead of real time; chunk refused"
+            raise _backpressure(text, field)
+
+
+def _backpressure(text: str, field: str | None) -> InvalidInput:
+    return InvalidInput(text, field=field, code=ErrorCode.INPUT_BACKPRESSURE)
+
+
+class ByteBudget:
+    """Caps the total bytes of chat requests that one edge holds. A single request always fits."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = 0
+
+    @property
+    def held(self) -> int:
+        return self._held
+
+    @contextmanager
+    def reserve(self) -> Iterator[Reservation]:
+        """A request's share of the budget, empty at first; released at the end."""
+        reservation = Reservation(self)
+        try:
+            yield reservation
+        finally:
+            self._held -= reservation.size
+
+    def extend(self, reservation: Reservation, size: int) -> None:
+        """Raises BudgetExceeded."""
+        alone = self._held == reservation.size
+        small = reservation.size + size <= SMALL_REQUEST_BYTES
+        if not (alone or small) and self._held + size > self._limit:
+            mib = self._limit // _MIB
+            raise BudgetExceeded(f"this server holds {mib} MiB of chat requests already; try again")
+        reservation.size += size
+        self._held += size
+
+
+class Reservation:
+    """The bytes of one request."""
+
+    def __init__(self, budget: ByteBudget) -> None:
+        self.size = 0
+        self._budget = budget
+
+    def add(self, size: int) -> None:
+        """Raises BudgetExceeded."""
+        self._budget.extend(self, size)
+
+
+@dataclass(slots=True)
+class _Client:
+    opened: TokenBucket | None
+    open_now: int = 0
+    last_seen: float = 0.0
+
+
+class ConnectionLimiter:
+    """Limits the open connections of one address and its new connections per minute.
+
+    Counts per edge. A limit of 0 disables it. Clients with the key None are not counted.
+    """
+
+    def __init__(
+        self, at_once: int, per_minute: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._at_once = at_once
+        self._per_minute = per_minute
+        self._clock = clock
+        self._clients: dict[str, _Client] = {}
+        self._sweep_at = _SWEEP_EVERY
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def count(self, key: str | None) -> None:
+        """Count one new connection or request. Raises TooManyConnections."""
+        if key is None:
+            return
+        now = self._clock()
+        client = self._client(key, now)
+        client.last_seen = now
+        if client.opened is not None and not client.opened.take(1, now):
+            text = f"more than {self._per_minute} connections a minute from your address; wait"
+            raise TooManyConnections(text)
+
+    @contextmanager
+    def hold(self, key: str | None) -> Iterator[None]:
+        """Count one connection while it is open. Raises TooManyConnections."""
+        self.count(key)
+        if key is None:
+            yield
+            return
+        client = self._clients[key]
+        if self._at_once and client.open_now >= self._at_once:
+            raise TooManyConnections(
+                f"more than {self._at_once} connections at once from your address; close one"
+            )
+        client.open_now += 1
+        try:
+            yield
+        finally:
+            client.open_now -= 1
+
+    def _client(self, key: str, now: float) -> _Client:
+        client = self._clients.get(key)
+        if client is None:
+            self._sweep(now)
+            rate = self._per_minute / _MINUTE_S
+            bucket = TokenBucket(self._per_minute, rate, now) if self._per_minute else None
+            client = self._clients[key] = _Client(bucket)
+        return client
+
+    def _sweep(self, now: float) -> None:
+        """Remove clients that left over a minute ago: their buckets are full again."""
+        if len(self._clients) < self._sweep_at:
+            return
+        self._clients = {
+            key: client
+            for key, client in self._clients.items()
+            if client.open_now or now - client.last_seen < _MINUTE_S
+        }
+        self._sweep_at = len(self._clients) + _SWEEP_EVERY
+
+
+class PreRequestLimiter:
+    """Deadline and per-address cap for connections that have not sent a request yet.
+
+    `key_of` maps a peer's host to its rate limit key; None: not counted. `at_once` of 0: no cap.
+    """
+
+    def __init__(
+        self,
+        timeout_s: float,
+        at_once: int,
+        key_of: Callable[[str], str | None],
+        rejected: CounterMetric,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.timeout_s = timeout_s
+        self._at_once = at_once
+        self._key_of = key_of
+        self._rejected = rejected
+        self._clock = clock
+        self._waiting = Counter[str]()
+        self._unreported = Counter[str]()
+        self._reported_at = float("-inf")
+
+    def __len__(self) -> int:
+        return self._waiting.total()
+
+    def acquire(self, host: str) -> str | None:
+        """Count a connection; pass the result to `release`. Raises OverflowError above the cap."""
+        key = self._key_of(host)
+        if key is None:
+            return None
+        if self._at_once and self._waiting[key] >= self._at_once:
+            self._reject("rate_limited")
+            raise OverflowError(key)
+        self._waiting[key] += 1
+        return key
+
+    def release(self, key: str | None) -> None:
+        """The connection has sent its request, or is closed."""
+        if key is not None:
+            self._waiting[key] -= 1
+            if not self._waiting[key]:
+                del self._waiting[key]
+
+    def report_timeout(self) -> None:
+        self._reject("request_timeout")
+
+    def _reject(self, reason: str) -> None:
+        self._rejected.labels(reason).inc()
+        self._unreported[reason] += 1
+        if (now := self._clock()) - self._reported_at >= _LOG_EVERY_S:
+            # Not a warning: browsers open spare connections and leave them idle.
+            log.info("connections_cut_off", **self._unreported)
+            self._unreported.clear()
+            self._reported_at = now
+
+
+class BodyLimit:
+    """ASGI middleware that limits the size of a request body and the time it takes.
+
+    `by_path` and `by_suffix` hold limits of single paths; `exempt` paths limit their body themselves.
+    The route raises the error when it reads the body, so that the app's handlers answer it.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limit: int,
+        by_path: Mapping[str, int],
+        by_suffix: Mapping[str, int],
+        exempt: Collection[str],
+    ) -> None:
+        self._app = app
+        self._limit = limit
+        self._by_path = by_path
+        self._by_suffix = by_suffix
+        self._exempt = exempt
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in self._exempt:
+            receive = _LimitedBody(receive, self._limit_of(scope["path"])).receive
+        await self._app(scope, receive, send)
+
+    def _limit_of(self, path: str) -> int:
+        matches = (limit for end, limit in self._by_suffix.items() if path.endswith(end))
+        return self._by_path.get(path) or next(matches, self._limit)
+
+
+class _LimitedBody:
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._received = 0
+        self._more = True
+        self._deadline = asyncio.get_running_loop().time() + _BODY_TIMEOUT_S
+
+    async def receive(self) -> Message:
+        """Raises HttpError. The disconnect message after the body has no deadline."""
+        try:
+            async with asyncio.timeout_at(self._deadline if self._more else None):
+                message = await self._receive()
+        except TimeoutError:
+            text = f"the body takes too long: {self._received} bytes received"
+            raise HttpError(408, ErrorCode.SLOW_CONSUMER, text) from None
+        size = len(message.get("body", b""))
+        self._received += size
+        self._deadline += size / _MIN_BODY_RATE
+        self._more = message.get("more_body", False)
+        if self._received > self._limit:
+            text = f"the body is longer than {self._limit} bytes"
+            raise HttpError(413, ErrorCode.MESSAGE_TOO_LARGE, text)
+        return message

@@ -1,0 +1,1 @@
+"""Audio, images, videos and voices, checked before they leave the edge."""

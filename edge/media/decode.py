@@ -1,0 +1,98 @@
+"""Audio, images and videos of client messages: decoded and checked against limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pybase64
+
+from antiphon.edge.media.file_types import HEAD_BYTES, image_size, is_video
+from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes, samples_from_bytes
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.media import Media, Raw
+
+_SAMPLE_NAMES = {PcmFormat.F32: "float32", PcmFormat.S16: "16-bit"}
+
+
+def decode_base64(text: str, field: str) -> bytes:
+    """Strict base64: no line breaks, no other alphabet. Raises InvalidInput."""
+    try:
+        return pybase64.b64decode(text, validate=True)
+    except ValueError:
+        raise InvalidInput(f"{field}: not valid base64", field=field) from None
+
+
+def read_media(media: Media, field: str) -> Raw:
+    """Media as bytes, from base64 or a binary frame. Raises InvalidInput."""
+    return media if isinstance(media, Raw) else Raw(decode_base64(media, field))
+
+
+def read_audio(media: Media, field: str, max_s: float, *, min_samples: int = 1) -> Raw:
+    """PCM at 16 kHz, at most `max_s` long. Raises InvalidInput."""
+    audio = read_media(media, field)
+    check_audio(audio, field, max_s, min_samples=min_samples)
+    return audio
+
+
+def as_float32(audio: Raw) -> bytes:
+    """Checked audio as float32 PCM."""
+    if audio.pcm is PcmFormat.F32:
+        return audio.data
+    return float_bytes(samples_from_bytes(audio.data, audio.pcm))
+
+
+def check_audio(audio: Raw, field: str, max_s: float, *, min_samples: int = 1) -> None:
+    """PCM at 16 kHz: whole samples, finite, not too short, not too long. Raises InvalidInput."""
+    data, width = audio.data, audio.pcm.width
+    if not data:
+        raise InvalidInput(f"{field}: holds no samples", field=field)
+    if len(data) % width:
+        text = f"{field}: {len(data)} bytes is not a whole number of {_SAMPLE_NAMES[audio.pcm]} samples"
+        raise InvalidInput(text, field=field)
+    samples = len(data) // width
+    if samples < min_samples:
+        raise InvalidInput(f"{field}: {samples} samples, at least {min_samples}", field=field)
+    if samples > max_s * INPUT_RATE:
+        limit = int(max_s * INPUT_RATE)
+        raise InvalidInput(f"{field}: {samples} samples, the limit is {limit}", field=field)
+    if audio.pcm is PcmFormat.F32 and not np.isfinite(np.frombuffer(data, dtype="<f4")).all():
+        raise InvalidInput(f"{field}: holds NaN or infinite samples", field=field)
+
+
+def read_image(media: Media, field: str, *, max_bytes: int, max_pixels: int) -> bytes:
+    """A JPEG, PNG or WebP within the limits; reads its header only. Raises InvalidInput."""
+    data = read_media(media, field).data
+    _check_bytes(data, field, max_bytes)
+    width, height = _image_size(data, field)
+    if width * height > max_pixels:
+        raise InvalidInput(
+            f"{field}: {width}x{height} pixels, the limit is {max_pixels}", field=field
+        )
+    return data
+
+
+def read_video(media: Media, field: str, max_bytes: int) -> bytes:
+    """An MP4, MOV or WebM file; reads its first bytes only. Raises InvalidInput."""
+    data = read_media(media, field).data
+    _check_bytes(data, field, max_bytes)
+    if not is_video(data[:HEAD_BYTES]):
+        raise InvalidInput(f"{field}: only MP4, MOV and WebM videos are accepted", field=field)
+    return data
+
+
+def _check_bytes(data: bytes, field: str, max_bytes: int) -> None:
+    if len(data) > max_bytes:
+        raise InvalidInput(
+            f"{field}: {len(data)} bytes, the limit is {max_bytes}",
+            field=field,
+            code=ErrorCode.MESSAGE_TOO_LARGE,
+        )
+
+
+def _image_size(data: bytes, field: str) -> tuple[int, int]:
+    try:
+        size = image_size(data)
+    except ValueError:
+        raise InvalidInput(f"{field}: the image cannot be read", field=field) from None
+    if size is None:
+        raise InvalidInput(f"{field}: only JPEG, PNG and WebP images are accepted", field=field)
+    return size

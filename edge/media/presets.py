@@ -1,0 +1,123 @@
+"""Presets of the pages, from `presets/<page>/*.yaml`. Every call blocks: call it in a thread."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import structlog
+import yaml
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from antiphon.edge.media.voices import bundled_sound, bundled_voices, find_bundled_voice
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.presets import (
+    Preset,
+    PresetItem,
+    Presets,
+    PresetSound,
+    PresetSounds,
+    PresetText,
+    PresetVoice,
+    VoiceRef,
+)
+
+log = structlog.get_logger()
+
+
+class InvalidPreset(ValueError):
+    """The file cannot be used; the text says why."""
+
+
+class _Text(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    type: Literal["text"]
+    text: str
+
+
+class _Voice(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    type: Literal["audio"]
+    path: str
+
+
+class _File(BaseModel):
+    """One YAML file."""
+
+    model_config = ConfigDict(extra="forbid")
+    id: str
+    order: int = 999
+    name: str
+    description: str = ""
+    lang: Literal["en", "zh"] | None = None
+    system_prompt: str | None = None
+    system_content: list[_Text | _Voice] | None = None
+    ref_audio_path: str | None = None
+
+
+_READER = TypeAdapter(_File)
+
+
+@cache
+def load_presets(assets: Path) -> Presets:
+    """By page. A file that cannot be used is logged and skipped."""
+    pages: dict[str, list[Preset]] = {}
+    for file in sorted((assets / "presets").glob("*/*.yaml")):
+        try:
+            pages.setdefault(file.parent.name, []).append(_load(assets, file))
+        except InvalidPreset as error:
+            log.error("preset_unusable", file=str(file), error=str(error))  # noqa: TRY400
+    for presets in pages.values():
+        presets.sort(key=lambda preset: (preset.order, preset.id))
+    return Presets(pages)
+
+
+def preset_sounds(assets: Path, page: str, preset_id: str) -> PresetSounds | None:
+    """The sounds of one preset; None: no such preset."""
+    presets = load_presets(assets).root.get(page, [])
+    preset = next((preset for preset in presets if preset.id == preset_id), None)
+    if preset is None:
+        return None
+    values: dict[str, Any] = {}
+    if preset.system_content is not None:
+        values["system_content_audio"] = [
+            _sound(assets, item) for item in preset.system_content if isinstance(item, PresetVoice)
+        ]
+    if preset.ref_audio is not None:
+        values["ref_audio"] = _sound(assets, preset.ref_audio)
+    return PresetSounds(**values)
+
+
+def _load(assets: Path, file: Path) -> Preset:
+    """Sets only the fields that the file has; unset fields are not sent."""
+    try:
+        raw = _READER.validate_python(yaml.safe_load(file.read_text(encoding="utf-8")))
+        values = raw.model_dump(exclude_unset=True, exclude={"system_content", "ref_audio_path"})
+        values |= {"order": raw.order, "description": raw.description}
+        if raw.system_content is not None:
+            values["system_content"] = [_item(assets, item) for item in raw.system_content]
+        if raw.ref_audio_path is not None:
+            values["ref_audio"] = VoiceRef(**_described(assets, raw.ref_audio_path))
+        return Preset(**values)
+    except (yaml.YAMLError, ValidationError, InvalidInput, UnicodeDecodeError) as error:
+        raise InvalidPreset(str(error)) from error
+
+
+def _item(assets: Path, item: _Text | _Voice) -> PresetItem:
+    if isinstance(item, _Text):
+        return PresetText(type="text", text=item.text)
+    return PresetVoice(type="audio", **_described(assets, item.path))
+
+
+def _described(assets: Path, path: str) -> dict[str, Any]:
+    file = find_bundled_voice(assets, path, "", "path")
+    voice = bundled_voices(assets).get(file.stem)
+    if voice is None:
+        raise InvalidInput(f"path: {path} is not in ref_audio/", field="path")
+    return {"data": None, "path": path, "name": file.name, "duration": round(voice.duration_s, 1)}
+
+
+def _sound(assets: Path, voice: VoiceRef) -> PresetSound:
+    sound = bundled_sound(find_bundled_voice(assets, voice.path, "", "path"))
+    return PresetSound(data=sound.base64, name=sound.name, duration=sound.duration)

@@ -1,0 +1,206 @@
+"""Reference voices: bundled with the package, uploaded by users, or sent with a message.
+
+Engines take them as float32 mono PCM at 16 kHz. Except for the coroutines, all functions block on
+the disk or decode audio: call them in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import pybase64
+import soundfile
+import soxr
+import structlog
+
+from antiphon.edge.media.decode import as_float32, check_audio, read_media
+from antiphon.edge.media.file_types import is_wav
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.media import Media, Raw
+from antiphon.shared_schemas.voices import UPLOADED, VoiceInfo, VoiceSound
+
+log = structlog.get_logger()
+
+DOCUMENTED_VOICE = "ref_minicpm_signature.wav"
+"""The voice in the protocol's examples; if the file is missing, the default voice replaces it."""
+
+_FOLDER = "ref_audio"
+_FIELD = "ref_audio_path"
+_MAX_BUNDLED_S = 60.0
+_FORMATS = ("WAV", "WAVEX")
+_ENCODINGS = ("PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE")
+_RATES = range(4_000, 384_001)
+_MAX_CHANNELS = 8
+
+UploadedVoices = Callable[[str], Awaitable[bytes | None]]
+"""Looks up the 16-bit PCM of an uploaded voice by its id; None: unknown id."""
+
+
+@dataclass(frozen=True, slots=True)
+class BundledVoice:
+    """One WAV of `ref_audio/`. Its id is the file's name without the suffix."""
+
+    file: Path
+    duration_s: float
+
+    @property
+    def id(self) -> str:
+        return self.file.stem
+
+    def info(self) -> VoiceInfo:
+        return VoiceInfo(
+            id=self.id,
+            name=self.id.replace("_", " ").capitalize(),
+            filename=self.file.name,
+            source_type="shipped",
+            duration_ms=round(self.duration_s * 1000),
+            sample_rate=INPUT_RATE,
+            created_at=datetime.fromtimestamp(self.file.stat().st_mtime, tz=UTC),
+            path=f"assets/{_FOLDER}/{self.file.name}",
+        )
+
+
+@cache
+def bundled_voices(assets: Path) -> dict[str, BundledVoice]:
+    """By id, ordered by name. A file that is not a sound is logged and skipped."""
+    voices = {}
+    for file in sorted((assets / _FOLDER).glob("*.wav")):
+        try:
+            voices[file.stem] = BundledVoice(file, float(soundfile.info(str(file)).duration))
+        except soundfile.LibsndfileError as error:
+            log.error("voice_unusable", file=str(file), error=str(error))  # noqa: TRY400
+    return voices
+
+
+@cache
+def bundled_sound(file: Path) -> VoiceSound:
+    """A bundled WAV for playback in a page. Raises InvalidInput."""
+    return voice_sound(file.name, read_wav(file, "ref_audio", _MAX_BUNDLED_S))
+
+
+def voice_sound(name: str, pcm: bytes) -> VoiceSound:
+    """`pcm` is float32 mono at 16 kHz."""
+    samples = len(pcm) // np.dtype(np.float32).itemsize
+    return VoiceSound(
+        name=name,
+        duration=round(samples / INPUT_RATE, 1),
+        sample_rate=INPUT_RATE,
+        samples=samples,
+        base64=pybase64.b64encode_as_string(pcm),
+    )
+
+
+async def no_uploaded_voices(_: str) -> bytes | None:
+    return None
+
+
+async def load_named_voice(
+    settings: EdgeSettings, uploaded: UploadedVoices, name: str, field: str = _FIELD
+) -> bytes:
+    """The voice `uploaded:<id>`, or a path below the assets, as PCM.
+
+    Raises InvalidInput, or BrokerUnavailable if uploaded voices cannot be looked up.
+    """
+    limit = settings.max_reference_s
+    if name.startswith(UPLOADED):
+        return await _load_uploaded(uploaded, name.removeprefix(UPLOADED), field, limit)
+    assets, default = settings.assets_dir, settings.default_voice
+    return await asyncio.to_thread(
+        load_bundled_voice, assets, name, limit, field=field, default=default
+    )
+
+
+def load_bundled_voice(
+    assets: Path, name: str, max_s: float, *, field: str = _FIELD, default: str = ""
+) -> bytes:
+    """A bundled WAV as PCM; `name` as in `find_bundled_voice`. Raises InvalidInput."""
+    return read_wav(find_bundled_voice(assets, name, default, field), field, max_s)
+
+
+def find_bundled_voice(assets: Path, name: str, default: str, field: str) -> Path:
+    """The file that a path names, with or without a leading `assets/`. Raises InvalidInput.
+
+    Paths and links that lead outside of the assets folder are not found.
+    """
+    relative = PurePosixPath(name)
+    if relative.parts[:1] == ("assets",):
+        relative = relative.relative_to("assets")
+    found = _file_below(assets, relative)
+    if found is None and relative == PurePosixPath(_FOLDER, DOCUMENTED_VOICE):
+        found = _file_below(assets, PurePosixPath(_FOLDER, default))
+    if found is None:
+        raise InvalidInput(f"{field}: no such reference voice on this server", field=field)
+    return found
+
+
+async def decode_voice(media: Media | None, field: str, max_s: float) -> bytes:
+    """See `read_voice`; no voice becomes ''. Raises InvalidInput."""
+    return await asyncio.to_thread(read_voice, media, field, max_s) if media else b""
+
+
+def read_voice(media: Media, field: str, max_s: float) -> bytes:
+    """A WAV of any rate and width, or PCM at 16 kHz. Raises InvalidInput."""
+    voice = read_media(media, field)
+    if is_wav(voice.data):
+        return read_wav(io.BytesIO(voice.data), field, max_s)
+    check_audio(voice, field, max_s)
+    return as_float32(voice)
+
+
+def read_wav(source: Path | io.BytesIO, field: str, max_s: float) -> bytes:
+    """One WAV as PCM. Raises InvalidInput.
+
+    Checks the header before it decodes, and never decodes more than `max_s`.
+    """
+    try:
+        with soundfile.SoundFile(source) as sound:
+            _check_header(sound, field, max_s)
+            rate = sound.samplerate
+            frames = sound.read(int(max_s * rate), dtype="float32", always_2d=True)
+    except (soundfile.LibsndfileError, RuntimeError):
+        raise InvalidInput(f"{field}: the file cannot be read as WAV", field=field) from None
+    mono = frames.mean(axis=1, dtype=np.float32)
+    if not len(mono):
+        raise InvalidInput(f"{field}: holds no samples", field=field)
+    if not np.isfinite(mono).all():
+        raise InvalidInput(f"{field}: holds NaN or infinite samples", field=field)
+    return float_bytes(soxr.resample(mono, rate, INPUT_RATE))
+
+
+async def _load_uploaded(
+    uploaded: UploadedVoices, voice_id: str, field: str, max_s: float
+) -> bytes:
+    pcm = await uploaded(voice_id) if voice_id.isalnum() and voice_id.isascii() else None
+    if pcm is None:
+        raise InvalidInput(f"{field}: no such uploaded voice", field=field)
+    voice = Raw(pcm, PcmFormat.S16)
+    check_audio(voice, field, max_s)
+    return as_float32(voice)
+
+
+def _check_header(sound: soundfile.SoundFile, field: str, max_s: float) -> None:
+    if sound.format not in _FORMATS or sound.subtype not in _ENCODINGS:
+        raise InvalidInput(f"{field}: not a WAV file with plain PCM", field=field)
+    if sound.samplerate not in _RATES or sound.channels > _MAX_CHANNELS:
+        text = f"{field}: {sound.channels} channels at {sound.samplerate} Hz cannot be used"
+        raise InvalidInput(text, field=field)
+    if sound.frames > max_s * sound.samplerate:
+        raise InvalidInput(f"{field}: longer than {max_s:g} s", field=field)
+
+
+def _file_below(assets: Path, relative: PurePosixPath) -> Path | None:
+    root = assets.resolve()
+    try:
+        path = (root / relative).resolve()
+        return path if path.is_relative_to(root) and path.is_file() else None
+    except (ValueError, OSError):  # NUL bytes, or a name that is too long
+        return None

@@ -1,0 +1,149 @@
+"""Search over all recordings, newest first. Every call blocks: call it in a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import orjson
+import structlog
+
+from antiphon.edge.recordings.store import RecordingNotFound, RecordingStore
+from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, Meta, RecordingState
+from antiphon.shared_schemas.states import SessionKind
+
+log = structlog.get_logger()
+
+MAX_SEARCHED = 2000
+"""A text search reads at most this many recordings, newest first."""
+
+_TEXT_FIELDS = frozenset({"text", "user_text", "system_prompt", "message"})
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedRecording:
+    """One recording with its `meta.json`."""
+
+    id: str
+    meta: Meta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingFilter:
+    """None and '' match everything. `since` is inclusive, `until` is exclusive."""
+
+    kind: SessionKind | None = None
+    state: RecordingState | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    text: str = ""
+
+    def matches(self, meta: Meta) -> bool:
+        """Checks everything but the text."""
+        return (
+            self.kind in (None, meta.app_type)
+            and self.state in (None, meta.state)
+            and (self.since is None or meta.created_at >= self.since)
+            and (self.until is None or meta.created_at < self.until)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Matches, newest first. Not `complete` if a text search stopped after MAX_SEARCHED."""
+
+    recordings: list[IndexedRecording]
+    complete: bool = True
+
+
+class RecordingIndex:
+    """Caches every `meta.json` until the file changes."""
+
+    def __init__(self, store: RecordingStore) -> None:
+        self._store = store
+        self._cached: dict[str, tuple[tuple[int, int, int], IndexedRecording]] = {}
+        self._lock = threading.Lock()
+
+    def find(self, query: RecordingFilter) -> SearchResult:
+        """Raises StoreUnavailable."""
+        rows = [row for row in self._all() if query.matches(row.meta)]
+        if not query.text:
+            return SearchResult(rows)
+        text = query.text.casefold()
+        searched = rows[:MAX_SEARCHED]
+        found = [row for row in searched if self._contains(row, text)]
+        return SearchResult(found, complete=len(searched) == len(rows))
+
+    def size(self, recording: str) -> int:
+        """Bytes of a recording's files; 0 if it was deleted."""
+        try:
+            return sum(file.size for file in self._store.files(recording))
+        except RecordingNotFound:
+            return 0
+
+    def _all(self) -> list[IndexedRecording]:
+        with self._lock:
+            entries = {name: self._entry(name) for name in self._store.recordings()}
+            self._cached = {name: entry for name, entry in entries.items() if entry is not None}
+            rows = [row for _, row in self._cached.values()]
+        return sorted(rows, key=lambda row: (row.meta.created_at, row.id), reverse=True)
+
+    def _entry(self, recording: str) -> tuple[tuple[int, int, int], IndexedRecording] | None:
+        path = self._store.root / recording / META_FILE
+        try:
+            info = path.stat(follow_symlinks=False)
+            version = (info.st_mtime_ns, info.st_size, info.st_ino)
+            cached = self._cached.get(recording)
+            if cached is not None and cached[0] == version:
+                return cached
+            meta = Meta.model_validate_json(self._store.read(recording, META_FILE))
+        except (FileNotFoundError, RecordingNotFound):
+            return None
+        except (OSError, ValueError) as error:
+            log.warning("meta_unreadable", recording=recording, error=str(error))
+            return None
+        # The prompt and the lists of faults can be large; the list of recordings shows none of them.
+        small = meta.model_copy(update={"config": {}, "missing": [], "degraded": []})
+        return version, IndexedRecording(recording, small)
+
+    def _contains(self, row: IndexedRecording, text: str) -> bool:
+        """Searches the ids and what was said or prompted in the session."""
+        ids = (row.id, row.meta.session_id, row.meta.worker_id)
+        return any(text in words.casefold() for words in chain(ids, self._texts(row.id)))
+
+    def _texts(self, recording: str) -> Iterator[str]:
+        for name in (RECORDING_FILE, META_FILE):
+            try:
+                yield from _texts_in(orjson.loads(self._store.read(recording, name)))
+            except RecordingNotFound:
+                continue
+            except (OSError, ValueError) as error:
+                log.warning("recording_unreadable", recording=recording, error=str(error))
+                continue
+            return
+
+
+@cache
+def index_of(root: Path) -> RecordingIndex:
+    """The shared index of a directory."""
+    return RecordingIndex(RecordingStore(root))
+
+
+def _texts_in(content: Any) -> Iterator[str]:
+    """Values of _TEXT_FIELDS at any depth."""
+    if isinstance(content, list):
+        for item in content:
+            yield from _texts_in(item)
+    elif isinstance(content, dict):
+        for name, value in content.items():
+            if isinstance(value, str):
+                if name in _TEXT_FIELDS:
+                    yield value
+            else:
+                yield from _texts_in(value)

@@ -1,0 +1,108 @@
+"""Administration: pages switched on and off, worker drain, the live feed of the whole system."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated
+
+import orjson
+import structlog
+from fastapi import APIRouter, Path
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from antiphon.edge.admin_feed import FeedMessage
+from antiphon.edge.errors import HttpError
+from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep, problem_responses
+from antiphon.edge.routes.models import DrainResult
+from antiphon.shared_schemas.apps import (
+    APPS,
+    App,
+    AppInfo,
+    AppList,
+    AppSwitch,
+    AppSwitched,
+    PageInfo,
+    Pages,
+)
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.lifecycle import WorkerAsk
+
+log = structlog.get_logger()
+
+_FEED_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+WorkerId = Annotated[str, Path(max_length=128, description="`worker_id` of `/workers`")]
+
+router = APIRouter(prefix="/api", tags=["apps"], responses=NEEDS_REDIS)
+admin_router = APIRouter(prefix="/api/admin", tags=["apps"])
+
+
+@router.get("/apps")
+async def pages(edge: EdgeDep) -> Pages:
+    """The enabled pages in the order of the menu."""
+    off = await edge.broker.apps.off()
+    return Pages(
+        apps=[
+            PageInfo(app_id=app.app_id, name=app.name, route=app.route)
+            for app in APPS.values()
+            if app.page and app.app_id not in off
+        ]
+    )
+
+
+@admin_router.get("/apps", responses=NEEDS_REDIS)
+async def apps(edge: EdgeDep) -> AppList:
+    """Every page and protocol that can be switched off."""
+    off = await edge.broker.apps.off()
+    return AppList(apps=[_info(app, app.app_id not in off) for app in APPS.values()])
+
+
+@admin_router.put("/apps/{app_id}", responses=NEEDS_REDIS | TAKES_BODY | problem_responses(404))
+async def switch(edge: EdgeDep, app_id: str, change: AppSwitch) -> AppSwitched:
+    """Enable or disable a page on every edge. Open connections stay."""
+    app = APPS.get(app_id)
+    if app is None:
+        raise HttpError(404, ErrorCode.NOT_FOUND, f"no such app; one of {', '.join(APPS)}")
+    await edge.broker.apps.switch(app_id, enabled=change.enabled)
+    log.info("app_switched", app=app_id, enabled=change.enabled)
+    return AppSwitched(success=True, app=_info(app, change.enabled))
+
+
+@admin_router.post(
+    "/workers/{worker_id}/drain", tags=["health"], responses=NEEDS_REDIS | problem_responses(404)
+)
+async def drain(edge: EdgeDep, worker_id: WorkerId) -> DrainResult:
+    """Drain: claim no new session, finish or hand over current sessions, then exit (as on SIGTERM)."""
+    if not await edge.broker.registry.ask_worker(worker_id, WorkerAsk.DRAIN):
+        raise HttpError(404, ErrorCode.NOT_FOUND, "no such worker; `/workers` lists them")
+    log.info("worker_drain_asked", worker=worker_id)
+    return DrainResult(success=True)
+
+
+@admin_router.get("/live", include_in_schema=False)  # the response never ends
+async def live(edge: EdgeDep) -> StreamingResponse:
+    """A snapshot, then changes and events as Server-Sent Events, until the client disconnects."""
+    return _EventStream(edge.live.messages())
+
+
+class _EventStream(StreamingResponse):
+    """Closes its source as soon as the client disconnects."""
+
+    def __init__(self, messages: AsyncGenerator[FeedMessage, None]) -> None:
+        self._messages = messages
+        frames = (_frame(message) async for message in messages)
+        super().__init__(frames, media_type="text/event-stream", headers=_FEED_HEADERS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self._messages):
+            await super().__call__(scope, receive, send)
+
+
+def _frame(message: FeedMessage) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (message.name.encode(), orjson.dumps(message.data))
+
+
+def _info(app: App, enabled: bool) -> AppInfo:
+    return AppInfo(app_id=app.app_id, name=app.name, route=app.route, enabled=enabled)

@@ -1,0 +1,60 @@
+"""Dependencies and helpers that the HTTP routes share."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from antiphon.edge.context import EdgeContext
+from antiphon.edge.errors import HttpError, Problem, TooManyConnections
+from antiphon.shared_schemas.errors import ErrorCode
+
+NEEDS_REDIS: dict[int | str, dict[str, Any]] = {
+    503: {"model": Problem, "description": "Redis is not available"}
+}
+
+_DESCRIPTIONS = {
+    400: "The input is invalid",
+    401: "A key or the admin token is required",
+    403: "Not allowed",
+    404: "Not found",
+    408: "The client stopped sending",
+    409: "The limit is reached",
+    413: "The body is too long",
+    429: "Too many requests from this address",
+}
+
+
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The errors of a route, for OpenAPI."""
+    return {status: {"model": Problem, "description": _DESCRIPTIONS[status]} for status in statuses}
+
+
+TAKES_BODY = problem_responses(400, 413)
+"""Errors of every route with a body."""
+
+
+def edge_context(request: Request) -> EdgeContext:
+    edge: EdgeContext = request.app.state.edge
+    return edge
+
+
+EdgeDep = Annotated[EdgeContext, Depends(edge_context)]
+
+
+async def rate_limited(edge: EdgeDep, request: Request) -> None:
+    """Counts the request like a new connection of its address. Raises HttpError."""
+    try:
+        edge.connection_limiter.count(edge.access.client_limit_key(request))
+    except TooManyConnections as error:
+        raise HttpError(429, ErrorCode.RATE_LIMITED, str(error), retry_after_s=60) from None
+
+
+RATE_LIMITED = Depends(rate_limited)
+
+
+def to_datetime(ms: int) -> datetime:
+    """Redis-clock milliseconds as a UTC time."""
+    return datetime.fromtimestamp(ms / 1000, tz=UTC)

@@ -1,0 +1,394 @@
+"""`/api/sessions`: recordings to read, change, share and list."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeVar
+
+import structlog
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
+
+from antiphon.broker.errors import SharesFull
+from antiphon.edge.errors import HttpError
+from antiphon.edge.recordings.download import (
+    FILES_WITH_ID,
+    AssetResponse,
+    redact_id,
+    zip_blocks,
+)
+from antiphon.edge.recordings.index import (
+    IndexedRecording,
+    RecordingFilter,
+    RecordingIndex,
+    index_of,
+)
+from antiphon.edge.recordings.store import (
+    InvalidName,
+    RecordingNotFound,
+    RecordingStore,
+    StoreUnavailable,
+)
+from antiphon.edge.recordings.upload import (
+    FORM_FIELD,
+    MEDIA_TYPES,
+    InvalidUpload,
+    UploadStalled,
+    UploadTooLarge,
+    find_upload,
+    save_upload,
+)
+from antiphon.edge.routes.deps import (
+    NEEDS_REDIS,
+    RATE_LIMITED,
+    EdgeDep,
+    problem_responses,
+    to_datetime,
+)
+from antiphon.edge.routes.models import (
+    MAX_COMMENT_CHARS,
+    Comment,
+    CommentSaved,
+    RecordingInfo,
+    RecordingPage,
+    ShareLink,
+    ShareLinkList,
+    ShareRequest,
+    ShareRevoked,
+    Timeline,
+    UploadInfo,
+    UploadSaved,
+)
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.ids import is_share_token
+from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, Meta, RecordingState
+from antiphon.shared_schemas.shares import Share
+from antiphon.shared_schemas.states import SessionKind
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+UPLOAD_PATH = "/upload-recording"
+
+_JSON = "application/json"
+_RETRY_TIMELINE_S = 5
+
+_FILE_SCHEMA = {"type": "string", "contentMediaType": "application/octet-stream"}
+_FORM_SCHEMA = {
+    "type": "object",
+    "required": [FORM_FIELD],
+    "properties": {FORM_FIELD: _FILE_SCHEMA},
+}
+_UPLOAD_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {"schema": _FORM_SCHEMA},
+            **{name: {"schema": {"type": "string", "format": "binary"}} for name in MEDIA_TYPES},
+        },
+    }
+}
+_ASSET_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"*/*": {}}, "description": "The file"},
+    206: {"content": {"*/*": {}}, "description": "The requested range"},
+    304: {"description": "The client has the file already"},
+    416: {"description": "The range is outside of the file"},
+}
+_ZIP_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/zip": {}}, "description": "The archive"}
+}
+
+SessionId = Annotated[
+    str,
+    Path(
+        max_length=64,
+        description="`recording_session_id` of a session, or the token of a share link",
+    ),
+]
+Token = Annotated[str, Path(max_length=64, description="`token` of a link")]
+Kind = Annotated[SessionKind | None, Query(description="only this kind of session")]
+State = Annotated[RecordingState | None, Query(description="only recordings in this state")]
+Since = Annotated[datetime | None, Query(description="started at this time or later; default UTC")]
+Until = Annotated[datetime | None, Query(description="started before this time; default UTC")]
+Text = Annotated[
+    str, Query(max_length=200, description="part of its words, its prompt, or one of its ids")
+]
+Offset = Annotated[int, Query(ge=0, le=10_000_000, description="recordings to skip")]
+Limit = Annotated[int, Query(ge=1, le=200, description="recordings per page")]
+
+router = APIRouter(
+    prefix="/api/sessions", tags=["sessions"], responses=NEEDS_REDIS | problem_responses(400, 404)
+)
+write_router = APIRouter(
+    prefix="/api/sessions",
+    tags=["sessions"],
+    responses=NEEDS_REDIS | problem_responses(400, 403, 404),
+)
+admin_router = APIRouter(prefix="/api/sessions", tags=["sessions"], responses=NEEDS_REDIS)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingAccess:
+    """A recording that the request may read. `name` is the requested id or share token."""
+
+    store: RecordingStore
+    recording: str
+    name: str
+
+    @property
+    def is_shared(self) -> bool:
+        return self.name != self.recording
+
+
+async def require_reader(edge: EdgeDep, session_id: SessionId) -> RecordingAccess:
+    """Finds the recording and records its use. Raises HttpError."""
+    store = RecordingStore(edge.settings.recordings_root)
+    recording: str | None = session_id
+    if is_share_token(session_id):
+        recording = await edge.broker.shares.recording(session_id)
+    if recording is None:
+        text = "this share link is expired, revoked or unknown"
+        raise HttpError(404, ErrorCode.NOT_FOUND, text)
+    await run_blocking(store.touch, recording)
+    return RecordingAccess(store, recording, session_id)
+
+
+async def require_owner(edge: EdgeDep, session_id: SessionId) -> RecordingAccess:
+    """Like `require_reader`, but rejects share links. Raises HttpError."""
+    if is_share_token(session_id):
+        text = "a share link only reads; this needs the recording's own id"
+        raise HttpError(403, ErrorCode.FORBIDDEN, text)
+    return await require_reader(edge, session_id)
+
+
+Readable = Annotated[RecordingAccess, Depends(require_reader)]
+Owned = Annotated[RecordingAccess, Depends(require_owner)]
+
+
+@router.get("/{session_id}", response_model=Meta)
+async def meta(session: Readable) -> Response:
+    """Kind, times and state of the recording: `meta.json`."""
+    return Response(await _read_json(session, META_FILE), media_type=_JSON)
+
+
+@router.get("/{session_id}/recording", response_model=Timeline)
+@router.head("/{session_id}/recording", include_in_schema=False)
+async def recording(session: Readable) -> Response:
+    """The timeline with text, times, costs and files: `recording.json`.
+
+    404 with `Retry-After` while the session runs.
+    """
+    try:
+        return await _asset(session, RECORDING_FILE)
+    except HttpError as error:
+        if error.code is not ErrorCode.NOT_FOUND:
+            raise
+        text = "the session is still being recorded; the timeline is available when it has ended"
+        raise HttpError(404, error.code, text, retry_after_s=_RETRY_TIMELINE_S) from None
+
+
+@router.get(
+    "/{session_id}/assets/{asset_path:path}", responses=_ASSET_RESPONSES, response_class=Response
+)
+@router.head("/{session_id}/assets/{asset_path:path}", include_in_schema=False)
+async def asset(session: Readable, asset_path: str) -> Response:
+    """One file of the recording, such as `user_audio/000.wav`; supports `Range` and conditions."""
+    return await _asset(session, asset_path)
+
+
+@router.get("/{session_id}/download", responses=_ZIP_RESPONSES, response_class=StreamingResponse)
+async def download(session: Readable) -> StreamingResponse:
+    """All files in one ZIP, created while it is sent."""
+    replaced = await _redacted_files(session)
+    blocks = await run_blocking(
+        zip_blocks, session.store, session.recording, session.name, replaced
+    )
+    headers = {"Content-Disposition": f'attachment; filename="{session.name}.zip"'}
+    return StreamingResponse(_in_threads(blocks), media_type="application/zip", headers=headers)
+
+
+@router.get(f"/{{session_id}}{UPLOAD_PATH}")
+async def uploaded(session: Readable) -> UploadInfo:
+    """The asset that a client uploaded, if there is one."""
+    found = await run_blocking(find_upload, session.store, session.recording)
+    return UploadInfo() if found is None else UploadInfo(path=found.path, size_bytes=found.size)
+
+
+@write_router.post(
+    f"/{{session_id}}{UPLOAD_PATH}",
+    openapi_extra=_UPLOAD_BODY,
+    responses=problem_responses(408, 413, 429),
+    dependencies=[RATE_LIMITED],
+)
+async def upload(edge: EdgeDep, session: Owned, request: Request) -> UploadSaved:
+    """Save a recording that the client made: the body itself, or the `file` of a form.
+
+    WAV, WebM or MP4, checked by its content. It becomes the asset `frontend_replay.wav`, `.webm` or
+    `.mp4` and replaces an earlier one.
+    """
+    limit = edge.settings.max_upload_bytes
+    try:
+        with _http_errors():
+            saved = await save_upload(request, session.store, session.recording, limit)
+    except InvalidUpload as error:
+        raise HttpError(400, ErrorCode.INVALID_FIELD, str(error)) from None
+    except UploadTooLarge as error:
+        raise HttpError(413, ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
+    except UploadStalled as error:
+        raise HttpError(408, ErrorCode.SLOW_CONSUMER, str(error)) from None
+    return UploadSaved(status="ok", path=saved.path, size_bytes=saved.size)
+
+
+@router.get("/{session_id}/comment")
+async def comment(session: Readable) -> Comment:
+    """The comment of the recording."""
+    return Comment(comment=await run_blocking(session.store.read_comment, session.recording))
+
+
+@write_router.post(
+    "/{session_id}/comment", responses=problem_responses(413, 429), dependencies=[RATE_LIMITED]
+)
+async def set_comment(session: Owned, new: Comment) -> CommentSaved:
+    """Replace the comment; an empty one deletes it."""
+    text = new.comment.strip()
+    if len(text) > MAX_COMMENT_CHARS:
+        message = f"comment: longer than {MAX_COMMENT_CHARS} characters"
+        raise HttpError(413, ErrorCode.MESSAGE_TOO_LARGE, message)
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        message = "comment: contains half of a surrogate pair"
+        raise HttpError(400, ErrorCode.INVALID_FIELD, message) from None
+    await run_blocking(session.store.write_comment, session.recording, data)
+    return CommentSaved(status="ok", len=len(text))
+
+
+@write_router.post(
+    "/{session_id}/shares",
+    responses=problem_responses(409, 413, 429),
+    dependencies=[RATE_LIMITED],
+)
+async def share(edge: EdgeDep, session: Owned, options: ShareRequest) -> ShareLink:
+    """Create a link. It needs no key and does not contain the recording's id."""
+    try:
+        return _link(await edge.broker.shares.make(session.recording, options.expires_in_s))
+    except SharesFull as error:
+        raise HttpError(409, ErrorCode.SHARES_FULL, str(error)) from None
+
+
+@write_router.get("/{session_id}/shares")
+async def shares(edge: EdgeDep, session: Owned) -> ShareLinkList:
+    """The valid links of the recording."""
+    links = await edge.broker.shares.of(session.recording)
+    return ShareLinkList(shares=[_link(link) for link in links])
+
+
+@write_router.delete("/{session_id}/shares/{token}")
+async def revoke(edge: EdgeDep, session: Owned, token: Token) -> ShareRevoked:
+    """Revoke a link on every edge."""
+    if not await edge.broker.shares.revoke(session.recording, token):
+        raise HttpError(404, ErrorCode.NOT_FOUND, "this recording has no such share link")
+    return ShareRevoked(success=True)
+
+
+@admin_router.get("")
+async def recordings(
+    edge: EdgeDep,
+    kind: Kind = None,
+    state: State = None,
+    since: Since = None,
+    until: Until = None,
+    text: Text = "",
+    offset: Offset = 0,
+    limit: Limit = 50,
+) -> RecordingPage:
+    """A page of all recordings, newest first. Listing does not count as use."""
+    index = index_of(edge.settings.recordings_root)
+    query = RecordingFilter(
+        kind=kind, state=state, since=_utc(since), until=_utc(until), text=text.strip()
+    )
+    return await run_blocking(_page, index, query, offset, limit)
+
+
+async def run_blocking(call: Callable[..., T], *args: Any) -> T:
+    """AccessPolicy the disk in a thread. Raises HttpError."""
+    with _http_errors():
+        return await run_in_threadpool(call, *args)
+
+
+@contextmanager
+def _http_errors() -> Iterator[None]:
+    """Turns errors of the store into HttpErrors."""
+    try:
+        yield
+    except InvalidName as error:
+        raise HttpError(400, ErrorCode.INVALID_FIELD, str(error)) from None
+    except RecordingNotFound as error:
+        raise HttpError(404, ErrorCode.NOT_FOUND, str(error)) from None
+    except StoreUnavailable as error:
+        raise HttpError(503, ErrorCode.NO_RECORDINGS, str(error)) from None
+    except OSError as error:
+        log.exception("recording_not_readable")
+        text = f"the recording cannot be read: {error.strerror}"
+        raise HttpError(503, ErrorCode.NO_RECORDINGS, text) from None
+
+
+async def _asset(session: RecordingAccess, path: str) -> Response:
+    if session.is_shared and path in FILES_WITH_ID:
+        return Response(await _read_json(session, path), media_type=_JSON)
+    return AssetResponse(await run_blocking(session.store.open, session.recording, path), path)
+
+
+async def _read_json(session: RecordingAccess, name: str) -> bytes:
+    """One of FILES_WITH_ID; for a share link without the id."""
+    data: bytes = await run_blocking(session.store.read, session.recording, name)
+    return redact_id(data, session.name) if session.is_shared else data
+
+
+async def _redacted_files(session: RecordingAccess) -> dict[str, bytes]:
+    if not session.is_shared:
+        return {}
+    found = {}
+    for name in FILES_WITH_ID:
+        try:
+            found[name] = await _read_json(session, name)
+        except HttpError as error:
+            if error.code is not ErrorCode.NOT_FOUND:
+                raise
+    return found
+
+
+async def _in_threads(blocks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    async for block in iterate_in_threadpool(blocks):
+        yield block
+
+
+def _link(share: Share) -> ShareLink:
+    expires = None if share.expires_at is None else to_datetime(share.expires_at)
+    return ShareLink(token=share.token, url=f"/s/{share.token}", expires_at=expires)
+
+
+def _page(index: RecordingIndex, query: RecordingFilter, offset: int, limit: int) -> RecordingPage:
+    found = index.find(query)
+    shown = found.recordings[offset : offset + limit]
+    return RecordingPage(
+        total=len(found.recordings),
+        offset=offset,
+        limit=limit,
+        complete=found.complete,
+        sessions=[_info(row, index.size(row.id)) for row in shown],
+    )
+
+
+def _info(row: IndexedRecording, size: int) -> RecordingInfo:
+    fields = row.meta.model_dump(include=RecordingInfo.META_FIELDS)
+    return RecordingInfo(**fields, id=row.id, size_bytes=size, url=f"/s/{row.id}")
+
+
+def _utc(time: datetime | None) -> datetime | None:
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time

@@ -1,0 +1,286 @@
+"""Health, workers, queue, running sessions and metrics: `/health`, `/status`, `/workers`, `/api/queue`, …"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+from prometheus_client.exposition import choose_encoder
+
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.eta import EtaStatus
+from antiphon.edge.context import EdgeContext
+from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep, to_datetime
+from antiphon.edge.routes.models import (
+    ActiveSession,
+    ActiveSessions,
+    CacheHolder,
+    CacheStatus,
+    CancelResult,
+    EtaConfig,
+    EtaReport,
+    Health,
+    QueueItem,
+    QueueStatus,
+    QueueTicket,
+    RunningTask,
+    ServiceStatus,
+    WorkerInfo,
+    WorkersResponse,
+)
+from antiphon.shared_schemas.registry import QueueSnapshot, Running, Waiting, WorkerRow
+from antiphon.shared_schemas.states import SessionKind, WorkerState
+
+_PING_S = 1.0
+_CPU = -1
+_NO_ADDRESS = ("", 0)
+
+_ETA_NAMES = {
+    "chat": SessionKind.CHAT,
+    "half_duplex": SessionKind.HALF_DUPLEX,
+    "audio_duplex": SessionKind.AUDIO_DUPLEX,
+    "omni_duplex": SessionKind.OMNI_DUPLEX,
+}
+"""Names of the kinds in the fields `eta_<name>_s` and `ema_<name>_s`."""
+
+_STATE_GROUPS = {
+    WorkerState.IDLE: "idle",
+    WorkerState.BUSY_CHAT: "busy",
+    WorkerState.BUSY_HALF_DUPLEX: "busy",
+    WorkerState.DRAINING: "busy",
+    WorkerState.DUPLEX_ACTIVE: "duplex",
+    WorkerState.DUPLEX_PAUSED: "duplex",
+    WorkerState.LOADING: "loading",
+    WorkerState.ERROR: "error",
+    WorkerState.OFFLINE: "offline",
+}
+
+TicketId = Annotated[str, Path(max_length=32, description="`ticket_id` of a `queued` message")]
+
+public_router = APIRouter(tags=["health"])
+metrics_router = APIRouter(tags=["health"])
+router = APIRouter(responses=NEEDS_REDIS)
+admin_router = APIRouter(prefix="/api", tags=["queue"], responses=NEEDS_REDIS)
+
+
+@public_router.get("/health")
+async def health(edge: EdgeDep) -> Health:
+    """Answers 200 while the process runs, even if Redis is not available."""
+    return Health(
+        status="draining" if edge.draining else "healthy",
+        timestamp=datetime.now(tz=UTC),
+        edge_id=edge.id,
+        redis="ok" if await _redis_answers(edge) else "unavailable",
+        version=version("antiphon"),
+    )
+
+
+@metrics_router.get("/metrics", include_in_schema=False)
+async def metrics(edge: EdgeDep, request: Request) -> Response:
+    """Prometheus metrics of this edge and of the whole system; works without Redis."""
+    await edge.metrics.fleet.refresh(edge.broker)
+    encode, media_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(edge.metrics.registry), media_type=media_type)
+
+
+@router.get("/status", tags=["health"])
+async def status(edge: EdgeDep) -> ServiceStatus:
+    """Workers by state, slots, the queue's length, and running sessions."""
+    snapshot = await edge.broker.queue.snapshot()
+    ttl_ms = edge.settings.heartbeat_ttl_s * 1000
+    states = [_state(worker, snapshot.at, ttl_ms) for worker in snapshot.workers]
+    groups = Counter(_STATE_GROUPS[state] for state in states)
+    return ServiceStatus(
+        gateway_healthy=not edge.draining,
+        total_workers=len(snapshot.workers),
+        idle_workers=groups["idle"],
+        busy_workers=groups["busy"],
+        duplex_workers=groups["duplex"],
+        loading_workers=groups["loading"],
+        error_workers=groups["error"],
+        offline_workers=groups["offline"],
+        slots_total=sum(worker.slots for worker in snapshot.workers),
+        slots_used=sum(worker.used for worker in snapshot.workers),
+        queue_length=len(snapshot.waiting),
+        max_queue_size=edge.settings.max_queue_size,
+        running_tasks=[_running_task(job) for job in snapshot.running],
+    )
+
+
+@router.get("/workers", tags=["health"])
+async def workers(edge: EdgeDep) -> WorkersResponse:
+    """Every worker with its state, its sessions and its counters."""
+    snapshot = await edge.broker.queue.snapshot()
+    ttl_ms = edge.settings.heartbeat_ttl_s * 1000
+    rows = [_worker_info(worker, snapshot, ttl_ms) for worker in snapshot.workers]
+    return WorkersResponse(total=len(rows), workers=rows)
+
+
+@router.get("/sessions", tags=["health"])
+async def sessions(edge: EdgeDep) -> ActiveSessions:
+    """Every session that runs on a worker. Recordings are under `/api/sessions`."""
+    snapshot = await edge.broker.queue.snapshot()
+    beats = {worker.id: worker.beat_at for worker in snapshot.workers}
+    rows = [
+        ActiveSession(
+            session_id=job.sid,
+            worker_id=job.worker,
+            last_active=to_datetime(beats.get(job.worker, job.assigned_at)),
+        )
+        for job in snapshot.running
+    ]
+    return ActiveSessions(total=len(rows), sessions=rows)
+
+
+@router.get("/cache", tags=["health"])
+async def cache(edge: EdgeDep) -> CacheStatus:
+    """Workers that may hold a conversation's context."""
+    rows = (await workers(edge)).workers
+    return CacheStatus(
+        workers=[CacheHolder(worker_id=row.worker_id, status=row.status) for row in rows]
+    )
+
+
+@router.get("/api/queue", tags=["queue"])
+async def queue(edge: EdgeDep) -> QueueStatus:
+    """Waiting sessions in order, with estimates, and running sessions."""
+    snapshot = await edge.broker.queue.snapshot()
+    return QueueStatus(
+        queue_length=len(snapshot.waiting),
+        max_queue_size=edge.settings.max_queue_size,
+        items=[_queue_item(row, snapshot.at) for row in snapshot.waiting],
+        running_tasks=[_running_task(job) for job in snapshot.running],
+    )
+
+
+@router.get("/api/queue/{ticket_id}", tags=["queue"])
+async def ticket(edge: EdgeDep, ticket_id: TicketId) -> QueueTicket:
+    """One waiting session; `found` is false once it was assigned, cancelled or left."""
+    snapshot = await edge.broker.queue.snapshot()
+    for row in snapshot.waiting:
+        if str(row.ticket) == ticket_id:
+            return QueueTicket(found=True, ticket=_queue_item(row, snapshot.at))
+    return QueueTicket(found=False, message="not in the queue: assigned, cancelled or gone")
+
+
+@admin_router.delete("/queue/{ticket_id}")
+async def cancel(edge: EdgeDep, ticket_id: TicketId) -> CancelResult:
+    """Remove a waiting session from the queue and notify its client. Running sessions stay."""
+    snapshot = await edge.broker.queue.snapshot()
+    for row in snapshot.waiting:
+        if str(row.ticket) == ticket_id:
+            return CancelResult(success=await edge.broker.sessions.cancel(row.sid, row.ticket))
+    return CancelResult(success=False)
+
+
+@router.get("/api/config/eta", tags=["queue"])
+async def eta(edge: EdgeDep) -> EtaReport:
+    """The values that waiting times are estimated from."""
+    return _eta_report(await edge.broker.eta.status())
+
+
+@admin_router.put("/config/eta", responses=TAKES_BODY)
+async def set_eta(edge: EdgeDep, config: EtaConfig) -> EtaReport:
+    """Change the baselines on every edge."""
+    baselines = {kind: getattr(config, f"eta_{name}_s") for name, kind in _ETA_NAMES.items()}
+    await edge.broker.eta.configure(baselines, config.ema_alpha)
+    return _eta_report(await edge.broker.eta.status())
+
+
+async def _redis_answers(edge: EdgeContext) -> bool:
+    try:
+        async with asyncio.timeout(_PING_S):
+            await edge.broker.ping()
+    except (BrokerUnavailable, TimeoutError):
+        return False
+    return True
+
+
+def _queue_item(row: Waiting, now: int) -> QueueItem:
+    return QueueItem(
+        ticket_id=str(row.ticket),
+        request_type=row.kind,
+        session_id=row.sid,
+        position=row.position,
+        estimated_wait_s=round(row.eta_s, 1),
+        enqueued_at=to_datetime(row.queued_at),
+        wait_elapsed_s=max(0.0, (now - row.queued_at) / 1000),
+    )
+
+
+def _running_task(job: Running) -> RunningTask:
+    return RunningTask(
+        worker_id=job.worker,
+        request_type=job.kind,
+        session_id=job.sid,
+        state=job.state,
+        started_at=to_datetime(job.assigned_at),
+        elapsed_s=job.elapsed_s,
+        estimated_remaining_s=job.remaining_s,
+    )
+
+
+def _worker_info(worker: WorkerRow, snapshot: QueueSnapshot, ttl_ms: float) -> WorkerInfo:
+    """Sessions are ordered by age, the oldest first."""
+    jobs = sorted(
+        (job for job in snapshot.running if job.worker == worker.id), key=lambda j: j.assigned_at
+    )
+    oldest = jobs[0] if jobs else None
+    host, port = _address(worker.address)
+    return WorkerInfo(
+        worker_id=worker.id,
+        host=host,
+        port=port,
+        gpu_id=_gpu(worker.device),
+        status=_state(worker, snapshot.at, ttl_ms),
+        current_session_id=oldest.sid if oldest else None,
+        current_request_type=oldest.kind if oldest else None,
+        task_started_at=to_datetime(oldest.assigned_at) if oldest else None,
+        total_requests=int(worker.counters.get("sessions", 0)),
+        avg_inference_time_ms=_mean_unit_ms(worker.counters),
+        last_heartbeat=to_datetime(worker.beat_at),
+        engine=worker.engine,
+        model=worker.model,
+        device=worker.device,
+        kinds=sorted(worker.kinds),
+        slots=worker.slots,
+        slots_used=worker.used,
+        sessions=[job.sid for job in jobs],
+        detail=worker.detail,
+        counters=worker.counters,
+    )
+
+
+def _eta_report(eta: EtaStatus) -> EtaReport:
+    baselines = {f"eta_{n}_s": eta.baselines[k] for n, k in _ETA_NAMES.items()}
+    averages = {f"ema_{n}_s": eta.averages.get(k) for n, k in _ETA_NAMES.items()}
+    counts = {f"ema_{n}_samples": eta.counts.get(k, 0) for n, k in _ETA_NAMES.items()}
+    config = EtaConfig.model_validate({**baselines, "ema_alpha": eta.alpha})
+    return EtaReport.model_validate(
+        {"config": config, "ema_alpha": eta.alpha, **averages, **counts}
+    )
+
+
+def _state(worker: WorkerRow, now: int, ttl_ms: float) -> WorkerState:
+    return WorkerState.OFFLINE if now - worker.beat_at > ttl_ms else worker.state
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return (host, int(port)) if port.isdecimal() else _NO_ADDRESS
+
+
+def _gpu(device: str) -> int:
+    name, _, number = device.partition(":")
+    if name != "cuda":
+        return _CPU
+    return int(number) if number.isdecimal() else 0
+
+
+def _mean_unit_ms(counters: dict[str, float]) -> float:
+    units = counters.get("units", 0)
+    return round(counters.get("unit_ms_total", 0.0) / units, 3) if units else 0.0

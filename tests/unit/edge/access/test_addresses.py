@@ -1,0 +1,147 @@
+"""Client addresses behind proxies, and allowed web origins."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.requests import HTTPConnection
+
+from antiphon.edge.access.addresses import (
+    AllowedOrigins,
+    TrustedProxies,
+    host_name,
+    is_loopback,
+    parse_address,
+    rate_limit_key,
+    same_origin,
+)
+
+
+def connection(peer: str | None, **headers: str) -> HTTPConnection:
+    pairs = [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()]
+    client = (peer, 4711) if peer else None
+    return HTTPConnection({"type": "http", "headers": pairs, "client": client})
+
+
+def caller(peer: str | None, forwarded: str | None, *trusted: str) -> str | None:
+    headers = {"x_forwarded_for": forwarded} if forwarded is not None else {}
+    found = TrustedProxies(trusted).client_address(connection(peer, **headers))
+    return str(found) if found else None
+
+
+CASES = {
+    "no proxy": ("203.0.113.5", None, (), "203.0.113.5"),
+    "a header of a stranger is not believed": ("203.0.113.5", "1.1.1.1", (), "203.0.113.5"),
+    "one proxy": ("10.0.0.1", "203.0.113.5", ("10.0.0.0/8",), "203.0.113.5"),
+    "what the client claimed before": ("10.0.0.1", "6.6.6.6, 1.2.3.4", ("10.0.0.1",), "1.2.3.4"),
+    "two proxies": ("10.0.0.1", "6.6.6.6, 1.2.3.4, 10.0.0.2", ("10.0.0.0/8",), "1.2.3.4"),
+    "with port": ("10.0.0.1", "1.2.3.4:555", ("10.0.0.1",), "1.2.3.4"),
+    "v6 with port": ("::1", "[2001:db8::7]:555", ("::1",), "2001:db8::7"),
+    "nonsense": ("10.0.0.1", "6.6.6.6, unknown", ("10.0.0.1",), "10.0.0.1"),
+    "empty": ("10.0.0.1", " , ", ("10.0.0.1",), "10.0.0.1"),
+    "only proxies": ("10.0.0.1", "10.0.0.3", ("10.0.0.0/8",), "10.0.0.3"),
+    "mapped": ("::ffff:203.0.113.5", None, (), "203.0.113.5"),
+    "no IP connection": (None, "1.1.1.1", (), None),
+}
+
+
+@pytest.mark.parametrize(("peer", "forwarded", "trusted", "expected"), CASES.values(), ids=CASES)
+def test_caller(
+    peer: str | None, forwarded: str | None, trusted: tuple[str, ...], expected: str | None
+) -> None:
+    assert caller(peer, forwarded, *trusted) == expected
+
+
+def test_the_host_that_was_asked_for() -> None:
+    asked = {"host": "inner:8006", "x_forwarded_host": "a.example"}
+    assert TrustedProxies([]).requested_host(connection("10.0.0.1", **asked)) == "inner:8006"
+    assert (
+        TrustedProxies(["10.0.0.1"]).requested_host(connection("10.0.0.1", **asked)) == "a.example"
+    )
+    assert TrustedProxies(["10.0.0.1"]).requested_host(connection("10.0.0.1")) is None
+
+
+def test_a_proxy_that_is_no_network() -> None:
+    with pytest.raises(ValueError, match="proxy"):
+        TrustedProxies(["proxy"])
+
+
+def test_an_ipv6_subscriber_is_one_visitor() -> None:
+    one, two, other = (
+        parse_address(text) for text in ("2001:db8::1", "2001:db8::ff:1", "2001:db8:0:1::1")
+    )
+    assert one
+    assert two
+    assert other
+    assert rate_limit_key(one) == rate_limit_key(two) != rate_limit_key(other)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        *[(name, True) for name in ("localhost", "LOCALHOST.", "x.localhost", "127.0.0.1", "::1")],
+        *[(name, False) for name in ("", "0.0.0.0", "::", "10.0.0.1", "localhost.evil.example")],
+    ],
+)
+def test_loopback(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_host_names() -> None:
+    assert [host_name(h) for h in ("a:1", "[::1]:8006", "[::1]", "a", None, "[::")] == [
+        *("a", "::1", "::1", "a", "", "")
+    ]
+
+
+OWN = {
+    ("https://a.example", "a.example"): True,
+    ("https://a.example", "a.example:443"): True,
+    ("https://a.example:443", "a.example"): True,
+    ("http://a.example", "a.example:80"): True,
+    ("http://localhost:8006", "localhost:8006"): True,
+    ("http://[::1]:8006", "[::1]:8006"): True,
+    ("https://a.example", "A.EXAMPLE"): True,
+    ("https://a.example", "b.example"): False,
+    ("https://a.example", "a.example.evil.example"): False,
+    ("https://evil.example/a.example", "a.example"): False,
+    ("https://a.example@evil.example", "a.example"): False,
+    ("https://a.example:8443", "a.example"): False,
+    ("http://a.example:8006", "a.example:8007"): False,
+    ("null", "a.example"): False,
+    ("", "a.example"): False,
+    ("file://", "a.example"): False,
+    ("https://", ""): False,
+    ("https://a.example", None): False,
+    ("https://a.example:port", "a.example"): False,
+    ("https://[::1", "a.example"): False,
+    ("https://a.example", "a.example:99999"): False,
+    ("chrome-extension://abc", "abc"): False,
+}
+
+
+@pytest.mark.parametrize(("pair", "same"), OWN.items(), ids=str)
+def test_own_origin(pair: tuple[str, str | None], same: bool) -> None:
+    assert same_origin(*pair) is same
+
+
+def test_what_names_no_origin_is_no_browser() -> None:
+    assert AllowedOrigins([]).allow(None, "a.example")
+
+
+def test_others_by_name() -> None:
+    origins = AllowedOrigins(["https://App.example/", "http://dev.example:80", "null"])
+    for origin in ("https://app.example", "HTTPS://APP.EXAMPLE", "http://dev.example", "null"):
+        assert origins.allow(origin, "edge.example")
+    for origin in ("http://app.example", "https://app.example:8443", "https://x.app.example"):
+        assert not origins.allow(origin, "edge.example")
+
+
+def test_any() -> None:
+    assert AllowedOrigins(["*"]).allow("https://anything.example", "edge.example")
+
+
+@pytest.mark.parametrize(
+    "entry", ["app.example", "https://", "https://a.example/path", "https://a.example?x", ""]
+)
+def test_entries_that_are_no_origins(entry: str) -> None:
+    with pytest.raises(ValueError, match="allowed_origins"):
+        AllowedOrigins([entry])

@@ -1,0 +1,252 @@
+"""Keys, the admin token, and the one guard that everything stands behind."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from pydantic import ValidationError
+from starlette.requests import HTTPConnection
+
+from antiphon.edge.__main__ import main
+from antiphon.edge.access.guards import ADMIN, CLIENT, METRICS, READER, AccessPolicy
+from antiphon.edge.app import create_app
+from antiphon.edge.errors import HttpError
+from antiphon.edge.settings import EdgeSettings, InvalidAccessSettings
+
+KEY, OTHER, TOKEN = "client-key-0123456789", "client-key-9876543210", "admin-token-0123456789"
+GUARDS = (CLIENT, READER, ADMIN, METRICS)
+PUBLIC = {
+    *("/health", "/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"),
+    *("/", "/turnbased", "/half_duplex", "/omni", "/audio_duplex", "/admin", "/s/{recording_id}"),
+    *(
+        "/mobile",
+        "/mobile/",
+        "/mobile-omni",
+        "/mobile-omni/",
+        "/static/{name:path}",
+        "/favicon.svg",
+    ),
+}
+
+
+def access(host: str = "127.0.0.1", **settings: Any) -> AccessPolicy:
+    return AccessPolicy(EdgeSettings(**settings), host)
+
+
+def connection(
+    peer: str = "127.0.0.1", protocols: tuple[str, ...] = (), **headers: str
+) -> HTTPConnection:
+    named = {"host": "localhost:8006", **headers}
+    pairs = [(k.replace("_", "-").encode(), v.encode()) for k, v in named.items() if v]
+    return HTTPConnection(
+        {"type": "websocket", "headers": pairs, "client": (peer, 1), "subprotocols": protocols}
+    )
+
+
+def status(check: Any, *args: Any, **named: Any) -> int:
+    try:
+        check(connection(*args, **named))
+    except HttpError as refusal:
+        return refusal.status_code
+    return 200
+
+
+def key_protocol(key: str, *, padded: bool = False) -> str:
+    text = base64.urlsafe_b64encode(key.encode()).decode()
+    return "antiphon.key." + (text if padded else text.rstrip("="))
+
+
+WAYS = {
+    "bearer": {"authorization": f"Bearer {KEY}"},
+    "bearer in small letters": {"authorization": f"bearer  {KEY}"},
+    "header": {"x_api_key": KEY},
+    "subprotocol": {"protocols": ("antiphon.v1", key_protocol(KEY))},
+    "padded subprotocol": {"protocols": (key_protocol(KEY, padded=True),)},
+    "one of two": {"x_api_key": KEY, "authorization": "Bearer nonsense"},
+    "the other key": {"x_api_key": OTHER},
+    "the admin token": {"x_api_key": TOKEN},
+}
+NO_WAYS: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "empty": {"authorization": "Bearer "},
+    "another scheme": {"authorization": f"Basic {KEY}"},
+    "no scheme": {"authorization": KEY},
+    "wrong": {"x_api_key": KEY + "x"},
+    "shorter": {"x_api_key": KEY[:-1]},
+    "cookie": {"cookie": f"key={KEY}"},
+    "not base64": {"protocols": ("antiphon.key.%%%", "antiphon.key.", "antiphon.key.a")},
+    "not text": {"protocols": ("antiphon.key._w",)},
+    "another protocol": {"protocols": (KEY,)},
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_ways_to_give_a_key(way: dict[str, Any]) -> None:
+    rules = access(api_keys=[KEY, OTHER], admin_token=TOKEN)
+    assert status(rules.check_client, **way) == 200
+
+
+@pytest.mark.parametrize("way", NO_WAYS.values(), ids=NO_WAYS)
+def test_what_opens_nothing(way: dict[str, Any]) -> None:
+    rules = access(api_keys=[KEY, OTHER], admin_token=TOKEN)
+    assert status(rules.check_client, **way) == 401
+    assert status(rules.check_admin, **way) == 401
+
+
+def test_without_keys_every_client_may_come_in() -> None:
+    assert status(access().check_client, "203.0.113.5") == 200
+    assert status(access(admin_token=TOKEN).check_client, "203.0.113.5") == 200
+
+
+def test_origins_are_checked_before_keys() -> None:
+    rules = access(api_keys=[KEY])
+    foreign = {"origin": "https://evil.example", "x_api_key": KEY}
+    assert status(rules.check_client, **foreign) == 403
+    assert status(rules.check_client, origin="http://localhost:8006", x_api_key=KEY) == 200
+
+
+def test_a_client_key_is_no_admin_token() -> None:
+    rules = access(api_keys=[KEY], admin_token=TOKEN)
+    assert status(rules.check_admin, x_api_key=KEY) == 401
+    assert status(rules.check_admin, authorization=f"Bearer {TOKEN}") == 200
+    assert status(access(admin_token=TOKEN).check_admin) == 401
+
+
+LOCAL: dict[str, tuple[str, dict[str, Any], int]] = {
+    "from here": ("127.0.0.1", {}, 200),
+    "over v6": ("::1", {"peer": "::1", "host": "[::1]:8006"}, 200),
+    "edge on all addresses": ("0.0.0.0", {}, 403),
+    "from elsewhere": ("127.0.0.1", {"peer": "10.0.0.5"}, 403),
+    "through a proxy": ("127.0.0.1", {"x_forwarded_for": "203.0.113.5"}, 403),
+    "a name bent to loopback": ("127.0.0.1", {"host": "evil.example:8006"}, 403),
+    "no name": ("127.0.0.1", {"host": ""}, 403),
+}
+
+
+@pytest.mark.parametrize(("host", "call", "expected"), LOCAL.values(), ids=LOCAL)
+def test_admin_without_a_token(host: str, call: dict[str, Any], expected: int) -> None:
+    assert status(access(host).check_admin, **call) == expected
+
+
+def test_admin_on_loopback_still_needs_a_key_where_keys_are_asked_for() -> None:
+    rules = access(api_keys=[KEY])
+    assert status(rules.check_admin) == 401
+    assert status(rules.check_admin, x_api_key=KEY) == 200
+
+
+def test_this_machine_is_not_counted() -> None:
+    assert access().client_limit_key(connection("127.0.0.1")) is None
+    assert access().client_limit_key(connection("203.0.113.5")) == "203.0.113.5"
+    behind = access(trusted_proxies="127.0.0.1")
+    assert (
+        behind.client_limit_key(connection("127.0.0.1", x_forwarded_for="203.0.113.5"))
+        == "203.0.113.5"
+    )
+
+
+def test_keys_from_files(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text(f"# ours\n{KEY}\n\n{OTHER}  # theirs\n")
+    (tmp_path / "admin").write_text(TOKEN + "\n")
+    rules = access(api_keys_file=tmp_path / "keys", admin_token_file=tmp_path / "admin")
+    assert [status(rules.check_client, x_api_key=key) for key in (KEY, OTHER)] == [200, 200]
+    assert status(rules.check_admin, x_api_key=TOKEN) == 200
+    (tmp_path / "keys").write_text("# none yet\n")
+    with pytest.raises(ValueError, match="holds no key"):
+        access(api_keys_file=tmp_path / "keys")
+    with pytest.raises(OSError, match="missing"):
+        access(api_keys_file=tmp_path / "missing")
+
+
+def test_keys_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTIPHON_API_KEYS", f"{KEY}, {OTHER}")
+    monkeypatch.setenv("ANTIPHON_ALLOWED_ORIGINS", "https://a.example")
+    settings = EdgeSettings()
+    assert settings.client_keys() == [KEY, OTHER]
+    assert settings.allowed_origins == ("https://a.example",)
+
+
+def test_no_text_of_ours_holds_a_key() -> None:
+    settings = EdgeSettings(api_keys=[KEY], admin_token=TOKEN)
+    for text in (repr(settings), str(settings), settings.model_dump_json()):
+        assert KEY not in text
+        assert TOKEN not in text
+
+
+@pytest.mark.parametrize("bad", [{"api_keys": ["short"]}, {"admin_token": "with spaces in it, 22"}])
+def test_keys_that_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="16 to 256") as refused:
+        EdgeSettings(**bad)
+    assert "with spaces" not in str(refused.value).replace("without spaces", "")
+
+
+@pytest.mark.parametrize(
+    "bad", [{"allowed_origins": ["app.example"]}, {"trusted_proxies": ["proxy.example"]}]
+)
+def test_rules_that_make_no_sense(bad: dict[str, Any]) -> None:
+    with pytest.raises(InvalidAccessSettings):
+        access(**bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("API_KEYS", "too-short-but-secret"[:15]),
+        ("TRUSTED_PROXIES", "proxy.example"),
+        ("API_KEYS_FILE", "/does/not/exist"),
+    ],
+)
+def test_an_edge_with_bad_rules_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv("ANTIPHON_PORT", "0")
+    monkeypatch.setenv(f"ANTIPHON_{name}", value)
+    with structlog.testing.capture_logs() as logs:
+        monkeypatch.setattr("antiphon.edge.__main__.configure_logging", lambda _: None)
+        assert main() == 1
+    [line] = logs
+    assert line["event"] == "edge_cannot_start"
+    assert "too-short" not in str(logs)
+
+
+def _routes(app: Any, inherited: tuple[Any, ...] = ()) -> Iterator[tuple[str, list[Any]]]:
+    """Path and guards of every route; FastAPI keeps included routers as such, or flattens them."""
+    for route in app.routes:
+        router = getattr(route, "original_router", None)
+        if router is not None:
+            yield from _routes(router, (*inherited, *route.include_context.dependencies))
+            continue
+        own = [*inherited, *getattr(route, "dependencies", ())]
+        guards = [item.dependency for item in own if item.dependency in GUARDS]
+        yield route.path, guards
+
+
+def test_every_route_and_every_socket_stands_behind_the_guard() -> None:
+    guards: dict[str, list[Any]] = {}
+    for path, found in _routes(create_app(EdgeSettings())):
+        guards.setdefault(path, []).append(found)
+    open_to_all = {path for path, each in guards.items() if not all(each)}
+    assert open_to_all == PUBLIC
+    for socket in ("/ws/duplex/{session_id:path}", "/ws/chat", "/v1/realtime"):
+        assert guards[socket] == [[CLIENT]]
+    administered = {path for path, each in guards.items() if [ADMIN] in each}
+    assert administered == {
+        *("/api/admin/apps", "/api/admin/apps/{app_id}"),
+        *("/api/admin/live", "/api/admin/workers/{worker_id}/drain"),
+        *("/api/queue/{ticket_id}", "/api/config/eta", "/api/sessions"),
+    }
+    recording = "/api/sessions/{session_id}"
+    shared = {path for path, each in guards.items() if [READER] in each}
+    assert shared == {recording} | {
+        f"{recording}/{rest}"
+        for rest in (
+            *("recording", "assets/{asset_path:path}", "download"),
+            *("comment", "upload-recording"),
+        )
+    }
+    for both in ("comment", "upload-recording"):  # written by id, read by link too
+        assert guards[f"{recording}/{both}"] == [[CLIENT], [READER]]

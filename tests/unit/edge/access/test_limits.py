@@ -1,0 +1,285 @@
+"""Limits on input, connections and bytes."""
+
+from __future__ import annotations
+
+import pytest
+import structlog
+from prometheus_client import CollectorRegistry, Counter
+
+from antiphon.edge.access.guards import AccessPolicy
+from antiphon.edge.access.limits import (
+    ByteBudget,
+    ConnectionLimiter,
+    InputBudget,
+    PreRequestLimiter,
+    TokenBucket,
+)
+from antiphon.edge.errors import BudgetExceeded, TooManyConnections
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_bucket_empties_and_fills() -> None:
+    bucket = TokenBucket(capacity=10, rate=2, now=0)
+    assert bucket.take(10, now=0)
+    assert not bucket.take(1, now=0)
+    assert bucket.take(4, now=2)
+    assert not bucket.take(1, now=2)
+
+
+def test_a_bucket_never_overflows() -> None:
+    bucket = TokenBucket(capacity=10, rate=2, now=0)
+    assert not bucket.take(11, now=1000)
+    assert bucket.take(10, now=1000)
+
+
+def test_a_refused_amount_costs_nothing() -> None:
+    bucket = TokenBucket(capacity=10, rate=1, now=0)
+    assert bucket.take(8, now=0)
+    assert not bucket.take(5, now=0)
+    assert bucket.take(2, now=0)
+
+
+def test_audio_in_real_time_never_ends() -> None:
+    clock = Clock()
+    budget = InputBudget(20, 50, 1e6, clock=clock)
+    for _ in range(3600):
+        budget.charge_message()
+        budget.charge_audio(1.0, "audio")
+        clock.now += 0.97  # a microphone clock that runs three per cent fast
+
+
+def test_audio_may_run_ahead_and_no_further() -> None:
+    clock = Clock()
+    budget = InputBudget(20, 50, 1e6, clock=clock)
+    for _ in range(20):
+        budget.charge_audio(1.0, "audio")
+    with pytest.raises(InvalidInput) as refused:
+        budget.charge_audio(1.0, "audio")
+    assert refused.value.code is ErrorCode.INPUT_BACKPRESSURE
+    assert refused.value.field == "audio"
+    clock.now += 1.0
+    budget.charge_audio(1.0, "audio")
+
+
+def test_messages_come_in_bursts_of_a_few_seconds() -> None:
+    clock = Clock()
+    budget = InputBudget(20, 5, 1e6, clock=clock)
+    for _ in range(20):
+        budget.charge_message()
+    with pytest.raises(InvalidInput) as refused:
+        budget.charge_message()
+    assert refused.value.code is ErrorCode.INPUT_BACKPRESSURE
+    clock.now += 0.2
+    budget.charge_message()
+
+
+def test_bytes_come_in_bursts_and_then_at_their_rate() -> None:
+    clock = Clock()
+    budget = InputBudget(20, 50, 1_000_000, clock=clock)
+    for _ in range(4):
+        budget.charge_bytes(1_000_000)
+    with pytest.raises(InvalidInput, match="fewer or smaller messages") as refused:
+        budget.charge_bytes(2_000)
+    assert refused.value.code is ErrorCode.INPUT_BACKPRESSURE
+    clock.now += 0.5
+    budget.charge_bytes(500_000)
+    with pytest.raises(InvalidInput):
+        budget.charge_bytes(2_000)
+
+
+def test_what_is_short_costs_no_bytes() -> None:
+    budget = InputBudget(20, 50, 1_000_000, clock=Clock())
+    budget.charge_bytes(4_000_000)
+    budget.charge_bytes(1024)
+
+
+def test_the_largest_message_passes_however_low_the_rate_is() -> None:
+    clock = Clock()
+    budget = InputBudget(20, 50, 1024, largest=1_000_000, clock=clock)
+    budget.charge_bytes(1_000_000)
+    with pytest.raises(InvalidInput):
+        budget.charge_bytes(1_000_000)
+    clock.now += 1000
+    budget.charge_bytes(1_000_000)
+
+
+def test_a_call_with_a_camera_stays_within_the_defaults() -> None:
+    """A second of sound and the largest frame in one message, 20 s of it ahead at the beginning."""
+    clock, limits = Clock(), EdgeSettings()
+    budget = InputBudget(20, 50, limits.input_bytes_per_s, limits.max_message_bytes, clock)
+    second = (64_000 + limits.max_frame_bytes) * 4 // 3 + 1000
+    for _ in range(3600):
+        budget.charge_bytes(second)
+        clock.now += 1.0
+    for _ in range(20):
+        budget.charge_bytes((64_000 + 4 * 120_000) * 4 // 3 + 1000)
+
+
+def test_connections_at_once() -> None:
+    limiter = ConnectionLimiter(2, 0)
+    with limiter.hold("a"):
+        with limiter.hold("a"):
+            with pytest.raises(TooManyConnections, match="2 connections at once"):
+                limiter.hold("a").__enter__()
+            with limiter.hold("b"):
+                pass
+        with limiter.hold("a"):
+            pass
+
+
+def test_a_place_is_free_again_after_a_failure() -> None:
+    limiter = ConnectionLimiter(1, 0)
+    for _ in range(3):
+        with pytest.raises(RuntimeError), limiter.hold("a"):
+            raise RuntimeError
+
+
+def test_arrivals_per_minute() -> None:
+    clock = Clock()
+    limiter = ConnectionLimiter(0, 60, clock)
+    for _ in range(60):
+        limiter.count("a")
+    with pytest.raises(TooManyConnections, match="60 connections a minute"):
+        limiter.count("a")
+    limiter.count("b")
+    clock.now += 1.0
+    limiter.count("a")
+    with pytest.raises(TooManyConnections):
+        limiter.count("a")
+
+
+def test_no_limits_and_nobody() -> None:
+    limiter = ConnectionLimiter(0, 0)
+    for _ in range(5000):
+        limiter.count("a")
+    limiter = ConnectionLimiter(1, 1)
+    for _ in range(3):
+        limiter.count(None)
+        with limiter.hold(None), limiter.hold(None):
+            pass
+    assert len(limiter) == 0
+
+
+def test_those_who_left_long_ago_are_forgotten() -> None:
+    clock = Clock()
+    limiter = ConnectionLimiter(10, 60, clock)
+    with limiter.hold("stays"):
+        for number in range(20_000):
+            clock.now += 1.0
+            limiter.count(str(number))
+        assert len(limiter) < 2500
+        with limiter.hold("stays"):
+            pass
+
+
+def test_a_flood_is_remembered_while_it_lasts() -> None:
+    clock = Clock()
+    limiter = ConnectionLimiter(10, 1, clock)
+    for number in range(5000):
+        limiter.count(str(number))
+    with pytest.raises(TooManyConnections):
+        limiter.count("0")
+
+
+def _limiter(at_once: int, clock: Clock | None = None) -> PreRequestLimiter:
+    rejected = Counter("rejections", "For the test.", ["reason"], registry=CollectorRegistry())
+    access = AccessPolicy(EdgeSettings(trusted_proxies=("10.0.0.0/8",)), "0.0.0.0")
+    return PreRequestLimiter(10.0, at_once, access.peer_limit_key, rejected, clock or Clock())
+
+
+def test_an_address_has_so_many_places_and_no_more() -> None:
+    limiter = _limiter(2)
+    here = [limiter.acquire("203.0.113.5") for _ in range(2)]
+    with pytest.raises(OverflowError):
+        limiter.acquire("203.0.113.5")
+    assert limiter.acquire("203.0.113.6")
+    limiter.release(here[0])
+    assert limiter.acquire("203.0.113.5")
+
+
+def test_a_household_of_ipv6_is_one_address() -> None:
+    limiter = _limiter(1)
+    limiter.acquire("2001:db8::1")
+    with pytest.raises(OverflowError):
+        limiter.acquire("2001:db8::2")
+    assert limiter.acquire("2001:db8:0:1::1")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "10.1.2.3", ""])
+def test_this_machine_and_proxies_are_not_counted(host: str) -> None:
+    limiter = _limiter(1)
+    for _ in range(5):
+        assert limiter.acquire(host) is None
+    assert len(limiter) == 0
+
+
+def test_nothing_is_kept_of_who_has_come_in() -> None:
+    limiter = _limiter(0)
+    for number in range(100):
+        limiter.release(limiter.acquire(f"203.0.113.{number}"))
+    assert len(limiter) == 0
+    assert not limiter._waiting
+
+
+def test_a_flood_is_worth_a_line_now_and_then() -> None:
+    clock = Clock()
+    limiter = _limiter(1, clock)
+    limiter.acquire("203.0.113.5")
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(5):
+            limiter.report_timeout()
+        with pytest.raises(OverflowError):
+            limiter.acquire("203.0.113.5")
+        clock.now += 11
+        limiter.report_timeout()
+    assert [(line.get("request_timeout"), line.get("rate_limited")) for line in logs] == [
+        (1, None),
+        (5, 1),
+    ]
+
+
+MIB = 1024 * 1024
+
+
+def test_what_is_over_the_limit_is_refused_and_costs_nothing() -> None:
+    budget = ByteBudget(10 * MIB)
+    with budget.reserve() as one, budget.reserve() as other:
+        one.add(6 * MIB)
+        other.add(4 * MIB)
+        with pytest.raises(BudgetExceeded, match="holds 10 MiB"):
+            other.add(1)
+        with budget.reserve() as small:
+            small.add(MIB)
+            with pytest.raises(BudgetExceeded):
+                small.add(1)
+        assert budget.held == 10 * MIB
+    assert budget.held == 0
+
+
+def test_pieces_count_like_a_whole() -> None:
+    budget = ByteBudget(2 * MIB)
+    with budget.reserve() as one, budget.reserve() as other:
+        one.add(1)
+        for _ in range(31):
+            other.add(64 * 1024)
+        with pytest.raises(BudgetExceeded):
+            other.add(64 * 1024)
+
+
+def test_one_alone_always_has_room() -> None:
+    budget = ByteBudget(1024)
+    with budget.reserve() as one:
+        one.add(MIB)
+        one.add(MIB)
+        with budget.reserve() as other, pytest.raises(BudgetExceeded):
+            other.add(MIB + 1)
+    assert budget.held == 0

@@ -1,0 +1,50 @@
+"""Voices that a client names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from antiphon.edge.media.voices import bundled_voices, find_bundled_voice, load_named_voice
+from antiphon.edge.settings import SHIPPED_ASSETS, EdgeSettings
+from antiphon.shared_schemas.errors import InvalidInput
+
+HALF = (np.full(16_000, 0.5) * 32767).astype("<i2").tobytes()
+
+
+async def _store(voice_id: str) -> bytes | None:
+    assert voice_id.isalnum()
+    return HALF if voice_id == "abc123" else None
+
+
+async def test_an_uploaded_voice() -> None:
+    pcm = await load_named_voice(EdgeSettings(), _store, "uploaded:abc123")
+    assert np.frombuffer(pcm, "<f4") == pytest.approx(0.5, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["uploaded:", "uploaded:nobody", "uploaded:a:b", "uploaded:é{*}"])
+async def test_uploaded_voices_that_are_none(name: str) -> None:
+    with pytest.raises(InvalidInput, match="field: no such uploaded voice") as refused:
+        await load_named_voice(EdgeSettings(), _store, name, "field")
+    assert refused.value.field == "field"
+
+
+async def test_an_uploaded_voice_is_held_to_the_same_length() -> None:
+    with pytest.raises(InvalidInput, match="limit is 8000"):
+        await load_named_voice(EdgeSettings(max_reference_s=0.5), _store, "uploaded:abc123")
+
+
+def test_the_documents_name_stands_for_the_default_voice() -> None:
+    name = "assets/ref_audio/ref_minicpm_signature.wav"
+    found = find_bundled_voice(SHIPPED_ASSETS, name, "english.wav", "field")
+    assert found == (SHIPPED_ASSETS / "ref_audio" / "english.wav").resolve()
+    with pytest.raises(InvalidInput):
+        find_bundled_voice(SHIPPED_ASSETS, name, "missing.wav", "field")
+
+
+def test_what_is_shipped_is_small_and_short() -> None:
+    voices = bundled_voices(SHIPPED_ASSETS)
+    assert set(voices) == {"chinese", "english", "english_female"}
+    for voice in voices.values():
+        assert voice.file.stat().st_size < 200_000
+        assert 3 < voice.duration_s < 8

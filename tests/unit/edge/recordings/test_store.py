@@ -1,0 +1,226 @@
+"""Nothing but a recording's own files can be opened, whatever name is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from antiphon.edge.recordings.store import (
+    AtomicFile,
+    InvalidName,
+    RecordingNotFound,
+    RecordingStore,
+    StoreUnavailable,
+    media_type,
+    split_asset_path,
+)
+from antiphon.shared_schemas.recording import TIMELINE_FILE, USED_FILE
+
+ONE, OTHER = "1" * 32, "2" * 32
+SECRET = b"secret"
+NOBODY = 65534
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two recordings; the first holds its own files and every kind of trap."""
+    top = tmp_path_factory.mktemp("store")
+    (top / "outside").mkdir()
+    (top / "outside" / "000.wav").write_bytes(SECRET)
+    sessions = top / "sessions"
+    for name in (ONE, OTHER, ".trash", ".uploads", "notes"):
+        (sessions / name / "user_audio").mkdir(parents=True)
+        (sessions / name / "user_audio" / "000.wav").write_bytes(SECRET)
+    (sessions / "file").write_bytes(SECRET)
+    folder = sessions / ONE
+    (folder / "user_audio" / "000.wav").write_bytes(b"open")
+    for name in (USED_FILE, TIMELINE_FILE, ".hidden.wav"):
+        (folder / name).write_bytes(SECRET)
+    (folder / ".pieces").mkdir()
+    (folder / ".pieces" / "0.wav").write_bytes(SECRET)
+    (folder / "out.wav").symlink_to(top / "outside" / "000.wav")
+    (folder / "up").symlink_to("..")
+    (folder / "outside").symlink_to(top / "outside")
+    (folder / "other").symlink_to(sessions / OTHER)
+    (folder / "user_audio" / "up").symlink_to("../..")
+    (sessions / ("3" * 32)).symlink_to(sessions / OTHER)
+    (sessions / ("4" * 32)).write_bytes(SECRET)
+    return sessions
+
+
+WORDS = st.sampled_from(
+    [
+        *("..", ".", "", "/", "~", "up", "out.wav", "outside", "other", "user_audio", "000.wav"),
+        *(ONE, OTHER, USED_FILE, TIMELINE_FILE, ".pieces", "0.wav", "sessions", "file", "..."),
+        *(
+            "%2e%2e",
+            "..%2f",
+            "\\",
+            "..\\",
+            "\0",
+            "\n",
+            "．．",
+            "‥",
+            "etc",
+            "passwd",
+            "proc",
+            "self",
+        ),
+    ]
+)
+PATHS = st.one_of(
+    st.lists(WORDS, max_size=7).map("/".join),
+    st.lists(st.one_of(WORDS, st.text(max_size=5)), max_size=7).map("".join),
+    st.text(max_size=300),
+)
+NAMES = st.one_of(st.just(ONE), st.sampled_from(["3" * 32, "4" * 32, OTHER[:-1]]), WORDS, PATHS)
+
+
+@given(recording=NAMES, path=PATHS)
+@example(recording=ONE, path="up/" + OTHER + "/user_audio/000.wav")
+@example(recording=ONE, path="user_audio/up/file")
+@example(recording=f"{ONE}/../{OTHER}", path="user_audio/000.wav")
+@example(recording=ONE, path="a" * 100_000)
+@example(recording=ONE, path="\ud800")
+def test_no_name_leads_out(root: Path, recording: str, path: str) -> None:
+    """Either it is refused, or it is a file that the recording itself holds."""
+    try:
+        with RecordingStore(root).open(recording, path) as file:
+            content = file.read()
+    except (InvalidName, RecordingNotFound):
+        return
+    assert recording == ONE
+    assert path == "user_audio/000.wav"
+    assert content == b"open"
+
+
+@given(path=PATHS)
+def test_parts_are_plain_names(path: str) -> None:
+    try:
+        parts = split_asset_path(path)
+    except InvalidName:
+        return
+    assert "/".join(parts) == path
+    for part in parts:
+        assert part.isascii()
+        assert part.isprintable()
+        assert not part.startswith(".")
+        assert not set(part) & set("/\\:%\0 ")
+
+
+@given(name=PATHS)
+def test_nothing_is_put_or_removed_outside(root: Path, name: str) -> None:
+    before = sorted(str(path) for path in root.parent.rglob("*") if ONE not in str(path))
+    file = AtomicFile(RecordingStore(root))
+    try:
+        file.write(b"x")
+        file.commit(ONE, name)
+        RecordingStore(root).remove(ONE, name)
+    except (InvalidName, ValueError, IsADirectoryError, StoreUnavailable):
+        pass
+    finally:
+        file.discard()
+    after = sorted(str(path) for path in root.parent.rglob("*") if ONE not in str(path))
+    assert after == before
+    assert (root / OTHER / "user_audio" / "000.wav").read_bytes() == SECRET
+
+
+def test_what_lies_there_is_listed_without_the_traps(root: Path) -> None:
+    store = RecordingStore(root)
+    assert sorted(store.recordings()) == [ONE, OTHER]
+    names = [item.path for item in store.files(ONE)]
+    assert "user_audio/000.wav" in names
+    assert not set(names) & {"out.wav", TIMELINE_FILE, USED_FILE, "outside/000.wav", ".hidden.wav"}
+
+
+def test_a_folder_that_becomes_a_link_meanwhile_leads_nowhere(tmp_path: Path) -> None:
+    """What was opened stays what it was: names are followed from descriptors, not anew from the root."""
+    store = RecordingStore(tmp_path / "sessions")
+    (tmp_path / "sessions" / ONE / "user_audio").mkdir(parents=True)
+    (tmp_path / "outside" / "user_audio").mkdir(parents=True)
+    (tmp_path / "outside" / "user_audio" / "000.wav").write_bytes(SECRET)
+    with store.open_folder(ONE) as place:
+        (tmp_path / "sessions" / ONE).rename(tmp_path / "moved")
+        (tmp_path / "sessions" / ONE).symlink_to(tmp_path / "outside")
+        with os.scandir(place) as entries:
+            assert [entry.name for entry in entries] == ["user_audio"]
+    with pytest.raises(RecordingNotFound):
+        store.open(ONE, "user_audio/000.wav")
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_no_descriptor_is_left_open(root: Path) -> None:
+    store = RecordingStore(root)
+    before = descriptors()
+    for path in (
+        "user_audio/000.wav",
+        "nothing",
+        "out.wav",
+        "user_audio",
+        "other/user_audio/000.wav",
+    ):
+        try:
+            store.open(ONE, path).close()
+        except RecordingNotFound:
+            continue
+    store.files(ONE)
+    store.touch(ONE)
+    assert descriptors() == before
+
+
+@contextmanager
+def without_privileges() -> Iterator[None]:
+    """As somebody whom the file system refuses: root is asked nothing."""
+    was = os.geteuid()
+    if was == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(was)
+
+
+def test_where_nothing_can_be_written_it_can_be_read() -> None:
+    with TemporaryDirectory() as folder:  # pytest's own is closed to others
+        root = Path(folder) / "sessions"
+        (root / ONE).mkdir(parents=True)
+        (root / ONE / "meta.json").write_bytes(b"{}")
+        Path(folder).chmod(0o755)
+        for path in (root, root / ONE):
+            path.chmod(0o555)
+        with without_privileges():
+            store = RecordingStore(root)
+            store.touch(ONE)
+            assert store.read(ONE, "meta.json") == b"{}"
+            with pytest.raises(StoreUnavailable, match="cannot be written"):
+                AtomicFile(store)
+            with pytest.raises(StoreUnavailable, match="cannot be written"):
+                store.remove(ONE, "meta.json")
+        assert [path.name for path in (root / ONE).iterdir()] == ["meta.json"]
+        (root / ONE).chmod(0o755)
+
+
+def test_without_a_directory_there_is_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for place in ("nowhere", "file"):
+        with pytest.raises(StoreUnavailable, match="recordings_dir"):
+            RecordingStore(tmp_path / place).files(ONE)
+    with pytest.raises(StoreUnavailable, match="cannot be written"):
+        AtomicFile(RecordingStore(tmp_path / "file"))
+
+
+def test_only_known_forms_are_shown() -> None:
+    assert media_type("user_audio/000.WAV") == "audio/wav"
+    assert media_type("x.html") is None
+    assert media_type("x.svg") is None
+    assert media_type("x") is None
