@@ -29,9 +29,13 @@ from antiphon.cli.replay.load import (
     load_recording,
     sessions_folder,
 )
-from antiphon.edge.recordings.archive import zip_pieces
-from antiphon.edge.recordings.names import BadName
-from antiphon.edge.recordings.shelf import NoShelf, NotThere, Shelf
+from antiphon.edge.recordings.download import zip_blocks
+from antiphon.edge.recordings.store import (
+    InvalidName,
+    RecordingNotFound,
+    RecordingStore,
+    StoreUnavailable,
+)
 from antiphon.shared_schemas.recording import ChunkRecord, Recording, TurnRecord, TurnRecording
 
 _PROMPT_SHOWN = 200
@@ -71,10 +75,10 @@ def export(
     target = out or Path(f"{session}.zip")
     if target.exists() and not force:
         fail(f"{target} exists; --force writes over it", status=2)
-    store = Shelf(sessions_folder(data_dir))
+    store = RecordingStore(sessions_folder(data_dir))
     try:
-        size = write_atomically(target, zip_pieces(store, session, session))
-    except (BadName, NotThere, NoShelf) as error:
+        size = write_atomically(target, zip_blocks(store, session, session))
+    except (InvalidName, RecordingNotFound, StoreUnavailable) as error:
         fail(f"{error}; sought in {store.root}")
     except OSError as error:
         fail(f"cannot write {target}: {error.strerror}")
