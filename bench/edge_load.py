@@ -25,7 +25,7 @@ from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.embedded import free_port
+from antiphon.broker.redis_server.embedded import free_port
 from antiphon.broker.registry import WorkerReport
 from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.commands.bench import connecting
@@ -45,18 +45,18 @@ from antiphon.shared_schemas.audio import (
     to_pcm16,
 )
 from antiphon.shared_schemas.binary_frames import BINARY_PROTOCOL, to_frame, to_text
-from antiphon.shared_schemas.media import Raw
-from antiphon.shared_schemas.registry import Claim
-from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     PreparedOut,
     PrepareIn,
     ResultOut,
     StopIn,
     StoppedOut,
-    StreamPosition,
 )
+from antiphon.shared_schemas.media import Raw
+from antiphon.shared_schemas.registry import Claim
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
+from antiphon.shared_schemas.stream_position import StreamPosition
 from antiphon.shared_schemas.unit_result import UnitResult
 from processes import ROOT, private_redis, process, wait_for
 

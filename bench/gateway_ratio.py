@@ -23,11 +23,11 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from antiphon.broker.embedded import free_port
+from antiphon.broker.redis_server.embedded import free_port
 from antiphon.cli.load.plan import LoadPlan
 from antiphon.edge.protocols.duplex_messages import result_message
-from antiphon.shared_schemas.server_messages import Prepared, Stopped
-from antiphon.shared_schemas.wire import encode
+from antiphon.shared_schemas.duplex_messages import Prepared
+from antiphon.shared_schemas.wire import Stopped, encode
 from edge_load import answer, load_of, measure, run_edge
 from processes import ROOT, process, wait_for
 

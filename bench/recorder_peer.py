@@ -18,18 +18,18 @@ import numpy as np
 import psutil
 
 from antiphon.broker.client import Broker
-from antiphon.broker.logs import configure_logging
 from antiphon.broker.registry import WorkerReport
-from antiphon.broker.retry import persist
+from antiphon.broker.retry import retry_until_available
+from antiphon.broker.service.logs import configure_logging
 from antiphon.recorder_service.metrics import RecorderCounters
 from antiphon.recorder_service.service import run
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.entries import ChunkIn, PreparedOut, PrepareIn, ResultOut
 from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.recording import META_FILE, Meta, RecordingState, parse_meta
 from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
-from antiphon.shared_schemas.stream_entries import ChunkIn, PreparedOut, PrepareIn, ResultOut
 from antiphon.shared_schemas.unit_result import UnitResult
 from processes import ROOT
 
@@ -104,10 +104,10 @@ class Session:
     async def unit(self, result: UnitResult, frames: tuple[bytes, ...] = ()) -> None:
         """A chunk and what the model makes of it."""
         chunk = ChunkIn(audio=_HEARD, frames=frames)
-        position = await persist(lambda: self._into.append(chunk), "append")
+        position = await retry_until_available(lambda: self._into.append(chunk), "append")
         times = {"received_at": 0.0, "read_at": 0.0, "prefill_ms": 30.0, "wall_clock_ms": 80.0}
         out = ResultOut.of(result, input_n=position.n, **times)
-        await persist(lambda: self._out.append(out), "append")
+        await retry_until_available(lambda: self._out.append(out), "append")
         self.units += 1
 
     async def talk(self, start: float, stop: float, speak: float) -> None:

@@ -8,27 +8,27 @@ from contextlib import asynccontextmanager
 from prometheus_client import CollectorRegistry
 from redis.asyncio import Redis
 
-from antiphon.broker.apps import AppSwitches
-from antiphon.broker.attachments import Attachments
 from antiphon.broker.connection import RedisClock, call, check_server, connect, connect_blocking
-from antiphon.broker.contract import join_contract
 from antiphon.broker.eta import EtaStore
+from antiphon.broker.events import EventGroup, EventWatch, history, latest_event_id, recent
 from antiphon.broker.keys import Keys
 from antiphon.broker.leases import Leases
-from antiphon.broker.leftovers import Leftovers
-from antiphon.broker.lifecycle import EventGroup, EventWatch, history, latest_event_id, recent
-from antiphon.broker.metrics import BrokerMetrics
-from antiphon.broker.progress import RecordingProgress
 from antiphon.broker.queue import Queue
 from antiphon.broker.registry import Registry
+from antiphon.broker.resume_registry import ResumeRegistry
+from antiphon.broker.schema_version import check_schema_version
 from antiphon.broker.scripts import Scripts
+from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.sessions import Sessions
 from antiphon.broker.settings import BrokerSettings
-from antiphon.broker.shares import ShareLinks
+from antiphon.broker.stores.apps import AppSwitches
+from antiphon.broker.stores.orphaned_keys import OrphanedKeys
+from antiphon.broker.stores.recorder_progress import RecorderProgress
+from antiphon.broker.stores.shares import ShareStore
+from antiphon.broker.stores.voices import VoiceStore
 from antiphon.broker.stream_reader import StreamReader
-from antiphon.broker.streams import Streams
-from antiphon.broker.voices import VoiceStore
-from antiphon.shared_schemas.lifecycle import SessionEvent
+from antiphon.broker.streams import SessionStreams
+from antiphon.shared_schemas.events import SessionEvent
 
 
 class Broker:
@@ -43,16 +43,16 @@ class Broker:
         self.queue = Queue(scripts, settings)
         self.leases = Leases(scripts, settings)
         self.sessions = Sessions(redis, self.keys, scripts, settings)
-        self.attachments = Attachments(redis, self.keys, scripts, settings)
+        self.resume_registry = ResumeRegistry(redis, self.keys, scripts, settings)
         self.registry = Registry(scripts, settings, metrics)
         self.eta = EtaStore(redis, self.keys)
         self.apps = AppSwitches(redis, self.keys)
         self.voices = VoiceStore(redis, self.keys)
-        self.shares = ShareLinks(redis, self.keys, scripts, self.clock)
-        self.leftovers = Leftovers(redis, self.keys, scripts, self.clock, settings)
-        self.streams = Streams(redis, self.clock, settings, self.keys, scripts, metrics)
+        self.shares = ShareStore(redis, self.keys, scripts, self.clock)
+        self.orphaned_keys = OrphanedKeys(redis, self.keys, scripts, self.clock, settings)
+        self.streams = SessionStreams(redis, self.clock, settings, self.keys, scripts, metrics)
         self.reader = StreamReader(redis, lambda: connect_blocking(settings))
-        self.progress = RecordingProgress(redis, self.keys, settings.session_row_ttl_s)
+        self.recorder_progress = RecorderProgress(redis, self.keys, settings.session_row_ttl_s)
 
     async def watch_events(self, after: str | None = None) -> EventWatch:
         """A watch over transitions after an event id, or from now on."""
@@ -93,7 +93,7 @@ async def open_broker(
     try:
         await check_server(redis)
         broker = Broker(redis, settings, metrics or BrokerMetrics(CollectorRegistry()))
-        await join_contract(redis, broker.keys)
+        await check_schema_version(redis, broker.keys)
         await broker.clock.sync()
         try:
             yield broker

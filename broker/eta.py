@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from antiphon.broker.connection import call
 from antiphon.broker.keys import Keys
-from antiphon.shared_schemas.registry import Running, WorkerRow
+from antiphon.shared_schemas.registry import RunningSession, WorkerRow
 from antiphon.shared_schemas.states import SessionKind
 
 BASELINES = {
@@ -27,7 +27,7 @@ DEFAULT_ALPHA = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class EtaStatus:
+class SessionLengths:
     """Baselines, moving averages (seconds) and sample counts per kind."""
 
     baselines: dict[SessionKind, float]
@@ -36,7 +36,7 @@ class EtaStatus:
     alpha: float = DEFAULT_ALPHA
 
     @classmethod
-    def read(cls, flat: list[bytes]) -> EtaStatus:
+    def read(cls, flat: list[bytes]) -> SessionLengths:
         """Parse the flat reply of HGETALL."""
         row = {k.decode(): float(v) for k, v in zip(flat[::2], flat[1::2], strict=True)}
         return cls(
@@ -53,11 +53,11 @@ class EtaStatus:
         return self.baselines[kind]
 
 
-def estimate(
+def estimate_waits(
     kinds: Sequence[SessionKind],
-    running: Sequence[Running],
+    running: Sequence[RunningSession],
     workers: Sequence[WorkerRow],
-    lengths: EtaStatus,
+    lengths: SessionLengths,
 ) -> list[float]:
     """Seconds until each queued session (given by kind, in order) should get a slot.
 
@@ -77,14 +77,14 @@ def estimate(
 class _Slots:
     """Every worker's slots as the times (s from now) at which they come free."""
 
-    def __init__(self, running: Sequence[Running], workers: Sequence[WorkerRow]) -> None:
+    def __init__(self, running: Sequence[RunningSession], workers: Sequence[WorkerRow]) -> None:
         self._kinds = {w.id: w.kinds for w in workers if w.open}
         self._free = {w.id: [0.0] * w.slots for w in workers if w.open}
         self._backlog = 0.0
         for job in running:
             self._occupy(job)
 
-    def _occupy(self, job: Running) -> None:
+    def _occupy(self, job: RunningSession) -> None:
         heap = self._free.get(job.worker)
         if heap:
             heapq.heapreplace(heap, job.remaining_s)
@@ -109,9 +109,9 @@ class EtaStore:
         self._redis = redis
         self._key = keys.eta
 
-    async def status(self) -> EtaStatus:
+    async def status(self) -> SessionLengths:
         """What estimates are made from now."""
-        return EtaStatus.read(_flat(await call(self._redis, "HGETALL", self._key)))
+        return SessionLengths.read(_flat(await call(self._redis, "HGETALL", self._key)))
 
     async def configure(
         self, baselines: dict[SessionKind, float], alpha: float | None = None

@@ -107,18 +107,18 @@ class Keys:
         """STREAM worker → edge; removed once recorded, or expires when nobody writes."""
         return f"{self.prefix}:out:{{{sid}}}"
 
-    def told(self, sid: str) -> str:
+    def checkpoints(self, sid: str) -> str:
         """STREAM of what an edge notes for a client that may resume; lives as the other two do."""
         return f"{self.prefix}:told:{{{sid}}}"
 
-    def begun(self, sid: str) -> str:
+    def prepare(self, sid: str) -> str:
         """STREAM of one entry, the `prepare` that a worker accepted; lives as `outbound` does."""
         return f"{self.prefix}:begun:{{{sid}}}"
 
     @property
     def every_stream(self) -> tuple[str, ...]:
         """Patterns that all streams match, of whatever session."""
-        return self.inbound("*"), self.outbound("*"), self.told("*"), self.begun("*")
+        return self.inbound("*"), self.outbound("*"), self.checkpoints("*"), self.prepare("*")
 
     def sid_of(self, key: str) -> str:
         """The session that a stream, or a row, belongs to."""

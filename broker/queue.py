@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 
 from antiphon.broker.errors import QueueFull, SessionExists
-from antiphon.broker.eta import EtaStatus, estimate
+from antiphon.broker.eta import SessionLengths, estimate_waits
 from antiphon.broker.registry import read_worker
 from antiphon.broker.scripts import Scripts
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.registry import QueueSnapshot, Running, Ticket, Waiting
+from antiphon.shared_schemas.registry import QueuedSession, QueueSnapshot, RunningSession, Ticket
 from antiphon.shared_schemas.resume_token import ResumeToken
 from antiphon.shared_schemas.states import SessionKind, SessionState
 
@@ -54,14 +54,14 @@ class Queue:
         """Everyone who waits, with position and estimate, and everything that runs."""
         now, waiting, running, serving, eta = await self._scripts.run("snapshot")
         workers = tuple(read_worker(i.decode(), row) for i, row in _groups(serving, 2))
-        lengths = EtaStatus.read(eta)
+        lengths = SessionLengths.read(eta)
         jobs = tuple(_running(now, row, lengths) for row in _groups(running, 7))
         kinds = [SessionKind(row[1].decode()) for row in _groups(waiting, 5)]
-        waits = estimate(kinds, jobs, workers, lengths)
+        waits = estimate_waits(kinds, jobs, workers, lengths)
         return QueueSnapshot(
             at=int(now),
             waiting=tuple(
-                Waiting(
+                QueuedSession(
                     sid=sid.decode(),
                     kind=SessionKind(kind.decode()),
                     ticket=int(ticket),
@@ -83,12 +83,12 @@ def _groups(flat: list[Any], size: int) -> list[tuple[Any, ...]]:
     return list(zip(*[iter(flat)] * size, strict=True))
 
 
-def _running(now: int, row: tuple[Any, ...], lengths: EtaStatus) -> Running:
+def _running(now: int, row: tuple[Any, ...], lengths: SessionLengths) -> RunningSession:
     sid, kind_name, worker, state, assigned_at, *counts = (value.decode() for value in row)
     attempt, connections = map(int, counts)
     kind = SessionKind(kind_name)
     elapsed = max(0.0, (int(now) - int(assigned_at)) / 1000)
-    return Running(
+    return RunningSession(
         sid=sid,
         kind=kind,
         worker=worker,

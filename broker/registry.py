@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import orjson
 import structlog
 
-from antiphon.broker.metrics import BrokerMetrics
 from antiphon.broker.scripts import Scripts
+from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.lifecycle import WorkerAsk
+from antiphon.shared_schemas.events import WorkerCommand
 from antiphon.shared_schemas.registry import EdgeRow, EdgeSnapshot, Latency, Memory, WorkerRow
 from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
 
@@ -67,11 +67,11 @@ def _read_latency(text: str) -> dict[str, Latency]:
     return {sid: Latency(*newest) for sid, newest in orjson.loads(text).items()}
 
 
-def _read_ask(text: str) -> WorkerAsk | None:
-    if text and text not in set(WorkerAsk):
+def _read_ask(text: str) -> WorkerCommand | None:
+    if text and text not in set(WorkerCommand):
         log.warning("worker_ask_unknown", asked=text)
         return None
-    return WorkerAsk(text) if text else None
+    return WorkerCommand(text) if text else None
 
 
 class Registry:
@@ -84,7 +84,7 @@ class Registry:
 
     async def worker_beat(
         self, worker_id: str, held: int, report: WorkerReport
-    ) -> WorkerAsk | None:
+    ) -> WorkerCommand | None:
         """Say that a worker is alive and holds `held` sessions; returns what is asked of it."""
         memory, newest = report.memory, report.latency
         asked = await self._scripts.run(
@@ -101,7 +101,7 @@ class Registry:
         )
         return _read_ask(asked.decode())
 
-    async def ask_worker(self, worker_id: str, what: WorkerAsk) -> bool:
+    async def command_worker(self, worker_id: str, what: WorkerCommand) -> bool:
         """Leave a wish for a worker's next heartbeat; False when there is no such worker."""
         return int(await self._scripts.run("ask_worker", worker_id, what)) == 1
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 _DELAY_S = (0.05, 1.0)
 
 
-async def persist(
+async def retry_until_available(
     attempt: Callable[[], Awaitable[T]], what: str, *, patience_s: float = float("inf")
 ) -> T:
     """Repeat a call until Redis answers, with jittered growing pauses.

@@ -11,7 +11,7 @@ from redis.exceptions import NoScriptError
 
 from antiphon.broker.connection import call
 from antiphon.broker.keys import Keys
-from antiphon.broker.metrics import BrokerMetrics
+from antiphon.broker.service.metrics import BrokerMetrics
 
 _FOLDER = Path(__file__).parent / "lua"
 
@@ -33,7 +33,7 @@ NAMES = (
     "snapshot",
     "share",
     "unshare",
-    "mend_row",
+    "repair_row",
     "drop_consumers",
     "attach",
     "attached",

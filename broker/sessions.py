@@ -9,7 +9,7 @@ from antiphon.broker.connection import call
 from antiphon.broker.keys import Keys
 from antiphon.broker.scripts import Scripts
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.registry import SessionRow
 from antiphon.shared_schemas.states import (
     LEGAL_MOVES,
@@ -59,7 +59,7 @@ class Sessions:
             return False
         return await self.end(sid, EndReason.CANCELLED, epoch=row.epoch, ticket=ticket)
 
-    async def ask(self, sid: str, kind: SessionKind, what: Ask) -> bool:
+    async def send_command(self, sid: str, kind: SessionKind, what: SessionCommand) -> bool:
         """Pass a wish on to the edge that serves a session; False when none of this kind is active."""
         return int(await self._scripts.run("ask", sid, kind, what)) == 1
 

@@ -18,12 +18,8 @@ from redis.asyncio import Redis
 
 from antiphon.broker.connection import call
 from antiphon.broker.errors import BrokerError, BrokerUnavailable
-from antiphon.shared_schemas.stream_entries import (
-    StreamEntry,
-    StreamPosition,
-    UnreadableEntry,
-    unpack,
-)
+from antiphon.shared_schemas.entries import StreamEntry, UnreadableEntry, unpack
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 log = structlog.get_logger()
 

@@ -15,16 +15,11 @@ from redis.exceptions import ResponseError
 from antiphon.broker.connection import RedisClock, call, call_all
 from antiphon.broker.errors import StaleFence
 from antiphon.broker.keys import Keys
-from antiphon.broker.metrics import BrokerMetrics
 from antiphon.broker.scripts import Scripts
+from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.stream_entries import (
-    StreamEntry,
-    StreamPosition,
-    UnreadableEntry,
-    pack,
-    unpack,
-)
+from antiphon.shared_schemas.entries import StreamEntry, UnreadableEntry, pack, unpack
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 log = structlog.get_logger()
 
@@ -118,7 +113,7 @@ def _same(one: StreamEntry, other: StreamEntry) -> bool:
     return pack(replace(one, at=0.0)) == pack(replace(other, at=0.0))
 
 
-class Streams:
+class SessionStreams:
     """Opens writers, reads history, removes what is no longer needed."""
 
     def __init__(
@@ -143,19 +138,19 @@ class Streams:
 
     async def output_writer(self, sid: str, ticket: int, epoch: int) -> StreamWriter:
         """The worker's writer, under the epoch of its claim."""
-        beside = (self._keys.begun(sid),)
+        beside = (self._keys.prepare(sid),)
         return await self._writer(self._keys.outbound(sid), ticket, epoch, "out", beside)
 
-    async def told_writer(self, sid: str, ticket: int, epoch: int = 1) -> StreamWriter:
+    async def checkpoint_writer(self, sid: str, ticket: int, epoch: int = 1) -> StreamWriter:
         """The edge's writer of its notes on a session that may be resumed; `epoch` as for the input."""
-        return await self._writer(self._keys.told(sid), ticket, epoch, "told")
+        return await self._writer(self._keys.checkpoints(sid), ticket, epoch, "told")
 
-    async def keep_beginning(self, sid: str, position: StreamPosition, entry: StreamEntry) -> None:
+    async def save_prepare(self, sid: str, position: StreamPosition, entry: StreamEntry) -> None:
         """Keep one input apart, where nothing that comes later pushes it out; instead of what was kept.
 
         Safe to repeat. Raises StaleFence when a newer epoch has kept something.
         """
-        key, at = self._keys.begun(sid), position.id()
+        key, at = self._keys.prepare(sid), position.id()
         add = ("XADD", key, "MAXLEN", 1, at, *pack(entry))
         try:
             await call_all(self._redis, add, ("EXPIRE", key, self._settings.stream_ttl_s))
@@ -205,9 +200,14 @@ class Streams:
         """
         bound = StreamPosition.before(ticket + 1).id()
         keys = self._keys
-        for key in (keys.inbound(sid), keys.outbound(sid), keys.told(sid), keys.begun(sid)):
+        for key in (
+            keys.inbound(sid),
+            keys.outbound(sid),
+            keys.checkpoints(sid),
+            keys.prepare(sid),
+        ):
             await call(self._redis, "XTRIM", key, "MINID", bound)
 
-    async def forget_kept(self, sid: str, *positions: StreamPosition) -> None:
+    async def delete_pending(self, sid: str, *positions: StreamPosition) -> None:
         """Drop inputs that were kept for a worker and have been passed on to it."""
-        await call(self._redis, "XDEL", self._keys.told(sid), *(p.id() for p in positions))
+        await call(self._redis, "XDEL", self._keys.checkpoints(sid), *(p.id() for p in positions))

@@ -51,7 +51,7 @@ async def live_recordings(broker: Broker) -> frozenset[str]:
 async def _sweep_redis(broker: Broker, report: SweepReport) -> RedisReport:
     gone = [] if report.dry_run else [removal.session for removal in report.removed]
     shares = [await broker.shares.forget(recording) for recording in gone]
-    swept = await broker.leftovers.sweep(look_only=report.dry_run)
+    swept = await broker.orphaned_keys.sweep(dry_run=report.dry_run)
     return RedisReport(**asdict(swept), shares=sum(shares))
 
 

@@ -43,7 +43,7 @@ class Failure(_Record):
 
 
 class RedisReport(_Record):
-    """What went (in a dry run: would go) from Redis: see `broker.leftovers`.
+    """What went (in a dry run: would go) from Redis: see `broker.orphaned_keys`.
 
     `shares`: links to the recordings that were deleted. `error`: why nothing could be done there.
     """

@@ -9,9 +9,9 @@ from typing import Any
 import structlog
 from prometheus_client import CollectorRegistry
 
-from antiphon.broker.metrics import new_registry
-from antiphon.broker.process import stop_on_signals
-from antiphon.broker.status_port import status_port
+from antiphon.broker.service.metrics import new_registry
+from antiphon.broker.service.process import stop_on_signals
+from antiphon.broker.service.status_port import status_port
 from antiphon.cleanup_job.metrics import CleanupMetrics
 from antiphon.cleanup_job.once import run_once
 from antiphon.cleanup_job.settings import CleanupSettings

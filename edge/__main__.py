@@ -9,7 +9,7 @@ import uvloop
 from pydantic import ValidationError
 
 from antiphon.broker.errors import BrokerError
-from antiphon.broker.logs import configure_logging
+from antiphon.broker.service.logs import configure_logging
 from antiphon.edge.service import run
 from antiphon.edge.settings import EdgeSettings, InvalidAccessSettings
 

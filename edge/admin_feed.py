@@ -16,12 +16,12 @@ import structlog
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.edge.session.notifications import SessionEvents
-from antiphon.shared_schemas.lifecycle import SessionEvent
+from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.registry import (
     EdgeSnapshot,
+    QueuedSession,
     QueueSnapshot,
-    Running,
-    Waiting,
+    RunningSession,
     WorkerRow,
 )
 
@@ -246,7 +246,7 @@ def _worker_row(worker: WorkerRow) -> JsonObject:
     }
 
 
-def _waiting_row(row: Waiting) -> JsonObject:
+def _waiting_row(row: QueuedSession) -> JsonObject:
     return {
         "session": row.sid,
         "kind": row.kind,
@@ -257,7 +257,7 @@ def _waiting_row(row: Waiting) -> JsonObject:
     }
 
 
-def _session_row(job: Running) -> JsonObject:
+def _session_row(job: RunningSession) -> JsonObject:
     return {
         "kind": job.kind,
         "state": job.state,

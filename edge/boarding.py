@@ -118,7 +118,7 @@ async def _attach(
     edge: EdgeContext, seat: SessionSubscription, berth: Berth, wishes: Wishes, back: Return
 ) -> Admitted:
     sid, broker, token = seat.sid, edge.broker, ResumeToken.new(seat.sid)
-    attached = await broker.attachments.attach(
+    attached = await broker.resume_registry.attach(
         back.token, token, edge=edge.id, protocol=berth.protocol
     )
     if attached is None:

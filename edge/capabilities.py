@@ -8,7 +8,7 @@ from typing import Any
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat
 from antiphon.shared_schemas.binary_frames import BINARY_PROTOCOL
-from antiphon.shared_schemas.client_messages import MAX_FRAMES
+from antiphon.shared_schemas.duplex_messages import MAX_FRAMES
 from antiphon.shared_schemas.realtime_messages import CONTEXT_TOKENS
 
 PROTOCOL_VERSION = 1

@@ -21,7 +21,7 @@ from antiphon.edge.teller import PlainTeller, Teller
 from antiphon.edge.transport.connection import ClientConnection
 from antiphon.edge.transport.send_queue import SendQueue
 from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_entries import StreamPosition
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 log = structlog.get_logger()
 

@@ -11,7 +11,7 @@ from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.tracing import Tracing, open_tracing
+from antiphon.broker.service.tracing import Tracing, open_tracing
 from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.access.limits import ByteBudget, ConnectionLimiter
 from antiphon.edge.admin_feed import AdminFeed

@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse, Response
 
 from antiphon.broker.errors import BrokerUnavailable, QueueFull, SessionExists, StaleFence
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.server_messages import Error
 from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.wire import Error
 
 
 class Close(IntEnum):

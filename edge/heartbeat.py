@@ -33,7 +33,7 @@ class Heartbeat:
         for sid, ticket in serving:
             if sid in over:
                 self._events.mark_ended(sid, ticket, over[sid])
-        replaced = await self._broker.attachments.replaced(self._events.resumable())
+        replaced = await self._broker.resume_registry.replaced(self._events.resumable())
         for sid, connection in replaced.items():
             self._events.mark_replaced(sid, connection)
 

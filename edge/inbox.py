@@ -11,19 +11,13 @@ from typing import NoReturn, TypeVar
 from prometheus_client import Histogram
 
 from antiphon.broker.client import Broker
-from antiphon.broker.retry import persist
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.streams import StreamWriter
 from antiphon.edge.recall import Recollection
 from antiphon.edge.session_trace import SessionTrace
+from antiphon.shared_schemas.entries import Checkpoint, ChunkIn, DiagnosticIn, InEntry, PlaybackIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.stream_entries import (
-    ChunkIn,
-    DiagnosticIn,
-    InEntry,
-    PlaybackIn,
-    StreamPosition,
-    ToldMark,
-)
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 MAX_WAITING = 32
 """What comes again and again may wait for Redis up to this; a client's few other messages always may."""
@@ -79,7 +73,7 @@ class Inbox:
         """What was kept has been put."""
         self._work.put_nowait(self._forget_kept)
 
-    def note(self, mark: ToldMark, written: Callable[[], None]) -> None:
+    def note(self, mark: Checkpoint, written: Callable[[], None]) -> None:
         """Queue a note; `written` is called as soon as Redis has it."""
         self._work.put_nowait(lambda: self._note(mark, written))
 
@@ -118,22 +112,22 @@ class Inbox:
     async def _forget_kept(self) -> None:
         kept, self._kept = self._kept, []
         if kept:
-            await self._persist(lambda: self._broker.streams.forget_kept(self._sid, *kept))
+            await self._persist(lambda: self._broker.streams.delete_pending(self._sid, *kept))
 
-    async def _note(self, mark: ToldMark, written: Callable[[], None]) -> None:
+    async def _note(self, mark: Checkpoint, written: Callable[[], None]) -> None:
         sent = self._inputs.last if self._inputs else StreamPosition.before(self._ticket)
-        await self._write(await self._notes_writer(), replace(mark, sent=sent.id()))
+        await self._write(await self._notes_writer(), replace(mark, last_input=sent.id()))
         written()
 
     async def _notes_writer(self) -> StreamWriter:
         if self._notes is None:
-            open_writer = self._broker.streams.told_writer
+            open_writer = self._broker.streams.checkpoint_writer
             self._notes = await self._persist(lambda: open_writer(self._sid, self._ticket))
         return self._notes
 
-    async def _write(self, writer: StreamWriter, entry: InEntry | ToldMark) -> StreamPosition:
+    async def _write(self, writer: StreamWriter, entry: InEntry | Checkpoint) -> StreamPosition:
         return await self._persist(lambda: writer.append(entry))
 
     async def _persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
         what = "append a client's input"
-        return await persist(attempt, what, patience_s=self._patience_s)
+        return await retry_until_available(attempt, what, patience_s=self._patience_s)

@@ -17,10 +17,10 @@ from antiphon.edge.protocols.contract import Finish, Machine
 from antiphon.edge.recall import Recollection
 from antiphon.edge.transport.connection import Encoding
 from antiphon.edge.transport.send_queue import SendQueue
+from antiphon.shared_schemas.entries import Checkpoint
 from antiphon.shared_schemas.resume_token import ResumeToken
-from antiphon.shared_schemas.server_messages import Resumed
-from antiphon.shared_schemas.stream_entries import StreamPosition, ToldMark
-from antiphon.shared_schemas.wire import ServerMessage
+from antiphon.shared_schemas.stream_position import StreamPosition
+from antiphon.shared_schemas.wire import Resumed, ServerMessage
 
 MARK_EVERY = 50
 """Events between two marks at most: as far as an edge that goes on must read back."""
@@ -157,11 +157,11 @@ class Ledger:
     def _mark(self, told: list[ServerMessage], gate: _Gate | None) -> None:
         self._memory = self._machine.memory()
         self._unmarked = 0
-        mark = ToldMark(
+        mark = Checkpoint(
             seq=self.seq,
-            heard=self.heard.id(),
-            sent="",
-            memory=self._memory,
+            last_output=self.heard.id(),
+            last_input="",
+            snapshot=self._memory,
             messages=[message.wire() | _token_field(message) for message in told],
         )
         self._inbox.note(mark, lambda: self._open(gate))

@@ -25,13 +25,7 @@ from antiphon.edge.errors import (
     SlowConsumer,
     explain,
 )
-from antiphon.edge.protocols.contract import (
-    Alarm,
-    Command,
-    Door,
-    Finish,
-    Machine,
-)
+from antiphon.edge.protocols.contract import Alarm, Command, Door, Finish, Machine
 from antiphon.edge.session.notifications import (
     EdgeClosing,
     Ended,
@@ -44,9 +38,10 @@ from antiphon.edge.session.notifications import (
 from antiphon.edge.settings import Unsent
 from antiphon.edge.transport.connection import ClientConnection
 from antiphon.edge.transport.send_queue import AllSent
+from antiphon.shared_schemas.entries import OutEntry
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_entries import OutEntry, StreamPosition
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 log = structlog.get_logger()
 

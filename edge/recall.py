@@ -14,15 +14,15 @@ from antiphon.broker.client import Broker
 from antiphon.broker.streams import StreamWriter
 from antiphon.edge.errors import ResumeExpired
 from antiphon.edge.protocols.contract import Finish, Machine, Tell
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
+    Checkpoint,
     ChunkIn,
     DiagnosticIn,
     InEntry,
     OutEntry,
     StreamEntry,
-    StreamPosition,
-    ToldMark,
 )
+from antiphon.shared_schemas.stream_position import StreamPosition
 from antiphon.shared_schemas.wire import ServerMessage
 
 log = structlog.get_logger()
@@ -54,9 +54,9 @@ async def recollect(
     Raises ResumeExpired when message `last` lies too far back.
     """
     inputs = await broker.streams.input_writer(sid, ticket, connection)
-    notes = await broker.streams.told_writer(sid, ticket, connection)
+    notes = await broker.streams.checkpoint_writer(sid, ticket, connection)
     past = Recollection(broker, sid, last, inputs, notes)
-    async for position, entry in broker.streams.history(broker.keys.told(sid), ticket):
+    async for position, entry in broker.streams.history(broker.keys.checkpoints(sid), ticket):
         past.remember(position, entry)
     if not past.marks:
         raise ResumeExpired
@@ -76,7 +76,7 @@ class Recollection:
         self.last = last
         self.inputs = inputs
         self.notes = notes
-        self.marks: deque[ToldMark] = deque()
+        self.marks: deque[Checkpoint] = deque()
         self.kept: list[StreamPosition] = []
         self.seq = 0
         self.heard = StreamPosition.before(inputs.last.ticket)
@@ -87,7 +87,7 @@ class Recollection:
 
     def remember(self, position: StreamPosition, entry: StreamEntry) -> None:
         """One note. Marks before the newest that the client has passed are of no use any more."""
-        if isinstance(entry, ToldMark):
+        if isinstance(entry, Checkpoint):
             if entry.seq <= self.last:
                 self.marks.clear()
             if self.marks or entry.seq <= self.last:
@@ -101,8 +101,8 @@ class Recollection:
         """What the client has not got, in order; the machine stands at the present afterwards."""
         commands = await self._commands()
         first = self.marks.popleft()
-        machine.recall(first.memory, self._held)
-        self.seq, self.heard = first.seq, StreamPosition.parse(first.heard)
+        machine.recall(first.snapshot, self._held)
+        self.seq, self.heard = first.seq, StreamPosition.parse(first.last_output)
         outputs = self._broker.keys.outbound(self._sid)
         history = self._broker.streams.history(outputs, self.heard.ticket, self.heard)
         async with aclosing(history) as entries:
@@ -129,14 +129,14 @@ class Recollection:
         told: list[ServerMessage] = []
         while self.marks:
             mark = self.marks[0]
-            if position is not None and StreamPosition.parse(mark.heard) >= position:
+            if position is not None and StreamPosition.parse(mark.last_output) >= position:
                 break
             self.marks.popleft()
             self.seq += len(mark.messages)
             if self.seq != mark.seq:
                 log.error("resume_misnumbered", seq=self.seq, marked=mark.seq)
                 raise ResumeExpired
-            machine.recall(mark.memory, self._held)
+            machine.recall(mark.snapshot, self._held)
             told += [Recorded(body=m) for m in mark.messages if m["seq"] > self.last]
         return told
 
@@ -156,7 +156,10 @@ class Recollection:
 
     async def _commands(self) -> list[InEntry]:
         """Inputs that reached the stream but not the notes; what they led to was not told yet."""
-        key, after = self._broker.keys.inbound(self._sid), StreamPosition.parse(self.marks[-1].sent)
+        key, after = (
+            self._broker.keys.inbound(self._sid),
+            StreamPosition.parse(self.marks[-1].last_input),
+        )
         return [
             entry
             async for _, entry in self._broker.streams.history(key, after.ticket, after)
@@ -174,8 +177,12 @@ class Recollection:
 
     async def _note_adoption(self, machine: Machine[Any]) -> None:
         """From here on messages depend on it: whoever tells them again must adopt at the same place."""
-        heard, sent = self.heard.id(), self.inputs.last.id()
-        memory = machine.memory()
         await self.notes.append(
-            ToldMark(seq=self.seq, heard=heard, sent=sent, memory=memory, messages=[])
+            Checkpoint(
+                seq=self.seq,
+                last_output=self.heard.id(),
+                last_input=self.inputs.last.id(),
+                snapshot=machine.memory(),
+                messages=[],
+            )
         )

@@ -13,7 +13,7 @@ import structlog
 import uvicorn
 from fastapi import FastAPI
 
-from antiphon.broker.process import stop_on_signals
+from antiphon.broker.service.process import stop_on_signals
 from antiphon.edge.access.limits import PreRequestLimiter
 from antiphon.edge.app import create_app
 from antiphon.edge.context import EdgeContext

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from antiphon.broker.connection import RedisClock
-from antiphon.broker.tracing import OpenSpan, Tracing
+from antiphon.broker.service.tracing import OpenSpan, Tracing
+from antiphon.shared_schemas.entries import InEntry, OutEntry
 from antiphon.shared_schemas.states import SessionKind
-from antiphon.shared_schemas.stream_entries import InEntry, OutEntry
 
 
 class SessionTrace:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from antiphon.edge.transport.connection import Encoding
 from antiphon.edge.transport.send_queue import SendQueue
-from antiphon.shared_schemas.stream_entries import StreamPosition
+from antiphon.shared_schemas.stream_position import StreamPosition
 from antiphon.shared_schemas.wire import ServerMessage
 
 

@@ -8,7 +8,7 @@ import sys
 import structlog
 
 from antiphon.broker.errors import BrokerError
-from antiphon.broker.logs import configure_logging
+from antiphon.broker.service.logs import configure_logging
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.inference_worker.worker import run

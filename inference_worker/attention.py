@@ -11,7 +11,7 @@ from antiphon.inference_worker.engine_thread import EngineThread
 from antiphon.inference_worker.engines.types import Delta
 from antiphon.inference_worker.mailbox import Mailbox
 from antiphon.shared_schemas.audio import float_bytes
-from antiphon.shared_schemas.stream_entries import BreakIn, DeltaOut, StopIn
+from antiphon.shared_schemas.entries import BreakIn, DeltaOut, StopIn
 
 
 class Interruptible(Protocol):

@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 import numpy as np
 
-from antiphon.broker.retry import persist
+from antiphon.broker.retry import retry_until_available
 from antiphon.inference_worker.attention import Attention, attending, delta_out, deltas
 from antiphon.inference_worker.bench import Bench
 from antiphon.inference_worker.engines.processor import ChatView
@@ -26,17 +26,17 @@ from antiphon.inference_worker.session.backlog import Unread
 from antiphon.inference_worker.session.chat import Past, recall
 from antiphon.inference_worker.work_trace import Question
 from antiphon.shared_schemas.audio import SILENCE, Samples, float_bytes
-from antiphon.shared_schemas.errors import ErrorCode
-from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     BreakIn,
     ChatDoneOut,
     ChatIn,
     ErrorOut,
     PrefillDoneOut,
     StopIn,
-    StreamPosition,
 )
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 
 class ChatRunner:
@@ -60,7 +60,7 @@ class ChatRunner:
         Raises StaleFence when it is ours no more, PastLost when nobody can go on with it.
         """
         claim = self._session.claim
-        self._past = await persist(self._recall, "read a chat's past")
+        self._past = await retry_until_available(self._recall, "read a chat's past")
         after = StreamPosition.before(claim.ticket)
         limit = self._bench.settings.backlog_chunks
         async with open_mailbox(self._bench.broker, claim.sid, after, limit) as mailbox:

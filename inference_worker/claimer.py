@@ -7,11 +7,11 @@ import asyncio
 import structlog
 
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.lifecycle import EventWatch, follow
+from antiphon.broker.events import EventWatch, follow
 from antiphon.inference_worker.bench import Bench
 from antiphon.inference_worker.outlast import outlast
 from antiphon.inference_worker.roster import Roster
-from antiphon.shared_schemas.lifecycle import SessionEvent
+from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.states import WAITING_STATES, SessionState
 
 log = structlog.get_logger()

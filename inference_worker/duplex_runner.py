@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import structlog
 
-from antiphon.broker.retry import persist
+from antiphon.broker.retry import retry_until_available
 from antiphon.inference_worker.bench import Bench
 from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.inference_worker.engines.types import ContextFull, EngineError
@@ -20,9 +20,7 @@ from antiphon.inference_worker.session.duplex import Action, decide
 from antiphon.inference_worker.session.replay import Past, duration_ms, recall
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.errors import ErrorCode
-from antiphon.shared_schemas.states import EndReason, SessionState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     ErrorOut,
     PausedOut,
@@ -33,9 +31,11 @@ from antiphon.shared_schemas.stream_entries import (
     ResultOut,
     ResumedOut,
     StoppedOut,
-    StreamPosition,
     TimeoutOut,
 )
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.stream_position import StreamPosition
 from antiphon.shared_schemas.unit_result import UnitResult
 
 log = structlog.get_logger()
@@ -60,7 +60,7 @@ class DuplexRunner:
 
         Raises StaleFence when it is ours no more, PastLost when nobody can go on with it.
         """
-        past = await persist(self._recall, "read a session's past")
+        past = await retry_until_available(self._recall, "read a session's past")
         await self._take_up(past)
         claim = self._session.claim
         after = past.position or StreamPosition.before(claim.ticket)
@@ -154,7 +154,7 @@ class DuplexRunner:
             await self._session.move(SessionState.ASSIGNED)
             self._await_prepare()
             return
-        await self._session.keep_beginning(n, entry)
+        await self._session.save_prepare(n, entry)
         await self._session.publish(PreparedOut(input_n=n, prompt_length=length))
         await self._session.move(SessionState.ACTIVE)
 

@@ -6,7 +6,7 @@ import asyncio
 
 import structlog
 
-from antiphon.broker.retry import persist
+from antiphon.broker.retry import retry_until_available
 from antiphon.inference_worker.attention import Attention, attending
 from antiphon.inference_worker.bench import Bench
 from antiphon.inference_worker.engines.common.endpointing import (
@@ -33,19 +33,19 @@ from antiphon.inference_worker.spoken_turn import SpokenTurn
 from antiphon.inference_worker.work_trace import Question
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.config import HalfDuplexConfig
-from antiphon.shared_schemas.errors import ErrorCode
-from antiphon.shared_schemas.states import EndReason, SessionState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     ErrorOut,
     GeneratingOut,
-    HalfPrepareIn,
+    HalfDuplexPrepareIn,
     PreparedOut,
     StoppedOut,
-    StreamPosition,
     TimeoutOut,
     VadOut,
 )
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 log = structlog.get_logger()
 
@@ -75,7 +75,7 @@ class HalfDuplexRunner:
         Raises StaleFence when it is ours no more, PastLost when nobody can go on with it.
         """
         claim = self._session.claim
-        past = await persist(self._recall, "read a session's past")
+        past = await retry_until_available(self._recall, "read a session's past")
         await self._take_up(past)
         after = past.position or StreamPosition.before(claim.ticket)
         async with open_mailbox(self._bench.broker, claim.sid, after, _BACKLOG_CHUNKS) as mailbox:
@@ -135,7 +135,7 @@ class HalfDuplexRunner:
 
     async def _take(self, item: Unread, mailbox: Mailbox) -> EndReason | None:
         match decide(self._session.state, item.entry), item.entry:
-            case Action.PREPARE, HalfPrepareIn() as entry:
+            case Action.PREPARE, HalfDuplexPrepareIn() as entry:
                 await self._prepare(item.n, entry)
             case Action.HEAR, ChunkIn() as entry:
                 return await self._hear(item.n, entry, mailbox)
@@ -147,7 +147,7 @@ class HalfDuplexRunner:
         await self._session.publish(StoppedOut())
         return EndReason.STOPPED
 
-    async def _prepare(self, n: int, entry: HalfPrepareIn) -> None:
+    async def _prepare(self, n: int, entry: HalfDuplexPrepareIn) -> None:
         summary = {"system_prompt": entry.system().text[:200], **entry.config.model_dump()}
         await self._session.move(SessionState.PREPARING, summary)
         try:
@@ -158,13 +158,13 @@ class HalfDuplexRunner:
             await self._session.move(SessionState.ASSIGNED)
             self._await_prepare()
             return
-        await self._session.keep_beginning(n, entry)
+        await self._session.save_prepare(n, entry)
         await self._session.publish(PreparedOut(input_n=n, prompt_length=length))
         await self._session.move(SessionState.ACTIVE)
         self._guard = GUARD_SAMPLES
         self._heard_at = _now()
 
-    async def _load(self, entry: HalfPrepareIn) -> int:
+    async def _load(self, entry: HalfDuplexPrepareIn) -> int:
         self._config = entry.config
         self._vad = StreamingVAD(entry.config.vad)
         self._heard_at = _now()

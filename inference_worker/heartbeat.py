@@ -10,7 +10,7 @@ from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.registry import WorkerReport
 from antiphon.inference_worker.bench import Bench
 from antiphon.inference_worker.roster import Roster
-from antiphon.shared_schemas.lifecycle import WorkerAsk
+from antiphon.shared_schemas.events import WorkerCommand
 from antiphon.shared_schemas.states import WorkerState
 
 log = structlog.get_logger()
@@ -54,7 +54,7 @@ class Heartbeat:
         """One heartbeat; sessions that turn out to be lost are aborted."""
         broker, worker_id = self._bench.broker, self._bench.worker_id
         asked = await broker.registry.worker_beat(worker_id, len(self._roster), self._report())
-        if asked is WorkerAsk.DRAIN:
+        if asked is WorkerCommand.DRAIN:
             self.drain_asked.set()
         held = self._roster.held()
         epochs = {sid: claim.epoch for sid, claim in held.items()}

@@ -6,11 +6,12 @@ from typing import Any
 
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import StaleFence
-from antiphon.broker.retry import persist
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.streams import StreamWriter
+from antiphon.shared_schemas.entries import InEntry, OutEntry
 from antiphon.shared_schemas.registry import Claim, Latency
 from antiphon.shared_schemas.states import EndReason, SessionState
-from antiphon.shared_schemas.stream_entries import InEntry, OutEntry, StreamPosition
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 
 class HeldSession:
@@ -28,7 +29,7 @@ class HeldSession:
     @classmethod
     async def open(cls, broker: Broker, worker_id: str, claim: Claim) -> HeldSession:
         """Take the out stream over from whoever wrote it before."""
-        writer = await persist(
+        writer = await retry_until_available(
             lambda: broker.streams.output_writer(claim.sid, claim.ticket, claim.epoch),
             "open a session's output",
         )
@@ -41,20 +42,20 @@ class HeldSession:
 
     async def publish(self, entry: OutEntry) -> None:
         """Say one thing to the client's edge and the recorder."""
-        await persist(lambda: self._writer.append(entry), "publish")
+        await retry_until_available(lambda: self._writer.append(entry), "publish")
 
-    async def keep_beginning(self, n: int, prepare: InEntry) -> None:
+    async def save_prepare(self, n: int, prepare: InEntry) -> None:
         """Keep input `n`, the `prepare` that was accepted, for as long as the session lives."""
         position = StreamPosition(self.claim.ticket, self.claim.epoch, n)
-        await persist(
-            lambda: self._broker.streams.keep_beginning(self.claim.sid, position, prepare),
+        await retry_until_available(
+            lambda: self._broker.streams.save_prepare(self.claim.sid, position, prepare),
             "keep a session's beginning",
         )
 
     async def move(self, state: SessionState, summary: dict[str, Any] | None = None) -> None:
         """Enter the next state."""
         sid, epoch = self.claim.sid, self.claim.epoch
-        moved = await persist(
+        moved = await retry_until_available(
             lambda: self._broker.leases.move(sid, self._worker_id, epoch, state, summary=summary),
             "move a session",
         )
@@ -65,7 +66,7 @@ class HeldSession:
     async def end(self, reason: EndReason) -> None:
         """End it for everyone."""
         sid, epoch, ticket = self.claim.sid, self.claim.epoch, self.claim.ticket
-        await persist(
+        await retry_until_available(
             lambda: self._broker.sessions.end(sid, reason, epoch=epoch, ticket=ticket),
             "end a session",
         )

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from antiphon.broker.client import Broker
 from antiphon.broker.stream_reader import Subscription
 from antiphon.inference_worker.session.backlog import Backlog, Unread
-from antiphon.shared_schemas.stream_entries import InEntry, StreamPosition
+from antiphon.shared_schemas.entries import InEntry
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 
 class Mailbox:

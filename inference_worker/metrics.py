@@ -8,10 +8,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from antiphon.broker.metrics import MILLISECONDS, SECONDS
+from antiphon.broker.service.metrics import MILLISECONDS, SECONDS
 from antiphon.inference_worker.counters import Counters
+from antiphon.shared_schemas.entries import ResultOut
 from antiphon.shared_schemas.states import SessionKind
-from antiphon.shared_schemas.stream_entries import ResultOut
 
 _COSTS = {
     "prefill": "prefill_ms",

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from antiphon.inference_worker.held_session import HeldSession
-from antiphon.shared_schemas.stream_entries import ProgressOut
+from antiphon.shared_schemas.entries import ProgressOut
 
 INTERVAL_S = 1.0
 """What takes no longer than this is not worth a word."""

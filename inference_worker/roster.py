@@ -15,10 +15,10 @@ from antiphon.inference_worker.engines.processor import ChatView, DuplexView, Ha
 from antiphon.inference_worker.half_duplex_runner import HalfDuplexRunner
 from antiphon.inference_worker.held_session import HeldSession
 from antiphon.inference_worker.session.records import PastLost
+from antiphon.shared_schemas.entries import ErrorOut
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.registry import Claim, Latency
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
-from antiphon.shared_schemas.stream_entries import ErrorOut
 
 log = structlog.get_logger()
 

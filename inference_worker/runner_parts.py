@@ -10,9 +10,9 @@ from antiphon.inference_worker.engines.types import EngineError
 from antiphon.inference_worker.held_session import HeldSession
 from antiphon.inference_worker.session.records import History, Record
 from antiphon.shared_schemas.audio import PcmFormat, Samples, samples_from_bytes
+from antiphon.shared_schemas.entries import ErrorOut
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.registry import Claim
-from antiphon.shared_schemas.stream_entries import ErrorOut
 
 log = structlog.get_logger()
 
@@ -27,7 +27,7 @@ async def read_streams(broker: Broker, claim: Claim) -> tuple[History, History, 
     if not outputs:
         return (), (), None
     inputs = [x async for x in streams.history(keys.inbound(sid), ticket)]
-    beginning = [x async for x in streams.history(keys.begun(sid), ticket)]
+    beginning = [x async for x in streams.history(keys.prepare(sid), ticket)]
     return inputs, outputs, beginning[-1] if beginning else None
 
 

@@ -13,8 +13,8 @@ from antiphon.inference_worker.engines.types import Delta
 from antiphon.inference_worker.held_session import HeldSession
 from antiphon.inference_worker.session.half_duplex import Turn
 from antiphon.inference_worker.work_trace import Question
+from antiphon.shared_schemas.entries import TurnDoneOut
 from antiphon.shared_schemas.states import SessionKind
-from antiphon.shared_schemas.stream_entries import TurnDoneOut
 
 
 class SpokenTurn:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from antiphon.broker.connection import RedisClock
-from antiphon.broker.tracing import Tracing
-from antiphon.shared_schemas.stream_entries import ResultOut
+from antiphon.broker.service.tracing import Tracing
+from antiphon.shared_schemas.entries import ResultOut
 
 
 class Question(NamedTuple):

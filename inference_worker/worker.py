@@ -11,11 +11,11 @@ from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.metrics import BrokerMetrics, new_registry
-from antiphon.broker.process import stop_on_signals
-from antiphon.broker.retry import persist
-from antiphon.broker.status_port import status_port
-from antiphon.broker.tracing import open_tracing
+from antiphon.broker.retry import retry_until_available
+from antiphon.broker.service.metrics import BrokerMetrics, new_registry
+from antiphon.broker.service.process import stop_on_signals
+from antiphon.broker.service.status_port import status_port
+from antiphon.broker.service.tracing import open_tracing
 from antiphon.inference_worker.bench import Bench
 from antiphon.inference_worker.claimer import Claimer
 from antiphon.inference_worker.engine_thread import EngineThread
@@ -121,7 +121,7 @@ class _Worker:
             task.result()  # a loop that ended by itself has failed
 
     async def _listen(self, claimer: Claimer) -> None:
-        watch = await persist(self._bench.broker.watch_events, "watch events")
+        watch = await retry_until_available(self._bench.broker.watch_events, "watch events")
         try:
             await claimer.listen(watch)
         finally:
@@ -129,7 +129,7 @@ class _Worker:
 
     async def _claim(self, claimer: Claimer) -> None:
         """Nothing is given to a worker that has not said that it is ready."""
-        await persist(self._heartbeat.beat, "say that the worker is ready")
+        await retry_until_available(self._heartbeat.beat, "say that the worker is ready")
         log.info("worker_ready", worker=self._bench.worker_id, slots=self._bench.settings.slots)
         await claimer.fill()
 

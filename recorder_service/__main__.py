@@ -8,7 +8,7 @@ import sys
 import structlog
 
 from antiphon.broker.errors import BrokerError
-from antiphon.broker.logs import configure_logging
+from antiphon.broker.service.logs import configure_logging
 from antiphon.recorder_service.service import serve
 from antiphon.recorder_service.settings import RecorderSettings
 

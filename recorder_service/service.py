@@ -11,18 +11,18 @@ from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.lifecycle import EventGroup, EventWatch, follow
-from antiphon.broker.metrics import BrokerMetrics, new_registry
-from antiphon.broker.process import stop_on_signals
-from antiphon.broker.retry import persist
-from antiphon.broker.status_port import status_port
+from antiphon.broker.events import EventGroup, EventWatch, follow
+from antiphon.broker.retry import retry_until_available
+from antiphon.broker.service.metrics import BrokerMetrics, new_registry
+from antiphon.broker.service.process import stop_on_signals
+from antiphon.broker.service.status_port import status_port
 from antiphon.recorder_service.journal.job import RecordingJob
 from antiphon.recorder_service.metrics import RecorderCounters, RecorderMetrics
 from antiphon.recorder_service.sessions.active import ActiveRecordings
 from antiphon.recorder_service.sessions.status import has_no_recorder, unfinished_recordings
 from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.ids import new_process_id
-from antiphon.shared_schemas.lifecycle import SessionEvent
 from antiphon.shared_schemas.states import SessionState
 
 log = structlog.get_logger()
@@ -143,7 +143,7 @@ class Recorder:
 
     async def _take(self) -> None:
         while True:
-            await self._work_off(await persist(self._events.read, "read transitions"))
+            await self._work_off(await retry_until_available(self._events.read, "read transitions"))
 
     async def _work_off(self, events: list[SessionEvent]) -> None:
         others: list[str] = []
@@ -157,7 +157,7 @@ class Recorder:
 
     async def _acknowledge(self, *event_ids: str) -> None:
         known = [event_id for event_id in event_ids if event_id]
-        await persist(lambda: self._events.ack(*known), "acknowledge transitions")
+        await retry_until_available(lambda: self._events.ack(*known), "acknowledge transitions")
 
     async def _listen(self) -> None:
         assert self._watch is not None, "start() comes first"

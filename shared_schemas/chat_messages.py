@@ -11,12 +11,51 @@ from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import GenerationConfig
 from antiphon.shared_schemas.errors import InvalidInput, from_validation
 from antiphon.shared_schemas.media import Media, Payload
-from antiphon.shared_schemas.part_messages import Item
-from antiphon.shared_schemas.server_messages import Error, Queued, QueueDone, QueueUpdate
-from antiphon.shared_schemas.wire import NULLABLE, ClientMessage, ServerMessage
+from antiphon.shared_schemas.wire import (
+    NULLABLE,
+    ClientMessage,
+    Error,
+    Queued,
+    QueueDone,
+    QueueUpdate,
+    ServerMessage,
+)
 
 MAX_MESSAGES = 1000
 MAX_PARTS = 1000
+
+
+class TextItem(ClientMessage):
+    """Words."""
+
+    type: Literal["text"]
+    text: str
+
+
+class AudioItem(ClientMessage):
+    """Base64 of float32 PCM, mono, 16 kHz."""
+
+    type: Literal["audio"]
+    data: Media
+    sample_rate: Literal[16000] = 16000
+
+
+class ImageItem(ClientMessage):
+    """Base64 of a JPEG, PNG or WebP file."""
+
+    type: Literal["image"]
+    data: Media
+
+
+class VideoItem(ClientMessage):
+    """Base64 of an MP4, MOV or WebM file; `stack_frames` frames are taken for each second."""
+
+    type: Literal["video"]
+    data: Media
+    stack_frames: int = Field(default=1, ge=1, le=8)
+
+
+ContentItem = Annotated[TextItem | AudioItem | ImageItem | VideoItem, Field(discriminator="type")]
 
 
 def _as_list(content: Any) -> Any:
@@ -28,7 +67,7 @@ class ChatMessage(ClientMessage):
 
     role: Literal["system", "user", "assistant"]
     content: Annotated[
-        list[Item], Field(max_length=MAX_PARTS), FailFast(), BeforeValidator(_as_list)
+        list[ContentItem], Field(max_length=MAX_PARTS), FailFast(), BeforeValidator(_as_list)
     ]
 
 
@@ -88,7 +127,7 @@ def parse_chat_request(data: object, payload: Payload | None = None) -> ChatRequ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress(ServerMessage):
+class PrefillProgress(ServerMessage):
     """So much of the request, between 0 and 1, has been read; for clients only that asked for it."""
 
     type: ClassVar[str] = "progress"
@@ -125,7 +164,7 @@ class ChatDone(ServerMessage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChatWhole(ChatDone):
+class UnstreamedChatDone(ChatDone):
     """The answer in one piece; `audio_data` is null where it was not spoken."""
 
     audio_data: bytes | None = field(metadata=NULLABLE)
@@ -135,11 +174,11 @@ ChatServerMessage = (
     Queued
     | QueueUpdate
     | QueueDone
-    | Progress
+    | PrefillProgress
     | PrefillDone
     | ChatChunk
     | ChatDone
-    | ChatWhole
+    | UnstreamedChatDone
     | Error
 )
 

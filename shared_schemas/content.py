@@ -56,7 +56,7 @@ Part = TextPart | AudioPart | ImagePart | VideoPart
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ConversationMessage:
     """One message of a history."""
 
     role: Role
@@ -68,7 +68,9 @@ class Message:
         return " ".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
-def flatten(messages: Iterable[Message]) -> tuple[list[dict[str, Any]], tuple[bytes, ...]]:
+def flatten(
+    messages: Iterable[ConversationMessage],
+) -> tuple[list[dict[str, Any]], tuple[bytes, ...]]:
     """JSON-ready messages, and the media they refer to by place (`blob`)."""
     blobs: list[bytes] = []
     content = [
@@ -77,10 +79,13 @@ def flatten(messages: Iterable[Message]) -> tuple[list[dict[str, Any]], tuple[by
     return content, tuple(blobs)
 
 
-def restore(content: Sequence[dict[str, Any]], blobs: Sequence[bytes]) -> tuple[Message, ...]:
+def restore(
+    content: Sequence[dict[str, Any]], blobs: Sequence[bytes]
+) -> tuple[ConversationMessage, ...]:
     """Inverse of `flatten`. Raises KeyError, IndexError or ValueError on anything else."""
     return tuple(
-        Message(Role(m["role"]), tuple(_part(raw, blobs) for raw in m["parts"])) for m in content
+        ConversationMessage(Role(m["role"]), tuple(_part(raw, blobs) for raw in m["parts"]))
+        for m in content
     )
 
 

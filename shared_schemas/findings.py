@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
+class FindingStatus(StrEnum):
     """A failure keeps the system from working; a warning will be regretted later."""
 
     OK = "ok"
@@ -20,26 +20,26 @@ class Finding:
     """One check. `remedy` says what to do, where something is to be done."""
 
     about: str
-    verdict: Verdict
+    verdict: FindingStatus
     found: str
     remedy: str = ""
 
 
 def ok(about: str, found: str) -> Finding:
     """All is well."""
-    return Finding(about, Verdict.OK, found)
+    return Finding(about, FindingStatus.OK, found)
 
 
 def warning(about: str, found: str, remedy: str) -> Finding:
     """It works, for now."""
-    return Finding(about, Verdict.WARNING, found, remedy)
+    return Finding(about, FindingStatus.WARNING, found, remedy)
 
 
 def failure(about: str, found: str, remedy: str) -> Finding:
     """It does not work."""
-    return Finding(about, Verdict.FAILURE, found, remedy)
+    return Finding(about, FindingStatus.FAILURE, found, remedy)
 
 
 def skipped(about: str, why: str) -> Finding:
     """It was not looked at."""
-    return Finding(about, Verdict.SKIPPED, why)
+    return Finding(about, FindingStatus.SKIPPED, why)

@@ -7,11 +7,19 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AliasChoices, Field, TypeAdapter
 
-from antiphon.shared_schemas.client_messages import Stop
 from antiphon.shared_schemas.config import HalfDuplexConfig
+from antiphon.shared_schemas.duplex_messages import Stop
 from antiphon.shared_schemas.media import Media, Payload
-from antiphon.shared_schemas.server_messages import Error, Queued, QueueDone, QueueUpdate, Stopped
-from antiphon.shared_schemas.wire import ClientMessage, MessageReader, ServerMessage
+from antiphon.shared_schemas.wire import (
+    ClientMessage,
+    Error,
+    MessageReader,
+    Queued,
+    QueueDone,
+    QueueUpdate,
+    ServerMessage,
+    Stopped,
+)
 
 MAX_SYSTEM_ITEMS = 32
 
@@ -33,7 +41,7 @@ class SystemAudio(ClientMessage):
 SystemItem = Annotated[SystemText | SystemAudio, Field(discriminator="type")]
 
 
-class HalfPrepare(ClientMessage):
+class HalfDuplexPrepare(ClientMessage):
     """Initialise the session. `system_content` replaces `system_prompt` where it says anything.
 
     Audio is base64 float32 PCM at 16 kHz; the first audio of `system_content` is the voice to
@@ -52,7 +60,7 @@ class HalfPrepare(ClientMessage):
     ref_audio_base64: Media | None = None
 
 
-class HalfAudioChunk(ClientMessage):
+class HalfDuplexAudioChunk(ClientMessage):
     """Microphone audio of any length."""
 
     type: Literal["audio_chunk"]
@@ -60,7 +68,7 @@ class HalfAudioChunk(ClientMessage):
 
 
 HalfDuplexClientMessage = Annotated[
-    HalfPrepare | HalfAudioChunk | Stop, Field(discriminator="type")
+    HalfDuplexPrepare | HalfDuplexAudioChunk | Stop, Field(discriminator="type")
 ]
 
 _READER: MessageReader[HalfDuplexClientMessage] = MessageReader(
@@ -76,7 +84,7 @@ def parse_half_duplex_message(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HalfPrepared(ServerMessage):
+class HalfDuplexPrepared(ServerMessage):
     """Audio may be sent; the session ends after `timeout_s` without any. `prompt_length` in tokens."""
 
     type: ClassVar[str] = "prepared"
@@ -122,7 +130,7 @@ class TurnDone(ServerMessage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HalfTimeout(ServerMessage):
+class HalfDuplexTimeout(ServerMessage):
     """No audio came for too long; the session has ended."""
 
     type: ClassVar[str] = "timeout"
@@ -133,12 +141,12 @@ HalfDuplexServerMessage = (
     Queued
     | QueueUpdate
     | QueueDone
-    | HalfPrepared
+    | HalfDuplexPrepared
     | VadState
     | Generating
     | TurnChunk
     | TurnDone
     | Stopped
-    | HalfTimeout
+    | HalfDuplexTimeout
     | Error
 )

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter
 
-from antiphon.shared_schemas.client_messages import MAX_FRAMES, PlayedMs, Slices
+from antiphon.shared_schemas.duplex_messages import MAX_FRAMES, PlayedMs, Slices
 from antiphon.shared_schemas.media import Media, Payload
 from antiphon.shared_schemas.wire import ClientMessage, MessageReader, ServerMessage
 

@@ -1,35 +1,18 @@
-"""What lies in a session directory: names, `meta.json` and `recording.json`, typed (internals.txt).
+"""The files of a recording: their names, `meta.json` and `recording.json`.
 
-Times named `*_ts_ms` are milliseconds since `start_ts`, from the Redis clock; file names are
-relative to the session directory. Fields that do not apply are left out of `recording.json`.
+Times named `*_ts_ms` are milliseconds since `start_ts`, from the Redis clock. File names are relative
+to the session directory. Fields that do not apply are left out of `recording.json`.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import AwareDatetime, Discriminator, Field, Tag, TypeAdapter
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
-from antiphon.shared_schemas.duplex_recording import (
-    ChunkRecord,
-    DiagnosticRecord,
-    Recording,
-    Timing,
-    UnitRecord,
-)
-from antiphon.shared_schemas.recording_parts import EventRecord, Gap, Range, Record, Trouble
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.turn_recording import (
-    MessageRecord,
-    PartRecord,
-    TurnInput,
-    TurnOutput,
-    TurnRecord,
-    TurnRecording,
-    TurnTiming,
-)
 
 META_FILE = "meta.json"
 RECORDING_FILE = "recording.json"
@@ -42,6 +25,59 @@ USED_FILE = ".last_used"
 """Whoever reads a recording may touch this file: its time counts as the last use."""
 
 SESSION_FOLDERS = ("user_audio", "user_frames", "ai_audio", "user_images")
+
+
+class Record(BaseModel):
+    """Base of everything in a session directory's JSON; what a later version adds is passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class EntryRange(Record):
+    """Stream entries `first` to `last` (inclusive, counted from 1).
+
+    `first_chunk`, `last_chunk`: the duplex chunks among them, by index.
+    """
+
+    stream: Literal["in", "out"]
+    first: int
+    last: int
+    first_chunk: int | None = None
+    last_chunk: int | None = None
+
+
+class Gap(EntryRange):
+    """Entries that were lost: nothing of them could be recorded. `why` says what is known of it."""
+
+    why: str = ""
+
+
+class DiskOutage(Record):
+    """An outage of the disk. `late`: what it kept back and was written afterwards, from `resumed_at` on."""
+
+    at: AwareDatetime
+    error: str
+    resumed_at: AwareDatetime | None = None
+    late: list[EntryRange] = Field(default_factory=list)
+
+
+class EventRecord(Record):
+    """Anything else that was said: `type` is the stream entry's (prepare, paused, error …)."""
+
+    ts_ms: float
+    type: str
+    input_n: int | None = None
+    chunk: int | None = None
+    speaking: bool | None = None
+    timeout_s: float | None = None
+    elapsed_s: float | None = None
+    played_ms: float | None = None
+    prompt_length: int | None = None
+    reason: str | None = None
+    code: str | None = None
+    message: str | None = None
+    field: str | None = None
+    fatal: bool | None = None
 
 
 class RecordingState(StrEnum):
@@ -83,7 +119,7 @@ class Meta(Record):
     turns: int | None = None
     config: dict[str, Any]
     missing: list[Gap] = Field(default_factory=list)
-    degraded: list[Trouble] = Field(default_factory=list)
+    degraded: list[DiskOutage] = Field(default_factory=list)
     replay: ReplayState | None = None
     replay_error: str | None = None
     merged_replay: str | None = None
@@ -95,15 +131,208 @@ class Meta(Record):
         return self.state is RecordingState.RECORDING or self.replay is ReplayState.MERGING
 
 
+class UnitTiming(Record):
+    """What one unit cost. `all_ms` is the engine's share, `wall_clock_ms` the worker's.
+
+    `edge_to_worker_ms`: from the edge's stamp on the chunk to the worker's reading it.
+    """
+
+    prefill_ms: float
+    llm_ms: float
+    tts_prep_ms: float
+    tts_ms: float
+    token2wav_ms: float
+    all_ms: float
+    wall_clock_ms: float
+    edge_to_worker_ms: float
+    n_tokens: int
+    n_tts_tokens: int
+    kv_cache_length: int
+    vision_slices: int
+    vision_tokens: int
+
+
+class UnitRecord(Record):
+    """One result. `user_text` is the engine's transcript of what it heard, if it makes one."""
+
+    mode: Literal["LISTEN", "SPEAK"]
+    publish_ts_ms: float
+    epoch: int
+    timing: UnitTiming
+    text: str | None = None
+    user_text: str | None = None
+    ai_audio: str | None = None
+    ai_audio_duration_ms: int | None = None
+    end_of_turn: bool | None = None
+    simulated: bool | None = None
+    unreadable: str | None = None
+
+
+class ChunkRecord(Record):
+    """One chunk of user audio. `input_n` is its number in the input stream.
+
+    `user_frame` is the first frame, `user_frames` lists all where there are several. `skipped`: the
+    worker dropped it under backpressure. `repeated_results`: further results the client received
+    for the same chunk, after a change of workers, in order.
+    """
+
+    index: int
+    input_n: int
+    receive_ts_ms: float
+    user_audio: str | None = None
+    user_audio_duration_ms: int | None = None
+    user_frame: str | None = None
+    user_frames: list[str] | None = None
+    force_listen: bool | None = None
+    skipped: bool | None = None
+    unreadable: str | None = None
+    result: UnitRecord | None = None
+    repeated_results: list[UnitRecord] | None = None
+
+
+class DiagnosticRecord(Record):
+    """Figures that the client measured."""
+
+    ts_ms: float
+    metrics: dict[str, Any]
+
+
+class DuplexRecording(Record):
+    """`recording.json` of a duplex session. `orphan_results`: results whose chunk is missing.
+
+    `merged_replay`, `merged_replay_video`: the replay's files, once there are any.
+    """
+
+    session_id: str
+    recording_id: str
+    mode: Literal["duplex"]
+    app_type: SessionKind
+    worker_id: str
+    start_ts: AwareDatetime
+    config: dict[str, Any]
+    chunks: list[ChunkRecord]
+    events: list[EventRecord]
+    diagnostics: list[DiagnosticRecord]
+    orphan_results: list[UnitRecord] | None = None
+    missing: list[Gap] | None = None
+    merged_replay: str | None = None
+    merged_replay_video: str | None = None
+
+
+class PartRecord(Record):
+    """A part of a message: `text`, or the `file` it was put into."""
+
+    type: Literal["text", "audio", "image", "video"]
+    text: str | None = None
+    file: str | None = None
+    duration_ms: int | None = None
+    stack_frames: int | None = None
+    unreadable: str | None = None
+
+
+class MessageRecord(Record):
+    """One message of a chat's history."""
+
+    role: str
+    parts: list[PartRecord]
+
+
+class TurnInput(Record):
+    """What a turn answers: one utterance, or a chat request.
+
+    `text`: the last user message; of an utterance, the engine's transcript if it makes one. `audio`
+    is the first sound, `audios` lists all where there are several; `images`, `videos`: all that the
+    user's messages hold, in order; `audio_duration_ms` of the sound together. `messages`: a chat's
+    whole history.
+    """
+
+    text: str | None = None
+    audio: str | None = None
+    audios: list[str] | None = None
+    audio_duration_ms: int | None = None
+    speech_ms: int | None = None
+    images: list[str] | None = None
+    videos: list[str] | None = None
+    unreadable: str | None = None
+    messages: list[MessageRecord] | None = None
+
+
+class TurnOutput(Record):
+    """An answer. `audio` is all the sound that was sent, joined.
+
+    `streamed_text`: the words as they were sent, where they differ from `text`: a worker that could
+    not go on with another's answer began anew.
+    """
+
+    text: str
+    streamed_text: str | None = None
+    audio: str | None = None
+    audio_duration_ms: int | None = None
+    unreadable: str | None = None
+
+
+class TurnTiming(Record):
+    """What a turn cost; `elapsed_ms` is the worker's figure.
+
+    `prefill_ms`, `first_delta_ms`: from the request to its having been read, to the first piece.
+    """
+
+    elapsed_ms: float | None = None
+    prefill_ms: float | None = None
+    first_delta_ms: float | None = None
+    tokens: int | None = None
+    input_tokens: int | None = None
+    kv_cache_length: int | None = None
+
+
+class TurnRecord(Record):
+    """One request and its answer.
+
+    `stopped`: broken off by the client; `failed`: the engine could not answer; `unfinished`: the
+    session ended before the answer did.
+    """
+
+    index: int
+    request_ts_ms: float
+    done_ts_ms: float | None = None
+    input: TurnInput
+    output: TurnOutput
+    timing: TurnTiming
+    stopped: bool | None = None
+    failed: bool | None = None
+    unfinished: bool | None = None
+
+
+class TurnRecording(Record):
+    """`recording.json` of a half-duplex or chat session; VAD and errors are among the events.
+
+    `merged_replay`: the replay's file, once there is one. Its first `merged_replay_lead_ms` lie
+    before `start_ts`: a chat's user has spoken before the request comes.
+    """
+
+    session_id: str
+    recording_id: str
+    mode: Literal["half_duplex", "chat"]
+    app_type: SessionKind
+    worker_id: str
+    start_ts: AwareDatetime
+    config: dict[str, Any]
+    turns: list[TurnRecord]
+    events: list[EventRecord]
+    missing: list[Gap] | None = None
+    merged_replay: str | None = None
+    merged_replay_lead_ms: float | None = None
+
+
 def _mode_of(recording: Any) -> str | None:
-    if isinstance(recording, Recording | TurnRecording):
+    if isinstance(recording, DuplexRecording | TurnRecording):
         return recording.mode
     return recording.get("mode") if isinstance(recording, dict) else None
 
 
-_RECORDING: TypeAdapter[Recording | TurnRecording] = TypeAdapter(
+_RECORDING: TypeAdapter[DuplexRecording | TurnRecording] = TypeAdapter(
     Annotated[
-        Annotated[Recording, Tag("duplex")]
+        Annotated[DuplexRecording, Tag("duplex")]
         | Annotated[TurnRecording, Tag("half_duplex")]
         | Annotated[TurnRecording, Tag("chat")],
         Discriminator(_mode_of),
@@ -121,46 +350,12 @@ def parse_meta(text: bytes) -> Meta:
     return Meta.model_validate_json(text)
 
 
-def encode_recording(recording: Recording | TurnRecording) -> bytes:
+def encode_recording(recording: DuplexRecording | TurnRecording) -> bytes:
     """The text of `recording.json`."""
     data = recording.model_dump(mode="json", exclude_none=True)
     return orjson.dumps(data, option=orjson.OPT_INDENT_2)
 
 
-def parse_recording(text: bytes) -> Recording | TurnRecording:
+def parse_recording(text: bytes) -> DuplexRecording | TurnRecording:
     """Inverse of `encode_recording`, told apart by `mode`. Raises ValueError."""
     return _RECORDING.validate_json(text)
-
-
-__all__ = [
-    "META_FILE",
-    "RECORDING_FILE",
-    "REPLAY_VIDEO",
-    "REPLAY_WAV",
-    "SESSION_FOLDERS",
-    "TIMELINE_FILE",
-    "USED_FILE",
-    "ChunkRecord",
-    "DiagnosticRecord",
-    "EventRecord",
-    "Gap",
-    "MessageRecord",
-    "Meta",
-    "PartRecord",
-    "Range",
-    "Recording",
-    "RecordingState",
-    "ReplayState",
-    "Timing",
-    "Trouble",
-    "TurnInput",
-    "TurnOutput",
-    "TurnRecord",
-    "TurnRecording",
-    "TurnTiming",
-    "UnitRecord",
-    "encode_meta",
-    "encode_recording",
-    "parse_meta",
-    "parse_recording",
-]

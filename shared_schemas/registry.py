@@ -115,7 +115,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class QueuedSession:
     """One waiting session as a snapshot sees it. `eta_s`: seconds until a slot should be free."""
 
     sid: str
@@ -128,7 +128,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class RunningSession:
     """One session that a worker holds. `remaining_s` is the estimate of the time it still needs.
 
     `attempt` counts the workers that have had it, `resumes` the returns of its client.
@@ -150,6 +150,6 @@ class QueueSnapshot:
     """The queue and what runs, at Redis-clock ms `at`."""
 
     at: int
-    waiting: tuple[Waiting, ...]
-    running: tuple[Running, ...]
+    waiting: tuple[QueuedSession, ...]
+    running: tuple[RunningSession, ...]
     workers: tuple[WorkerRow, ...]

@@ -50,6 +50,73 @@ class ServerMessage:
         return message
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queued(ServerMessage):
+    """The session waits; sent only when there is a wait. Seconds; position is 1-based."""
+
+    type: ClassVar[str] = "queued"
+    bears_token: ClassVar[bool] = True
+    ticket_id: str
+    position: int
+    queue_length: int
+    eta_seconds: float
+    estimated_wait_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueUpdate(Queued):
+    """The place in the queue, or the estimate, has changed."""
+
+    type: ClassVar[str] = "queue_update"
+    bears_token: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDone(ServerMessage):
+    """A worker holds the session; the client may prepare."""
+
+    type: ClassVar[str] = "queue_done"
+    bears_token: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped(ServerMessage):
+    """The session has ended as the client asked."""
+
+    type: ClassVar[str] = "stopped"
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed(ServerMessage):
+    """The session goes on after a pause; with a `resume_token` also, on any protocol, the first
+    message to a client that has come back: everything after `seq` follows.
+    """
+
+    type: ClassVar[str] = "resumed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice(ServerMessage):
+    """A limit is near. `limit`: `duration` or `context`; `seconds_left` is an estimate for the latter."""
+
+    type: ClassVar[str] = "notice"
+    limit: str
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Error(ServerMessage):
+    """Something went wrong. `error` and `message` are the same text."""
+
+    type: ClassVar[str] = "error"
+    error: str
+    message: str
+    code: str
+    field: str | None = None
+    retryable: bool | None = None
+
+
 def encode(message: ServerMessage) -> str:
     """JSON text of one message."""
     return to_text(message.wire())

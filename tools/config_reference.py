@@ -15,9 +15,9 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from antiphon.broker.logs import LogSettings
+from antiphon.broker.service.logs import LogSettings
+from antiphon.broker.service.tracing import TracingSettings
 from antiphon.broker.settings import AntiphonSettings, BrokerSettings, StatusSettings
-from antiphon.broker.tracing import TracingSettings
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.edge.settings import AccessSettings, EdgeSettings
 from antiphon.inference_worker.engines.local.options import LocalOptions

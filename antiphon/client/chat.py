@@ -23,21 +23,36 @@ from antiphon.shared_schemas.chat_messages import (
     ChatChunk,
     ChatGeneration,
     ChatTts,
-    ChatWhole,
     PrefillDone,
-    Progress,
+    PrefillProgress,
+    UnstreamedChatDone,
 )
-from antiphon.shared_schemas.content import AudioPart, ImagePart, Message, Part, TextPart, VideoPart
+from antiphon.shared_schemas.content import (
+    AudioPart,
+    ConversationMessage,
+    ImagePart,
+    Part,
+    TextPart,
+    VideoPart,
+)
 from antiphon.shared_schemas.media import Raw
-from antiphon.shared_schemas.server_messages import Error, Queued, QueueDone, QueueUpdate
-from antiphon.shared_schemas.wire import ServerMessage
+from antiphon.shared_schemas.wire import Error, Queued, QueueDone, QueueUpdate, ServerMessage
 
 __all__ = ["Answer", "Piece", "ask"]
 
-Heard = Piece | Progress | PrefillDone | ChatWhole
+Heard = Piece | PrefillProgress | PrefillDone | UnstreamedChatDone
 
 PARSER: Parser[ServerMessage] = Parser(
-    *(Queued, QueueUpdate, QueueDone, Progress, PrefillDone, ChatChunk, ChatWhole, Error)
+    *(
+        Queued,
+        QueueUpdate,
+        QueueDone,
+        PrefillProgress,
+        PrefillDone,
+        ChatChunk,
+        UnstreamedChatDone,
+        Error,
+    )
 )
 
 
@@ -50,7 +65,7 @@ class Answer(Session[Queued, Heard]):
     def __init__(self, link: Link, on_progress: Callable[[float], None] | None) -> None:
         super().__init__(link, _PROTOCOL)
         self.input_tokens: int | None = None
-        self.done: ChatWhole | None = None
+        self.done: UnstreamedChatDone | None = None
         self._on_progress = on_progress
 
     async def pieces(self) -> AsyncIterator[Piece]:
@@ -59,15 +74,15 @@ class Answer(Session[Queued, Heard]):
             match heard:
                 case Piece():
                     yield heard
-                case Progress(done=done):
+                case PrefillProgress(done=done):
                     if self._on_progress is not None:
                         self._on_progress(done)
                 case PrefillDone(input_tokens=input_tokens):
                     self.input_tokens = input_tokens
-                case ChatWhole():
+                case UnstreamedChatDone():
                     self.done = heard
 
-    async def whole(self) -> ChatWhole:
+    async def whole(self) -> UnstreamedChatDone:
         """Hear the answer out."""
         async for _ in self.pieces():
             pass
@@ -91,7 +106,7 @@ class Answer(Session[Queued, Heard]):
 @asynccontextmanager
 async def ask(
     url: str,
-    history: Iterable[Message],
+    history: Iterable[ConversationMessage],
     *,
     streaming: bool = True,
     generation: ChatGeneration | None = None,
@@ -120,7 +135,7 @@ async def ask(
         yield answer
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: ConversationMessage) -> dict[str, Any]:
     return {"role": str(message.role), "content": [_part(part) for part in message.parts]}
 
 
@@ -141,13 +156,15 @@ def _part(part: Part) -> dict[str, Any]:
 def _heard(message: ServerMessage) -> Heard | None:
     if isinstance(message, ChatChunk):
         return Piece.of(message)
-    return message if isinstance(message, Progress | PrefillDone | ChatWhole) else None
+    return (
+        message if isinstance(message, PrefillProgress | PrefillDone | UnstreamedChatDone) else None
+    )
 
 
 def _ending(message: ServerMessage) -> str | None:
-    return message.type if isinstance(message, ChatWhole) else None
+    return message.type if isinstance(message, UnstreamedChatDone) else None
 
 
 _PROTOCOL: Protocol[Queued, Heard] = Protocol(
-    PARSER, (Queued,), (QueueDone, Progress, PrefillDone), _heard, _ending, plain_error
+    PARSER, (Queued,), (QueueDone, PrefillProgress, PrefillDone), _heard, _ending, plain_error
 )

@@ -23,22 +23,24 @@ from antiphon.client.parsing import Parser
 from antiphon.client.session import Session, conversing
 from antiphon.client.sounds import Unit
 from antiphon.shared_schemas.audio import Samples
-from antiphon.shared_schemas.client_messages import DEFAULT_SYSTEM_PROMPT
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.server_messages import (
+from antiphon.shared_schemas.duplex_messages import (
+    DEFAULT_SYSTEM_PROMPT,
     DuplexServerMessage,
-    Error,
     Paused,
     Prepared,
+    Result,
+    Timeout,
+)
+from antiphon.shared_schemas.wire import (
+    Error,
     Queued,
     QueueDone,
     QueueUpdate,
-    Result,
     Resumed,
+    ServerMessage,
     Stopped,
-    Timeout,
 )
-from antiphon.shared_schemas.wire import ServerMessage
 
 __all__ = ["PARSER", "DuplexSession", "Unit", "connect_duplex"]
 

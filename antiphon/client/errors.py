@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.shared_schemas.server_messages import Error
+from antiphon.shared_schemas.wire import Error
 
 
 class ClientError(Exception):

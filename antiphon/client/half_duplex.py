@@ -24,19 +24,25 @@ from antiphon.client.parsing import Parser
 from antiphon.client.session import Session, conversing
 from antiphon.client.sounds import Piece
 from antiphon.shared_schemas.audio import Samples
-from antiphon.shared_schemas.client_messages import DEFAULT_SYSTEM_PROMPT
 from antiphon.shared_schemas.config import HalfDuplexConfig
+from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT
 from antiphon.shared_schemas.half_duplex_messages import (
     Generating,
+    HalfDuplexPrepared,
     HalfDuplexServerMessage,
-    HalfPrepared,
-    HalfTimeout,
+    HalfDuplexTimeout,
     TurnChunk,
     TurnDone,
     VadState,
 )
-from antiphon.shared_schemas.server_messages import Error, Queued, QueueDone, QueueUpdate, Stopped
-from antiphon.shared_schemas.wire import ServerMessage
+from antiphon.shared_schemas.wire import (
+    Error,
+    Queued,
+    QueueDone,
+    QueueUpdate,
+    ServerMessage,
+    Stopped,
+)
 
 __all__ = [
     "Event",
@@ -51,8 +57,17 @@ __all__ = [
 Event = VadState | Generating | Piece | TurnDone
 
 PARSER: Parser[HalfDuplexServerMessage] = Parser(
-    *(Queued, QueueUpdate, QueueDone, HalfPrepared, VadState, Generating, TurnChunk, TurnDone),
-    *(Stopped, HalfTimeout, Error),
+    *(
+        Queued,
+        QueueUpdate,
+        QueueDone,
+        HalfDuplexPrepared,
+        VadState,
+        Generating,
+        TurnChunk,
+        TurnDone,
+    ),
+    *(Stopped, HalfDuplexTimeout, Error),
 )
 
 
@@ -62,7 +77,7 @@ class HalfDuplexSession(Session[Queued, Event]):
     def __init__(self, link: Link, session_id: str) -> None:
         super().__init__(link, _PROTOCOL)
         self.session_id = session_id
-        self.prepared: HalfPrepared | None = None
+        self.prepared: HalfDuplexPrepared | None = None
 
     async def prepare(
         self,
@@ -70,7 +85,7 @@ class HalfDuplexSession(Session[Queued, Event]):
         config: HalfDuplexConfig | None = None,
         *,
         ref_audio: Samples | None = None,
-    ) -> HalfPrepared:
+    ) -> HalfDuplexPrepared:
         """Initialise the session; may be called while it still waits in the queue.
 
         `system` is a text, or texts and sounds in a row; sounds are float32 mono at 16 kHz, and the
@@ -86,7 +101,7 @@ class HalfDuplexSession(Session[Queued, Event]):
             message["system_content"] = [self._part(part) for part in system]
         if ref_audio is not None:
             message["ref_audio_base64"] = self._link.sound(ref_audio)
-        self.prepared = await self._request(message, HalfPrepared)
+        self.prepared = await self._request(message, HalfDuplexPrepared)
         return self.prepared
 
     async def send_audio(self, samples: Samples) -> None:
@@ -136,7 +151,7 @@ def _event(message: ServerMessage) -> Event | None:
 
 
 def _ending(message: ServerMessage) -> str | None:
-    return message.type if isinstance(message, Stopped | HalfTimeout) else None
+    return message.type if isinstance(message, Stopped | HalfDuplexTimeout) else None
 
 
 _PROTOCOL: Protocol[Queued, Event] = Protocol(

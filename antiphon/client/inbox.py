@@ -13,8 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from antiphon.client.errors import ClientError, ServerError, SessionOver, UnreadableMessage
 from antiphon.client.link import Link
 from antiphon.client.parsing import Parser
-from antiphon.shared_schemas.server_messages import Error
-from antiphon.shared_schemas.wire import ServerMessage
+from antiphon.shared_schemas.wire import Error, ServerMessage
 
 UNREAD_ITEMS = 256
 """Items kept for a caller who does not fetch them; after that the socket is not read."""

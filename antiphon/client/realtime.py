@@ -22,7 +22,7 @@ from antiphon.client.parsing import Parser
 from antiphon.client.session import Session, conversing
 from antiphon.client.sounds import Spoken
 from antiphon.shared_schemas.audio import Samples
-from antiphon.shared_schemas.client_messages import DEFAULT_SYSTEM_PROMPT
+from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT
 from antiphon.shared_schemas.realtime_messages import (
     AudioDelta,
     ErrorEvent,
@@ -34,8 +34,7 @@ from antiphon.shared_schemas.realtime_messages import (
     SessionQueueDone,
     SessionQueueUpdate,
 )
-from antiphon.shared_schemas.server_messages import Error
-from antiphon.shared_schemas.wire import ServerMessage
+from antiphon.shared_schemas.wire import Error, ServerMessage
 
 __all__ = ["Listen", "RealtimeSession", "Spoken", "connect_realtime"]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.chat_messages import ChatChunk
+from antiphon.shared_schemas.duplex_messages import Result
 from antiphon.shared_schemas.half_duplex_messages import TurnChunk
 from antiphon.shared_schemas.realtime_messages import AudioDelta
-from antiphon.shared_schemas.server_messages import Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -17,27 +17,30 @@ from antiphon.edge.media.voices import (
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.chat_messages import (
+    AudioItem,
     ChatGeneration,
     ChatImage,
     ChatRequest,
     ChatTts,
+    ContentItem,
+    ImageItem,
+    TextItem,
     parse_chat_request,
 )
 from antiphon.shared_schemas.config import ChatOptions, GenerationConfig, TtsConfig
 from antiphon.shared_schemas.content import (
     AudioPart,
+    ConversationMessage,
     ImagePart,
-    Message,
     Part,
     Role,
     TextPart,
     VideoPart,
     flatten,
 )
+from antiphon.shared_schemas.entries import ChatIn, StopIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.media import Payload
-from antiphon.shared_schemas.part_messages import AudioItem, ImageItem, Item, TextItem
-from antiphon.shared_schemas.stream_entries import ChatIn, StopIn
 
 _BYTES_PER_MS = 4 * INPUT_RATE // 1000
 
@@ -84,7 +87,7 @@ def _request(
 ) -> tuple[ChatIn, ChatTts]:
     request = parse_chat_request(data, payload)
     messages = [
-        Message(
+        ConversationMessage(
             Role(message.role),
             tuple(
                 _part(item, f"messages.{number}.content.{index}", settings)
@@ -123,7 +126,7 @@ def _generation(asked: ChatGeneration) -> GenerationConfig:
     return GenerationConfig(**values)
 
 
-def _part(item: Item, field: str, limits: EdgeSettings) -> Part:
+def _part(item: ContentItem, field: str, limits: EdgeSettings) -> Part:
     if isinstance(item, TextItem):
         return TextPart(item.text)
     field = f"{field}.data"

@@ -10,7 +10,8 @@ from antiphon.edge.doors.intake import Intake
 from antiphon.edge.media.voices import UploadedVoices, load_named_voice, no_uploaded_voices
 from antiphon.edge.protocols.duplex_commands import CameraFrame, DuplexCommand
 from antiphon.edge.settings import EdgeSettings
-from antiphon.shared_schemas.client_messages import (
+from antiphon.shared_schemas.config import with_consent
+from antiphon.shared_schemas.duplex_messages import (
     AudioChunk,
     ClientDiagnostic,
     Pause,
@@ -21,9 +22,7 @@ from antiphon.shared_schemas.client_messages import (
     VideoFrame,
     parse_duplex_message,
 )
-from antiphon.shared_schemas.config import with_consent
-from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     DiagnosticIn,
     PauseIn,
@@ -32,6 +31,7 @@ from antiphon.shared_schemas.stream_entries import (
     ResumeIn,
     StopIn,
 )
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 
 _MAX_DIAGNOSTIC_BYTES = 64 * 1024
 _MAX_DIAGNOSTIC_DEPTH = 32

@@ -5,17 +5,24 @@ from __future__ import annotations
 from antiphon.edge.doors.intake import Intake
 from antiphon.edge.protocols.half_duplex import HalfDuplexCommand
 from antiphon.edge.settings import EdgeSettings
-from antiphon.shared_schemas.client_messages import DEFAULT_SYSTEM_PROMPT, Stop
 from antiphon.shared_schemas.config import with_consent
-from antiphon.shared_schemas.content import AudioPart, Message, Part, Role, TextPart, flatten
+from antiphon.shared_schemas.content import (
+    AudioPart,
+    ConversationMessage,
+    Part,
+    Role,
+    TextPart,
+    flatten,
+)
+from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT, Stop
+from antiphon.shared_schemas.entries import ChunkIn, HalfDuplexPrepareIn, StopIn
 from antiphon.shared_schemas.half_duplex_messages import (
-    HalfAudioChunk,
-    HalfPrepare,
+    HalfDuplexAudioChunk,
+    HalfDuplexPrepare,
     SystemItem,
     SystemText,
     parse_half_duplex_message,
 )
-from antiphon.shared_schemas.stream_entries import ChunkIn, HalfPrepareIn, StopIn
 
 
 class HalfDuplexDoor:
@@ -31,17 +38,17 @@ class HalfDuplexDoor:
             return StopIn()
         self._intake.message()
         match message:
-            case HalfAudioChunk():
+            case HalfDuplexAudioChunk():
                 return self._chunk(message)
-            case HalfPrepare():
+            case HalfDuplexPrepare():
                 return self._prepare(message)
 
-    def _chunk(self, message: HalfAudioChunk) -> ChunkIn:
+    def _chunk(self, message: HalfDuplexAudioChunk) -> ChunkIn:
         sound = self._intake.chunk(message.audio_base64, "audio_base64")
         self._intake.charge(sound, "audio_base64")
         return ChunkIn(audio=sound.data, pcm=sound.pcm)
 
-    def _prepare(self, message: HalfPrepare) -> HalfPrepareIn:
+    def _prepare(self, message: HalfDuplexPrepare) -> HalfDuplexPrepareIn:
         """A list that says nothing, as pages send it whose editor is empty, counts as none."""
         parts = self._parts(message.system_content or [])
         if not parts:
@@ -49,10 +56,10 @@ class HalfDuplexDoor:
                 DEFAULT_SYSTEM_PROMPT if message.system_prompt is None else message.system_prompt
             )
             parts = (TextPart(prompt),)
-        content, blobs = flatten([Message(Role.SYSTEM, parts)])
+        content, blobs = flatten([ConversationMessage(Role.SYSTEM, parts)])
         voice = self._intake.voice(message.ref_audio_base64, "ref_audio_base64")
         config = with_consent(message.config, given=message.record)
-        return HalfPrepareIn(
+        return HalfDuplexPrepareIn(
             content=content, blobs=blobs, config=config, ref_audio=voice or _first(parts)
         )
 

@@ -7,6 +7,7 @@ from antiphon.edge.media.voices import decode_voice
 from antiphon.edge.protocols.realtime import RealtimeCommand
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.config import DuplexConfig, with_consent
+from antiphon.shared_schemas.entries import ChunkIn, PlaybackIn, PrepareIn, StopIn
 from antiphon.shared_schemas.realtime_messages import (
     MIN_SAMPLES,
     Append,
@@ -15,7 +16,6 @@ from antiphon.shared_schemas.realtime_messages import (
     SessionUpdate,
     parse_realtime_event,
 )
-from antiphon.shared_schemas.stream_entries import ChunkIn, PlaybackIn, PrepareIn, StopIn
 
 _DEFAULTS = DuplexConfig()
 

@@ -13,15 +13,11 @@ from antiphon.edge.protocols.queue_messages import queue_message
 from antiphon.shared_schemas.chat_messages import (
     ChatChunk,
     ChatDone,
-    ChatWhole,
     PrefillDone,
-    Progress,
+    PrefillProgress,
+    UnstreamedChatDone,
 )
-from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.lifecycle import Ask
-from antiphon.shared_schemas.server_messages import Error, QueueDone
-from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChatDoneOut,
     ChatIn,
     DeltaOut,
@@ -32,7 +28,10 @@ from antiphon.shared_schemas.stream_entries import (
     ProgressOut,
     StopIn,
 )
-from antiphon.shared_schemas.wire import ServerMessage
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.wire import Error, QueueDone, ServerMessage
 
 
 class ChatPhase(StrEnum):
@@ -119,9 +118,9 @@ class ChatMachine:
         told = [Tell(QueueDone())] if self._told_of_queue or self._resumable else []
         return [*told, *(Forward(entry) for entry in kept)]
 
-    def asked(self, ask: Ask) -> list[Action]:
+    def asked(self, ask: SessionCommand) -> list[Action]:
         """Someone beside the client asks for something."""
-        wanted = ask is Ask.BREAK and self.phase is ChatPhase.ANSWERING
+        wanted = ask is SessionCommand.INTERRUPT and self.phase is ChatPhase.ANSWERING
         return self.receive(StopIn()) if wanted else []
 
     def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:  # noqa: ARG002 - as all have
@@ -158,7 +157,7 @@ class ChatMachine:
         if self._told_of_prefill or done <= self._progress:
             return []
         self._progress = done
-        return [Tell(Progress(done=done))]
+        return [Tell(PrefillProgress(done=done))]
 
     def _prefilled(self, input_tokens: int) -> list[Action]:
         """Told once: a worker that takes the request over reads it again, unseen."""
@@ -179,7 +178,7 @@ class ChatMachine:
         return [Tell(self._answer(entry)), Finish(Close.NORMAL, EndReason.STOPPED)]
 
     def _answer(self, entry: ChatDoneOut) -> ServerMessage:
-        whole = partial(ChatWhole, audio_data=entry.audio or None)
+        whole = partial(UnstreamedChatDone, audio_data=entry.audio or None)
         kind: Callable[..., ChatDone] = ChatDone if self._streaming else whole
         return kind(
             text=entry.text,

@@ -11,9 +11,8 @@ from antiphon.edge.errors import Fault
 from antiphon.edge.protocols.chat import ChatMachine
 from antiphon.edge.protocols.contract import Action, QueuePlace, Tell
 from antiphon.shared_schemas.chat_messages import ChatProblem, ChatResponse, HttpBody, TokenStats
-from antiphon.shared_schemas.server_messages import Error
-from antiphon.shared_schemas.stream_entries import ChatDoneOut, ChatIn, DeltaOut
-from antiphon.shared_schemas.wire import ServerMessage
+from antiphon.shared_schemas.entries import ChatDoneOut, ChatIn, DeltaOut
+from antiphon.shared_schemas.wire import Error, ServerMessage
 
 
 class ChatHttpMachine(ChatMachine):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from antiphon.edge.errors import Close
-from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.entries import InEntry, OutEntry
+from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_entries import InEntry, OutEntry
 from antiphon.shared_schemas.wire import ServerMessage
 
 
@@ -100,7 +100,7 @@ class Machine(Protocol[Command_contra]):
         """A worker holds the session."""
         ...
 
-    def asked(self, ask: Ask) -> Actions:
+    def asked(self, ask: SessionCommand) -> Actions:
         """Someone beside the client asks for something."""
         ...
 

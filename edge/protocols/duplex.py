@@ -11,10 +11,8 @@ from antiphon.edge.protocols.duplex_commands import WIRE_NAMES, CameraFrame, Dup
 from antiphon.edge.protocols.duplex_messages import result_message
 from antiphon.edge.protocols.forecast import ContextForecast
 from antiphon.edge.protocols.phases import Phase, PreparedMachine
-from antiphon.shared_schemas.client_messages import MAX_FRAMES
-from antiphon.shared_schemas.server_messages import Notice, Paused, Prepared, Resumed, Timeout
-from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.duplex_messages import MAX_FRAMES, Paused, Prepared, Timeout
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     DiagnosticIn,
     ErrorOut,
@@ -32,6 +30,8 @@ from antiphon.shared_schemas.stream_entries import (
     StoppedOut,
     TimeoutOut,
 )
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.wire import Notice, Resumed
 
 _ALWAYS = frozenset({DiagnosticIn, StopIn})
 

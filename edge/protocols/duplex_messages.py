@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from antiphon.shared_schemas.server_messages import Result
-from antiphon.shared_schemas.stream_entries import ResultOut
+from antiphon.shared_schemas.duplex_messages import Result
+from antiphon.shared_schemas.entries import ResultOut
 
 
 def result_message(

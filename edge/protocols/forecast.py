@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from antiphon.shared_schemas.entries import ResultOut
 from antiphon.shared_schemas.realtime_messages import CONTEXT_TOKENS
-from antiphon.shared_schemas.stream_entries import ResultOut
 
 NOTICE_S = 30.0
 """How long before a limit a client is told that it is near."""

@@ -7,23 +7,13 @@ from typing import Any, ClassVar
 
 from antiphon.edge.protocols.contract import Action, Forward, Tell
 from antiphon.edge.protocols.phases import Phase, PreparedMachine
-from antiphon.shared_schemas.half_duplex_messages import (
-    Generating,
-    HalfPrepared,
-    HalfTimeout,
-    TurnChunk,
-    TurnDone,
-    VadState,
-)
-from antiphon.shared_schemas.lifecycle import Ask
-from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     BreakIn,
     ChunkIn,
     DeltaOut,
     ErrorOut,
     GeneratingOut,
-    HalfPrepareIn,
+    HalfDuplexPrepareIn,
     InEntry,
     OutEntry,
     PreparedOut,
@@ -33,19 +23,29 @@ from antiphon.shared_schemas.stream_entries import (
     TurnDoneOut,
     VadOut,
 )
+from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.half_duplex_messages import (
+    Generating,
+    HalfDuplexPrepared,
+    HalfDuplexTimeout,
+    TurnChunk,
+    TurnDone,
+    VadState,
+)
+from antiphon.shared_schemas.states import EndReason
 
-HalfDuplexCommand = HalfPrepareIn | ChunkIn | StopIn
+HalfDuplexCommand = HalfDuplexPrepareIn | ChunkIn | StopIn
 
 WIRE_NAMES: dict[type[HalfDuplexCommand], str] = {
-    HalfPrepareIn: "prepare",
+    HalfDuplexPrepareIn: "prepare",
     ChunkIn: "audio_chunk",
     StopIn: "stop",
 }
 
 LEGAL: dict[Phase, frozenset[type[HalfDuplexCommand]]] = {
-    Phase.QUEUED: frozenset({HalfPrepareIn, StopIn}),
+    Phase.QUEUED: frozenset({HalfDuplexPrepareIn, StopIn}),
     Phase.QUEUED_PREPARED: frozenset({StopIn}),
-    Phase.ASSIGNED: frozenset({HalfPrepareIn, StopIn}),
+    Phase.ASSIGNED: frozenset({HalfDuplexPrepareIn, StopIn}),
     Phase.PREPARING: frozenset({StopIn}),
     Phase.ACTIVE: frozenset({ChunkIn, StopIn}),
     Phase.STOPPING: frozenset(),
@@ -69,7 +69,7 @@ class HalfDuplexMachine(PreparedMachine):
         match command:
             case ChunkIn():
                 return [Forward(command)]
-            case HalfPrepareIn(config=config):
+            case HalfDuplexPrepareIn(config=config):
                 self._timeout_s = config.session.timeout_s
                 return self._prepare(command)
             case StopIn():
@@ -87,12 +87,12 @@ class HalfDuplexMachine(PreparedMachine):
     def adopt(self, entry: InEntry) -> None:
         """Stand where this input, found in the stream, has led."""
         super().adopt(entry)
-        if isinstance(entry, HalfPrepareIn):
+        if isinstance(entry, HalfDuplexPrepareIn):
             self._timeout_s = entry.config.session.timeout_s
 
-    def asked(self, ask: Ask) -> list[Action]:
+    def asked(self, ask: SessionCommand) -> list[Action]:
         """Someone beside the client asks for something."""
-        wanted = ask is Ask.BREAK and self.phase is Phase.ACTIVE
+        wanted = ask is SessionCommand.INTERRUPT and self.phase is Phase.ACTIVE
         return [Forward(BreakIn())] if wanted else []
 
     def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:  # noqa: ARG002 - as all have
@@ -124,10 +124,10 @@ class HalfDuplexMachine(PreparedMachine):
         return super().ended(reason)
 
     def _silent(self, elapsed_s: float) -> list[Action]:
-        return self._timed_out(HalfTimeout(elapsed_s=round(elapsed_s, 1)))
+        return self._timed_out(HalfDuplexTimeout(elapsed_s=round(elapsed_s, 1)))
 
-    def _prepared_message(self, entry: PreparedOut) -> HalfPrepared:
-        return HalfPrepared(
+    def _prepared_message(self, entry: PreparedOut) -> HalfDuplexPrepared:
+        return HalfDuplexPrepared(
             session_id=self._sid,
             timeout_s=self._timeout_s,
             recording_session_id=self._recording,

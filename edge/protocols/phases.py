@@ -10,13 +10,9 @@ from typing import Any, ClassVar
 from antiphon.edge.errors import Close, error_message, explain_end
 from antiphon.edge.protocols.contract import Action, Finish, Forward, QueuePlace, Tell
 from antiphon.edge.protocols.queue_messages import queue_message
-from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.lifecycle import Ask
-from antiphon.shared_schemas.server_messages import QueueDone, Stopped
-from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ErrorOut,
-    HalfPrepareIn,
+    HalfDuplexPrepareIn,
     InEntry,
     PauseIn,
     PreparedOut,
@@ -24,7 +20,10 @@ from antiphon.shared_schemas.stream_entries import (
     ResumeIn,
     StopIn,
 )
-from antiphon.shared_schemas.wire import ServerMessage
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.wire import QueueDone, ServerMessage, Stopped
 
 MAX_HELD = 16
 """Entries kept for a session that still waits for its worker."""
@@ -46,7 +45,7 @@ class Phase(StrEnum):
 _WAITING = (Phase.QUEUED, Phase.QUEUED_PREPARED)
 _LEADS_TO: dict[type, Phase] = {
     PrepareIn: Phase.PREPARING,
-    HalfPrepareIn: Phase.PREPARING,
+    HalfDuplexPrepareIn: Phase.PREPARING,
     PauseIn: Phase.PAUSED,
     ResumeIn: Phase.ACTIVE,
     StopIn: Phase.STOPPING,
@@ -101,7 +100,7 @@ class PreparedMachine(ABC):
         self.phase = Phase.PREPARING if prepared else Phase.ASSIGNED
         return [Tell(QueueDone()), *(Forward(entry) for entry in kept)]
 
-    def asked(self, ask: Ask) -> list[Action]:  # noqa: ARG002 - nothing can be asked of most
+    def asked(self, ask: SessionCommand) -> list[Action]:  # noqa: ARG002 - nothing can be asked of most
         """Someone beside the client asks for something."""
         return []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from antiphon.edge.protocols.contract import QueuePlace
-from antiphon.shared_schemas.server_messages import Queued, QueueUpdate
+from antiphon.shared_schemas.wire import Queued, QueueUpdate
 
 
 def queue_message(place: QueuePlace) -> Queued | QueueUpdate:

@@ -11,19 +11,7 @@ from antiphon.edge.protocols.contract import Action, Finish, Forward, QueuePlace
 from antiphon.edge.protocols.forecast import ContextForecast
 from antiphon.edge.protocols.realtime_deltas import Speaking
 from antiphon.edge.protocols.realtime_faults import CLOSED_AS, error_event, realtime
-from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.lifecycle import Ask
-from antiphon.shared_schemas.realtime_messages import (
-    CONTEXT_TOKENS,
-    SessionClosed,
-    SessionCreated,
-    SessionNotice,
-    SessionQueued,
-    SessionQueueDone,
-    SessionQueueUpdate,
-)
-from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     ErrorOut,
     InEntry,
@@ -36,6 +24,18 @@ from antiphon.shared_schemas.stream_entries import (
     StoppedOut,
     TimeoutOut,
 )
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.realtime_messages import (
+    CONTEXT_TOKENS,
+    SessionClosed,
+    SessionCreated,
+    SessionNotice,
+    SessionQueued,
+    SessionQueueDone,
+    SessionQueueUpdate,
+)
+from antiphon.shared_schemas.states import EndReason
 
 RealtimeCommand = PrepareIn | ChunkIn | PlaybackIn | StopIn
 
@@ -149,7 +149,7 @@ class RealtimeMachine:
         self.stage = Stage.CREATING if updated else Stage.CONNECTED
         return [Tell(SessionQueueDone()), *(Forward(entry) for entry in kept)]
 
-    def asked(self, ask: Ask) -> list[Action]:  # noqa: ARG002 - nothing can be asked
+    def asked(self, ask: SessionCommand) -> list[Action]:  # noqa: ARG002 - nothing can be asked
         """Someone beside the client asks for something."""
         return []
 

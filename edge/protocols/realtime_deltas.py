@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from antiphon.shared_schemas.audio import OUTPUT_RATE
+from antiphon.shared_schemas.entries import ResultOut
 from antiphon.shared_schemas.realtime_messages import AudioDelta, Listen
-from antiphon.shared_schemas.stream_entries import ResultOut
 
 _MOMENT = bytes(4 * OUTPUT_RATE // 100)
 """10 ms of silence, for words at the end of a turn that have no sound."""

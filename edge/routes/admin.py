@@ -27,7 +27,7 @@ from antiphon.shared_schemas.apps import (
     Pages,
 )
 from antiphon.shared_schemas.errors import ErrorCode
-from antiphon.shared_schemas.lifecycle import WorkerAsk
+from antiphon.shared_schemas.events import WorkerCommand
 
 log = structlog.get_logger()
 
@@ -75,7 +75,7 @@ async def switch(edge: EdgeDep, app_id: str, change: AppSwitch) -> AppSwitched:
 )
 async def drain(edge: EdgeDep, worker_id: WorkerId) -> DrainResult:
     """Drain: claim no new session, finish or hand over current sessions, then exit (as on SIGTERM)."""
-    if not await edge.broker.registry.ask_worker(worker_id, WorkerAsk.DRAIN):
+    if not await edge.broker.registry.command_worker(worker_id, WorkerCommand.DRAIN):
         raise HttpError(404, ErrorCode.NOT_FOUND, "no such worker; `/workers` lists them")
     log.info("worker_drain_asked", worker=worker_id)
     return DrainResult(success=True)

@@ -33,10 +33,10 @@ from antiphon.edge.transport.connection import ClientConnection
 from antiphon.edge.wishes import Wishes, read_wishes
 from antiphon.shared_schemas.apps import TURNBASED
 from antiphon.shared_schemas.chat_messages import ChatProblem, ChatRequest, ChatResponse
+from antiphon.shared_schemas.entries import ChatIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import SessionKind
-from antiphon.shared_schemas.stream_entries import ChatIn
 
 log = structlog.get_logger()
 
@@ -98,7 +98,9 @@ async def chat(edge: EdgeDep, request: Request) -> Response:
 async def stop(edge: EdgeDep, request: Request) -> StopAnswer:
     """Cut the answer short that this browser's last `/ws/chat` is getting; it ends with `done`."""
     name = remembered_chat(request)
-    if name and await edge.broker.sessions.ask(name, SessionKind.CHAT, Ask.BREAK):
+    if name and await edge.broker.sessions.send_command(
+        name, SessionKind.CHAT, SessionCommand.INTERRUPT
+    ):
         return StopAnswer(success=True, message="stop signal sent")
     return StopAnswer(success=False, message="no chat of this browser is being answered")
 

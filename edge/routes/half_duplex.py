@@ -14,7 +14,7 @@ from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep
 from antiphon.edge.routes.models import StopAnswer, StopRequest
 from antiphon.edge.wishes import read_wishes
 from antiphon.shared_schemas.apps import HALF_DUPLEX
-from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import SessionKind
 
 router = APIRouter(tags=["half-duplex"])
@@ -40,6 +40,6 @@ async def half_duplex(socket: WebSocket, session_id: str) -> None:
 async def stop(edge: EdgeDep, request: StopRequest) -> StopAnswer:
     """Stop the reply that a half-duplex session is giving, wherever it runs; the session goes on."""
     kind = SessionKind.HALF_DUPLEX
-    if await edge.broker.sessions.ask(request.session_id, kind, Ask.BREAK):
+    if await edge.broker.sessions.send_command(request.session_id, kind, SessionCommand.INTERRUPT):
         return StopAnswer(success=True, message="stop signal sent")
     return StopAnswer(success=False, message="no such half-duplex session is active")

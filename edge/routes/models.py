@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, Field, RootModel
 
-from antiphon.shared_schemas.recording import Recording, RecordingState, TurnRecording
+from antiphon.shared_schemas.recording import DuplexRecording, RecordingState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
 
 WEEK_S = 7 * 86_400
@@ -210,7 +210,7 @@ class CacheStatus(BaseModel):
     workers: list[CacheHolder]
 
 
-class Timeline(RootModel[Recording | TurnRecording]):
+class Timeline(RootModel[DuplexRecording | TurnRecording]):
     """`recording.json`: by chunk of a duplex session, by turn of the other kinds."""
 
 

@@ -14,13 +14,9 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 
 from antiphon.broker.errors import SharesFull
+from antiphon.broker.stores.shares import Share
 from antiphon.edge.errors import HttpError
-from antiphon.edge.recordings.download import (
-    FILES_WITH_ID,
-    AssetResponse,
-    redact_id,
-    zip_blocks,
-)
+from antiphon.edge.recordings.download import FILES_WITH_ID, AssetResponse, redact_id, zip_blocks
 from antiphon.edge.recordings.index import (
     IndexedRecording,
     RecordingFilter,
@@ -66,7 +62,6 @@ from antiphon.edge.routes.models import (
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.ids import is_share_token
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, Meta, RecordingState
-from antiphon.shared_schemas.shares import Share
 from antiphon.shared_schemas.states import SessionKind
 
 log = structlog.get_logger()

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Request, Response
 from prometheus_client.exposition import choose_encoder
 
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.eta import EtaStatus
+from antiphon.broker.eta import SessionLengths
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep, to_datetime
 from antiphon.edge.routes.models import (
@@ -32,7 +32,7 @@ from antiphon.edge.routes.models import (
     WorkerInfo,
     WorkersResponse,
 )
-from antiphon.shared_schemas.registry import QueueSnapshot, Running, Waiting, WorkerRow
+from antiphon.shared_schemas.registry import QueuedSession, QueueSnapshot, RunningSession, WorkerRow
 from antiphon.shared_schemas.states import SessionKind, WorkerState
 
 _PING_S = 1.0
@@ -200,7 +200,7 @@ async def _redis_answers(edge: EdgeContext) -> bool:
     return True
 
 
-def _queue_item(row: Waiting, now: int) -> QueueItem:
+def _queue_item(row: QueuedSession, now: int) -> QueueItem:
     return QueueItem(
         ticket_id=str(row.ticket),
         request_type=row.kind,
@@ -212,7 +212,7 @@ def _queue_item(row: Waiting, now: int) -> QueueItem:
     )
 
 
-def _running_task(job: Running) -> RunningTask:
+def _running_task(job: RunningSession) -> RunningTask:
     return RunningTask(
         worker_id=job.worker,
         request_type=job.kind,
@@ -255,7 +255,7 @@ def _worker_info(worker: WorkerRow, snapshot: QueueSnapshot, ttl_ms: float) -> W
     )
 
 
-def _eta_report(eta: EtaStatus) -> EtaReport:
+def _eta_report(eta: SessionLengths) -> EtaReport:
     baselines = {f"eta_{n}_s": eta.baselines[k] for n, k in _ETA_NAMES.items()}
     averages = {f"ema_{n}_s": eta.averages.get(k) for n, k in _ETA_NAMES.items()}
     counts = {f"ema_{n}_samples": eta.counts.get(k, 0) for n, k in _ETA_NAMES.items()}

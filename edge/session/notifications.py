@@ -12,9 +12,9 @@ import structlog
 
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.lifecycle import follow
-from antiphon.broker.retry import persist
-from antiphon.shared_schemas.lifecycle import Ask, SessionEvent
+from antiphon.broker.events import follow
+from antiphon.broker.retry import retry_until_available
+from antiphon.shared_schemas.events import SessionCommand, SessionEvent
 from antiphon.shared_schemas.registry import QueueSnapshot
 from antiphon.shared_schemas.states import EndReason, SessionState
 
@@ -69,7 +69,7 @@ class EdgeClosing:
 class Requested:
     """A request that came by HTTP instead of the session's connection."""
 
-    ask: Ask
+    ask: SessionCommand
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ class SessionEvents:
         return {each.sid: each for each in self._all() if each.waiting}
 
     async def _follow_events(self) -> None:
-        watch = await persist(self._broker.watch_events, "watch events")
+        watch = await retry_until_available(self._broker.watch_events, "watch events")
         try:
             async for events in follow(watch):
                 self._dispatch(events)

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 import structlog
 
 from antiphon.broker.client import Broker
-from antiphon.broker.retry import persist
+from antiphon.broker.retry import retry_until_available
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.shared_schemas.states import EndReason
 
@@ -33,14 +33,18 @@ class SessionTerminator:
         """Keep the session for a grace period in which its client may resume it."""
         log.info("session_detached")
         self._metrics.resumes.labels("detached").inc()
-        attachments = self._broker.attachments
-        work = persist(lambda: attachments.detach(sid, ticket, connection), "detach a session")
+        attachments = self._broker.resume_registry
+        work = retry_until_available(
+            lambda: attachments.detach(sid, ticket, connection), "detach a session"
+        )
         self._start(work, f"detach:{sid}")
 
     def confirm(self, sid: str, ticket: int, connection: int) -> None:
         """Invalidate the previous resume token: the client has received the new one."""
-        attachments = self._broker.attachments
-        work = persist(lambda: attachments.confirm(sid, ticket, connection), "void a token")
+        attachments = self._broker.resume_registry
+        work = retry_until_available(
+            lambda: attachments.confirm(sid, ticket, connection), "void a token"
+        )
         self._start(work, f"confirm:{sid}")
 
     def withdraw(self, sid: str, recording: str) -> None:
@@ -63,11 +67,13 @@ class SessionTerminator:
         task.add_done_callback(self._tasks.discard)
 
     async def _end(self, sid: str, ticket: int, reason: EndReason) -> None:
-        await persist(
+        await retry_until_available(
             lambda: self._broker.sessions.end(sid, reason, ticket=ticket), "end a session"
         )
 
     async def _withdraw(self, sid: str, recording: str) -> None:
-        row = await persist(lambda: self._broker.sessions.get(sid), "look a session up")
+        row = await retry_until_available(
+            lambda: self._broker.sessions.get(sid), "look a session up"
+        )
         if row is not None and row.recording == recording:
             await self._end(sid, row.ticket, EndReason.CLIENT_GONE)

@@ -25,7 +25,7 @@ from antiphon.inference_worker.engines.types import (
 )
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
-from antiphon.shared_schemas.content import Message
+from antiphon.shared_schemas.content import ConversationMessage
 from antiphon.shared_schemas.registry import Memory
 from antiphon.shared_schemas.unit_result import UnitResult
 
@@ -116,7 +116,10 @@ class HalfDuplexView(AnsweringView):
 
     @abstractmethod
     def prepare(
-        self, system: Message, config: HalfDuplexConfig, ref_audio: Samples | None = None
+        self,
+        system: ConversationMessage,
+        config: HalfDuplexConfig,
+        ref_audio: Samples | None = None,
     ) -> int:
         """Prefill the system message and set the voice; returns its length in tokens."""
 
@@ -152,7 +155,7 @@ class ChatView(AnsweringView):
     @abstractmethod
     def prefill(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[ConversationMessage],
         options: ChatOptions,
         ref_audio: Samples | None = None,
         on_progress: ProgressCallback = no_progress,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, replace
 
-from antiphon.shared_schemas.stream_entries import ChunkIn, DiagnosticIn, InEntry
+from antiphon.shared_schemas.entries import ChunkIn, DiagnosticIn, InEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from antiphon.inference_worker.session.records import History, PastLost, begins_late
-from antiphon.shared_schemas.stream_entries import DeltaOut, PrefillDoneOut
+from antiphon.shared_schemas.entries import DeltaOut, PrefillDoneOut
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from antiphon.shared_schemas.states import SessionState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     InEntry,
     PauseIn,
@@ -14,6 +13,7 @@ from antiphon.shared_schemas.stream_entries import (
     ResumeIn,
     StopIn,
 )
+from antiphon.shared_schemas.states import SessionState
 
 
 class Action(StrEnum):

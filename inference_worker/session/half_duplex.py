@@ -16,19 +16,19 @@ from antiphon.inference_worker.session.records import (
     begins_late,
 )
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, samples_from_bytes
-from antiphon.shared_schemas.states import SessionState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     DeltaOut,
     GeneratingOut,
-    HalfPrepareIn,
+    HalfDuplexPrepareIn,
     InEntry,
     StopIn,
     StreamEntry,
-    StreamPosition,
     TurnDoneOut,
     VadOut,
 )
+from antiphon.shared_schemas.states import SessionState
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 GUARD_SAMPLES = INPUT_RATE // 2
 """Audio after `prepared` that is not listened to: microphones begin with a noise."""
@@ -46,7 +46,7 @@ class Action(StrEnum):
 
 
 _ACTIONS: dict[SessionState, dict[type[InEntry], Action]] = {
-    SessionState.ASSIGNED: {HalfPrepareIn: Action.PREPARE, StopIn: Action.STOP},
+    SessionState.ASSIGNED: {HalfDuplexPrepareIn: Action.PREPARE, StopIn: Action.STOP},
     SessionState.ACTIVE: {ChunkIn: Action.HEAR, StopIn: Action.STOP},
 }
 
@@ -80,7 +80,7 @@ class Past:
     """
 
     position: StreamPosition | None = None
-    prepare: HalfPrepareIn | None = None
+    prepare: HalfDuplexPrepareIn | None = None
     turns: tuple[PastTurn, ...] = ()
     open_turn: Turn | None = None
     next_index: int = 0
@@ -130,8 +130,8 @@ def _place(inputs: History, n: int) -> StreamPosition | None:
     return next((position for position, _ in inputs if position.n == n), None)
 
 
-def _prepare(entry: StreamEntry) -> HalfPrepareIn:
-    assert isinstance(entry, HalfPrepareIn)
+def _prepare(entry: StreamEntry) -> HalfDuplexPrepareIn:
+    assert isinstance(entry, HalfDuplexPrepareIn)
     return entry
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from antiphon.shared_schemas.stream_entries import PreparedOut, StreamEntry, StreamPosition
+from antiphon.shared_schemas.entries import PreparedOut, StreamEntry
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 Record = tuple[StreamPosition, StreamEntry]
 History = Sequence[Record]

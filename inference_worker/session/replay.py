@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from antiphon.inference_worker.engines.types import PastUnit
 from antiphon.inference_worker.session.records import History, Record, accepted_prepare, begins_late
 from antiphon.shared_schemas.audio import INPUT_RATE
-from antiphon.shared_schemas.states import SessionState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     PausedOut,
     PlaybackIn,
@@ -17,8 +16,9 @@ from antiphon.shared_schemas.stream_entries import (
     ResultOut,
     ResumedOut,
     StreamEntry,
-    StreamPosition,
 )
+from antiphon.shared_schemas.states import SessionState
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from antiphon.shared_schemas.lifecycle import SessionEvent
+from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.recording import Meta
 from antiphon.shared_schemas.states import EndReason, SessionKind
 

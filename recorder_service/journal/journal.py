@@ -15,12 +15,8 @@ from typing import Any, Literal, Self
 import orjson
 from pydantic import BaseModel
 
-from antiphon.shared_schemas.stream_entries import (
-    ResultOut,
-    StreamEntry,
-    StreamPosition,
-    TurnDoneOut,
-)
+from antiphon.shared_schemas.entries import ResultOut, StreamEntry, TurnDoneOut
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 Side = Literal["in", "out"]
 SIDES: tuple[Side, ...] = ("in", "out")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from antiphon.recorder_service.journal.journal import Line, Placed, Side
-from antiphon.shared_schemas.stream_entries import StreamPosition
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 
 @dataclass(slots=True)

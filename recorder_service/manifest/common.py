@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from antiphon.recorder_service.journal.journal import SIDES, TROUBLE, Line, Placed, Side
 from antiphon.recorder_service.media.save import REF_AUDIO, TTS_REF_AUDIO
-from antiphon.shared_schemas.recording import EventRecord, Gap, Range, Trouble
-from antiphon.shared_schemas.stream_entries import StreamPosition
+from antiphon.shared_schemas.recording import DiskOutage, EntryRange, EventRecord, Gap
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 _EVENT_FIELDS = frozenset(EventRecord.model_fields)
 
@@ -117,7 +117,7 @@ def is_same(one: Line, other: Line) -> bool:
     return (one["at"], one["error"]) == (other["at"], other["error"])
 
 
-def troubles(lines: Iterable[Line], placed: Mapping[Side, Placed]) -> list[Trouble]:
+def troubles(lines: Iterable[Line], placed: Mapping[Side, Placed]) -> list[DiskOutage]:
     """A journal's outages, with what of `placed` came late because of them."""
     return [_trouble(line, placed) for line in lines if line["type"] == TROUBLE]
 
@@ -135,9 +135,9 @@ def _why(gap: Gap, outages: Iterable[Line]) -> str:
     return _GONE
 
 
-def _trouble(line: Line, placed: Mapping[Side, Placed]) -> Trouble:
+def _trouble(line: Line, placed: Mapping[Side, Placed]) -> DiskOutage:
     late = [_late(side, line, placed[side]) for side in SIDES if side in placed]
-    return Trouble(
+    return DiskOutage(
         at=moment(line["at"]),
         error=line["error"],
         resumed_at=moment(line["resumed"]),
@@ -145,13 +145,13 @@ def _trouble(line: Line, placed: Mapping[Side, Placed]) -> Trouble:
     )
 
 
-def _late(side: Side, trouble: Line, entries: Placed) -> Range | None:
+def _late(side: Side, trouble: Line, entries: Placed) -> EntryRange | None:
     after = StreamPosition.parse(trouble["after"][side])
     late = [(p.n, x) for p, x in entries if p > after and x["at"] < trouble["resumed"]]
     if not late:
         return None
     chunks = [line["index"] for _, line in late if "index" in line]
-    return Range(
+    return EntryRange(
         stream=side,
         first=late[0][0],
         last=late[-1][0],

@@ -23,13 +23,13 @@ from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
 from antiphon.shared_schemas.recording import (
     ChunkRecord,
     DiagnosticRecord,
+    DuplexRecording,
     Meta,
-    Recording,
-    Timing,
     TurnRecording,
     UnitRecord,
+    UnitTiming,
 )
-from antiphon.shared_schemas.stream_entries import StreamPosition
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 _COSTS = ("llm_ms", "tts_prep_ms", "tts_ms", "token2wav_ms", "all_ms")
 _COUNTS = ("n_tokens", "n_tts_tokens", "kv_cache_length", "vision_slices", "vision_tokens")
@@ -38,7 +38,7 @@ _NO_EVENT = frozenset({"chunk", "result", "diagnostic"})
 
 def build(
     job: RecordingJob, ending: SessionEnding, lines: Sequence[Line]
-) -> tuple[Recording | TurnRecording, Meta]:
+) -> tuple[DuplexRecording | TurnRecording, Meta]:
     """The finished recording of everything the journal holds."""
     placed = in_order(lines)
     tally = JournalState.of(job.ticket, placed)
@@ -54,7 +54,7 @@ def build(
 
 def _recording(
     job: RecordingJob, ending: SessionEnding, tally: JournalState, inputs: Placed, outputs: Placed
-) -> Recording:
+) -> DuplexRecording:
     start = tally.start_ms
     results: dict[int, list[UnitRecord]] = defaultdict(list)
     for position, line in outputs:
@@ -68,7 +68,7 @@ def _recording(
     ]
     places = {chunk.input_n: chunk.index for chunk in chunks}
     orphans = [unit for units in results.values() for unit in units]
-    return Recording(
+    return DuplexRecording(
         session_id=job.sid,
         recording_id=job.recording,
         mode="duplex",
@@ -121,8 +121,8 @@ def _unit(position: StreamPosition, line: Line, start: float) -> UnitRecord:
     )
 
 
-def _timing(line: Line) -> Timing:
-    return Timing(
+def _timing(line: Line) -> UnitTiming:
+    return UnitTiming(
         prefill_ms=round(line["prefill_ms"], 1),
         wall_clock_ms=round(line["wall_clock_ms"], 1),
         edge_to_worker_ms=round(line["read_at"] - line["received_at"], 1),

@@ -14,8 +14,8 @@ from antiphon.recorder_service.manifest.common import config_of, moment, trouble
 from antiphon.recorder_service.manifest.plan import plan_replay
 from antiphon.shared_schemas.recording import (
     META_FILE,
+    DuplexRecording,
     Meta,
-    Recording,
     RecordingState,
     ReplayState,
     TurnRecording,
@@ -55,7 +55,7 @@ def final_meta(
     job: RecordingJob,
     ending: SessionEnding,
     tally: JournalState,
-    recording: Recording | TurnRecording,
+    recording: DuplexRecording | TurnRecording,
     placed: Mapping[Side, Placed],
     lines: Sequence[Line],
 ) -> Meta:
@@ -70,7 +70,7 @@ def final_meta(
             "reason": ending.reason,
             "ended_at": moment(ended_ms),
             "duration_s": round(max(0.0, ended_ms - tally.start_ms) / 1000, 3),
-            "chunks": len(recording.chunks) if isinstance(recording, Recording) else None,
+            "chunks": len(recording.chunks) if isinstance(recording, DuplexRecording) else None,
             "turns": len(recording.turns) if isinstance(recording, TurnRecording) else None,
             "missing": recording.missing or [],
             "degraded": troubles(lines, placed),

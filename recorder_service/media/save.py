@@ -17,18 +17,18 @@ from antiphon.recorder_service.media.audio import (
     user_audio_name,
 )
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat, samples_from_bytes
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChatDoneOut,
     ChatIn,
     ChunkIn,
     DeltaOut,
     GeneratingOut,
-    HalfPrepareIn,
+    HalfDuplexPrepareIn,
     PrepareIn,
     ResultOut,
     StreamEntry,
-    StreamPosition,
 )
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 REF_AUDIO = "ref_audio"
 TTS_REF_AUDIO = "tts_ref_audio"
@@ -97,14 +97,14 @@ def save_turn_media(
             return save_fragment(folder, "in", position, entry.audio, entry.pcm)
         case DeltaOut() | ChatDoneOut() if entry.audio:
             return save_fragment(folder, "out", position, entry.audio, PcmFormat.F32)
-        case HalfPrepareIn() if tally.prepare is None:
+        case HalfDuplexPrepareIn() if tally.prepare is None:
             return _request(folder, entry, _system_name)
         case ChatIn() if tally.prepare is None:
             return _request(folder, entry, _user_name)
     return {}
 
 
-def _request(folder: Path, entry: HalfPrepareIn | ChatIn, naming: _Naming) -> Line:
+def _request(folder: Path, entry: HalfDuplexPrepareIn | ChatIn, naming: _Naming) -> Line:
     media = list(_save_parts(folder, entry.content, entry.blobs, naming))
     line: Line = {}
     if entry.ref_audio:

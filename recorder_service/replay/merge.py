@@ -25,8 +25,8 @@ from antiphon.shared_schemas.recording import (
     REPLAY_VIDEO,
     REPLAY_WAV,
     TIMELINE_FILE,
+    DuplexRecording,
     Meta,
-    Recording,
     ReplayState,
     encode_meta,
     encode_recording,
@@ -109,7 +109,7 @@ def _name_in_recording(
     folder: Path, wav: str | None, video: str | None, lead_ms: float | None
 ) -> None:
     recording = parse_recording((folder / RECORDING_FILE).read_bytes())
-    if isinstance(recording, Recording):
+    if isinstance(recording, DuplexRecording):
         named: dict[str, object] = {"merged_replay": wav, "merged_replay_video": video}
     else:
         lead_ms = lead_ms or recording.merged_replay_lead_ms

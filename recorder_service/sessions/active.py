@@ -15,7 +15,7 @@ from antiphon.recorder_service.metrics import RecorderCounters
 from antiphon.recorder_service.replay.merge import MergeQueue
 from antiphon.recorder_service.sessions.recorder import SessionRecorder
 from antiphon.recorder_service.settings import RecorderSettings
-from antiphon.shared_schemas.lifecycle import SessionEvent
+from antiphon.shared_schemas.events import SessionEvent
 
 log = structlog.get_logger()
 

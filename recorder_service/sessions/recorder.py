@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from antiphon.broker.client import Broker
-from antiphon.broker.retry import persist
+from antiphon.broker.retry import retry_until_available
 from antiphon.recorder_service.folder import SessionFolder
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import SIDES, Side
@@ -23,7 +23,7 @@ from antiphon.recorder_service.sessions.status import (
     session_status,
 )
 from antiphon.recorder_service.settings import RecorderSettings
-from antiphon.shared_schemas.lifecycle import SessionEvent
+from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.recording import META_FILE, TIMELINE_FILE, RecordingState
 from antiphon.shared_schemas.states import SessionState
 
@@ -85,11 +85,11 @@ class SessionRecorder:
             if folder is not None and (folder.begun or folder.complete):
                 progress: dict[str, Any] = {side: folder.position(side).id() for side in SIDES}
                 progress["at"] = round(self._broker.clock.now_ms())
-                await self._broker.progress.save(self.job.ticket, progress)
+                await self._broker.recorder_progress.save(self.job.ticket, progress)
 
     async def run(self) -> None:
         """Record the session to its end. A session that no worker took up leaves nothing behind."""
-        await persist(self.look, "look a session up")
+        await retry_until_available(self.look, "look a session up")
         assigned: asyncio.Future[Any] = asyncio.ensure_future(self._assigned.wait())
         outcomes: list[asyncio.Future[Any]] = [assigned, self._ended]
         try:
@@ -109,9 +109,9 @@ class SessionRecorder:
         else:
             self._counters.declined += 1
             await self._settled()
-        await persist(self._let_go, "discard a recorded session")
+        await retry_until_available(self._let_go, "discard a recorded session")
         await self._endurance.endure(self._merge)
-        await persist(self._forget, "forget a recorded session")
+        await retry_until_available(self._forget, "forget a recorded session")
 
     async def _ask(self) -> None:
         """May the session be recorded? Where its recording has begun, that was asked before."""
@@ -181,7 +181,7 @@ class SessionRecorder:
     async def _forget(self) -> None:
         async with self._confirming:
             self._folder = None
-            await self._broker.progress.clear(self.job.ticket)
+            await self._broker.recorder_progress.clear(self.job.ticket)
 
 
 _UNREAD_LIMIT = 64

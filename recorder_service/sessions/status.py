@@ -12,22 +12,22 @@ from pathlib import Path
 import structlog
 
 from antiphon.broker.client import Broker
-from antiphon.broker.retry import persist
+from antiphon.broker.retry import retry_until_available
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.manifest.meta import read_meta
-from antiphon.shared_schemas.recording import TIMELINE_FILE
-from antiphon.shared_schemas.registry import SessionRow
-from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChatIn,
     DiagnosticIn,
     ErrorOut,
-    HalfPrepareIn,
+    HalfDuplexPrepareIn,
     PrepareIn,
     StopIn,
     StreamEntry,
-    StreamPosition,
 )
+from antiphon.shared_schemas.recording import TIMELINE_FILE
+from antiphon.shared_schemas.registry import SessionRow
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,14 @@ async def may_record(broker: Broker, job: RecordingJob, settled: Awaitable[None]
     session's row counts; a client that is not known to have said anything is not recorded.
     """
     await _one_of(_answered(broker, job), settled)
-    wishes, whole = await persist(lambda: _stated(broker, job), "read what a client wants")
+    wishes, whole = await retry_until_available(
+        lambda: _stated(broker, job), "read what a client wants"
+    )
     if not all(wishes):
         return False
     if wishes and whole:
         return True
-    noted = await persist(lambda: _noted(broker, job), "read a session's settings")
+    noted = await retry_until_available(lambda: _noted(broker, job), "read a session's settings")
     return bool(wishes) if noted is None else noted
 
 
@@ -162,7 +164,7 @@ async def _noted(broker: Broker, job: RecordingJob) -> bool | None:
 
 def _wish(entry: StreamEntry) -> bool | None:
     match entry:
-        case PrepareIn(config=config) | HalfPrepareIn(config=config):
+        case PrepareIn(config=config) | HalfDuplexPrepareIn(config=config):
             return config.record
         case ChatIn(options=options):
             return options.record
@@ -193,5 +195,5 @@ def unfinished_recordings(root: Path, quiet_s: float) -> list[RecordingJob]:
 
 async def has_no_recorder(broker: Broker, job: RecordingJob, quiet_s: float) -> bool:
     """True when no recorder has confirmed progress for `quiet_s`. Raises BrokerUnavailable."""
-    progress = await broker.progress.load(job.ticket)
+    progress = await broker.recorder_progress.load(job.ticket)
     return progress is None or progress["at"] < broker.clock.now_ms() - quiet_s * 1000

@@ -14,9 +14,9 @@ import soundfile
 from playwright.async_api import Page, expect
 
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
+from antiphon.shared_schemas.entries import PausedOut, ResumedOut
 from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.stream_entries import PausedOut, ResumedOut
 from support.recorded_talk import record_in_order
 from support.recordings import recorded
 from support.stack import Stack, until

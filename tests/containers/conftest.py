@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.broker.embedded import free_port
+from antiphon.broker.redis_server.embedded import free_port
 from compose import ROOT, Compose
 from private_engine import private_engine
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -15,9 +16,10 @@ from antiphon.edge.protocols.duplex import DuplexMachine
 from antiphon.edge.protocols.phases import Phase
 from antiphon.edge.recall import Recollection, recollect
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChatDoneOut,
     ChatIn,
+    Checkpoint,
     ChunkIn,
     DeltaOut,
     DiagnosticIn,
@@ -30,9 +32,8 @@ from antiphon.shared_schemas.stream_entries import (
     PrepareIn,
     StopIn,
     StoppedOut,
-    StreamPosition,
-    ToldMark,
 )
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 SID, TICKET = "adx_1", 7
 PREPARE = PrepareIn(system_prompt="Hi.", config=DuplexConfig())
@@ -46,28 +47,28 @@ def memory(phase: Phase) -> dict[str, Any]:
     return machine.memory()
 
 
-def mark(seq: int, phase: Phase, *told: str, heard: int = 0, sent: int = 0) -> ToldMark:
+def mark(seq: int, phase: Phase, *told: str, heard: int = 0, sent: int = 0) -> Checkpoint:
     """`heard`, `sent`: how many entries of the output and the input came before."""
     first = seq - len(told) + 1
-    return ToldMark(
+    return Checkpoint(
         seq=seq,
-        heard=StreamPosition(TICKET, 1, heard).id(),
-        sent=StreamPosition(TICKET, 1, sent).id(),
-        memory=memory(phase),
+        last_output=StreamPosition(TICKET, 1, heard).id(),
+        last_input=StreamPosition(TICKET, 1, sent).id(),
+        snapshot=memory(phase),
         messages=[{"type": name, "seq": first + i} for i, name in enumerate(told)],
     )
 
 
 async def write(
     broker: Broker,
-    notes: list[ToldMark | InEntry],
+    notes: list[Checkpoint | InEntry],
     inputs: list[InEntry] = [],  # noqa: B006 - only read
     outputs: list[OutEntry] = [],  # noqa: B006
 ) -> None:
     """The three streams of one session."""
     streams = broker.streams
     for writer, entries in (
-        (await streams.told_writer(SID, TICKET), notes),
+        (await streams.checkpoint_writer(SID, TICKET), notes),
         (await streams.input_writer(SID, TICKET), inputs),
         (await streams.output_writer(SID, TICKET, 1), outputs),
     ):
@@ -158,7 +159,7 @@ async def test_what_was_passed_on_with_an_unheard_grant_is_not_passed_on_again(
 
 async def test_the_connection_before_is_shut_out(broker: Broker) -> None:
     await write(broker, [*BEGUN])
-    old = await broker.streams.told_writer(SID, TICKET)
+    old = await broker.streams.checkpoint_writer(SID, TICKET)
     await replay(broker, 1)
     with pytest.raises(StaleFence):
         await old.append(mark(2, Phase.ASSIGNED, "error"))
@@ -176,7 +177,7 @@ async def test_a_chat_knows_how_it_was_asked(broker: Broker) -> None:
     before = ChatMachine(request, "rec", resumable=True)
     before.granted()
     begun = mark(1, Phase.QUEUED, "queue_done")
-    note = ToldMark(**{**_fields(begun), "memory": before.memory()})
+    note = Checkpoint(**{**_fields(begun), "snapshot": before.memory()})
     done = ChatDoneOut(text="Hi.", generated_tokens=1, input_tokens=1, duration_ms=1.0)
     await write(broker, [note], [request], [DeltaOut(text_delta="Hi."), done])
     past = await recollect(broker, SID, TICKET, 2, 1)
@@ -186,8 +187,8 @@ async def test_a_chat_knows_how_it_was_asked(broker: Broker) -> None:
     assert told[-1]["audio_data"] is None  # only an answer in one piece has it
 
 
-def _fields(note: ToldMark) -> dict[str, Any]:
-    return {name: getattr(note, name) for name in ("seq", "heard", "sent", "memory", "messages")}
+def _fields(note: Checkpoint) -> dict[str, Any]:
+    return {item.name: getattr(note, item.name) for item in fields(note)}
 
 
 async def test_audio_between_the_commands_changes_nothing(broker: Broker) -> None:
@@ -203,7 +204,9 @@ async def test_what_the_stream_has_let_go_cannot_be_told_again(broker: Broker, r
     request = ChatIn(content=[], options=ChatOptions())
     machine = ChatMachine(request, "rec", resumable=True)
     machine.granted()
-    begun = ToldMark(**{**_fields(mark(1, Phase.QUEUED, "queue_done")), "memory": machine.memory()})
+    begun = Checkpoint(
+        **{**_fields(mark(1, Phase.QUEUED, "queue_done")), "snapshot": machine.memory()}
+    )
     await write(broker, [begun], [request], [*words])
     await raw.xtrim(
         broker.keys.outbound(SID), minid=StreamPosition(TICKET, 1, 3).id(), approximate=False

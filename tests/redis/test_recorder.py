@@ -14,9 +14,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.recording import RecordingState
-from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     DiagnosticIn,
     ErrorOut,
     PausedOut,
@@ -26,6 +24,8 @@ from antiphon.shared_schemas.stream_entries import (
     StopIn,
     StoppedOut,
 )
+from antiphon.shared_schemas.recording import RecordingState
+from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.recorded_talk import (
     LiveTalk,
     assert_same,
@@ -165,7 +165,7 @@ async def test_a_session_that_ended_while_no_recorder_ran(
         await until_finished(recorder_settings.data_dir, talk)
         await until_acknowledged(broker)
         assert await talk.script() == []
-        assert await broker.progress.load(talk.ticket) is None
+        assert await broker.recorder_progress.load(talk.ticket) is None
     expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
     assert_same(tree(recorder_settings.data_dir / "sessions" / talk.recording), expected)
 

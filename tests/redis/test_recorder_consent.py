@@ -12,8 +12,7 @@ from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.recorder_service.metrics import RecorderCounters
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
-from antiphon.shared_schemas.states import SessionKind
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     DiagnosticIn,
     Entry,
     ErrorOut,
@@ -21,6 +20,7 @@ from antiphon.shared_schemas.stream_entries import (
     PrepareIn,
     StopIn,
 )
+from antiphon.shared_schemas.states import SessionKind
 from support.recorded_talk import LiveTalk, chunk, until_acknowledged, until_finished
 from support.recorder_process import in_process, quick
 from support.turn_talk import chat_request, chat_talk, half_duplex_talk, half_prepare
@@ -106,7 +106,7 @@ async def test_nothing_is_kept(
         await talk.end()
         await until_acknowledged(broker)
         assert await talk.script() == []
-        assert await broker.progress.load(talk.ticket) is None
+        assert await broker.recorder_progress.load(talk.ticket) is None
         assert names(sessions) == [other]
     assert (counters.declined, counters.complete) == (1, 1)
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from antiphon.broker.client import Broker
-from antiphon.broker.lifecycle import EventGroup
+from antiphon.broker.events import EventGroup
 from antiphon.shared_schemas.states import EndReason, SessionState
 from support.recorded_talk import LiveTalk
 

@@ -14,8 +14,8 @@ from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.recorder_service.journal.job import SessionEnding
 from antiphon.shared_schemas.audio import float_bytes
+from antiphon.shared_schemas.entries import ChunkIn, Entry
 from antiphon.shared_schemas.states import SessionKind
-from antiphon.shared_schemas.stream_entries import ChunkIn, Entry
 from support.recorded_talk import (
     LiveTalk,
     Script,

@@ -15,9 +15,9 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.recorder_service.service import run
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import Samples, to_pcm16
+from antiphon.shared_schemas.entries import Entry
 from antiphon.shared_schemas.recording import RecordingState
 from antiphon.shared_schemas.states import SessionKind
-from antiphon.shared_schemas.stream_entries import Entry
 from support.recorded_talk import (
     LiveTalk,
     assert_same,

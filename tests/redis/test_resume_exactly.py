@@ -27,15 +27,9 @@ from antiphon.edge.protocols.chat import ChatMachine
 from antiphon.edge.settings import EdgeSettings
 from antiphon.edge.transport.connection import JSON
 from antiphon.edge.wishes import Return, Wishes
+from antiphon.shared_schemas.entries import ChatDoneOut, DeltaOut, ErrorOut, OutEntry, ResultOut
 from antiphon.shared_schemas.resume_token import ResumeToken
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.stream_entries import (
-    ChatDoneOut,
-    DeltaOut,
-    ErrorOut,
-    OutEntry,
-    ResultOut,
-)
 from support.control_plane import report
 from support.protocol_samples import LAST_WORDS, PROTOCOLS, SETTINGS
 from support.protocol_walk import Protocol

@@ -19,10 +19,8 @@ from antiphon.inference_worker.engines.types import (
 )
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.config import ChatOptions
-from antiphon.shared_schemas.content import AudioPart, Message, Role, TextPart, flatten
-from antiphon.shared_schemas.errors import ErrorCode
-from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.content import AudioPart, ConversationMessage, Role, TextPart, flatten
+from antiphon.shared_schemas.entries import (
     BreakIn,
     ChatDoneOut,
     ChatIn,
@@ -33,13 +31,15 @@ from antiphon.shared_schemas.stream_entries import (
     ProgressOut,
     StopIn,
 )
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
 from support.scripted_engine import ScriptedTalk, piece, says_its_number
 from support.worker_harness import SID, Caller, calling, working
 
 CHAT = SessionKind.CHAT
 HISTORY = (
-    Message(Role.SYSTEM, (TextPart("be brief"),)),
-    Message(Role.USER, (TextPart("hear this"), AudioPart(b"\0" * 16))),
+    ConversationMessage(Role.SYSTEM, (TextPart("be brief"),)),
+    ConversationMessage(Role.USER, (TextPart("hear this"), AudioPart(b"\0" * 16))),
 )
 
 

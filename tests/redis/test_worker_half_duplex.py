@@ -21,15 +21,14 @@ from antiphon.shared_schemas.audio import (
     samples_from_bytes,
 )
 from antiphon.shared_schemas.config import HalfDuplexConfig, HalfDuplexSessionConfig
-from antiphon.shared_schemas.content import Message, Role, TextPart, flatten
-from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart, flatten
+from antiphon.shared_schemas.entries import (
     BreakIn,
     ChunkIn,
     DeltaOut,
     ErrorOut,
     GeneratingOut,
-    HalfPrepareIn,
+    HalfDuplexPrepareIn,
     OutEntry,
     PreparedOut,
     StopIn,
@@ -38,6 +37,7 @@ from antiphon.shared_schemas.stream_entries import (
     TurnDoneOut,
     VadOut,
 )
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
 from support.scripted_engine import ScriptedTalk, piece, says_its_number
 from support.spoken import ITALY, silence, spoken
 from support.worker_harness import SID, Caller, Working, calling, working
@@ -47,10 +47,12 @@ QUESTION = np.concatenate([spoken(ITALY, lead_s=0.6), silence(1.3)])
 ONE_TURN = [VadOut, VadOut, GeneratingOut, DeltaOut, DeltaOut, TurnDoneOut]
 
 
-def prepare(timeout_s: float = 60.0) -> HalfPrepareIn:
-    content, blobs = flatten([Message(Role.SYSTEM, (TextPart("be brief"),))])
+def prepare(timeout_s: float = 60.0) -> HalfDuplexPrepareIn:
+    content, blobs = flatten([ConversationMessage(Role.SYSTEM, (TextPart("be brief"),))])
     session = HalfDuplexSessionConfig(timeout_s=timeout_s)
-    return HalfPrepareIn(content=content, blobs=blobs, config=HalfDuplexConfig(session=session))
+    return HalfDuplexPrepareIn(
+        content=content, blobs=blobs, config=HalfDuplexConfig(session=session)
+    )
 
 
 def chunks(audio: Samples, size: int = INPUT_RATE // 2) -> list[ChunkIn]:
@@ -100,7 +102,7 @@ async def answering(caller: Caller) -> GeneratingOut:
 
 async def read_all(broker: Broker, caller: Caller, worker: Working, count: int) -> None:
     """Wait until the worker was given `count` inputs."""
-    from antiphon.shared_schemas.stream_entries import StreamPosition
+    from antiphon.shared_schemas.stream_position import StreamPosition
 
     start = StreamPosition.before(caller.ticket)
     async with broker.reader.subscribe(broker.keys.inbound(SID), start) as same_shard:

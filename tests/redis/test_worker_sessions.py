@@ -14,8 +14,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.inference_worker.engines.types import ContextFull, EngineError
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.states import EndReason, SessionState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     ErrorOut,
     PausedOut,
@@ -28,9 +27,10 @@ from antiphon.shared_schemas.stream_entries import (
     ResumeIn,
     StopIn,
     StoppedOut,
-    StreamPosition,
     TimeoutOut,
 )
+from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.stream_position import StreamPosition
 from antiphon.shared_schemas.unit_result import UnitResult
 from support.scripted_engine import listens, speaks
 from support.worker_harness import SID, Caller, calling, working
@@ -382,7 +382,7 @@ async def test_a_session_that_nobody_can_go_on_with_is_ended_and_its_slot_freed(
             await caller.say(chunk(0.1))
             await hear_result(caller)
         await broker.registry.worker_gone("w1")
-        await raw.delete(broker.keys.begun(SID))
+        await raw.delete(broker.keys.prepare(SID))
         await forget_all_but_the_newest(raw, broker.keys.outbound(SID))
         async with working(broker, settings, speaks, "w2") as second:
             assert (await caller.ended()).reason is EndReason.WORKER_LOST

@@ -24,18 +24,18 @@ from antiphon.broker.streams import StreamWriter
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.service import serving
 from antiphon.edge.settings import EdgeSettings
-from antiphon.shared_schemas.registry import Claim, SessionRow
-from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     Entry,
-    HalfPrepareIn,
+    HalfDuplexPrepareIn,
     OutEntry,
     PreparedOut,
     PrepareIn,
     ResultOut,
-    StreamPosition,
 )
+from antiphon.shared_schemas.registry import Claim, SessionRow
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
+from antiphon.shared_schemas.stream_position import StreamPosition
 from antiphon.shared_schemas.unit_result import UnitResult
 
 WITHIN_S = 10.0
@@ -155,9 +155,9 @@ class PlayedSession:
         await self.move(SessionState.ACTIVE)
         return entry
 
-    async def prepare_half_duplex(self) -> HalfPrepareIn:
+    async def prepare_half_duplex(self) -> HalfDuplexPrepareIn:
         """Answer a half-duplex client's `prepare`."""
-        entry: HalfPrepareIn = await self.expect(HalfPrepareIn)
+        entry: HalfDuplexPrepareIn = await self.expect(HalfDuplexPrepareIn)
         await self.move(SessionState.PREPARING)
         await self.publish(PreparedOut(input_n=1, prompt_length=42))
         await self.move(SessionState.ACTIVE)

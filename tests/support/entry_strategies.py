@@ -18,7 +18,7 @@ from antiphon.shared_schemas.config import (
     TtsConfig,
     VadConfig,
 )
-from antiphon.shared_schemas.stream_entries import Entry
+from antiphon.shared_schemas.entries import Entry
 
 texts = st.text(max_size=40)
 finite = st.floats(allow_nan=False, allow_infinity=False)

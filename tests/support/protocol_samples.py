@@ -21,8 +21,7 @@ from antiphon.edge.protocols.phases import Phase
 from antiphon.edge.protocols.realtime import RealtimeMachine, Stage
 from antiphon.edge.protocols.realtime_faults import realtime
 from antiphon.edge.settings import EdgeSettings
-from antiphon.shared_schemas.errors import InvalidInput
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChatDoneOut,
     DeltaOut,
     ErrorOut,
@@ -36,6 +35,7 @@ from antiphon.shared_schemas.stream_entries import (
     TurnDoneOut,
     VadOut,
 )
+from antiphon.shared_schemas.errors import InvalidInput
 from support.edge_harness import base64_audio, picture, result
 from support.protocol_walk import Frame, Granted, Protocol, Step, Talk
 

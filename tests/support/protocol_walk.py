@@ -9,10 +9,10 @@ from typing import Any
 from antiphon.edge.dialects import Dialect, plain
 from antiphon.edge.errors import Close, NotJson, explain
 from antiphon.edge.protocols.contract import Action, Finish, QueuePlace, Tell
+from antiphon.shared_schemas.entries import OutEntry
 from antiphon.shared_schemas.errors import InvalidInput
-from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_entries import OutEntry
 
 Frame = str | bytes
 
@@ -29,7 +29,7 @@ class Ended:
     reason: EndReason | None
 
 
-Step = Frame | Granted | OutEntry | QueuePlace | Ask | Ended
+Step = Frame | Granted | OutEntry | QueuePlace | SessionCommand | Ended
 
 
 class Talk:
@@ -59,7 +59,7 @@ class Talk:
                 return await self._send(step)
             case Ended(reason=reason):
                 return list(self._machine.ended(reason))
-            case Ask():
+            case SessionCommand():
                 return list(self._machine.asked(step))
             case Granted():
                 granted, self._granted = self._granted, True

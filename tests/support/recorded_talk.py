@@ -23,18 +23,12 @@ from antiphon.recorder_service.journal.journal import SIDES, Side
 from antiphon.recorder_service.replay.merge import merge
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.entries import ChunkIn, Entry, PreparedOut, PrepareIn, ResultOut
 from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.recording import META_FILE, TIMELINE_FILE, Meta
 from antiphon.shared_schemas.registry import Claim
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
-from antiphon.shared_schemas.stream_entries import (
-    ChunkIn,
-    Entry,
-    PreparedOut,
-    PrepareIn,
-    ResultOut,
-    StreamPosition,
-)
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 Script = list[tuple[Side, StreamPosition, Entry]]
 PATIENCE_S = 30.0

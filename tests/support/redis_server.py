@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from antiphon.broker.embedded import find_redis_server, free_port
+from antiphon.broker.redis_server.embedded import find_redis_server, free_port
 
 _START_TIMEOUT_S = 20.0
 

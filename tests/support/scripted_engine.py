@@ -26,7 +26,7 @@ from antiphon.inference_worker.engines.types import (
 )
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
-from antiphon.shared_schemas.content import Message
+from antiphon.shared_schemas.content import ConversationMessage
 from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.unit_result import UnitResult
 
@@ -121,7 +121,7 @@ class ScriptedTalk:
         self.quiet = threading.Event()
         self.heard: list[Samples] = []
         self.replayed: list[PastTurn] = []
-        self.messages: list[Message] = []
+        self.messages: list[ConversationMessage] = []
         self.may_read = threading.Event()
         self.may_read.set()
 
@@ -154,7 +154,10 @@ class ScriptedHalfDuplexView(HalfDuplexView):
         self._resumes = resumes
 
     def prepare(
-        self, system: Message, config: HalfDuplexConfig, ref_audio: Samples | None = None
+        self,
+        system: ConversationMessage,
+        config: HalfDuplexConfig,
+        ref_audio: Samples | None = None,
     ) -> int:
         self.talk.calls.append("prepare")
         return len(system.text)
@@ -213,7 +216,7 @@ class ScriptedChatView(ChatView):
 
     def prefill(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[ConversationMessage],
         options: ChatOptions,
         ref_audio: Samples | None = None,
         on_progress: ProgressCallback = no_progress,

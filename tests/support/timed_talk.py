@@ -16,21 +16,16 @@ from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import Side
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.entries import ChunkIn, Entry, PreparedOut, PrepareIn
 from antiphon.shared_schemas.recording import (
+    DuplexRecording,
     Meta,
-    Recording,
     TurnRecording,
     parse_meta,
     parse_recording,
 )
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.stream_entries import (
-    ChunkIn,
-    Entry,
-    PreparedOut,
-    PrepareIn,
-    StreamPosition,
-)
+from antiphon.shared_schemas.stream_position import StreamPosition
 from support.recorded_talk import Script, record_in_order, result, sound
 
 T0 = 1_700_000_000_000.0
@@ -118,7 +113,7 @@ class Recorded:
         return parse_meta((self.folder / "meta.json").read_bytes())
 
     @property
-    def recording(self) -> Recording | TurnRecording:
+    def recording(self) -> DuplexRecording | TurnRecording:
         return parse_recording((self.folder / "recording.json").read_bytes())
 
     def replay(self) -> np.ndarray[Any, np.dtype[np.int16]]:

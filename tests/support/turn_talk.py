@@ -17,14 +17,14 @@ from antiphon.shared_schemas.config import (
 )
 from antiphon.shared_schemas.content import (
     AudioPart,
+    ConversationMessage,
     ImagePart,
-    Message,
     Role,
     TextPart,
     VideoPart,
     flatten,
 )
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     BreakIn,
     ChatDoneOut,
     ChatIn,
@@ -33,15 +33,15 @@ from antiphon.shared_schemas.stream_entries import (
     Entry,
     ErrorOut,
     GeneratingOut,
-    HalfPrepareIn,
+    HalfDuplexPrepareIn,
     PrefillDoneOut,
     PreparedOut,
     StopIn,
     StoppedOut,
-    StreamPosition,
     TurnDoneOut,
     VadOut,
 )
+from antiphon.shared_schemas.stream_position import StreamPosition
 from support.recorded_talk import Script, sound
 
 MOVIE = b"\x00\x00\x00\x18ftypmp42 a short film"
@@ -55,13 +55,13 @@ def picture(form: str) -> bytes:
     return file.getvalue()
 
 
-def half_prepare(**more: Any) -> HalfPrepareIn:
+def half_prepare(**more: Any) -> HalfDuplexPrepareIn:
     """With a reference voice, and a sound in the system message."""
     parts = (TextPart("Be kind."), AudioPart(float_bytes(sound(70, 300))), TextPart("Be brief."))
-    content, blobs = flatten([Message(Role.SYSTEM, parts)])
+    content, blobs = flatten([ConversationMessage(Role.SYSTEM, parts)])
     config = HalfDuplexConfig(vad=VadConfig(threshold=0.5))
     voice = float_bytes(sound(77, 800))
-    return HalfPrepareIn(content=content, blobs=blobs, config=config, ref_audio=voice, **more)
+    return HalfDuplexPrepareIn(content=content, blobs=blobs, config=config, ref_audio=voice, **more)
 
 
 def chat_request(**more: Any) -> ChatIn:
@@ -73,10 +73,10 @@ def chat_request(**more: Any) -> ChatIn:
     )
     content, blobs = flatten(
         [
-            Message(Role.SYSTEM, (TextPart("Be brief."),)),
-            Message(Role.USER, first),
-            Message(Role.ASSISTANT, (TextPart("A tree."),)),
-            Message(Role.USER, last),
+            ConversationMessage(Role.SYSTEM, (TextPart("Be brief."),)),
+            ConversationMessage(Role.USER, first),
+            ConversationMessage(Role.ASSISTANT, (TextPart("A tree."),)),
+            ConversationMessage(Role.USER, last),
         ]
     )
     options = ChatOptions(generation=GenerationConfig(max_new_tokens=99))

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from antiphon.broker.client import Broker, open_broker
+from antiphon.shared_schemas.entries import DeltaOut, ResultOut
 from antiphon.shared_schemas.states import EndReason, SessionState
-from antiphon.shared_schemas.stream_entries import DeltaOut, ResultOut
 from support.redis_server import free_port
 from support.stack import Service, Stack, until
 

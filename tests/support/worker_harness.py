@@ -17,9 +17,10 @@ from antiphon.inference_worker.engine_thread import EngineThread
 from antiphon.inference_worker.heartbeat import Heartbeat
 from antiphon.inference_worker.roster import Roster
 from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.shared_schemas.entries import InEntry, OutEntry
 from antiphon.shared_schemas.registry import SessionRow
 from antiphon.shared_schemas.states import SessionKind, SessionState
-from antiphon.shared_schemas.stream_entries import InEntry, OutEntry, StreamPosition
+from antiphon.shared_schemas.stream_position import StreamPosition
 from support.scripted_engine import (
     Answer,
     ScriptedProcessor,

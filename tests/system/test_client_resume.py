@@ -17,7 +17,7 @@ from antiphon.client.realtime import Spoken, connect_realtime
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples, float_bytes
 from antiphon.shared_schemas.chat_messages import ChatTts
 from antiphon.shared_schemas.config import HalfDuplexConfig, VadConfig
-from antiphon.shared_schemas.content import Message, Role, TextPart
+from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
 from antiphon.shared_schemas.states import EndReason
 from support.spoken import ITALY, silence, spoken, units_of
 from support.stack import Stack
@@ -121,7 +121,7 @@ async def test_half_duplex(stack: Stack, edges: TwoEdges) -> None:
 
 async def test_chat(edges: TwoEdges) -> None:
     pieces: list[Piece] = []
-    question = [Message(Role.USER, (TextPart("Hello"),))]
+    question = [ConversationMessage(Role.USER, (TextPart("Hello"),))]
     tts = ChatTts(enabled=True)
     async with ask(edges.first, question, tts=tts, **resuming(edges)) as answer:
         async for piece in answer.pieces():

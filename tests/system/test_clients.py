@@ -17,10 +17,15 @@ from antiphon.client.realtime import Listen, Spoken, connect_realtime
 from antiphon.client.sounds import Piece
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, float_bytes
 from antiphon.shared_schemas.chat_messages import ChatTts
-from antiphon.shared_schemas.content import AudioPart, ImagePart, Message, Role, TextPart, VideoPart
-from antiphon.shared_schemas.half_duplex_messages import Generating, TurnDone, VadState
-from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.content import (
+    AudioPart,
+    ConversationMessage,
+    ImagePart,
+    Role,
+    TextPart,
+    VideoPart,
+)
+from antiphon.shared_schemas.entries import (
     ChatDoneOut,
     ChatIn,
     ChunkIn,
@@ -35,6 +40,8 @@ from antiphon.shared_schemas.stream_entries import (
     TurnDoneOut,
     VadOut,
 )
+from antiphon.shared_schemas.half_duplex_messages import Generating, TurnDone, VadState
+from antiphon.shared_schemas.states import EndReason
 from support.edge_harness import (
     SPEECH,
     PlayedSession,
@@ -136,7 +143,10 @@ async def test_chat(edge: RunningEdge, worker: PlayedWorker, how: Connecting) ->
         ImagePart(picture()),
         VideoPart(MOVIE, 2),
     )
-    history = [Message(Role.SYSTEM, (TextPart("Be brief."),)), Message(Role.USER, parts)]
+    history = [
+        ConversationMessage(Role.SYSTEM, (TextPart("Be brief."),)),
+        ConversationMessage(Role.USER, parts),
+    ]
     tts = ChatTts(enabled=True)
     async with ask(edge.ws, history, tts=tts, on_progress=told.append, **how) as answer:
         session = await worker.claim()
@@ -160,7 +170,7 @@ async def test_chat(edge: RunningEdge, worker: PlayedWorker, how: Connecting) ->
 async def test_a_chat_in_one_piece_and_one_refused(
     edge: RunningEdge, worker: PlayedWorker, how: Connecting
 ) -> None:
-    history = [Message(Role.USER, (TextPart("Hello"),))]
+    history = [ConversationMessage(Role.USER, (TextPart("Hello"),))]
     done = {"text": "Hi", "generated_tokens": 1, "input_tokens": 9, "duration_ms": 1.0}
     async with ask(edge.ws, history, streaming=False, **how) as answer:
         session = await worker.claim()
@@ -170,7 +180,7 @@ async def test_a_chat_in_one_piece_and_one_refused(
         assert whole.audio_data is not None
         assert same(np.frombuffer(whole.audio_data, "<f4"), SPEECH, how)
         await session.end(EndReason.STOPPED)
-    bad = [Message(Role.USER, (ImagePart(b"GIF89a"),))]
+    bad = [ConversationMessage(Role.USER, (ImagePart(b"GIF89a"),))]
     async with ask(edge.ws, bad, **how) as answer:
         with pytest.raises(ServerError) as refused:
             await answer.whole()
@@ -178,7 +188,7 @@ async def test_a_chat_in_one_piece_and_one_refused(
 
 
 async def test_a_chat_that_is_stopped(edge: RunningEdge, worker: PlayedWorker) -> None:
-    async with ask(edge.ws, [Message(Role.USER, (TextPart("Hello"),))]) as answer:
+    async with ask(edge.ws, [ConversationMessage(Role.USER, (TextPart("Hello"),))]) as answer:
         session = await worker.claim()
         await session.expect(ChatIn)
         await answer.stop()

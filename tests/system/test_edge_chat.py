@@ -14,8 +14,7 @@ from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.content import ImagePart
-from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChatDoneOut,
     ChatIn,
     DeltaOut,
@@ -24,6 +23,7 @@ from antiphon.shared_schemas.stream_entries import (
     ProgressOut,
     StopIn,
 )
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 from support.edge_harness import (
     SPEECH,
     Client,

@@ -14,8 +14,8 @@ from websockets.frames import Frame
 from antiphon.broker.client import Broker
 from antiphon.broker.connection import call
 from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.entries import ChatIn
 from antiphon.shared_schemas.registry import Claim
-from antiphon.shared_schemas.stream_entries import ChatIn
 from support.edge_harness import (
     WITHIN_S,
     Client,

@@ -18,8 +18,8 @@ from websockets.exceptions import ConnectionClosed
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.entries import ChunkIn
 from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_entries import ChunkIn
 from support.edge_harness import (
     WITHIN_S,
     Client,

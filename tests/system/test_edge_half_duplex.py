@@ -13,20 +13,20 @@ import pytest
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.audio import float_bytes
-from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     BreakIn,
     ChunkIn,
     DeltaOut,
     ErrorOut,
     GeneratingOut,
-    HalfPrepareIn,
+    HalfDuplexPrepareIn,
     StopIn,
     StoppedOut,
     TimeoutOut,
     TurnDoneOut,
     VadOut,
 )
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 from support.edge_harness import (
     SPEECH,
     Client,
@@ -131,7 +131,7 @@ async def test_a_prepare_right_after_connecting_is_kept(
         async with played_worker(broker) as worker:
             session = await worker.claim()
             await client.expect("queue_done", skip=("queue_update",))
-            entry: HalfPrepareIn = await session.prepare_half_duplex()
+            entry: HalfDuplexPrepareIn = await session.prepare_half_duplex()
             assert entry.system().text == "Early."
             await client.expect("prepared")
 

@@ -14,8 +14,8 @@ from websockets.exceptions import ConnectionClosed
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.entries import ChunkIn, PauseIn, ResumeIn
 from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_entries import ChunkIn, PauseIn, ResumeIn
 from support.edge_harness import (
     Client,
     PlayedSession,

@@ -13,7 +13,7 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.lifecycle import WorkerAsk
+from antiphon.shared_schemas.events import WorkerCommand
 from antiphon.shared_schemas.states import EndReason
 from support.control_plane import report, serve
 from support.edge_harness import (
@@ -186,7 +186,7 @@ async def test_a_worker_is_drained_on_request(settings: BrokerSettings, broker: 
         await serve(broker, "w1")
         answer = await http.post("/api/admin/workers/w1/drain")
         assert answer.json() == {"success": True}
-        assert await broker.registry.worker_beat("w1", 0, report()) is WorkerAsk.DRAIN
+        assert await broker.registry.worker_beat("w1", 0, report()) is WorkerCommand.DRAIN
         nobody = await http.post("/api/admin/workers/w2/drain")
         assert (nobody.status_code, nobody.json()["code"]) == (404, "not_found")
 

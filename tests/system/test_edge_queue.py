@@ -10,9 +10,9 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.server_messages import Stopped
+from antiphon.shared_schemas.entries import StopIn, StoppedOut
 from antiphon.shared_schemas.states import EndReason, SessionState
-from antiphon.shared_schemas.stream_entries import StopIn, StoppedOut
+from antiphon.shared_schemas.wire import Stopped
 from support.edge_harness import (
     Client,
     PlayedSession,

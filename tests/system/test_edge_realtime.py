@@ -18,14 +18,8 @@ from websockets.exceptions import ConnectionClosed
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.entries import ChunkIn, ErrorOut, PrepareIn, StopIn, StoppedOut
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.stream_entries import (
-    ChunkIn,
-    ErrorOut,
-    PrepareIn,
-    StopIn,
-    StoppedOut,
-)
 from support.edge_harness import (
     SPEECH,
     Client,

@@ -16,7 +16,7 @@ import soundfile
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.stream_entries import ChatIn, PrepareIn
+from antiphon.shared_schemas.entries import ChatIn, PrepareIn
 from support.edge_harness import (
     RunningEdge,
     base64_audio,

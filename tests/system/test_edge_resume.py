@@ -14,9 +14,8 @@ from antiphon.broker.client import Broker
 from antiphon.broker.connection import call
 from antiphon.broker.settings import BrokerSettings
 from antiphon.client.chat import ask as ask_chat
-from antiphon.shared_schemas.content import Message, Role, TextPart
-from antiphon.shared_schemas.states import EndReason, SessionState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
+from antiphon.shared_schemas.entries import (
     ChatDoneOut,
     ChatIn,
     DeltaOut,
@@ -28,6 +27,7 @@ from antiphon.shared_schemas.stream_entries import (
     StopIn,
     StoppedOut,
 )
+from antiphon.shared_schemas.states import EndReason, SessionState
 from support.edge_harness import (
     PlayedSession,
     PlayedWorker,
@@ -146,7 +146,7 @@ async def test_who_is_dropped_in_the_queue_keeps_the_place(
                 await client.expect("queue_done", skip=("queue_update",))
                 assert (await mine.prepare()).system_prompt == "Be kept."
                 await client.expect("prepared")
-        told = broker.streams.history(broker.keys.told("adx_1"), mine.claim.ticket)
+        told = broker.streams.history(broker.keys.checkpoints("adx_1"), mine.claim.ticket)
         assert [e async for _, e in told if isinstance(e, PrepareIn)] == []
 
 
@@ -344,14 +344,14 @@ async def test_a_strict_client_sees_nothing_new(
             "prompt_length",
             "recording_session_id",
         }
-        told = broker.streams.history(broker.keys.told("adx_1"), session.claim.ticket)
+        told = broker.streams.history(broker.keys.checkpoints("adx_1"), session.claim.ticket)
         assert [entry async for entry in told] == []
 
 
 async def test_the_other_clients_come_back_by_themselves_too(
     settings: BrokerSettings, worker: PlayedWorker, broker: Broker
 ) -> None:
-    hello = [Message(Role.USER, (TextPart("Hello."),))]
+    hello = [ConversationMessage(Role.USER, (TextPart("Hello."),))]
     async with (
         edges(settings) as (one, other),
         ask_chat(one.ws, hello, resume=True, other_edges=[other.ws]) as answer,

@@ -10,8 +10,7 @@ import pybase64
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     DiagnosticIn,
     ErrorOut,
@@ -24,6 +23,7 @@ from antiphon.shared_schemas.stream_entries import (
     StoppedOut,
     TimeoutOut,
 )
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 from support.edge_harness import (
     SPEECH,
     base64_audio,

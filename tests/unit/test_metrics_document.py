@@ -27,7 +27,7 @@ ONLY_WITH_REDIS = {
     "antiphon_workers",
     "antiphon_edges",
 }
-"""Shown only once a snapshot was taken; `tests/redis/test_metrics.py` sees every one of them."""
+"""Shown only once a snapshot was taken; `tests/redis/broker/test_metrics.py` sees every one of them."""
 
 
 def exported() -> set[str]:

@@ -10,7 +10,7 @@ import typer
 from antiphon.broker.client import Broker
 from antiphon.cli.broker_access import call_broker
 from antiphon.cli.common import RedisUrl, fail
-from antiphon.shared_schemas.lifecycle import WorkerAsk
+from antiphon.shared_schemas.events import WorkerCommand
 
 _LEAVING_POLL_S = 0.2
 
@@ -54,7 +54,7 @@ async def cancel_waiting(broker: Broker, session: str) -> bool:
 
 async def ask_to_drain(broker: Broker, worker: str, *, wait: bool) -> list[str] | None:
     """None if the worker was asked (and, with `wait`, has left), else the ids of live workers."""
-    if not await broker.registry.ask_worker(worker, WorkerAsk.DRAIN):
+    if not await broker.registry.command_worker(worker, WorkerCommand.DRAIN):
         return await _alive(broker)
     while wait:
         if worker not in await _alive(broker):

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
-from antiphon.broker.embedded import EmbeddedRedisError, free_port
+from antiphon.broker.redis_server.embedded import EmbeddedRedisError, free_port
 from antiphon.cli.common import BUNDLED_QUESTION, ApiKey, fail
 from antiphon.cli.conversation.wav import UnusableAudio, load_speech
 from antiphon.cli.load.inputs import LoadInputs

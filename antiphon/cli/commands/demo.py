@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
-from antiphon.broker.embedded import EmbeddedRedisError, free_port
+from antiphon.broker.redis_server.embedded import EmbeddedRedisError, free_port
 from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey
 from antiphon.cli.conversation.conversation import ConversationResult
 from antiphon.cli.conversation.dialogue import ask_file

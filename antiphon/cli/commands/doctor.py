@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
-from antiphon.broker.checkup import examine_redis
-from antiphon.broker.embedded import EmbeddedRedisError, find_redis_server
+from antiphon.broker.redis_server.checkup import examine_redis
+from antiphon.broker.redis_server.embedded import EmbeddedRedisError, find_redis_server
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import broker_settings
 from antiphon.cli.common import fail
@@ -28,9 +28,13 @@ from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.checkup import examine_engine
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
-from antiphon.shared_schemas.findings import Finding, Verdict, ok
+from antiphon.shared_schemas.findings import Finding, FindingStatus, ok
 
-_COLOURS = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILURE: "bold red"}
+_COLOURS = {
+    FindingStatus.OK: "green",
+    FindingStatus.WARNING: "yellow",
+    FindingStatus.FAILURE: "bold red",
+}
 
 
 def doctor(
@@ -64,7 +68,7 @@ def doctor(
         typer.echo(orjson.dumps(findings, option=orjson.OPT_INDENT_2))
     else:
         _show(findings)
-    if any(finding.verdict is Verdict.FAILURE for finding in findings):
+    if any(finding.verdict is FindingStatus.FAILURE for finding in findings):
         raise typer.Exit(1)
 
 
@@ -108,6 +112,6 @@ def _show(findings: list[Finding]) -> None:
         console.print(line.append(f"{finding.about:<{width}}  {finding.found}", style="default"))
         if finding.remedy:
             console.print(f"{'':>7}  {'':<{width}}  → {finding.remedy}", style="cyan", markup=False)
-    failed = sum(finding.verdict is Verdict.FAILURE for finding in findings)
-    warned = sum(finding.verdict is Verdict.WARNING for finding in findings)
+    failed = sum(finding.verdict is FindingStatus.FAILURE for finding in findings)
+    warned = sum(finding.verdict is FindingStatus.WARNING for finding in findings)
     console.print(f"\n{len(findings)} checks: {failed} failed, {warned} with a warning")

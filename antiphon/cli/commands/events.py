@@ -13,11 +13,11 @@ import typer
 
 from antiphon.broker.client import open_broker
 from antiphon.broker.errors import BrokerError
-from antiphon.broker.lifecycle import follow
-from antiphon.broker.logs import configure_logging
+from antiphon.broker.events import follow
+from antiphon.broker.service.logs import configure_logging
 from antiphon.cli.broker_access import NO_REDIS, broker_settings
 from antiphon.cli.common import RedisUrl, fail
-from antiphon.shared_schemas.lifecycle import SessionEvent
+from antiphon.shared_schemas.events import SessionEvent
 
 _DETAILS = ("reason", "ask", "attempt", "worker", "edge")
 

@@ -15,19 +15,11 @@ from rich.text import Text
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError, BrokerUnavailable
-from antiphon.broker.logs import configure_logging
+from antiphon.broker.service.logs import configure_logging
 from antiphon.cli.broker_access import NO_REDIS, broker_settings, call_broker
 from antiphon.cli.commands.admin import cancel
 from antiphon.cli.commands.recordings import export, show
-from antiphon.cli.common import (
-    AsJson,
-    RedisUrl,
-    Row,
-    command_group,
-    fail,
-    print_table,
-    rows_table,
-)
+from antiphon.cli.common import AsJson, RedisUrl, Row, command_group, fail, print_table, rows_table
 from antiphon.shared_schemas.registry import SessionRow
 
 Watch = Annotated[

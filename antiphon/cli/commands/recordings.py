@@ -36,7 +36,12 @@ from antiphon.edge.recordings.store import (
     RecordingStore,
     StoreUnavailable,
 )
-from antiphon.shared_schemas.recording import ChunkRecord, Recording, TurnRecord, TurnRecording
+from antiphon.shared_schemas.recording import (
+    ChunkRecord,
+    DuplexRecording,
+    TurnRecord,
+    TurnRecording,
+)
 
 _PROMPT_SHOWN = 200
 
@@ -137,7 +142,7 @@ def file_sizes(folder: Path) -> dict[str, int]:
 def recording_rows(recording: LoadedRecording) -> list[Row]:
     """One row per unit or turn; none while the session runs."""
     match recording.timeline:
-        case Recording() as timeline:
+        case DuplexRecording() as timeline:
             return [_chunk_row(chunk) for chunk in timeline.chunks]
         case TurnRecording() as timeline:
             return [_turn_row(turn) for turn in timeline.turns]

@@ -15,7 +15,7 @@ import uvloop
 from pydantic import ValidationError
 
 from antiphon.broker.errors import BrokerError
-from antiphon.broker.logs import configure_logging
+from antiphon.broker.service.logs import configure_logging
 from antiphon.cli.commands.admin import drain
 from antiphon.cli.common import command_group, fail
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from antiphon.broker.embedded import EmbeddedRedisError
+from antiphon.broker.redis_server.embedded import EmbeddedRedisError
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.common import fail, plain_table, print_table
 from antiphon.cli.stack.logs import prefix, render

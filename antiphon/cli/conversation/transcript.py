@@ -12,7 +12,8 @@ from antiphon.cli.conversation.latency import LatencySummary, UnitLatency
 from antiphon.client.duplex import Unit
 from antiphon.client.errors import ServerError
 from antiphon.shared_schemas.audio import OUTPUT_RATE
-from antiphon.shared_schemas.server_messages import Prepared, Queued
+from antiphon.shared_schemas.duplex_messages import Prepared
+from antiphon.shared_schemas.wire import Queued
 
 _LABEL = 10
 

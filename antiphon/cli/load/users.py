@@ -19,7 +19,7 @@ from antiphon.client.errors import ServerError
 from antiphon.client.half_duplex import HalfDuplexSession, Piece, connect_half_duplex
 from antiphon.client.link import Connecting
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
-from antiphon.shared_schemas.content import Message, Role, TextPart
+from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
 from antiphon.shared_schemas.half_duplex_messages import Generating, TurnDone
 
 _PIECE = INPUT_RATE // 2
@@ -164,7 +164,7 @@ async def _chat(user: User) -> None:
 
 
 async def _ask(user: User, request: LoadRequest) -> None:
-    question = [Message(Role.USER, (TextPart(QUESTION),))]
+    question = [ConversationMessage(Role.USER, (TextPart(QUESTION),))]
     async with ask(user.url, question, **user.how) as answer:
         async for piece in answer.pieces():
             if request.answered_at is None:

@@ -13,8 +13,8 @@ from antiphon.shared_schemas.ids import is_recording_id
 from antiphon.shared_schemas.recording import (
     META_FILE,
     RECORDING_FILE,
+    DuplexRecording,
     Meta,
-    Recording,
     TurnRecording,
     parse_meta,
     parse_recording,
@@ -31,7 +31,7 @@ class LoadedRecording:
 
     folder: Path
     meta: Meta
-    timeline: Recording | TurnRecording | None
+    timeline: DuplexRecording | TurnRecording | None
 
 
 def sessions_folder(data_dir: Path | None) -> Path:

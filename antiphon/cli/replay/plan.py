@@ -16,8 +16,8 @@ from antiphon.shared_schemas.chat_messages import ChatGeneration, ChatTts
 from antiphon.shared_schemas.config import DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import (
     AudioPart,
+    ConversationMessage,
     ImagePart,
-    Message,
     Part,
     Role,
     TextPart,
@@ -25,9 +25,9 @@ from antiphon.shared_schemas.content import (
 )
 from antiphon.shared_schemas.recording import (
     ChunkRecord,
+    DuplexRecording,
     MessageRecord,
     PartRecord,
-    Recording,
     TurnRecord,
     TurnRecording,
 )
@@ -92,7 +92,7 @@ class HalfDuplexPlan:
 class ChatPlan:
     """A chat request and its recorded answer."""
 
-    history: tuple[Message, ...]
+    history: tuple[ConversationMessage, ...]
     generation: ChatGeneration
     tts: ChatTts
     options: dict[str, Any]
@@ -108,7 +108,7 @@ def plan_replay(recording: LoadedRecording) -> ReplayPlan:
     Raises CannotLoad if there is nothing to play, if a reference is missing or while the session runs.
     """
     match recording.timeline:
-        case Recording() as timeline:
+        case DuplexRecording() as timeline:
             return _duplex_plan(recording.folder, timeline)
         case TurnRecording(mode="chat") as timeline:
             return _chat_plan(recording.folder, timeline)
@@ -118,7 +118,7 @@ def plan_replay(recording: LoadedRecording) -> ReplayPlan:
     raise CannotLoad(f"{name} is still being recorded; try again when it is over")
 
 
-def _duplex_plan(folder: Path, recording: Recording) -> DuplexPlan:
+def _duplex_plan(folder: Path, recording: DuplexRecording) -> DuplexPlan:
     steps = tuple(_steps(folder, recording.chunks))
     if not steps:
         raise CannotLoad(f"{recording.recording_id} holds no sound to play")
@@ -224,8 +224,10 @@ def _turn_outcome(turn: TurnRecord) -> ReplayOutcome:
     return ReplayOutcome(not turn.failed, turn.output.text, turn.timing.elapsed_ms)
 
 
-def _message(folder: Path, message: MessageRecord) -> Message:
-    return Message(Role(message.role), tuple(_part(folder, part) for part in message.parts))
+def _message(folder: Path, message: MessageRecord) -> ConversationMessage:
+    return ConversationMessage(
+        Role(message.role), tuple(_part(folder, part) for part in message.parts)
+    )
 
 
 def _part(folder: Path, part: PartRecord) -> Part:

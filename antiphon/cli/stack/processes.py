@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from antiphon.broker.embedded import tether
+from antiphon.broker.redis_server.embedded import tether
 
 RESTART_PAUSES_S = (0.5, 1.0, 2.0)
 """Waits before each restart; after one more failure the supervisor gives up."""

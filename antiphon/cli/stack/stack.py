@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from antiphon.broker.embedded import EmbeddedRedis, EmbeddedRedisError
+from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError
 from antiphon.cli.stack.processes import LineSink, Service, ServiceFailed, ServiceSpec
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from antiphon.inference_worker.engines.types import (
 )
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import ChatOptions
-from antiphon.shared_schemas.content import Message
+from antiphon.shared_schemas.content import ConversationMessage
 
 
 class _Hearing:
@@ -70,7 +70,7 @@ class LocalChatView(ChatView):
 
     def prefill(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[ConversationMessage],
         options: ChatOptions,
         ref_audio: Samples | None = None,  # noqa: ARG002  # eSpeak clones no voices
         on_progress: ProgressCallback = no_progress,

@@ -11,8 +11,8 @@ from antiphon.inference_worker.engines.types import UnsupportedContent
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.content import (
     AudioPart,
+    ConversationMessage,
     ImagePart,
-    Message,
     Part,
     Role,
     TextPart,
@@ -25,7 +25,7 @@ _NO_SYSTEM = f"You are a helpful assistant. {STYLE_HINT}"
 
 
 def read_history(
-    messages: Sequence[Message],
+    messages: Sequence[ConversationMessage],
     hear: Hearing,
     *,
     omni_mode: bool,
@@ -44,7 +44,7 @@ def read_history(
     return said
 
 
-def sounds_in(messages: Sequence[Message]) -> int:
+def sounds_in(messages: Sequence[ConversationMessage]) -> int:
     """How many parts have to be listened to."""
     return sum(
         isinstance(part, AudioPart | VideoPart) and not _is_voice(message, part)
@@ -53,11 +53,13 @@ def sounds_in(messages: Sequence[Message]) -> int:
     )
 
 
-def _is_voice(message: Message, part: Part) -> bool:
+def _is_voice(message: ConversationMessage, part: Part) -> bool:
     return message.role is Role.SYSTEM and isinstance(part, AudioPart)
 
 
-def _said(index: int, message: Message, hear: Hearing, films: VideoBudget | None) -> Said:
+def _said(
+    index: int, message: ConversationMessage, hear: Hearing, films: VideoBudget | None
+) -> Said:
     words = [
         _words(part, f"messages.{index}.content.{place}", hear, films)
         for place, part in enumerate(message.parts)

@@ -26,7 +26,7 @@ from antiphon.inference_worker.engines.types import (
 )
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import HalfDuplexConfig
-from antiphon.shared_schemas.content import AudioPart, Message, TextPart
+from antiphon.shared_schemas.content import AudioPart, ConversationMessage, TextPart
 
 _NEXT_UTTERANCE_TOKENS = 160
 _REPLY_SHARE = 4
@@ -57,7 +57,7 @@ class LocalHalfDuplexView(HalfDuplexView):
 
     def prepare(
         self,
-        system: Message,
+        system: ConversationMessage,
         config: HalfDuplexConfig,
         ref_audio: Samples | None = None,  # noqa: ARG002  # eSpeak clones no voices
     ) -> int:

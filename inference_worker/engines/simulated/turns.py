@@ -17,7 +17,7 @@ from antiphon.inference_worker.engines.types import (
 )
 from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.config import ChatOptions, HalfDuplexConfig
-from antiphon.shared_schemas.content import Message
+from antiphon.shared_schemas.content import ConversationMessage
 
 _OPENING = "This is simulated."
 _TOKENS_PER_TURN = 50
@@ -79,7 +79,7 @@ class SimulatedHalfDuplexView(HalfDuplexView):
 
     def prepare(
         self,
-        system: Message,
+        system: ConversationMessage,
         config: HalfDuplexConfig,
         ref_audio: Samples | None = None,  # noqa: ARG002
     ) -> int:
@@ -148,7 +148,7 @@ class SimulatedChatView(ChatView):
 
     def prefill(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[ConversationMessage],
         options: ChatOptions,
         ref_audio: Samples | None = None,  # noqa: ARG002
         on_progress: ProgressCallback = no_progress,

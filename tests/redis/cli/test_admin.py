@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.commands.admin import ask_to_drain, cancel_waiting
-from antiphon.shared_schemas.lifecycle import WorkerAsk
+from antiphon.shared_schemas.events import WorkerCommand
 from antiphon.shared_schemas.states import EndReason
 from support.control_plane import claim, join, report, serve, waiting
 
@@ -78,8 +78,8 @@ async def test_a_claim_meanwhile_wins_over_a_cancel(broker: Broker) -> None:
 async def test_a_wish_reaches_the_worker_with_its_next_beat(broker: Broker) -> None:
     await serve(broker, "w1")
     await serve(broker, "w2")
-    assert await broker.registry.ask_worker("w1", WorkerAsk.DRAIN)
-    assert await broker.registry.worker_beat("w1", 0, report()) is WorkerAsk.DRAIN
+    assert await broker.registry.command_worker("w1", WorkerCommand.DRAIN)
+    assert await broker.registry.worker_beat("w1", 0, report()) is WorkerCommand.DRAIN
     assert await broker.registry.worker_beat("w2", 0, report()) is None
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.retry import persist
+from antiphon.broker.retry import retry_until_available
 
 
 async def test_it_gives_up_when_the_patience_is_over_and_not_a_pause_earlier() -> None:
@@ -20,7 +20,7 @@ async def test_it_gives_up_when_the_patience_is_over_and_not_a_pause_earlier() -
 
     began = loop.time()
     with pytest.raises(BrokerUnavailable):
-        await persist(away, "test", patience_s=0.5)
+        await retry_until_available(away, "test", patience_s=0.5)
     assert tried[-1] - began >= 0.5, "the last attempt is made at the very end"
     assert len(tried) > 3
 
@@ -34,5 +34,5 @@ async def test_without_patience_there_is_one_attempt() -> None:
         raise BrokerUnavailable("away")
 
     with pytest.raises(BrokerUnavailable):
-        await persist(away, "test", patience_s=0)
+        await retry_until_available(away, "test", patience_s=0)
     assert tried == 1

@@ -19,7 +19,7 @@ from antiphon.cli.host_checks import (
     examine_python,
 )
 from antiphon.inference_worker.engines.checkup import examine_engine
-from antiphon.shared_schemas.findings import Finding, Verdict
+from antiphon.shared_schemas.findings import Finding, FindingStatus
 from support.minicpmo.golden_set import CHECKPOINT
 
 
@@ -28,19 +28,19 @@ def by_name(findings: Iterator[Finding] | list[Finding]) -> dict[str, Finding]:
 
 
 def test_this_python_is_one_of_those_that_are_tested() -> None:
-    assert examine_python().verdict is Verdict.OK
+    assert examine_python().verdict is FindingStatus.OK
 
 
 def test_a_folder_that_is_yet_to_be_made(tmp_path: Path) -> None:
     findings = by_name(examine_disk(tmp_path / "a" / "b", max_storage_gb=0))
     assert findings["recordings"].found.endswith("sessions (to be made)")
-    assert {finding.verdict for finding in findings.values()} == {Verdict.OK}
+    assert {finding.verdict for finding in findings.values()} == {FindingStatus.OK}
     assert not (tmp_path / "a").exists()
 
 
 def test_a_folder_nobody_may_write() -> None:
     finding = by_name(examine_disk(Path("/proc"), 0))["recordings"]  # not even root
-    assert finding.verdict is Verdict.FAILURE
+    assert finding.verdict is FindingStatus.FAILURE
     assert "ANTIPHON_DATA_DIR" in finding.remedy
 
 
@@ -49,12 +49,12 @@ def test_a_file_in_the_way_of_the_folder(tmp_path: Path) -> None:
     with pytest.raises(NotADirectoryError):
         (tmp_path / "data" / "sessions").mkdir()
     finding = by_name(examine_disk(tmp_path / "data", 0))["recordings"]
-    assert finding.verdict is Verdict.FAILURE
+    assert finding.verdict is FindingStatus.FAILURE
 
 
 def test_more_to_be_kept_than_the_disk_holds(tmp_path: Path) -> None:
     finding = by_name(examine_disk(tmp_path, max_storage_gb=1e9))["disk space"]
-    assert finding.verdict is Verdict.WARNING
+    assert finding.verdict is FindingStatus.WARNING
     assert "ANTIPHON_MAX_STORAGE_GB" in finding.remedy
 
 
@@ -66,7 +66,7 @@ def test_a_port_that_somebody_else_has() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         services = [("edge", "127.0.0.1", port_of(listener), "ANTIPHON_PORT")]
         [finding] = examine_ports(services)
-    assert finding.verdict is Verdict.FAILURE
+    assert finding.verdict is FindingStatus.FAILURE
     assert "ANTIPHON_PORT" in finding.remedy
     [finding] = examine_ports(services)
     assert finding.found.endswith("is free")
@@ -91,7 +91,7 @@ def test_a_port_on_which_the_service_runs_already() -> None:
         finally:
             server.shutdown()
             thread.join()
-    assert finding.verdict is Verdict.OK
+    assert finding.verdict is FindingStatus.OK
     assert "answers already" in finding.found
 
 
@@ -115,33 +115,33 @@ def openssl(*args: object, given: bytes = b"") -> bytes:
 class TestCertificates:
     def test_one_in_order(self, tmp_path: Path) -> None:
         finding = examine_certificate(*certificate(tmp_path, "good", 90))
-        assert finding.verdict is Verdict.OK
+        assert finding.verdict is FindingStatus.OK
         assert finding.found.startswith("voice.example; valid for ")
 
     def test_one_that_ends_soon(self, tmp_path: Path) -> None:
         finding = examine_certificate(*certificate(tmp_path, "old", 3))
-        assert finding.verdict is Verdict.WARNING
+        assert finding.verdict is FindingStatus.WARNING
 
     def test_one_that_has_ended(self, tmp_path: Path) -> None:
         finding = examine_certificate(*certificate(tmp_path, "over", -1))
-        assert finding.verdict is Verdict.FAILURE
+        assert finding.verdict is FindingStatus.FAILURE
         assert "expired" in finding.found
 
     def test_one_with_anothers_key(self, tmp_path: Path) -> None:
         (mine, _), (_, other) = certificate(tmp_path, "a", 90), certificate(tmp_path, "b", 90)
         finding = examine_certificate(mine, other)
-        assert finding.verdict is Verdict.FAILURE
+        assert finding.verdict is FindingStatus.FAILURE
         assert "private key" in finding.remedy
 
     def test_a_file_that_is_none(self, tmp_path: Path) -> None:
         (tmp_path / "x.pem").write_text("no certificate")
         finding = examine_certificate(tmp_path / "x.pem", tmp_path / "absent.key")
-        assert finding.verdict is Verdict.FAILURE
+        assert finding.verdict is FindingStatus.FAILURE
 
 
 def test_the_local_engine_has_all_it_needs() -> None:
     findings = by_name(examine_engine("local", 4, None, {}))
-    assert {finding.verdict for finding in findings.values()} == {Verdict.OK}
+    assert {finding.verdict for finding in findings.values()} == {FindingStatus.OK}
     assert findings["model weights"].found.startswith("SmolLM2")
 
 
@@ -151,7 +151,7 @@ def test_weights_that_are_none(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         path.write_bytes(content)
     finding = by_name(examine_engine("local", 4, path, {}))["model weights"]
-    assert finding.verdict is Verdict.FAILURE
+    assert finding.verdict is FindingStatus.FAILURE
     assert str(path) in finding.found
 
 
@@ -165,15 +165,15 @@ def test_weights_that_are_none(tmp_path: Path, content: bytes | None) -> None:
 )
 def test_an_engine_that_cannot_be(engine: str, options: dict[str, object], words: str) -> None:
     [finding] = examine_engine(engine, 4, None, options)
-    assert finding.verdict is Verdict.FAILURE
+    assert finding.verdict is FindingStatus.FAILURE
     assert words in finding.found
 
 
 def test_a_whole_checkpoint() -> None:
     findings = by_name(examine_engine("minicpmo", 2, CHECKPOINT, {"device": "cpu"}))
-    failed = {name for name, one in findings.items() if one.verdict is Verdict.FAILURE}
+    failed = {name for name, one in findings.items() if one.verdict is FindingStatus.FAILURE}
     assert failed == set()
-    assert findings["gpu"].verdict is Verdict.WARNING
+    assert findings["gpu"].verdict is FindingStatus.WARNING
     assert findings["model folder"].found.endswith("tensors")
 
 
@@ -184,6 +184,6 @@ def test_a_checkpoint_that_is_cut_off(tmp_path: Path) -> None:
         file.truncate(1_000_000)
     (folder / "tokenizer.json").unlink()
     findings = by_name(examine_engine("minicpmo", 2, folder, {"device": "cpu"}))
-    assert findings["model files"].verdict is Verdict.FAILURE
-    assert findings["tokenizer"].verdict is Verdict.FAILURE
+    assert findings["model files"].verdict is FindingStatus.FAILURE
+    assert findings["tokenizer"].verdict is FindingStatus.FAILURE
     assert "MiniCPM-o" in findings["tokenizer"].remedy

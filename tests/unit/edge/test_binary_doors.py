@@ -19,9 +19,9 @@ from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes, to_pcm16
 from antiphon.shared_schemas.binary_frames import to_frame
 from antiphon.shared_schemas.content import AudioPart, ImagePart, TextPart
+from antiphon.shared_schemas.entries import ChunkIn, HalfDuplexPrepareIn, PrepareIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.media import Raw
-from antiphon.shared_schemas.stream_entries import ChunkIn, HalfPrepareIn, PrepareIn
 from support.edge_harness import picture
 
 SETTINGS = EdgeSettings()
@@ -60,7 +60,7 @@ async def test_references_become_float32() -> None:
     half = await HalfDuplexDoor(SETTINGS).read(
         frame(type="prepare", system_content=[{"type": "audio", "data": S16}])
     )
-    assert isinstance(half, HalfPrepareIn)
+    assert isinstance(half, HalfDuplexPrepareIn)
     assert half.ref_audio == prepare.ref_audio
     update = await RealtimeDoor(SETTINGS, video=True).read(
         frame(type="session.update", session={"instructions": "Be brief.", "ref_audio": S16})

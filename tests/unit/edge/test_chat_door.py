@@ -17,9 +17,16 @@ from antiphon.edge.errors import NotJson
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.chat_messages import ChatRequest
 from antiphon.shared_schemas.config import ChatOptions
-from antiphon.shared_schemas.content import AudioPart, ImagePart, Message, Role, TextPart, VideoPart
+from antiphon.shared_schemas.content import (
+    AudioPart,
+    ConversationMessage,
+    ImagePart,
+    Role,
+    TextPart,
+    VideoPart,
+)
+from antiphon.shared_schemas.entries import ChatIn, StopIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.stream_entries import ChatIn, StopIn
 from support.edge_harness import picture
 
 MP4 = b"\0\0\0\x20ftypisom" + bytes(40)
@@ -49,7 +56,7 @@ HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
 
 async def test_the_shortest_request() -> None:
     entry = await _read(HELLO)
-    assert entry.messages() == (Message(Role.USER, (TextPart("Hello"),)),)
+    assert entry.messages() == (ConversationMessage(Role.USER, (TextPart("Hello"),)),)
     assert entry.options == ChatOptions()
     assert entry.ref_audio == b""
 

@@ -14,10 +14,7 @@ from antiphon.edge.protocols.chat import ChatMachine, ChatPhase
 from antiphon.edge.protocols.chat_http import ChatHttpMachine
 from antiphon.edge.protocols.contract import Action, Finish, Forward, QueuePlace, Tell
 from antiphon.shared_schemas.config import ChatOptions
-from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.lifecycle import Ask
-from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChatDoneOut,
     ChatIn,
     DeltaOut,
@@ -27,6 +24,9 @@ from antiphon.shared_schemas.stream_entries import (
     StopIn,
     VadOut,
 )
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.wire import encode
 
 STREAMED = ChatIn(content=[], options=ChatOptions())
@@ -75,7 +75,7 @@ def test_stop_in_every_phase(phase: ChatPhase) -> None:
 def test_a_page_may_stop_what_is_being_answered(phase: ChatPhase) -> None:
     machine = _machine(phase)
     answering = phase is ChatPhase.ANSWERING
-    assert machine.asked(Ask.BREAK) == ([Forward(StopIn())] if answering else [])
+    assert machine.asked(SessionCommand.INTERRUPT) == ([Forward(StopIn())] if answering else [])
     assert machine.phase is (ChatPhase.STOPPING if answering else phase)
 
 

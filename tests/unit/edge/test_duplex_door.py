@@ -19,8 +19,7 @@ from antiphon.edge.errors import NotJson
 from antiphon.edge.media.voices import load_bundled_voice
 from antiphon.edge.protocols.duplex_commands import CameraFrame
 from antiphon.edge.settings import EdgeSettings
-from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     DiagnosticIn,
     PauseIn,
@@ -29,6 +28,7 @@ from antiphon.shared_schemas.stream_entries import (
     ResumeIn,
     StopIn,
 )
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from support.edge_harness import picture
 
 

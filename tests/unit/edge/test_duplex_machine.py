@@ -15,9 +15,7 @@ from antiphon.edge.protocols.duplex import LEGAL, DuplexMachine
 from antiphon.edge.protocols.duplex_commands import WIRE_NAMES, CameraFrame, DuplexCommand
 from antiphon.edge.protocols.phases import MAX_HELD, Phase
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     DiagnosticIn,
     ErrorOut,
@@ -34,6 +32,8 @@ from antiphon.shared_schemas.stream_entries import (
     StoppedOut,
     TimeoutOut,
 )
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.unit_result import UnitResult
 
 PREPARE = PrepareIn(system_prompt="Hi.", config=DuplexConfig())

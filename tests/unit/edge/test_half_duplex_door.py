@@ -12,8 +12,8 @@ import pytest
 from antiphon.edge.doors.half_duplex import HalfDuplexDoor
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.content import AudioPart, TextPart
+from antiphon.shared_schemas.entries import ChunkIn, HalfDuplexPrepareIn, StopIn
 from antiphon.shared_schemas.errors import InvalidInput
-from antiphon.shared_schemas.stream_entries import ChunkIn, HalfPrepareIn, StopIn
 
 
 def _audio(samples: int, value: float = 0.5) -> str:
@@ -24,9 +24,9 @@ async def _read(message: object, **settings: Any) -> Any:
     return await HalfDuplexDoor(EdgeSettings(**settings)).read(orjson.dumps(message).decode())
 
 
-async def _prepare(**fields: Any) -> HalfPrepareIn:
+async def _prepare(**fields: Any) -> HalfDuplexPrepareIn:
     entry = await _read({"type": "prepare", **fields})
-    assert isinstance(entry, HalfPrepareIn)
+    assert isinstance(entry, HalfDuplexPrepareIn)
     return entry
 
 

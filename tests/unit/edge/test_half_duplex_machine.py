@@ -19,16 +19,13 @@ from antiphon.edge.protocols.half_duplex import (
 )
 from antiphon.edge.protocols.phases import Phase
 from antiphon.shared_schemas.config import HalfDuplexConfig
-from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.lifecycle import Ask
-from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     BreakIn,
     ChunkIn,
     DeltaOut,
     ErrorOut,
     GeneratingOut,
-    HalfPrepareIn,
+    HalfDuplexPrepareIn,
     OutEntry,
     PreparedOut,
     ResumedOut,
@@ -38,9 +35,12 @@ from antiphon.shared_schemas.stream_entries import (
     TurnDoneOut,
     VadOut,
 )
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.wire import encode
 
-PREPARE = HalfPrepareIn(content=[], config=HalfDuplexConfig())
+PREPARE = HalfDuplexPrepareIn(content=[], config=HalfDuplexConfig())
 CHUNK = ChunkIn(audio=b"abcd")
 STOP = StopIn()
 COMMANDS: list[HalfDuplexCommand] = [PREPARE, CHUNK, STOP]
@@ -150,7 +150,7 @@ def test_prepared_repeats_the_timeout_and_is_told_once() -> None:
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_break_reaches_active_sessions_only(phase: Phase) -> None:
     expected = [Forward(BreakIn())] if phase is Phase.ACTIVE else []
-    assert _machine(phase).asked(Ask.BREAK) == expected
+    assert _machine(phase).asked(SessionCommand.INTERRUPT) == expected
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,14 @@ def test_places_are_told() -> None:
 
 
 STEPS = st.sampled_from(
-    [*COMMANDS, PREPARED, *(entry for entry, _ in ANSWERS), Ask.BREAK, "granted", EndReason.ERROR]
+    [
+        *COMMANDS,
+        PREPARED,
+        *(entry for entry, _ in ANSWERS),
+        SessionCommand.INTERRUPT,
+        "granted",
+        EndReason.ERROR,
+    ]
 )
 
 
@@ -228,7 +235,7 @@ def test_any_sequence_has_at_most_one_end(steps: list[object]) -> None:
             granted = True
         elif isinstance(step, EndReason):
             actions = machine.ended(step)
-        elif isinstance(step, Ask):
+        elif isinstance(step, SessionCommand):
             actions = machine.asked(step)
         elif granted and isinstance(step, OutEntry):
             actions = machine.deliver(step, 0)

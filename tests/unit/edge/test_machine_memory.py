@@ -13,7 +13,7 @@ from antiphon.edge.protocols.chat import ChatMachine
 from antiphon.edge.protocols.contract import Action, Finish, Machine, Tell
 from antiphon.edge.protocols.duplex import DuplexMachine
 from antiphon.edge.protocols.realtime import RealtimeMachine
-from antiphon.shared_schemas.stream_entries import ResultOut
+from antiphon.shared_schemas.entries import ResultOut
 from support.protocol_samples import PROTOCOLS
 from support.protocol_walk import Protocol, Step
 

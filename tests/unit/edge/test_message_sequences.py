@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from antiphon.edge.errors import Close
 from antiphon.edge.protocols.contract import Action, Finish, Forward, QueuePlace, Tell
-from antiphon.shared_schemas.lifecycle import Ask
+from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import EndReason
 from support.protocol_samples import GRANTED, PROTOCOLS
 from support.protocol_walk import Ended, Protocol, Step
@@ -20,7 +20,7 @@ ENDS = [Ended(reason) for reason in (*EndReason, None)]
 def _steps(protocol: Protocol) -> st.SearchStrategy[list[Step]]:
     """Mostly what good clients and workers say, so that sequences get far."""
     good = st.sampled_from([*protocol.messages.values(), *protocol.entries, GRANTED])
-    odd = st.sampled_from([*protocol.mistakes.values(), *PLACES, Ask.BREAK])
+    odd = st.sampled_from([*protocol.mistakes.values(), *PLACES, SessionCommand.INTERRUPT])
     ways = st.sampled_from(list(protocol.ways.values()))
     begun = st.tuples(ways, st.lists(good | good | odd, max_size=30))
     return begun.map(lambda parts: [*parts[0], *parts[1]])

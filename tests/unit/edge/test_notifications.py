@@ -16,8 +16,8 @@ from antiphon.edge.session.notifications import (
     SessionSubscription,
     update_places,
 )
-from antiphon.shared_schemas.lifecycle import SessionEvent
-from antiphon.shared_schemas.registry import QueueSnapshot, Running, Ticket, Waiting
+from antiphon.shared_schemas.events import SessionEvent
+from antiphon.shared_schemas.registry import QueuedSession, QueueSnapshot, RunningSession, Ticket
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 
 
@@ -103,11 +103,11 @@ def _snapshot(waiting: list[str], running: list[str]) -> QueueSnapshot:
     return QueueSnapshot(
         at=0,
         waiting=tuple(
-            Waiting(sid=sid, kind=kind, ticket=n, position=n, queued_at=0, eta_s=n * 1.26)
+            QueuedSession(sid=sid, kind=kind, ticket=n, position=n, queued_at=0, eta_s=n * 1.26)
             for n, sid in enumerate(waiting, start=1)
         ),
         running=tuple(
-            Running(
+            RunningSession(
                 sid=sid,
                 kind=kind,
                 worker="w",

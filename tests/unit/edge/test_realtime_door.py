@@ -15,8 +15,8 @@ from antiphon.edge.doors.realtime import RealtimeDoor
 from antiphon.edge.media.voices import decode_voice
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.entries import ChunkIn, PlaybackIn, PrepareIn, StopIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.stream_entries import ChunkIn, PlaybackIn, PrepareIn, StopIn
 from support.edge_harness import picture
 
 

@@ -24,9 +24,7 @@ from antiphon.edge.protocols.realtime import (
 )
 from antiphon.edge.protocols.realtime_faults import realtime
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     ErrorOut,
     OutEntry,
@@ -39,6 +37,8 @@ from antiphon.shared_schemas.stream_entries import (
     StoppedOut,
     TimeoutOut,
 )
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.unit_result import UnitResult
 from antiphon.shared_schemas.wire import encode
 from support.realtime_schema import is_valid

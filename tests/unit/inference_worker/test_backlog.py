@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.inference_worker.session.backlog import Backlog, Unread
-from antiphon.shared_schemas.stream_entries import ChunkIn, DiagnosticIn, InEntry, PauseIn, ResumeIn
+from antiphon.shared_schemas.entries import ChunkIn, DiagnosticIn, InEntry, PauseIn, ResumeIn
 
 
 def chunk(**fields: object) -> ChunkIn:

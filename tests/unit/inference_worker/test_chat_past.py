@@ -6,7 +6,8 @@ import pytest
 
 from antiphon.inference_worker.session.chat import Past, recall
 from antiphon.inference_worker.session.records import PastLost
-from antiphon.shared_schemas.stream_entries import DeltaOut, PrefillDoneOut, StreamPosition
+from antiphon.shared_schemas.entries import DeltaOut, PrefillDoneOut
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 SAID = [
     (StreamPosition(5, 1, n), entry)

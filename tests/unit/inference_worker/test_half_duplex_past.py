@@ -9,20 +9,20 @@ from antiphon.inference_worker.session.half_duplex import GUARD_SAMPLES, Past, r
 from antiphon.inference_worker.session.records import History, PastLost
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes
 from antiphon.shared_schemas.config import HalfDuplexConfig
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     DeltaOut,
     ErrorOut,
     GeneratingOut,
-    HalfPrepareIn,
+    HalfDuplexPrepareIn,
     PreparedOut,
     StreamEntry,
-    StreamPosition,
     TurnDoneOut,
     VadOut,
 )
+from antiphon.shared_schemas.stream_position import StreamPosition
 
-PREPARE = HalfPrepareIn(content=[{"role": "system", "parts": []}], config=HalfDuplexConfig())
+PREPARE = HalfDuplexPrepareIn(content=[{"role": "system", "parts": []}], config=HalfDuplexConfig())
 PREPARED = PreparedOut(input_n=1, prompt_length=3)
 TEN_SECONDS = ChunkIn(audio=b"\0" * (20 * INPUT_RATE), pcm=PcmFormat.S16)
 UTTERANCE = float_bytes(np.full(160, 0.25, dtype=np.float32))

@@ -10,7 +10,7 @@ import pytest
 from antiphon.broker.errors import StaleFence
 from antiphon.inference_worker.held_session import HeldSession
 from antiphon.inference_worker.progress import Progress
-from antiphon.shared_schemas.stream_entries import OutEntry, ProgressOut
+from antiphon.shared_schemas.entries import OutEntry, ProgressOut
 
 
 class Heard:

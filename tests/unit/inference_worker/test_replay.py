@@ -9,8 +9,7 @@ from antiphon.inference_worker.session.records import PastLost
 from antiphon.inference_worker.session.replay import recall
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.states import SessionState
-from antiphon.shared_schemas.stream_entries import (
+from antiphon.shared_schemas.entries import (
     ChunkIn,
     Entry,
     ErrorOut,
@@ -22,8 +21,9 @@ from antiphon.shared_schemas.stream_entries import (
     PrepareIn,
     ResultOut,
     ResumedOut,
-    StreamPosition,
 )
+from antiphon.shared_schemas.states import SessionState
+from antiphon.shared_schemas.stream_position import StreamPosition
 from antiphon.shared_schemas.unit_result import UnitResult
 
 PREPARE = PrepareIn(system_prompt="be brief", config=DuplexConfig(temperature=0.2))

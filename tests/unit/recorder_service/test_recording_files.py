@@ -19,8 +19,8 @@ from antiphon.recorder_service.media.audio import (
 )
 from antiphon.recorder_service.media.save import frame_name, save_frames
 from antiphon.shared_schemas.recording import (
+    DuplexRecording,
     Meta,
-    Recording,
     TurnRecording,
     encode_meta,
     encode_recording,
@@ -99,7 +99,7 @@ def test_the_json_files_read_back_as_what_they_were() -> None:
     assert Meta.model_validate_json(encode_meta(meta)) == meta
     assert b'"created_at": "2025-01-02T03:04:05.678000Z"' in encode_meta(meta)
     assert b'"duration_s": null' in encode_meta(meta)
-    recording = Recording.model_validate(
+    recording = DuplexRecording.model_validate(
         {
             **common,
             "mode": "duplex",
@@ -111,7 +111,7 @@ def test_the_json_files_read_back_as_what_they_were() -> None:
         }
     )
     text = encode_recording(recording)
-    assert Recording.model_validate_json(text) == recording
+    assert DuplexRecording.model_validate_json(text) == recording
     assert b"null" not in text
 
 
@@ -121,7 +121,7 @@ def test_a_recording_is_told_apart_by_its_mode(tmp_path: Path) -> None:
     duplex = {**common, **start, "mode": "duplex", "app_type": "omni_duplex"}
     chat = {**common, **start, "mode": "chat", "app_type": "chat", "turns": []}
     read = parse_recording(orjson.dumps({**duplex, "chunks": [], "diagnostics": []}))
-    assert isinstance(read, Recording)
+    assert isinstance(read, DuplexRecording)
     assert isinstance(parse_recording(orjson.dumps(chat)), TurnRecording)
     for broken in (b"{", b"[]", b"{}", orjson.dumps({**chat, "mode": "novel"})):
         with pytest.raises(ValueError, match="validation error"):

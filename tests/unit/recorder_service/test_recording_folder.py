@@ -20,15 +20,10 @@ from antiphon.recorder_service.manifest.meta import read_meta
 from antiphon.recorder_service.media import audio
 from antiphon.recorder_service.replay.merge import merge
 from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.entries import ChunkIn, ErrorOut, PreparedOut, PrepareIn
 from antiphon.shared_schemas.recording import RecordingState, ReplayState
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.stream_entries import (
-    ChunkIn,
-    ErrorOut,
-    PreparedOut,
-    PrepareIn,
-    StreamPosition,
-)
+from antiphon.shared_schemas.stream_position import StreamPosition
 from support.recorded_talk import (
     Script,
     assert_same,

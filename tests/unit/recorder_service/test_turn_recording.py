@@ -17,15 +17,10 @@ from antiphon.recorder_service.manifest.meta import read_meta
 from antiphon.recorder_service.media.save import suffix
 from antiphon.recorder_service.replay.merge import merge
 from antiphon.shared_schemas.audio import to_pcm16
+from antiphon.shared_schemas.entries import ChatIn, DeltaOut, ErrorOut, GeneratingOut
 from antiphon.shared_schemas.recording import RecordingState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.stream_entries import (
-    ChatIn,
-    DeltaOut,
-    ErrorOut,
-    GeneratingOut,
-    StreamPosition,
-)
+from antiphon.shared_schemas.stream_position import StreamPosition
 from support.recorded_talk import (
     Script,
     assert_same,

@@ -7,17 +7,8 @@ import typing
 import orjson
 import pytest
 
-from antiphon.shared_schemas.server_messages import (
-    DuplexServerMessage,
-    Error,
-    Prepared,
-    Queued,
-    QueueDone,
-    QueueUpdate,
-    Result,
-    Stopped,
-)
-from antiphon.shared_schemas.wire import encode
+from antiphon.shared_schemas.duplex_messages import DuplexServerMessage, Prepared, Result
+from antiphon.shared_schemas.wire import Error, Queued, QueueDone, QueueUpdate, Stopped, encode
 
 SEED_RESULT_FIELDS = {
     *("type", "is_listen", "text", "audio_data", "end_of_turn", "current_time", "cost_llm_ms"),

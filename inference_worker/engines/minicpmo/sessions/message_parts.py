@@ -23,7 +23,13 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.videos import SHORTES
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip, PromptPart
 from antiphon.inference_worker.engines.types import EngineError, UnsupportedContent
 from antiphon.shared_schemas.audio import Samples
-from antiphon.shared_schemas.content import AudioPart, ImagePart, Message, TextPart, VideoPart
+from antiphon.shared_schemas.content import (
+    AudioPart,
+    ConversationMessage,
+    ImagePart,
+    TextPart,
+    VideoPart,
+)
 from antiphon.shared_schemas.content import Part as Sent
 
 FRAME_SLICES = 1
@@ -46,7 +52,9 @@ class ReadOptions:
     videos: VideoBudget = field(default_factory=VideoBudget)
 
 
-def read_message(message: Message, reading: ReadOptions, where: str) -> list[PromptPart]:
+def read_message(
+    message: ConversationMessage, reading: ReadOptions, where: str
+) -> list[PromptPart]:
     """The parts of a message. Raises UnsupportedContent, naming the part after `where`."""
     pieces = [
         piece

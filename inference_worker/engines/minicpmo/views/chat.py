@@ -31,7 +31,7 @@ from antiphon.inference_worker.engines.types import (
 )
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import ChatOptions
-from antiphon.shared_schemas.content import Message
+from antiphon.shared_schemas.content import ConversationMessage
 
 _CELL_TOKENS = 66
 """Of each part of a picture, its marks included."""
@@ -70,7 +70,7 @@ class MiniCPMOChatView(ChatView):
 
     def prefill(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[ConversationMessage],
         options: ChatOptions,
         ref_audio: Samples | None = None,
         on_progress: ProgressCallback = no_progress,

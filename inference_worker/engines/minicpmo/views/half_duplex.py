@@ -27,7 +27,7 @@ from antiphon.inference_worker.engines.processor import HalfDuplexView
 from antiphon.inference_worker.engines.types import Delta, EngineError, PastTurn, PrefillReport
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import HalfDuplexConfig
-from antiphon.shared_schemas.content import Message
+from antiphon.shared_schemas.content import ConversationMessage
 
 
 class TurnMemo(BaseModel):
@@ -46,7 +46,10 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
         self._mark: Bookmark | None = None
 
     def prepare(
-        self, system: Message, config: HalfDuplexConfig, ref_audio: Samples | None = None
+        self,
+        system: ConversationMessage,
+        config: HalfDuplexConfig,
+        ref_audio: Samples | None = None,
     ) -> int:
         """Prefill the system message and set the voice; a second call starts over."""
         turns, self._config = self._turns, config

@@ -15,7 +15,8 @@ from antiphon.cli.conversation.latency import LatencySummary, UnitLatency
 from antiphon.cli.conversation.transcript import Transcript, summary_lines, unit_line
 from antiphon.client.duplex import PARSER, Unit
 from antiphon.client.errors import ServerError
-from antiphon.shared_schemas.server_messages import Error, Prepared, Queued, Result
+from antiphon.shared_schemas.duplex_messages import Prepared, Result
+from antiphon.shared_schemas.wire import Error, Queued
 
 
 def unit(*, seconds: float = 1.0, **fields: Any) -> Unit:

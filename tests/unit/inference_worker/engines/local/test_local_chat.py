@@ -14,8 +14,8 @@ from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.config import ChatOptions, GenerationConfig, TtsConfig
 from antiphon.shared_schemas.content import (
     AudioPart,
+    ConversationMessage,
     ImagePart,
-    Message,
     Part,
     Role,
     TextPart,
@@ -40,8 +40,8 @@ def options(**values: object) -> ChatOptions:
     return ChatOptions.model_validate(asked)
 
 
-def asks(*parts: Part) -> Message:
-    return Message(Role.USER, parts)
+def asks(*parts: Part) -> ConversationMessage:
+    return ConversationMessage(Role.USER, parts)
 
 
 def text_of(deltas: list[Delta]) -> str:
@@ -51,7 +51,7 @@ def text_of(deltas: list[Delta]) -> str:
 def test_the_answer_follows_from_the_history(view: LocalChatView) -> None:
     history = [
         asks(TextPart(ITALY)),
-        Message(Role.ASSISTANT, (TextPart("The capital of Italy is Rome."),)),
+        ConversationMessage(Role.ASSISTANT, (TextPart("The capital of Italy is Rome."),)),
         asks(TextPart("And what about Germany?")),
     ]
     assert view.prefill(history, options()) > 40

@@ -20,7 +20,13 @@ from antiphon.inference_worker.engines.types import (
 from antiphon.inference_worker.engines.types import PastTurn as Past
 from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.config import GenerationConfig, HalfDuplexConfig, TtsConfig
-from antiphon.shared_schemas.content import AudioPart, ImagePart, Message, Role, TextPart
+from antiphon.shared_schemas.content import (
+    AudioPart,
+    ConversationMessage,
+    ImagePart,
+    Role,
+    TextPart,
+)
 from support.speech import share_heard, transcribe
 from support.spoken import ITALY, silence, spoken
 
@@ -28,7 +34,7 @@ pytestmark = pytest.mark.speech
 
 AND_GERMANY = "And what about Germany?"
 STORY = "Tell me a long story about a cat."
-SYSTEM = Message(Role.SYSTEM, (TextPart("You are a helpful assistant."),))
+SYSTEM = ConversationMessage(Role.SYSTEM, (TextPart("You are a helpful assistant."),))
 
 
 def config(*, speak: bool = True, tokens: int = 60) -> HalfDuplexConfig:
@@ -155,12 +161,12 @@ def test_the_oldest_turns_are_forgotten_in_time(view: LocalHalfDuplexView) -> No
 def test_what_cannot_be_prepared_is_named(view: LocalHalfDuplexView) -> None:
     voice = AudioPart(np.zeros(16000, dtype="<f4").tobytes())
     mimic = (TextPart("Mimic the voice."), voice, TextPart("Be brief."))
-    assert view.prepare(Message(Role.SYSTEM, mimic), config()) > 0
+    assert view.prepare(ConversationMessage(Role.SYSTEM, mimic), config()) > 0
     with pytest.raises(UnsupportedContent) as refused:
-        view.prepare(Message(Role.SYSTEM, (*mimic, ImagePart(b""))), config())
+        view.prepare(ConversationMessage(Role.SYSTEM, (*mimic, ImagePart(b""))), config())
     assert refused.value.field == "system_content.3"
     with pytest.raises(ContextFull):
-        view.prepare(Message(Role.SYSTEM, (TextPart("word " * 600),)), config())
+        view.prepare(ConversationMessage(Role.SYSTEM, (TextPart("word " * 600),)), config())
 
 
 def test_the_chain_has_an_order(local_engine: LocalProcessor) -> None:

@@ -10,7 +10,7 @@ from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import ServerError
 from antiphon.shared_schemas.chat_messages import ChatGeneration
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.content import Message, Role, TextPart, VideoPart
+from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart, VideoPart
 from support.minicpmo import golden_set
 from support.redis_server import RedisServer
 from support.stack import Stack
@@ -57,7 +57,7 @@ async def test_three_conversations_say_what_the_reference_says(stack: Stack) -> 
 
 async def test_a_chat_about_a_video(stack: Stack) -> None:
     film = VideoPart(video(seconds=2, sound=golden_set.waves()["w_user"][:32000]), stack_frames=2)
-    history = [Message(Role.USER, (film, TextPart("what is this?")))]
+    history = [ConversationMessage(Role.USER, (film, TextPart("what is this?")))]
     brief = ChatGeneration(max_new_tokens=4, do_sample=False)
     async with ask(stack.ws_url, history, generation=brief, options={"omni_mode": True}) as answer:
         done = await answer.whole()
@@ -68,7 +68,7 @@ async def test_a_chat_about_a_video(stack: Stack) -> None:
 
 async def test_a_video_that_is_none_is_refused_by_name(stack: Stack) -> None:
     broken = VideoPart(video(seconds=1)[:200])
-    history = [Message(Role.USER, (TextPart("what is this?"), broken))]
+    history = [ConversationMessage(Role.USER, (TextPart("what is this?"), broken))]
     async with ask(stack.ws_url, history) as answer:
         with pytest.raises(ServerError) as refused:
             await answer.whole()

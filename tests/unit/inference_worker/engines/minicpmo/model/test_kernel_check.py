@@ -9,7 +9,7 @@ from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, Ker
 from antiphon.inference_worker.engines.minicpmo.model.kernel_check import use_triton
 from antiphon.inference_worker.engines.minicpmo.model.load import load_network
 from antiphon.inference_worker.engines.types import EngineLoadError
-from antiphon.shared_schemas.findings import Verdict
+from antiphon.shared_schemas.findings import FindingStatus
 from support.minicpmo.golden_set import CHECKPOINT
 
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
@@ -44,4 +44,4 @@ def test_the_checkup_says_what_a_worker_would() -> None:
     for kernels in choices:
         findings = examine(CHECKPOINT, EngineOptions(device="cpu", kernels=kernels))
         verdicts += [each.verdict for each in findings if each.about == "kernels"]
-    assert verdicts == [Verdict.OK, Verdict.OK, Verdict.FAILURE]
+    assert verdicts == [FindingStatus.OK, FindingStatus.OK, FindingStatus.FAILURE]

@@ -31,7 +31,13 @@ from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip, PromptPart
 from antiphon.inference_worker.engines.types import UnsupportedContent
 from antiphon.shared_schemas.audio import INPUT_RATE
-from antiphon.shared_schemas.content import AudioPart, Message, Role, TextPart, VideoPart
+from antiphon.shared_schemas.content import (
+    AudioPart,
+    ConversationMessage,
+    Role,
+    TextPart,
+    VideoPart,
+)
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CLOSE
 from support.minicpmo.step_recorder import Recorder, session_of
@@ -47,7 +53,7 @@ def runner(network: MiniCPMO, tokenizer: Tokenizer) -> Runner:
 
 
 def parts_of(*sent: object) -> list[PromptPart]:
-    return read_message(Message(Role.USER, tuple(sent)), READING, "messages.0.content")  # type: ignore[arg-type]
+    return read_message(ConversationMessage(Role.USER, tuple(sent)), READING, "messages.0.content")  # type: ignore[arg-type]
 
 
 def slow_video(times: list[float]) -> bytes:
@@ -177,7 +183,7 @@ def heard_in(tokenizer: Tokenizer, runner: Runner, sent: list[AudioPart]) -> tor
 
 def test_videos_beyond_what_a_request_may_cost_are_refused_by_name() -> None:
     reading = ReadOptions(settings=SliceConfig(), videos=VideoBudget(packets=30))
-    twice = Message(Role.USER, (VideoPart(video()), VideoPart(video())))
+    twice = ConversationMessage(Role.USER, (VideoPart(video()), VideoPart(video())))
     with pytest.raises(UnsupportedContent, match="send fewer frames") as refused:
         read_message(twice, reading, "messages.0.content")
     assert refused.value.field == "messages.0.content.1"

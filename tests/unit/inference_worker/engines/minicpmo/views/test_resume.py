@@ -22,15 +22,15 @@ from antiphon.shared_schemas.config import (
     HalfDuplexConfig,
     TtsConfig,
 )
-from antiphon.shared_schemas.content import Message, Role, TextPart
+from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CHECKPOINT, LOGITS
 from support.minicpmo.step_recorder import GREEDY, Recorder, session_of
 
 GENERATION = GenerationConfig(max_new_tokens=24, temperature=0.0)
 HALF_DUPLEX = HalfDuplexConfig(generation=GENERATION, tts=TtsConfig(enabled=False))
-SYSTEM = Message(Role.SYSTEM, (TextPart("You are a helpful assistant."),))
-QUESTION = Message(Role.USER, (TextPart("say something"),))
+SYSTEM = ConversationMessage(Role.SYSTEM, (TextPart("You are a helpful assistant."),))
+QUESTION = ConversationMessage(Role.USER, (TextPart("say something"),))
 
 View = MiniCPMOChatView | MiniCPMOHalfDuplexView
 

@@ -18,8 +18,8 @@ from antiphon.shared_schemas.config import (
 )
 from antiphon.shared_schemas.content import (
     AudioPart,
+    ConversationMessage,
     ImagePart,
-    Message,
     Part,
     Role,
     TextPart,
@@ -33,7 +33,7 @@ from support.video_files import video
 OPTIONS = EngineOptions(slots=3, context_tokens=640, speech_tokens=256, device="cpu")
 GENERATION = GenerationConfig(max_new_tokens=6, temperature=0.0)
 TEXT_ONLY = HalfDuplexConfig(generation=GENERATION, tts=TtsConfig(enabled=False))
-SYSTEM = Message(Role.SYSTEM, (TextPart("You are a helpful assistant."),))
+SYSTEM = ConversationMessage(Role.SYSTEM, (TextPart("You are a helpful assistant."),))
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_chat_of_text_sound_and_pictures(processor: MiniCPMOProcessor) -> None
     with pytest.raises(EngineError, match="prefill must come before"):
         next(view.generate())
     picture = ImagePart(golden_set.image_bytes("b"))
-    question = Message(Role.USER, (picture, TextPart("what is this?"), sound("w_user")))
+    question = ConversationMessage(Role.USER, (picture, TextPart("what is this?"), sound("w_user")))
     options = ChatOptions(generation=GENERATION, max_slice_nums=1)
     told: list[float] = []
     length = view.prefill([SYSTEM, question], options, on_progress=told.append)
@@ -139,8 +139,8 @@ def test_a_chat_of_text_sound_and_pictures(processor: MiniCPMOProcessor) -> None
 
 def test_a_chat_about_a_video(processor: MiniCPMOProcessor) -> None:
     film = VideoPart(video(seconds=2, size=(640, 480), sound=heard()[:32000]))
-    question = Message(Role.USER, (film, TextPart("what is this?")))
-    plain = Message(Role.USER, (TextPart("what is this?"),))
+    question = ConversationMessage(Role.USER, (film, TextPart("what is this?")))
+    plain = ConversationMessage(Role.USER, (TextPart("what is this?"),))
     lengths, answers = [], []
     for message, slices in ((plain, None), (question, None), (question, 4)):
         view = processor.set_chat_mode()
@@ -159,7 +159,7 @@ def test_a_long_prefill_tells_each_of_its_steps(processor: MiniCPMOProcessor) ->
     pictures = tuple(ImagePart(golden_set.image_bytes("a")) for _ in range(8))
     told: list[float] = []
     options = ChatOptions(generation=GENERATION, max_slice_nums=1)
-    view.prefill([Message(Role.USER, pictures)], options, on_progress=told.append)
+    view.prefill([ConversationMessage(Role.USER, pictures)], options, on_progress=told.append)
     assert told == [0.5, 0.75, 1.0]  # read; seen, fed
     view.cleanup()
 
@@ -171,7 +171,7 @@ def test_what_cannot_be_read_is_refused_by_name(
     processor: MiniCPMOProcessor, part: Part, words: str
 ) -> None:
     view = processor.set_chat_mode()
-    history = [SYSTEM, Message(Role.USER, (TextPart("what is this?"), part))]
+    history = [SYSTEM, ConversationMessage(Role.USER, (TextPart("what is this?"), part))]
     with pytest.raises(UnsupportedContent, match=words) as refused:
         view.prefill(history, ChatOptions())
     assert refused.value.field == "messages.1.content.1"
@@ -179,7 +179,7 @@ def test_what_cannot_be_read_is_refused_by_name(
 
 def test_conversations_of_all_kinds_share_the_engine(processor: MiniCPMOProcessor) -> None:
     alone = processor.set_chat_mode()
-    hello = [Message(Role.USER, (TextPart("hello the world"),))]
+    hello = [ConversationMessage(Role.USER, (TextPart("hello the world"),))]
     options = ChatOptions(generation=GENERATION)
     alone.prefill(hello, options)
     want = "".join(delta.text for delta in alone.generate())
@@ -227,6 +227,6 @@ def test_answers_are_spoken_where_there_is_a_vocoder(processor: MiniCPMOProcesso
 def test_a_failed_answer_is_raised_where_it_is_read(processor: MiniCPMOProcessor) -> None:
     view = processor.set_chat_mode()
     options = ChatOptions(generation=GenerationConfig(max_new_tokens=4000, temperature=0.0))
-    view.prefill([Message(Role.USER, (TextPart("hello"),))], options)
+    view.prefill([ConversationMessage(Role.USER, (TextPart("hello"),))], options)
     with pytest.raises(EngineError, match="full"):
         list(view.generate())

@@ -1,0 +1,185 @@
+"""Session transitions as they happen: watched by edges and workers, worked off by recorders."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from antiphon.broker.connection import call
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.keys import Keys
+from antiphon.shared_schemas.events import SessionEvent, UnreadableEvent
+
+log = structlog.get_logger()
+
+_BLOCK_MS = 5_000
+_GROUP_BLOCK_MS = 1_000
+_COUNT = 100
+_HISTORY_PAGE = 1000
+_MAX_PENDING = 100_000
+_RELEASED_IDLE_MS = 86_400_000
+
+
+class EventWatch:
+    """Every transition from now on, for one process. Each `read` blocks up to five seconds."""
+
+    def __init__(self, blocking: Redis, keys: Keys, after: str) -> None:
+        self._redis = blocking
+        self._key = keys.events
+        self._after = after
+
+    async def read(self) -> list[SessionEvent]:
+        """The next transitions, oldest first; empty when nothing happened for a while."""
+        head = ("XREAD", "COUNT", _COUNT, "BLOCK", _BLOCK_MS, "STREAMS", self._key, self._after)
+        reply = await call(self._redis, *head)
+        if not reply:
+            return []
+        entries = reply[0][1]
+        self._after = entries[-1][0].decode()
+        return _parse(entries)
+
+    async def close(self) -> None:
+        """Give the connection back."""
+        await self._redis.aclose()
+
+
+class EventGroup:
+    """A consumer group over the transitions: each goes to one of the replicas, until it is acked."""
+
+    def __init__(
+        self, redis: Redis, blocking: Redis, keys: Keys, group: str, consumer: str
+    ) -> None:
+        self._redis = redis
+        self._blocking = blocking
+        self._key = keys.events
+        self._group = group
+        self._consumer = consumer
+
+    async def create(self) -> None:
+        """Make the group, from the oldest transition on; an existing one is left as it is."""
+        try:
+            await call(self._redis, "XGROUP", "CREATE", self._key, self._group, "0", "MKSTREAM")
+        except ResponseError as error:
+            if "BUSYGROUP" not in str(error):
+                raise
+
+    async def read(self) -> list[SessionEvent]:
+        """New transitions for this consumer; blocks for a random while, a second at most.
+
+        Redis serves those who wait in turn. Were they never to change places, a regular traffic of
+        two transitions per session would bring every first one to the same of two consumers.
+        """
+        block_ms = random.randint(1, _GROUP_BLOCK_MS)  # noqa: S311 - places, not secrets
+        head = ("XREADGROUP", "GROUP", self._group, self._consumer, "COUNT", _COUNT)
+        tail = ("BLOCK", block_ms, "STREAMS", self._key, ">")
+        reply = await self._try(*head, *tail, redis=self._blocking)
+        return _parse(reply[0][1]) if reply else []
+
+    async def reclaim(self, idle_ms: int) -> list[SessionEvent]:
+        """Take over transitions that some consumer was given `idle_ms` ago and never acked."""
+        found: list[SessionEvent] = []
+        cursor = b"0-0"
+        while True:
+            command = ("XAUTOCLAIM", self._key, self._group, self._consumer, idle_ms, cursor)
+            reply = await self._try(*command, "COUNT", _COUNT)
+            if reply is None:
+                return found
+            found += _parse([entry for entry in reply[1] if entry and entry[1]])
+            cursor = reply[0]
+            if cursor == b"0-0":
+                return found
+
+    async def touch(self, event_ids: Sequence[str]) -> set[str]:
+        """Keep transitions from being reclaimed; returns those another consumer has taken over.
+
+        One that nobody has pending any more (acked, or trimmed from the stream) is not among them.
+        """
+        mine = set(await self._pending(self._consumer)) & set(event_ids)
+        await self._claim(mine)
+        missing = set(event_ids) - mine
+        return missing & set(await self._pending()) if missing else set()
+
+    async def release(self) -> None:
+        """Hand back what this consumer has not acked: the next `reclaim` of any consumer finds it."""
+        mine = set(await self._pending(self._consumer))
+        await self._claim(mine, "IDLE", _RELEASED_IDLE_MS)
+
+    async def _pending(self, *consumer: str) -> list[str]:
+        """Ids that one consumer (by default: any) was given and has not acked."""
+        head = ("XPENDING", self._key, self._group, "-", "+", _MAX_PENDING)
+        reply = await self._try(*head, *consumer, parse_detail=True)
+        return [row["message_id"].decode() for row in reply or ()]
+
+    async def _claim(self, event_ids: set[str], *options: str | int) -> None:
+        if event_ids:
+            head = ("XCLAIM", self._key, self._group, self._consumer, 0)
+            await self._try(*head, *sorted(event_ids), *options, "JUSTID", parse_justid=True)
+
+    async def _try(self, *command: Any, redis: Redis | None = None, **options: Any) -> Any:
+        """One command on the group; None, and a new group, when Redis came back without it."""
+        try:
+            return await call(redis or self._redis, *command, **options)
+        except ResponseError as error:
+            if "NOGROUP" not in str(error):
+                raise
+            await self.create()
+            return None
+
+    async def ack(self, *event_ids: str) -> None:
+        """Work on these is done and on disk."""
+        if event_ids:
+            await call(self._redis, "XACK", self._key, self._group, *event_ids)
+
+    async def close(self) -> None:
+        """Give the blocking connection back."""
+        await self._blocking.aclose()
+
+
+def _parse(entries: list[tuple[bytes, dict[bytes, bytes]]]) -> list[SessionEvent]:
+    """Those that this version understands; the others are logged, as during a rolling upgrade."""
+    events: list[SessionEvent] = []
+    for entry_id, data in entries:
+        try:
+            events.append(SessionEvent.parse(entry_id, data))
+        except UnreadableEvent:
+            log.exception("event_unreadable", id=entry_id.decode())
+    return events
+
+
+async def history(redis: Redis, keys: Keys, after: str) -> AsyncIterator[SessionEvent]:
+    """Every transition after an event id that the stream still holds, oldest first."""
+    while page := await call(
+        redis, "XRANGE", keys.events, f"({after}", "+", "COUNT", _HISTORY_PAGE
+    ):
+        for event in _parse(page):
+            yield event
+        after = page[-1][0].decode()
+
+
+async def recent(redis: Redis, keys: Keys, count: int) -> list[SessionEvent]:
+    """The newest transitions that the stream still holds, oldest first."""
+    newest = await call(redis, "XREVRANGE", keys.events, "+", "-", "COUNT", count)
+    return _parse(newest[::-1])
+
+
+async def latest_event_id(redis: Redis, keys: Keys) -> str:
+    """Where a watch that is interested in the future only begins."""
+    newest = await call(redis, "XREVRANGE", keys.events, "+", "-", "COUNT", 1)
+    return newest[0][0].decode() if newest else "0-0"
+
+
+async def follow(watch: EventWatch, retry_s: float = 0.5) -> AsyncIterator[list[SessionEvent]]:
+    """Batches of transitions for ever; an outage yields an empty batch and is retried."""
+    while True:
+        try:
+            yield await watch.read()
+        except BrokerUnavailable as error:
+            log.warning("event_watch_interrupted", error=str(error))
+            await asyncio.sleep(retry_s)
+            yield []

@@ -1,0 +1,1 @@
+"""The Redis server itself: a private one for one machine, and a check of any other."""

@@ -1,0 +1,99 @@
+"""Gauges over the whole system, read from Redis when someone asks; every edge gives the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from antiphon.broker.client import Broker
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.shared_schemas.registry import (
+    EdgeSnapshot,
+    QueuedSession,
+    QueueSnapshot,
+    RunningSession,
+)
+from antiphon.shared_schemas.states import SessionKind, SessionState, WorkerState
+
+
+class FleetMetrics(Collector):
+    """Shows the snapshot that was taken last; nothing but `up` while Redis does not answer."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[QueueSnapshot, EdgeSnapshot] | None = None
+
+    async def refresh(self, broker: Broker) -> None:
+        """Take a snapshot; to be called before each scrape."""
+        try:
+            self._seen = await broker.queue.snapshot(), await broker.registry.edges()
+        except BrokerUnavailable:
+            self._seen = None
+
+    def collect(self) -> Iterator[Metric]:
+        """The gauges."""
+        up = self._seen is not None
+        yield GaugeMetricFamily("antiphon_redis_up", "1 while Redis answers.", value=float(up))
+        if self._seen is not None:
+            snapshot, edges = self._seen
+            yield from _queue(snapshot)
+            yield _sessions(snapshot)
+            yield from _slots(snapshot)
+            yield _workers(snapshot)
+            yield GaugeMetricFamily("antiphon_edges", "Live edges.", value=len(edges.edges))
+
+
+def _queue(snapshot: QueueSnapshot) -> Iterator[Metric]:
+    waiting = snapshot.waiting
+    oldest = max((snapshot.at - row.queued_at for row in waiting), default=0) / 1000
+    estimated = waiting[-1].eta_s if waiting else 0.0
+    yield GaugeMetricFamily("antiphon_queue_length", "Waiting sessions.", value=len(waiting))
+    yield GaugeMetricFamily(
+        "antiphon_queue_oldest_wait_seconds", "How long the oldest has waited.", value=oldest
+    )
+    yield GaugeMetricFamily(
+        "antiphon_queue_estimated_wait_seconds", "Estimate for the last in line.", value=estimated
+    )
+
+
+def _sessions(snapshot: QueueSnapshot) -> Metric:
+    live: list[QueuedSession | RunningSession] = [*snapshot.waiting, *snapshot.running]
+    found = Counter((row.kind, row.state) for row in live)
+    family = GaugeMetricFamily(
+        "antiphon_sessions", "Live sessions by kind and state.", labels=["kind", "state"]
+    )
+    for kind in SessionKind:
+        for state in SessionState:
+            if state is not SessionState.ENDED:
+                family.add_metric([kind, state], found[kind, state])
+    return family
+
+
+def _slots(snapshot: QueueSnapshot) -> Iterator[Metric]:
+    """Slots of workers that take sessions; what others still serve is used, and not to be had."""
+    engines = sorted({row.engine for row in snapshot.workers})
+    slots, used, free = (
+        GaugeMetricFamily(f"antiphon_slots{name}", text, labels=["engine"])
+        for name, text in (
+            ("", "Sessions that open workers can serve at once."),
+            ("_used", "Slots in use, those of draining workers included."),
+            ("_free", "Slots that could take a session now: what to scale by, with the queue."),
+        )
+    )
+    for engine in engines:
+        rows = [row for row in snapshot.workers if row.engine == engine]
+        open_rows = [row for row in rows if row.open]
+        slots.add_metric([engine], sum(row.slots for row in open_rows))
+        used.add_metric([engine], sum(row.used for row in rows))
+        free.add_metric([engine], sum(max(0, row.slots - row.used) for row in open_rows))
+    yield from (slots, used, free)
+
+
+def _workers(snapshot: QueueSnapshot) -> Metric:
+    found = Counter(row.state for row in snapshot.workers)
+    family = GaugeMetricFamily("antiphon_workers", "Live workers by state.", labels=["state"])
+    for state in WorkerState:
+        family.add_metric([state], found[state])
+    return family

@@ -1,0 +1,35 @@
+"""How far a recorder has come with each session, so that its successor goes on from there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from redis.asyncio import Redis
+
+from antiphon.broker.connection import call, call_all
+from antiphon.broker.keys import Keys
+
+
+class RecorderProgress:
+    """The `recorded:<ticket>` hash: one JSON value per session, written with each confirmed step."""
+
+    def __init__(self, redis: Redis, keys: Keys, ttl_s: int) -> None:
+        self._redis = redis
+        self._keys = keys
+        self._ttl_s = ttl_s
+
+    async def load(self, ticket: int) -> dict[str, Any] | None:
+        """What was confirmed last, or None for a session not begun."""
+        raw = await call(self._redis, "HGET", self._keys.recorded(ticket), "progress")
+        return orjson.loads(raw) if raw else None
+
+    async def save(self, ticket: int, progress: dict[str, Any]) -> None:
+        """Confirm: everything `progress` tells of is on disk."""
+        key = self._keys.recorded(ticket)
+        value = orjson.dumps(progress)
+        await call_all(self._redis, ("HSET", key, "progress", value), ("EXPIRE", key, self._ttl_s))
+
+    async def clear(self, ticket: int) -> None:
+        """The recording is complete."""
+        await call(self._redis, "DEL", self._keys.recorded(ticket))

@@ -1,0 +1,185 @@
+"""Both directions of `/ws/duplex/{session_id}`, with the aliases that existing clients use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter
+
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.media import Media, Payload
+from antiphon.shared_schemas.wire import (
+    ClientMessage,
+    Error,
+    MessageReader,
+    Notice,
+    Queued,
+    QueueDone,
+    QueueUpdate,
+    Resumed,
+    ServerMessage,
+    Stopped,
+)
+
+DEFAULT_SYSTEM_PROMPT = "You are a helpful assistant."
+MAX_FRAMES = 4
+"""JPEG frames that one chunk may carry."""
+
+Slices = Annotated[int, Field(ge=1, le=9)]
+PlayedMs = Annotated[float, Field(ge=0, le=86_400_000)]
+
+
+class Prepare(ClientMessage):
+    """Initialise the session. Audio references are base64 float32 PCM at 16 kHz."""
+
+    type: Literal["prepare"]
+    system_prompt: str = Field(
+        default=DEFAULT_SYSTEM_PROMPT,
+        max_length=20_000,
+        validation_alias=AliasChoices("prefix_system_prompt", "system_prompt"),
+    )
+    config: DuplexConfig = DuplexConfig()
+    ref_audio_path: str | None = None
+    ref_audio_base64: Media | None = None
+    tts_ref_audio_base64: Media | None = None
+    deferred_finalize: bool = True
+    max_slice_nums: Slices | None = None
+    record: bool = True
+
+
+class AudioChunk(ClientMessage):
+    """One chunk of microphone audio, with the camera frames that belong to it."""
+
+    type: Literal["audio_chunk"]
+    audio: Media = Field(validation_alias=AliasChoices("audio", "audio_base64"))
+    frame_base64_list: list[Media] | None = Field(default=None, max_length=MAX_FRAMES)
+    force_listen: bool = False
+    max_slice_nums: Slices | None = None
+
+
+class VideoFrame(ClientMessage):
+    """A camera frame (base64 JPEG) that belongs to the next audio chunk."""
+
+    type: Literal["video_frame"]
+    frame: Media
+
+
+class Pause(ClientMessage):
+    """Suspend the session for at most `timeout` seconds (default: the server's pause timeout)."""
+
+    type: Literal["pause"]
+    timeout: float | None = Field(default=None, gt=0)
+
+
+class Resume(ClientMessage):
+    """Go on after a pause."""
+
+    type: Literal["resume"]
+
+
+class PlaybackAck(ClientMessage):
+    """How much of the current answer's sound has been played, so that it remembers what was heard."""
+
+    type: Literal["playback_ack"]
+    played_ms: PlayedMs
+
+
+class Stop(ClientMessage):
+    """End the session."""
+
+    type: Literal["stop"]
+
+
+class ClientDiagnostic(ClientMessage):
+    """Figures measured by the client; every field is kept with the recording."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Literal["client_diagnostic"]
+    metrics: dict[str, Any] | None = None
+
+
+DuplexClientMessage = Annotated[
+    Prepare | AudioChunk | VideoFrame | Pause | Resume | PlaybackAck | Stop | ClientDiagnostic,
+    Field(discriminator="type"),
+]
+
+_READER: MessageReader[DuplexClientMessage] = MessageReader(
+    TypeAdapter(DuplexClientMessage),
+    *("prepare", "audio_chunk", "video_frame", "pause", "resume", "playback_ack", "stop"),
+    "client_diagnostic",
+)
+
+
+def parse_duplex_message(data: object, payload: Payload | None = None) -> DuplexClientMessage:
+    """Check one decoded JSON value. Raises InvalidInput naming the field and the remedy."""
+    return _READER.parse(data, payload)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared(ServerMessage):
+    """Audio may be sent. `prompt_length` in tokens."""
+
+    type: ClassVar[str] = "prepared"
+    bears_token: ClassVar[bool] = True
+    prompt_length: int
+    recording_session_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result(ServerMessage):
+    """One unit's outcome. `audio_data` is float32 PCM at 24 kHz; `current_time` and costs in ms."""
+
+    type: ClassVar[str] = "result"
+    is_listen: bool
+    text: str
+    audio_data: bytes
+    end_of_turn: bool
+    current_time: int
+    cost_llm_ms: float
+    cost_tts_prep_ms: float
+    cost_tts_ms: float
+    cost_token2wav_ms: float
+    cost_all_ms: float
+    n_tokens: int
+    n_tts_tokens: int
+    server_send_ts: float
+    wall_clock_ms: float
+    kv_cache_length: int
+    vision_slices: int
+    vision_tokens: int
+    simulated: bool | None = None
+    timing: dict[str, float] | None = None
+    user_text: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paused(ServerMessage):
+    """The session rests for at most `timeout` seconds."""
+
+    type: ClassVar[str] = "paused"
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeout(ServerMessage):
+    """The pause lasted too long; the session has ended."""
+
+    type: ClassVar[str] = "timeout"
+    reason: str
+
+
+DuplexServerMessage = (
+    Queued
+    | QueueUpdate
+    | QueueDone
+    | Prepared
+    | Result
+    | Paused
+    | Resumed
+    | Stopped
+    | Timeout
+    | Notice
+    | Error
+)

@@ -1,0 +1,454 @@
+"""The entries of a session's streams, and how they are stored.
+
+An entry is a JSON header in the field `h` and raw bytes in fields beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, ClassVar
+
+import orjson
+from pydantic import BaseModel
+
+from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, samples_from_bytes
+from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
+from antiphon.shared_schemas.content import ConversationMessage, restore
+from antiphon.shared_schemas.unit_result import UnitResult
+
+BINARY = {"binary": True}
+"""Field metadata: the value lies beside the header as it is; a tuple lies as name0, name1, ..."""
+
+_HEADER = b"h"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamEntry:
+    """Base of every record in a stream; a subclass is known by its `tag`."""
+
+    tag: ClassVar[str]
+    at: float = 0.0
+    """Redis-clock milliseconds at which the writer appended it."""
+    trace: bytes = field(default=b"", metadata=BINARY, repr=False)
+    """Where it belongs in the session's trace (`broker.service.tracing`); empty while nothing is traced."""
+
+    def __init_subclass__(cls) -> None:
+        """Make the tag readable."""
+        _BY_TAG[cls.tag] = cls
+
+
+_BY_TAG: dict[str, type[StreamEntry]] = {}
+
+
+class UnreadableEntry(ValueError):
+    """A stream entry is not of this version's form."""
+
+
+def pack(entry: StreamEntry) -> list[bytes]:
+    """Field names and values, flat, ready for XADD."""
+    header: dict[str, Any] = {"type": entry.tag}
+    raw: list[bytes] = []
+    for item in fields(entry):
+        value = getattr(entry, item.name)
+        if not item.metadata.get("binary"):
+            stored = value.model_dump() if isinstance(value, BaseModel) else value
+            header[_name(item)] = stored
+        elif isinstance(value, tuple):
+            for index, part in enumerate(value):
+                raw += [f"{item.name}{index}".encode(), part]
+        elif value:
+            raw += [item.name.encode(), value]
+    return [_HEADER, orjson.dumps(header), *raw]
+
+
+def unpack(data: Mapping[bytes, bytes]) -> StreamEntry:
+    """Inverse of `pack`. Raises UnreadableEntry on an unknown or incomplete entry."""
+    try:
+        header: dict[str, Any] = dict(orjson.loads(data[_HEADER]))
+        cls = _BY_TAG[header.pop("type")]
+        values = {
+            item.name: _load(item, header, data) for item in fields(cls) if _has(item, header)
+        }
+        return cls(**values)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnreadableEntry(f"stream entry cannot be read: {error!r}") from error
+
+
+def _has(item: Field[Any], header: dict[str, Any]) -> bool:
+    return bool(item.metadata.get("binary")) or _name(item) in header
+
+
+def _name(item: Field[Any]) -> str:
+    name: str = item.metadata.get("stored_as", item.name)
+    return name
+
+
+def _load(item: Field[Any], header: dict[str, Any], data: Mapping[bytes, bytes]) -> Any:
+    if item.metadata.get("binary"):
+        return (
+            _load_parts(item.name, data)
+            if item.default == ()
+            else data.get(item.name.encode(), b"")
+        )
+    value = header[_name(item)]
+    load = item.metadata.get("load")
+    return load(value) if load else value
+
+
+def _load_parts(name: str, data: Mapping[bytes, bytes]) -> tuple[bytes, ...]:
+    parts: list[bytes] = []
+    while (part := data.get(f"{name}{len(parts)}".encode())) is not None:
+        parts.append(part)
+    return tuple(parts)
+
+
+def _load_pcm(value: Any) -> PcmFormat:
+    return PcmFormat(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareIn(StreamEntry):
+    """The client's `prepare`. References are float32 PCM at 16 kHz; empty means none."""
+
+    tag: ClassVar[str] = "prepare"
+    system_prompt: str
+    config: DuplexConfig = field(metadata={"load": DuplexConfig.model_validate})
+    ref_audio: bytes = field(default=b"", metadata=BINARY, repr=False)
+    tts_ref_audio: bytes = field(default=b"", metadata=BINARY, repr=False)
+    deferred_finalize: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkIn(StreamEntry):
+    """One chunk of user audio (16 kHz) with its JPEG frames."""
+
+    tag: ClassVar[str] = "chunk"
+    audio: bytes = field(metadata=BINARY, repr=False)
+    pcm: PcmFormat = field(default=PcmFormat.F32, metadata={"load": _load_pcm})
+    frames: tuple[bytes, ...] = field(default=(), metadata=BINARY, repr=False)
+    force_listen: bool = False
+    max_slice_nums: int | None = None
+
+    def samples(self) -> Samples:
+        """The audio as float32, shape (n,)."""
+        return samples_from_bytes(self.audio, self.pcm)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseIn(StreamEntry):
+    """Rest for at most `timeout_s`."""
+
+    tag: ClassVar[str] = "pause"
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeIn(StreamEntry):
+    """Go on."""
+
+    tag: ClassVar[str] = "resume"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaybackIn(StreamEntry):
+    """The client has played so much of the current answer's sound, or of the last one's if none is on."""
+
+    tag: ClassVar[str] = "playback"
+    played_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopIn(StreamEntry):
+    """End the session."""
+
+    tag: ClassVar[str] = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiagnosticIn(StreamEntry):
+    """Figures measured by the client; the worker ignores them, the recorder keeps them."""
+
+    tag: ClassVar[str] = "diagnostic"
+    metrics: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedOut(StreamEntry):
+    """The engine holds the prompt. `input_n`: the `prepare` it answers."""
+
+    tag: ClassVar[str] = "prepared"
+    input_n: int
+    prompt_length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultOut(StreamEntry):
+    """One unit's result (24 kHz float32 audio).
+
+    `input_n` is the chunk it answers, `skipped` the chunks dropped just before it under
+    backpressure. `received_at`, `read_at` are the Redis-clock ms at which the edge appended that
+    chunk and the worker read it; `at` is when the worker published.
+    """
+
+    tag: ClassVar[str] = "result"
+    input_n: int
+    skipped: tuple[int, ...] = field(default=(), metadata={"load": tuple})
+    received_at: float
+    read_at: float
+    prefill_ms: float
+    wall_clock_ms: float
+    is_listen: bool
+    text: str
+    audio: bytes = field(default=b"", metadata=BINARY, repr=False)
+    end_of_turn: bool
+    current_time: int
+    cost_llm_ms: float
+    cost_tts_prep_ms: float
+    cost_tts_ms: float
+    cost_token2wav_ms: float
+    cost_all_ms: float
+    n_tokens: int
+    n_tts_tokens: int
+    kv_cache_length: int
+    vision_slices: int
+    vision_tokens: int
+    simulated: bool
+    memo: dict[str, Any]
+
+    @classmethod
+    def of(cls, result: UnitResult, **context: Any) -> ResultOut:
+        """Join an engine's result with where it stands in the session."""
+        values = {f.name: getattr(result, f.name) for f in fields(UnitResult)}
+        values["audio"] = float_bytes(result.audio)
+        return cls(**values, **context)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PausedOut(StreamEntry):
+    """The session rests."""
+
+    tag: ClassVar[str] = "paused"
+    input_n: int
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumedOut(StreamEntry):
+    """The session goes on."""
+
+    tag: ClassVar[str] = "resumed"
+    input_n: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedOut(StreamEntry):
+    """Last entry of a session that was stopped."""
+
+    tag: ClassVar[str] = "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeoutOut(StreamEntry):
+    """Last entry of a session whose pause, or whose client's silence, lasted too long.
+
+    `elapsed_s`: the seconds without audio that ended a half-duplex session.
+    """
+
+    tag: ClassVar[str] = "timeout"
+    reason: str
+    elapsed_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorOut(StreamEntry):
+    """A step failed (`input_n`: the entry that could not be served, 0 if none); `fatal` ends the session.
+
+    `skipped`: the chunks dropped just before it under backpressure.
+    """
+
+    tag: ClassVar[str] = "error"
+    input_n: int = 0
+    skipped: tuple[int, ...] = field(default=(), metadata={"load": tuple})
+    code: str
+    message: str
+    field: str | None = None
+    fatal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HalfDuplexPrepareIn(StreamEntry):
+    """A half-duplex `prepare`. `content`, `blobs`: the system message, flattened (see `content`).
+
+    `ref_audio` is float32 PCM at 16 kHz; empty means none.
+    """
+
+    tag: ClassVar[str] = "half_prepare"
+    content: list[dict[str, Any]]
+    blobs: tuple[bytes, ...] = field(default=(), metadata=BINARY, repr=False)
+    config: HalfDuplexConfig = field(metadata={"load": HalfDuplexConfig.model_validate})
+    ref_audio: bytes = field(default=b"", metadata=BINARY, repr=False)
+
+    def system(self) -> ConversationMessage:
+        """The system message."""
+        return restore(self.content, self.blobs)[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakIn(StreamEntry):
+    """Stop the reply that is being generated; the session goes on."""
+
+    tag: ClassVar[str] = "break"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatIn(StreamEntry):
+    """A whole chat request. `ref_audio` is float32 PCM at 16 kHz; empty means none.
+
+    `progress`: the client wants to hear how far a long prefill has come.
+    """
+
+    tag: ClassVar[str] = "chat"
+    content: list[dict[str, Any]]
+    blobs: tuple[bytes, ...] = field(default=(), metadata=BINARY, repr=False)
+    options: ChatOptions = field(metadata={"load": ChatOptions.model_validate})
+    ref_audio: bytes = field(default=b"", metadata=BINARY, repr=False)
+    progress: bool = False
+
+    def messages(self) -> tuple[ConversationMessage, ...]:
+        """The history, oldest first."""
+        return restore(self.content, self.blobs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VadOut(StreamEntry):
+    """The user began or ceased to speak, within input `input_n`."""
+
+    tag: ClassVar[str] = "vad"
+    input_n: int
+    speaking: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratingOut(StreamEntry):
+    """An utterance is complete and its answer begins. `audio`: the utterance, float32 at 16 kHz."""
+
+    tag: ClassVar[str] = "generating"
+    input_n: int
+    turn_index: int
+    speech_duration_ms: int
+    audio: bytes = field(default=b"", metadata=BINARY, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaOut(StreamEntry):
+    """A piece of an answer: text, and sound (float32 at 24 kHz) that may lag behind it."""
+
+    tag: ClassVar[str] = "delta"
+    text_delta: str
+    audio: bytes = field(default=b"", metadata=BINARY, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnDoneOut(StreamEntry):
+    """A half-duplex answer is complete, was stopped, or failed. `input_n`: the last input it took in.
+
+    After a failure (an ErrorOut came before) the context is as before the turn. `memo` is the
+    engine's note for recovery; costs are milliseconds.
+    """
+
+    tag: ClassVar[str] = "turn_done"
+    input_n: int
+    turn_index: int
+    text: str
+    stopped: bool = False
+    failed: bool = False
+    n_tokens: int = 0
+    cost_all_ms: float = 0.0
+    kv_cache_length: int = 0
+    memo: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressOut(StreamEntry):
+    """So much of a chat request, between 0 and 1, has been read; for those only that asked."""
+
+    tag: ClassVar[str] = "progress"
+    done: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillDoneOut(StreamEntry):
+    """A chat request has been read: it is `input_tokens` long."""
+
+    tag: ClassVar[str] = "prefill_done"
+    input_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatDoneOut(StreamEntry):
+    """Last entry of a chat: the whole answer. `audio` (float32 at 24 kHz) unless it was streamed."""
+
+    tag: ClassVar[str] = "chat_done"
+    text: str
+    audio: bytes = field(default=b"", metadata=BINARY, repr=False)
+    generated_tokens: int
+    input_tokens: int
+    duration_ms: float
+    stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint(StreamEntry):
+    """What an edge records after an event of a resumable session, so that any edge can resume it.
+
+    `seq` numbers the last message sent. `last_output` is the stream id of the last output entry
+    delivered, `last_input` that of the last input entry written. `snapshot` is the protocol machine's.
+    `messages` are those of this event that cannot be derived from the output stream; the last of
+    them has the number `seq`.
+    """
+
+    tag: ClassVar[str] = "mark"
+    seq: int
+    last_output: str = field(metadata={"stored_as": "heard"})
+    last_input: str = field(metadata={"stored_as": "sent"})
+    snapshot: dict[str, Any] = field(metadata={"stored_as": "memory"})
+    messages: list[dict[str, Any]]
+
+
+InEntry = (
+    PrepareIn
+    | ChunkIn
+    | PauseIn
+    | ResumeIn
+    | PlaybackIn
+    | StopIn
+    | DiagnosticIn
+    | HalfDuplexPrepareIn
+    | BreakIn
+    | ChatIn
+)
+"""Client to worker."""
+
+OutEntry = (
+    PreparedOut
+    | ResultOut
+    | PausedOut
+    | ResumedOut
+    | StoppedOut
+    | TimeoutOut
+    | ErrorOut
+    | VadOut
+    | GeneratingOut
+    | DeltaOut
+    | TurnDoneOut
+    | ProgressOut
+    | PrefillDoneOut
+    | ChatDoneOut
+)
+"""Worker to client."""
+
+Entry = InEntry | OutEntry
+
+CheckpointEntry = Checkpoint | InEntry
+"""An edge's notes on a session that may be resumed; an input in it is kept for a worker to come."""

@@ -1,0 +1,162 @@
+"""`antiphon doctor` over real servers, in order and out of order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from redis.asyncio import Redis
+
+from antiphon.broker.client import open_broker
+from antiphon.broker.redis_server.checkup import examine_redis
+from antiphon.broker.redis_server.embedded import find_redis_server
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.findings import Finding, FindingStatus
+from support.redis_server import RedisServer, free_port, redis_binary
+
+
+async def examined(settings: BrokerSettings) -> dict[str, Finding]:
+    return {finding.about: finding for finding in await examine_redis(settings)}
+
+
+@pytest.fixture
+def sound(redis_server: RedisServer) -> BrokerSettings:
+    """A server as it should be."""
+    return BrokerSettings(redis_url=redis_server.url)
+
+
+async def test_a_sound_server_passes_every_check(sound: BrokerSettings) -> None:
+    async with open_broker(sound):
+        pass
+    findings = await examined(sound)
+    assert {finding.verdict for finding in findings.values()} == {FindingStatus.OK}
+    assert set(findings) == {
+        *("redis version", "redis role", "redis eviction", "redis memory", "redis persistence"),
+        *("redis cluster", "redis keys", "clock", "redis round trip"),
+    }
+    assert findings["redis keys"].found == "contract version 1"
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "about", "verdict", "remedy"),
+    [
+        ("maxmemory-policy", "allkeys-lru", "redis eviction", FindingStatus.FAILURE, "noeviction"),
+        ("appendonly", "no", "redis persistence", FindingStatus.WARNING, "appendonly yes"),
+        ("maxmemory", "1000000", "redis memory", FindingStatus.WARNING, "raise maxmemory"),
+    ],
+)
+async def test_a_bad_setting_is_found_with_its_remedy(
+    sound: BrokerSettings, setting: str, value: str, about: str, verdict: FindingStatus, remedy: str
+) -> None:
+    async with Redis.from_url(sound.redis_url) as raw:
+        await raw.config_set(setting, value)
+    finding = (await examined(sound))[about]
+    assert finding.verdict is verdict
+    assert remedy in finding.remedy
+
+
+async def test_a_replica_takes_no_writes(
+    sound: BrokerSettings, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    with RedisServer(tmp_path / "replica") as replica:
+        async with Redis.from_url(replica.url) as raw:
+            await raw.replicaof("127.0.0.1", redis_server.port)
+        finding = (await examined(BrokerSettings(redis_url=replica.url)))["redis role"]
+        assert finding.verdict is FindingStatus.FAILURE
+        assert f"127.0.0.1:{redis_server.port}" in finding.remedy
+
+
+async def test_another_contract_is_found(sound: BrokerSettings) -> None:
+    async with Redis.from_url(sound.redis_url) as raw:
+        await raw.hset("{antiphon}:config", "contract", "999")
+    assert (await examined(sound))["redis keys"].verdict is FindingStatus.FAILURE
+
+
+def port_with_bus() -> int:
+    """A free port for a node of a cluster, whose bus listens 10,000 above."""
+    while True:
+        port = free_port()
+        if port > 55_000:
+            continue
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port + 10_000)):
+                return port
+
+
+async def test_a_cluster_whose_slots_are_not_all_served(tmp_path: Path) -> None:
+    port = port_with_bus()
+    process = await asyncio.create_subprocess_exec(
+        *(redis_binary(), "--port", str(port), "--cluster-enabled", "yes", "--dir", str(tmp_path)),
+        stdout=asyncio.subprocess.DEVNULL,
+    )
+    settings = BrokerSettings(redis_url=f"redis://127.0.0.1:{port}/0")
+    try:
+        async with asyncio.timeout(20), Redis.from_url(settings.redis_url) as raw:
+            while "redis cluster" not in (findings := await examined(settings)):
+                await asyncio.sleep(0.05)
+            assert findings["redis cluster"].verdict is FindingStatus.FAILURE
+            assert "0 of 16384" in findings["redis cluster"].found
+            await raw.execute_command("CLUSTER ADDSLOTS", *range(16384))
+            while (
+                found := (await examined(settings))["redis cluster"]
+            ).verdict is not FindingStatus.OK:
+                await asyncio.sleep(0.05)
+            assert found.found == "one master holds all slots"
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def doctor(*args: str, cwd: Path, **env: str) -> tuple[int, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    root = str(Path(__file__).parents[3])
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "antiphon", "doctor", *args),
+        cwd=cwd,
+        env=kept | {"PYTHONPATH": root, "NO_COLOR": "1"} | env,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode()
+
+
+async def test_a_machine_in_order_has_status_0(sound: BrokerSettings, tmp_path: Path) -> None:
+    args = ("--redis-url", sound.redis_url, "--engine", "simulated", "--json")
+    names = ("PORT", "HEALTH_PORT", "RECORDER_HEALTH_PORT", "CLEANUP_HEALTH_PORT")
+    ports = {f"ANTIPHON_{name}": "0" for name in names}
+    status, shown = await doctor(*args, cwd=tmp_path, **ports)
+    findings: list[dict[str, Any]] = orjson.loads(shown)
+    assert status == 0
+    assert {one["verdict"] for one in findings} <= {"ok", "warning"}
+    assert {"python", "recordings", "disk space", "engine"} < {one["about"] for one in findings}
+    assert not (tmp_path / "data").exists()
+
+
+async def test_a_failure_has_status_1_and_a_remedy(tmp_path: Path) -> None:
+    url = f"redis://127.0.0.1:{free_port()}/0"
+    status, shown = await doctor("--redis-url", url, "--engine", "simulated", cwd=tmp_path)
+    assert status == 1
+    assert "failure  redis " in shown
+    assert "→ start it" in shown
+
+
+async def test_without_a_redis_it_names_the_one_that_up_would_start(tmp_path: Path) -> None:
+    away = f"redis://127.0.0.1:{free_port()}/0"
+    (tmp_path / "antiphon.toml").write_text(
+        "port = 0\nhealth_port = 0\nrecorder_health_port = 0\ncleanup_health_port = 0\n"
+    )
+    status, shown = await doctor("--engine", "simulated", cwd=tmp_path)
+    assert status == 0, shown
+    assert (
+        f"`antiphon up` starts its own: {find_redis_server().path}" in shown
+        or "redis version" in shown
+    )
+    status, _ = await doctor("--engine", "simulated", cwd=tmp_path, ANTIPHON_REDIS_URL=away)
+    assert status == 1

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from redis.asyncio import Redis
+from structlog.testing import capture_logs
+
+from antiphon.broker import events
+from antiphon.broker.client import Broker
+from antiphon.broker.events import EventGroup, EventWatch
+from antiphon.shared_schemas.events import SessionEvent
+from antiphon.shared_schemas.states import EndReason, SessionState
+from support.control_plane import activate, claim, join, now_ms, serve
+
+GROUP = "recorders"
+
+
+@pytest.fixture(autouse=True)
+def short_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads of an idle stream end soon; what they return does not depend on it."""
+    monkeypatch.setattr(events, "_BLOCK_MS", 50)
+
+
+@asynccontextmanager
+async def watching(broker: Broker) -> AsyncIterator[EventWatch]:
+    watch = await broker.watch_events()
+    try:
+        yield watch
+    finally:
+        await watch.close()
+
+
+@asynccontextmanager
+async def member(broker: Broker, consumer: str) -> AsyncIterator[EventGroup]:
+    group = await broker.event_group(GROUP, consumer)
+    try:
+        yield group
+    finally:
+        await group.close()
+
+
+async def read_all(read: Callable[[], Awaitable[list[SessionEvent]]]) -> list[SessionEvent]:
+    """Everything there is, by reading until a read finds nothing."""
+    found: list[SessionEvent] = []
+    while events := await read():
+        found += events
+    return found
+
+
+def told(events: list[SessionEvent]) -> list[tuple[str, SessionState]]:
+    return [(event.sid, event.state) for event in events]
+
+
+async def test_a_watch_sees_every_transition_from_now_on(broker: Broker) -> None:
+    await join(broker, "before")
+    async with watching(broker) as watch:
+        await serve(broker)
+        ticket = await join(broker, "a")
+        await broker.sessions.end("before", EndReason.CANCELLED)
+        held = await claim(broker)
+        await activate(broker, held)
+        await broker.leases.move("a", "w1", 1, SessionState.PAUSED)
+        await broker.leases.give_back("a", "w1", 1)
+        await broker.sessions.end("a", EndReason.STOPPED)
+        events = await read_all(watch.read)
+    assert told(events) == [
+        ("a", SessionState.QUEUED),
+        ("before", SessionState.ENDED),
+        ("a", SessionState.ASSIGNED),
+        ("a", SessionState.PREPARING),
+        ("a", SessionState.ACTIVE),
+        ("a", SessionState.PAUSED),
+        ("a", SessionState.RECOVERING),
+        ("a", SessionState.ENDED),
+    ]
+    last = events[-1]
+    assert (last.ticket, last.epoch, last.attempt, last.worker) == (ticket.number, 1, 1, "w1")
+    assert (last.edge, last.recording, last.reason) == ("edge-1", "rec-a", EndReason.STOPPED)
+    assert [event.reason for event in events[2:-1]] == [None] * 5
+    assert [event.at for event in events] == sorted(event.at for event in events)
+
+
+async def test_an_idle_watch_returns_with_nothing(broker: Broker) -> None:
+    async with watching(broker) as watch:
+        assert await watch.read() == []
+
+
+async def test_a_read_that_waits_is_woken_by_an_event(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "_BLOCK_MS", 20_000)
+    async with watching(broker) as watch, asyncio.timeout(10):
+        reading = asyncio.create_task(watch.read())
+        await join(broker, "a")
+        assert told(await reading) == [("a", SessionState.QUEUED)]
+
+
+async def test_the_past_can_be_read_in_pages(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "_HISTORY_PAGE", 3)
+    for i in range(8):
+        await join(broker, f"s{i}")
+    past = [event async for event in broker.past_events("0-0")]
+    assert [event.sid for event in past] == [f"s{i}" for i in range(8)]
+    rest = [event.sid async for event in broker.past_events(past[5].id)]
+    assert rest == ["s6", "s7"]
+
+
+async def test_an_event_of_another_version_is_passed_over(broker: Broker, raw: Redis) -> None:
+    async with watching(broker) as watch, member(broker, "c1") as group:
+        await raw.xadd(broker.keys.events, {"sid": "x", "state": "levitating"})
+        await join(broker, "a")
+        with capture_logs() as logs:
+            assert told(await read_all(watch.read)) == [("a", SessionState.QUEUED)]
+            assert told(await group.read()) == [("a", SessionState.QUEUED)]
+    assert [line["event"] for line in logs] == ["event_unreadable"] * 2
+
+
+async def test_a_group_begins_with_the_oldest_event_and_is_made_once(broker: Broker) -> None:
+    await join(broker, "a")
+    async with member(broker, "c1") as one:
+        assert told(await one.read()) == [("a", SessionState.QUEUED)]
+        await one.create()
+        async with member(broker, "c2") as two:
+            assert await one.read() == []
+            assert await two.read() == []
+
+
+async def test_each_event_goes_to_one_member(broker: Broker) -> None:
+    async with member(broker, "c1") as one, member(broker, "c2") as two:
+        got: dict[str, list[str]] = {"one": [], "two": []}
+        for i in range(30):
+            await join(broker, f"s{i}")
+            name, reader = ("one", one) if i % 3 else ("two", two)
+            got[name] += [event.sid for event in await reader.read()]
+    assert sorted(got["one"] + got["two"]) == sorted(f"s{i}" for i in range(30))
+    assert not set(got["one"]) & set(got["two"])
+    assert got["one"]
+    assert got["two"]
+
+
+async def test_what_a_dead_member_left_is_taken_over_until_it_is_acked(broker: Broker) -> None:
+    for sid in "abc":
+        await join(broker, sid)
+    async with member(broker, "dies") as dead:
+        first, second, _ = await dead.read()
+        await dead.ack(first.id)
+    async with member(broker, "lives") as heir:
+        assert await heir.read() == []
+        assert await heir.reclaim(60_000) == []
+        taken = await heir.reclaim(0)
+        assert [event.sid for event in taken] == ["b", "c"]
+        await heir.ack(second.id)
+        await heir.ack()
+        assert [event.sid for event in await heir.reclaim(0)] == ["c"]
+
+
+async def test_many_pending_events_are_all_taken_over(broker: Broker) -> None:
+    for i in range(250):
+        await join(broker, f"s{i}")
+    async with member(broker, "dies") as dead:
+        assert len(await read_all(dead.read)) == 250
+    async with member(broker, "lives") as heir:
+        taken = await heir.reclaim(0)
+    assert [event.sid for event in taken] == [f"s{i}" for i in range(250)]
+
+
+async def test_an_owner_that_lost_its_event_is_told_and_does_not_take_it_back(
+    broker: Broker,
+) -> None:
+    for sid in "abc":
+        await join(broker, sid)
+    async with member(broker, "stalled") as stalled, member(broker, "heir") as heir:
+        a, b, c = await stalled.read()
+        await stalled.ack(c.id)
+        await heir.reclaim(0)
+        assert await stalled.touch([a.id, b.id, c.id]) == {a.id, b.id}
+        assert await heir.touch([a.id, b.id]) == set()
+        assert await heir.touch([]) == set()
+        assert await stalled.reclaim(60_000) == []
+
+
+async def test_what_is_handed_back_is_taken_over_however_young(broker: Broker) -> None:
+    await join(broker, "a")
+    async with member(broker, "leaves") as leaver, member(broker, "heir") as heir:
+        await leaver.read()
+        await leaver.release()
+        assert [event.sid for event in await heir.reclaim(60_000)] == ["a"]
+
+
+async def test_pending_events_that_were_trimmed_are_no_harm(broker: Broker, raw: Redis) -> None:
+    for sid in "abc":
+        await join(broker, sid)
+    async with member(broker, "c1") as group:
+        assert len(await group.read()) == 3
+        await raw.xtrim(broker.keys.events, maxlen=1, approximate=False)
+        assert [event.sid for event in await group.reclaim(0)] == ["c"]
+        await join(broker, "d")
+        assert [event.sid for event in await group.read()] == ["d"]
+
+
+async def test_a_group_that_redis_lost_is_made_again(broker: Broker, raw: Redis) -> None:
+    async with member(broker, "c1") as group:
+        await join(broker, "a")
+        (event,) = await group.read()
+        await raw.delete(broker.keys.events)
+        assert await group.read() == []
+        assert await group.reclaim(0) == []
+        assert await group.touch([event.id]) == set()
+        await group.ack(event.id)
+        await join(broker, "b")
+        assert [event.sid for event in await group.read()] == ["b"]
+
+
+async def test_a_watch_goes_on_after_redis_lost_the_stream(broker: Broker, raw: Redis) -> None:
+    async with watching(broker) as watch:
+        await join(broker, "a")
+        assert len(await watch.read()) == 1
+        await raw.delete(broker.keys.events)
+        await join(broker, "b")
+        assert told(await watch.read()) == [("b", SessionState.QUEUED)]
+
+
+async def test_events_carry_redis_time(broker: Broker, raw: Redis) -> None:
+    async with watching(broker) as watch:
+        before = await now_ms(raw)
+        await join(broker, "a")
+        (event,) = await watch.read()
+        assert before <= event.at <= await now_ms(raw)

@@ -1,0 +1,208 @@
+"""Who may come back to a session, for how long, and what becomes of it meanwhile."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+
+from antiphon.broker.client import Broker
+from antiphon.broker.resume_registry import ResumedSession
+from antiphon.shared_schemas.registry import SessionRow, Ticket
+from antiphon.shared_schemas.resume_token import ResumeToken
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
+from support.control_plane import (
+    AUDIO,
+    CHAT,
+    EDGE,
+    activate,
+    claim,
+    now_ms,
+    reap,
+    serve,
+    silence,
+    waiting,
+)
+
+SID = "adx_1"
+FIRST, NEXT, LAST = (ResumeToken(SID, secret) for secret in ("one", "two", "three"))
+GRACE_MS = 15_000
+
+
+async def join(broker: Broker, kind: SessionKind = AUDIO, *, sid: str = SID) -> Ticket:
+    token = ResumeToken(sid, FIRST.secret)
+    return await broker.queue.join(
+        sid, kind, edge=EDGE, recording="r", summary={}, resume=token, protocol="duplex"
+    )
+
+
+async def back(
+    broker: Broker,
+    shown: ResumeToken = FIRST,
+    new: ResumeToken = NEXT,
+    *,
+    edge: str = "edge-2",
+    protocol: str = "duplex",
+) -> ResumedSession | None:
+    return await broker.resume_registry.attach(shown, new, edge=edge, protocol=protocol)
+
+
+async def row(broker: Broker) -> SessionRow:
+    found = await broker.sessions.get(SID)
+    assert found is not None
+    return found
+
+
+async def unseen(broker: Broker, raw: Redis, ms: int) -> None:
+    """Let the client have been seen last so long ago."""
+    await raw.hset(broker.keys.session(SID), "seen_at", str(await now_ms(raw) - ms))
+
+
+async def test_the_token_is_stored_as_a_digest_only(broker: Broker, raw: Redis) -> None:
+    await join(broker)
+    stored = await raw.hgetall(broker.keys.session(SID))
+    assert stored[b"resume"].decode() == FIRST.digest
+    assert not [value for value in stored.values() if FIRST.secret.encode() in value]
+    assert (await row(broker)).resumable
+
+
+async def test_coming_back_changes_the_token_and_the_edge(broker: Broker) -> None:
+    ticket = await join(broker)
+    attached = await back(broker)
+    assert attached is not None
+    assert (attached.sid, attached.kind, attached.ticket) == (SID, AUDIO, ticket.number)
+    assert (attached.connection, attached.recording) == (2, "r")
+    assert (attached.assigned, attached.over, attached.reason) == (False, False, None)
+    assert (await row(broker)).edge == "edge-2"
+    assert await back(broker, FIRST, LAST) is None
+    again = await back(broker, NEXT, LAST, edge="edge-3")
+    assert again is not None
+    assert again.connection == 3
+
+
+async def test_what_is_no_token_of_this_session_and_protocol(broker: Broker) -> None:
+    assert await back(broker) is None
+    await join(broker)
+    await broker.queue.join("adx_2", AUDIO, edge=EDGE, recording="r", summary={})
+    for shown in (LAST, ResumeToken(SID, ""), ResumeToken("adx_2", "one")):
+        assert await back(broker, shown) is None
+    assert await back(broker, protocol="chat") is None
+    assert await back(broker) is not None
+
+
+async def test_the_token_before_counts_while_nobody_has_the_new_one(
+    broker: Broker, raw: Redis
+) -> None:
+    ticket = await join(broker)
+    await back(broker)
+    assert await back(broker, FIRST, LAST) is None  # someone is connected
+    await broker.resume_registry.detach(SID, ticket.number, 2)
+    assert await back(broker, FIRST, LAST) is not None
+    await broker.resume_registry.confirm(SID, ticket.number, 2)  # that one is past
+    await broker.resume_registry.detach(SID, ticket.number, 3)
+    assert await back(broker, FIRST, NEXT) is not None
+    await broker.resume_registry.confirm(SID, ticket.number, 4)
+    await broker.resume_registry.detach(SID, ticket.number, 4)
+    assert await back(broker, FIRST, LAST) is None
+    assert await back(broker, NEXT, LAST) is not None
+
+
+async def test_an_edge_that_says_nothing_counts_as_gone(broker: Broker, raw: Redis) -> None:
+    await join(broker)
+    await back(broker)
+    await unseen(broker, raw, 2500)
+    assert await back(broker, FIRST, LAST) is None
+    await unseen(broker, raw, 3500)
+    assert await back(broker, FIRST, LAST) is not None
+
+
+async def test_grace_begins_when_the_client_leaves_and_ends_the_session(
+    broker: Broker, raw: Redis
+) -> None:
+    ticket = await join(broker)
+    await serve(broker)
+    await activate(broker, await claim(broker))
+    await broker.registry.edge_beat(EDGE, [])
+    await broker.resume_registry.detach(SID, ticket.number, 1)
+    assert await reap(broker, raw) == (0, 0)
+    await unseen(broker, raw, GRACE_MS - 500)
+    assert await reap(broker, raw) == (0, 0)
+    assert (await row(broker)).state is SessionState.ACTIVE
+    await unseen(broker, raw, GRACE_MS + 500)
+    assert await back(broker) is None  # it has not been ended yet, but will be
+    assert await reap(broker, raw) == (0, 1)
+    assert (await row(broker)).reason is EndReason.CLIENT_GONE
+    assert await back(broker) is None
+    assert await broker.leases.renew("w1", {SID: 1}) == {SID}
+
+
+async def test_whoever_is_connected_is_never_out_of_grace(broker: Broker, raw: Redis) -> None:
+    ticket = await join(broker)
+    await broker.registry.edge_beat(EDGE, [])
+    await unseen(broker, raw, GRACE_MS + 500)
+    assert await broker.resume_registry.replaced([(SID, ticket.number, 1)]) == {}
+    assert await reap(broker, raw) == (0, 0)
+
+
+async def test_a_place_in_the_queue_is_kept(broker: Broker, raw: Redis) -> None:
+    ticket = await join(broker)
+    await join(broker, sid="adx_2")
+    await broker.resume_registry.detach(SID, ticket.number, 1)
+    await reap(broker, raw)
+    assert await waiting(broker) == [SID, "adx_2"]
+    await back(broker)
+    assert await waiting(broker) == [SID, "adx_2"]
+
+
+async def test_a_dead_edge_ends_at_once_what_nobody_can_come_back_to(
+    broker: Broker, raw: Redis
+) -> None:
+    await join(broker)
+    await broker.queue.join("plain", CHAT, edge=EDGE, recording="r", summary={})
+    await silence(raw, broker.keys.edges, EDGE, broker)
+    await unseen(broker, raw, 6000)
+    assert await reap(broker, raw) == (0, 1)
+    assert await waiting(broker) == [SID]
+    await unseen(broker, raw, GRACE_MS + 500)
+    assert await reap(broker, raw) == (0, 1)
+    assert (await row(broker)).reason is EndReason.EDGE_LOST
+
+
+async def test_an_outage_of_redis_does_not_count(broker: Broker, raw: Redis) -> None:
+    await join(broker)
+    await unseen(broker, raw, 60_000)
+    await raw.hset(broker.keys.reaper, mapping={"last": await now_ms(raw) - 30_000})
+    assert await broker.registry.reap() == (0, 0)
+    await broker.registry.edge_beat(EDGE, [])
+    assert await reap(broker, raw) == (0, 0)
+    assert await back(broker) is not None
+
+
+async def test_an_end_may_be_heard_for_as_long_as_the_grace(broker: Broker, raw: Redis) -> None:
+    await join(broker)
+    await broker.sessions.end(SID, EndReason.STOPPED)
+    attached = await back(broker)
+    assert attached is not None
+    assert (attached.over, attached.reason) == (True, EndReason.STOPPED)
+    await raw.hset(broker.keys.session(SID), "ended_at", str(await now_ms(raw) - GRACE_MS - 500))
+    assert await back(broker, NEXT, LAST) is None
+
+
+async def test_a_connection_learns_that_it_was_replaced(broker: Broker) -> None:
+    ticket = await join(broker)
+    assert await broker.resume_registry.replaced([(SID, ticket.number, 1)]) == {}
+    await back(broker)
+    assert await broker.resume_registry.replaced([(SID, ticket.number, 1)]) == {SID: 2}
+    assert await broker.resume_registry.replaced([(SID, ticket.number - 1, 1)]) == {}
+
+
+async def test_a_late_goodbye_changes_nothing(broker: Broker, raw: Redis) -> None:
+    ticket = await join(broker)
+    await back(broker)
+    await broker.resume_registry.detach(SID, ticket.number, 1)
+    assert await raw.hget(broker.keys.session(SID), "left") is None
+
+
+async def test_connections_have_an_end(broker: Broker, raw: Redis) -> None:
+    """Each is an epoch of the input stream, which has 999."""
+    await join(broker)
+    await raw.hset(broker.keys.session(SID), "connection", "999")
+    assert await back(broker) is None

@@ -1,0 +1,54 @@
+"""Wishes for a running session travel on the events stream to the edge that serves it."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.broker import events
+from antiphon.broker.client import Broker
+from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.states import SessionKind, SessionState
+from support.control_plane import activate, claim, join, serve
+
+KIND = SessionKind.AUDIO_DUPLEX
+
+
+@pytest.fixture(autouse=True)
+def short_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads of an idle stream end soon; what they return does not depend on it."""
+    monkeypatch.setattr(events, "_BLOCK_MS", 50)
+
+
+async def test_an_active_session_is_asked_and_stays_as_it_is(broker: Broker) -> None:
+    await serve(broker)
+    ticket = await join(broker, "adx_1")
+    held = await claim(broker)
+    await activate(broker, held)
+    watch = await broker.watch_events()
+    try:
+        assert await broker.sessions.send_command("adx_1", KIND, SessionCommand.INTERRUPT)
+        [event] = await watch.read()
+    finally:
+        await watch.close()
+    assert (event.sid, event.ticket, event.ask) == (
+        "adx_1",
+        ticket.number,
+        SessionCommand.INTERRUPT,
+    )
+    assert event.state is SessionState.ACTIVE
+    row = await broker.sessions.get("adx_1")
+    assert row is not None
+    assert row.state is SessionState.ACTIVE
+
+
+async def test_nobody_else_is(broker: Broker) -> None:
+    assert not await broker.sessions.send_command("nobody", KIND, SessionCommand.INTERRUPT)
+    await serve(broker)
+    await join(broker, "adx_1")
+    assert not await broker.sessions.send_command(
+        "adx_1", KIND, SessionCommand.INTERRUPT
+    )  # it waits
+    await activate(broker, await claim(broker))
+    assert not await broker.sessions.send_command(
+        "adx_1", SessionKind.HALF_DUPLEX, SessionCommand.INTERRUPT
+    )

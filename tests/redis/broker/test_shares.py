@@ -1,0 +1,88 @@
+"""Share links: what they open, until when, and what a restart leaves of them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import SharesFull
+from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.stores.shares import MOST_SHARES
+from antiphon.shared_schemas.ids import is_share_token, new_recording_id
+from support.redis_server import RedisServer
+
+
+async def test_a_link_opens_its_recording_until_it_is_revoked(broker: Broker) -> None:
+    one, other = new_recording_id(), new_recording_id()
+    share = await broker.shares.make(one)
+    assert is_share_token(share.token)
+    assert share.expires_at is None
+    assert await broker.shares.recording(share.token) == one
+    assert not await broker.shares.revoke(other, share.token)
+    assert await broker.shares.recording(share.token) == one
+    assert await broker.shares.revoke(one, share.token)
+    assert await broker.shares.recording(share.token) is None
+    assert not await broker.shares.revoke(one, share.token)
+    assert await broker.shares.of(one) == []
+
+
+async def test_a_link_expires(broker: Broker, raw: Redis) -> None:
+    recording = new_recording_id()
+    brief = await broker.shares.make(recording, 0.05)
+    long = await broker.shares.make(recording, 3600)
+    assert brief.expires_at is not None
+    assert long.expires_at is not None
+    assert 3_500_000 < long.expires_at - brief.expires_at < 3_700_000
+    await asyncio.sleep(0.1)
+    assert await broker.shares.recording(brief.token) is None
+    assert await broker.shares.of(recording) == [long]
+    assert await raw.pttl(broker.keys.share(long.token)) > 3_500_000
+
+
+async def test_links_leave_nothing_behind(broker: Broker, raw: Redis) -> None:
+    recording = new_recording_id()
+    listed = broker.keys.shares(recording)
+    await broker.shares.make(recording, 60)
+    assert 0 < await raw.pttl(listed) <= 60_000
+    await broker.shares.make(recording, 120)
+    assert 60_000 < await raw.pttl(listed) <= 120_000
+    await broker.shares.make(recording)
+    assert await raw.pttl(listed) == -1
+    assert await broker.shares.forget(recording) == 3
+    assert await raw.keys(f"*{broker.keys.share('*')}") == []
+    assert await raw.exists(listed) == 0
+
+
+async def test_links_are_listed_by_when_they_expire(broker: Broker) -> None:
+    recording = new_recording_id()
+    shares = [await broker.shares.make(recording, life) for life in (None, 60, 30)]
+    await broker.shares.make(new_recording_id())
+    assert await broker.shares.of(recording) == shares[::-1]
+
+
+async def test_a_recording_has_so_many_links_and_no_more(broker: Broker) -> None:
+    recording = new_recording_id()
+    await broker.shares.make(recording, 0.02)
+    for _ in range(MOST_SHARES - 1):
+        await broker.shares.make(recording)
+    await asyncio.sleep(0.05)
+    last = await broker.shares.make(recording)  # in the place of the one that expired
+    with pytest.raises(SharesFull, match="revoke one first"):
+        await broker.shares.make(recording)
+    assert await broker.shares.revoke(recording, last.token)
+    await broker.shares.make(recording)
+
+
+async def test_links_survive_a_restart_of_redis(redis_server: RedisServer) -> None:
+    settings = BrokerSettings(redis_url=redis_server.url)
+    recording = new_recording_id()
+    async with open_broker(settings) as broker:
+        shares = [await broker.shares.make(recording, life) for life in (3600, None)]
+    redis_server.kill()
+    redis_server.start()
+    async with open_broker(settings) as broker:
+        assert await broker.shares.of(recording) == shares
+        assert [await broker.shares.recording(share.token) for share in shares] == [recording] * 2

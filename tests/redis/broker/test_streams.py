@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import pytest
+from redis.asyncio import Redis
+from structlog.testing import capture_logs
+
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import BrokerUnavailable, StaleFence
+from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.streams import StreamWriter
+from antiphon.shared_schemas.entries import ChunkIn, Entry, PauseIn, ResumeIn, StopIn, StoppedOut
+from antiphon.shared_schemas.stream_position import StreamPosition
+from support.control_plane import now_ms
+from support.tcp_proxy import TcpProxy, tcp_proxy
+
+SID = "adx_1"
+TICKET = 1_700_000_000_000
+Item = tuple[StreamPosition, Entry]
+
+
+def chunk(number: int) -> ChunkIn:
+    return ChunkIn(audio=number.to_bytes(4, "little"), frames=(b"jpeg",) * (number % 3))
+
+
+def number_of(entry: Entry) -> int:
+    assert isinstance(entry, ChunkIn)
+    return int.from_bytes(entry.audio, "little")
+
+
+async def history(broker: Broker, ticket: int = TICKET, sid: str = SID) -> list[Item]:
+    return [item async for item in broker.streams.history(broker.keys.inbound(sid), ticket)]
+
+
+@pytest.fixture
+async def proxy(settings: BrokerSettings) -> AsyncIterator[TcpProxy]:
+    async with tcp_proxy(urlsplit(settings.redis_url).port or 0) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def unlucky(settings: BrokerSettings, proxy: TcpProxy) -> AsyncIterator[Broker]:
+    """A broker that may lose an answer; `broker` looks at the same keys undisturbed."""
+    way = {"redis_url": f"redis://{proxy.address}/0"}
+    async with open_broker(settings.model_copy(update=way)) as opened:
+        yield opened
+
+
+async def test_entries_are_numbered_stamped_and_kept(broker: Broker, raw: Redis) -> None:
+    writer = await broker.streams.input_writer(SID, TICKET)
+    before = await now_ms(raw)
+    positions = [await writer.append(chunk(i)) for i in range(3)]
+    after = await now_ms(raw) + 1
+    assert positions == [StreamPosition(TICKET, 1, n) for n in (1, 2, 3)]
+    assert writer.last.n == 3
+    found = await history(broker)
+    assert [position for position, _ in found] == positions
+    assert [number_of(entry) for _, entry in found] == [0, 1, 2]
+    assert all(before - 5 <= entry.at <= after + 5 for _, entry in found)
+
+
+async def test_two_directions_are_two_streams(broker: Broker) -> None:
+    ins = await broker.streams.input_writer(SID, TICKET)
+    outs = await broker.streams.output_writer(SID, TICKET, 1)
+    await ins.append(StopIn())
+    await outs.append(StoppedOut())
+    key = broker.keys.outbound(SID)
+    found = [type(entry) async for _, entry in broker.streams.history(key, TICKET)]
+    assert found == [StoppedOut]
+    assert [type(entry) for _, entry in await history(broker)] == [StopIn]
+
+
+async def test_the_next_epoch_counts_on_and_shuts_the_older_out(broker: Broker) -> None:
+    old = await broker.streams.output_writer(SID, TICKET, 1)
+    await old.append(StoppedOut())
+    new = await broker.streams.output_writer(SID, TICKET, 2)
+    with pytest.raises(StaleFence):
+        await old.append(StoppedOut())  # though the new one has said nothing yet
+    assert await new.append(StoppedOut()) == StreamPosition(TICKET, 2, 2)
+    with pytest.raises(StaleFence):
+        await old.append(StoppedOut())
+    with pytest.raises(StaleFence, match="newer writer"):
+        await broker.streams.output_writer(SID, TICKET, 1)
+
+
+async def test_a_fence_holds_on_a_stream_that_was_never_written(broker: Broker) -> None:
+    old = await broker.streams.output_writer(SID, TICKET, 1)
+    new = await broker.streams.output_writer(SID, TICKET, 2)
+    with pytest.raises(StaleFence):
+        await old.append(StoppedOut())
+    assert (await new.append(StoppedOut())).n == 1
+
+
+async def test_a_writer_opened_again_under_its_own_epoch_counts_on(broker: Broker) -> None:
+    writer = await broker.streams.input_writer(SID, TICKET)
+    for number in range(3):
+        await writer.append(chunk(number))
+    again = await broker.streams.input_writer(SID, TICKET)
+    assert again.last.n == 3
+    assert await again.append(chunk(3)) == StreamPosition(TICKET, 1, 4)
+
+
+async def test_a_stream_that_was_only_opened_holds_nothing(
+    broker: Broker, raw: Redis, settings: BrokerSettings
+) -> None:
+    key = broker.keys.outbound(SID)
+    after = StreamPosition.before(TICKET)
+    async with broker.reader.subscribe(key, after) as subscription:
+        with capture_logs() as logs:
+            writer = await broker.streams.output_writer(SID, TICKET, 1)
+            assert await raw.xlen(key) == 0
+            assert 0 < await raw.ttl(key) <= settings.stream_ttl_s
+            await writer.append(StoppedOut())
+            async with asyncio.timeout(5):
+                assert isinstance((await anext(subscription))[1], StoppedOut)
+    assert logs == []
+
+
+async def test_a_second_writer_of_the_same_epoch_is_shut_out(broker: Broker) -> None:
+    one = await broker.streams.input_writer(SID, TICKET)
+    two = await broker.streams.input_writer(SID, TICKET)
+    await one.append(chunk(1))
+    with pytest.raises(StaleFence):
+        await two.append(chunk(1))
+    assert len(await history(broker)) == 1
+
+
+async def test_discarding_leaves_the_fence(broker: Broker) -> None:
+    writer = await broker.streams.output_writer(SID, TICKET, 1)
+    await writer.append(StoppedOut())
+    newer = await broker.streams.output_writer(SID, TICKET, 2)
+    await newer.append(StoppedOut())
+    await broker.streams.discard(SID, TICKET)
+    with pytest.raises(StaleFence):
+        await writer.append(StoppedOut())
+    key = broker.keys.outbound(SID)
+    assert [item async for item in broker.streams.history(key, TICKET)] == []
+
+
+async def test_discarding_leaves_a_newer_session_of_the_same_id(broker: Broker) -> None:
+    old = await broker.streams.input_writer(SID, TICKET)
+    await old.append(chunk(1))
+    new = await broker.streams.input_writer(SID, TICKET + 1)
+    assert await new.append(chunk(2)) == StreamPosition(TICKET + 1, 1, 1)
+    await broker.streams.discard(SID, TICKET)
+    assert await history(broker, TICKET) == []
+    assert [number_of(entry) for _, entry in await history(broker, TICKET + 1)] == [2]
+    with pytest.raises(StaleFence):
+        await old.append(chunk(3))
+    with pytest.raises(StaleFence, match="newer writer"):
+        await broker.streams.input_writer(SID, TICKET)
+
+
+async def test_discarding_what_never_was_is_no_harm(broker: Broker, raw: Redis) -> None:
+    await broker.streams.discard("never", TICKET)
+    assert not await raw.exists(broker.keys.inbound("never"), broker.keys.outbound("never"))
+
+
+async def test_history_comes_in_pages_and_from_any_place(broker: Broker) -> None:
+    writer = await broker.streams.input_writer(SID, TICKET)
+    for number in range(150):
+        await writer.append(chunk(number))
+    assert [number_of(entry) for _, entry in await history(broker)] == list(range(150))
+    after = StreamPosition(TICKET, 1, 130)
+    key = broker.keys.inbound(SID)
+    rest = [entry async for _, entry in broker.streams.history(key, TICKET, after)]
+    assert [number_of(entry) for entry in rest] == list(range(130, 150))
+
+
+async def test_history_passes_over_what_it_cannot_read(broker: Broker, raw: Redis) -> None:
+    writer = await broker.streams.input_writer(SID, TICKET)
+    await writer.append(chunk(0))
+    odd = StreamPosition(TICKET, 1, 2)
+    await raw.xadd(broker.keys.inbound(SID), {"h": '{"type":"future"}'}, id=odd.id())
+    later = await broker.streams.input_writer(SID, TICKET, 2)
+    await later.append(chunk(1))
+    assert [number_of(entry) for _, entry in await history(broker)] == [0, 1]
+
+
+async def test_a_stream_lives_for_a_while_after_its_last_entries(
+    broker: Broker, raw: Redis, settings: BrokerSettings
+) -> None:
+    writer = await broker.streams.input_writer(SID, TICKET)
+    key = broker.keys.inbound(SID)
+    await writer.append(chunk(0))
+    assert 0 < await raw.ttl(key) <= settings.stream_ttl_s
+    await broker.streams.discard(SID, TICKET)
+    assert 0 < await raw.ttl(key) <= settings.stream_ttl_s
+
+
+async def test_a_stream_that_vanished_is_begun_again_with_a_life_time(
+    broker: Broker, raw: Redis, settings: BrokerSettings
+) -> None:
+    writer = await broker.streams.input_writer(SID, TICKET)
+    await writer.append(chunk(0))
+    await raw.delete(broker.keys.inbound(SID))
+    assert (await writer.append(chunk(1))).n == 2
+    assert 0 < await raw.ttl(broker.keys.inbound(SID)) <= settings.stream_ttl_s
+    assert [number_of(entry) for _, entry in await history(broker)] == [1]
+
+
+async def test_a_stream_is_trimmed_to_about_its_limit(settings: BrokerSettings, raw: Redis) -> None:
+    async with open_broker(settings.model_copy(update={"stream_max_entries": 100})) as broker:
+        writer = await broker.streams.input_writer(SID, TICKET)
+        for number in range(350):
+            await writer.append(chunk(number))
+        found = [number_of(entry) for _, entry in await history(broker)]
+    assert 100 <= len(found) <= 250
+    assert found == list(range(350 - len(found), 350))
+
+
+async def lose_answer_to(writer: StreamWriter, proxy: TcpProxy, entry: Entry) -> None:
+    proxy.lose_next_answer()
+    with pytest.raises(BrokerUnavailable):
+        await writer.append(entry)
+    assert proxy.lost == 1
+
+
+@pytest.mark.parametrize("first", [0, 3], ids=["first entry", "later entry"])
+async def test_an_append_repeated_after_a_lost_answer_is_not_doubled(
+    broker: Broker, unlucky: Broker, proxy: TcpProxy, first: int
+) -> None:
+    writer = await unlucky.streams.input_writer(SID, TICKET)
+    for number in range(first):
+        await writer.append(chunk(number))
+    await lose_answer_to(writer, proxy, chunk(first))
+    assert len(await history(broker)) == first + 1  # it went through
+    assert (await writer.append(chunk(first))).n == first + 1
+    assert (await writer.append(chunk(first + 1))).n == first + 2
+    assert [number_of(entry) for _, entry in await history(broker)] == list(range(first + 2))
+
+
+async def test_an_entry_that_was_given_up_does_not_swallow_the_next(
+    broker: Broker, unlucky: Broker, proxy: TcpProxy
+) -> None:
+    writer = await unlucky.streams.input_writer(SID, TICKET)
+    await writer.append(chunk(0))
+    await lose_answer_to(writer, proxy, PauseIn(timeout_s=1.0))
+    assert (await writer.append(PauseIn(timeout_s=2.0))).n == 3
+    await writer.append(ResumeIn())
+    found = [entry for _, entry in await history(broker)]
+    assert [type(entry) for entry in found] == [ChunkIn, PauseIn, PauseIn, ResumeIn]
+    assert [entry.timeout_s for entry in found if isinstance(entry, PauseIn)] == [1.0, 2.0]
+
+
+async def test_another_writers_entry_is_not_taken_for_a_lost_append(
+    broker: Broker, unlucky: Broker, proxy: TcpProxy
+) -> None:
+    writer = await unlucky.streams.input_writer(SID, TICKET)
+    await writer.append(chunk(0))
+    rival = await broker.streams.input_writer(SID, TICKET)
+    await rival.append(chunk(1))
+    with pytest.raises(StaleFence):
+        await writer.append(chunk(1))
+
+
+async def test_a_beginning_is_kept_beside_the_streams_for_as_long_as_they_live(
+    broker: Broker, raw: Redis
+) -> None:
+    streams, key = broker.streams, broker.keys.prepare(SID)
+    for position in [StreamPosition(TICKET, 1, 1), *[StreamPosition(TICKET, 1, 3)] * 2]:
+        await streams.save_prepare(SID, position, chunk(position.n))
+    assert await raw.xlen(key) == 1
+    with pytest.raises(StaleFence):
+        await streams.save_prepare(SID, StreamPosition(TICKET, 1, 2), chunk(2))
+    (kept,) = [item async for item in streams.history(key, TICKET)]
+    assert (kept[0].n, number_of(kept[1])) == (3, 3)
+
+    await raw.expire(key, 5)
+    writer = await streams.output_writer(SID, TICKET, 1)
+    await writer.append(StoppedOut())
+    assert await raw.ttl(key) > 5
+    await streams.discard(SID, TICKET - 1)
+    assert await raw.xlen(key) == 1
+    await streams.discard(SID, TICKET)
+    assert await raw.xlen(key) == 0
+    with pytest.raises(StaleFence):  # a worker that wakes up late
+        await streams.save_prepare(SID, StreamPosition(TICKET - 1, 9, 9), chunk(9))

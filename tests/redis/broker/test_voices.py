@@ -1,0 +1,74 @@
+"""Uploaded voices as every edge sees them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import VoicesFull
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.voices import Voice, new_voice_id
+
+
+def voice(name: str = "Anna", created_at: int = 1) -> Voice:
+    return Voice(id=new_voice_id(), name=name, duration_ms=1500, created_at=created_at)
+
+
+async def test_a_voice_is_kept_listed_and_heard_by_all(
+    broker: Broker, settings: BrokerSettings, raw: Redis
+) -> None:
+    anna, ben = voice("Anna", 2), voice("Bén", 1)
+    async with open_broker(settings) as other:
+        await broker.voices.add(anna, b"\x01\x02", at_most=5)
+        await broker.voices.add(ben, b"\x03\x04", at_most=5)
+        assert await other.voices.all() == [ben, anna]
+        assert await other.voices.get(anna.id) == anna
+        assert await other.voices.sound(anna.id) == b"\x01\x02"
+    assert await raw.ttl(broker.keys.voice(anna.id)) == -1
+
+
+async def test_a_voice_that_is_removed_leaves_nothing(broker: Broker, raw: Redis) -> None:
+    anna = voice()
+    await broker.voices.add(anna, b"\x01\x02", at_most=5)
+    assert await broker.voices.remove(anna.id)
+    assert not await broker.voices.remove(anna.id)
+    assert await broker.voices.all() == []
+    assert await broker.voices.get(anna.id) is None
+    assert await broker.voices.sound(anna.id) is None
+    assert not await raw.exists(broker.keys.voice(anna.id))
+
+
+async def test_the_limit_holds_however_many_come_at_once(broker: Broker, raw: Redis) -> None:
+    voices = [voice(str(number)) for number in range(12)]
+    outcomes = await asyncio.gather(
+        *(broker.voices.add(one, b"\0\0", at_most=4) for one in voices), return_exceptions=True
+    )
+    assert all(outcome is None or isinstance(outcome, VoicesFull) for outcome in outcomes)
+    listed = await broker.voices.all()
+    assert len(listed) <= 4
+    assert len(listed) == outcomes.count(None)
+    sounds = [key async for key in raw.scan_iter(f"{broker.keys.prefix}:voice:*")]
+    assert len(sounds) == len(listed)
+    while len(await broker.voices.all()) < 4:
+        await broker.voices.add(voice(), b"\0\0", at_most=4)
+    with pytest.raises(VoicesFull, match="4 uploaded voices"):
+        await broker.voices.add(voice(), b"\0\0", at_most=4)
+
+
+async def test_a_sound_that_was_never_listed_goes_by_itself(
+    broker: Broker, raw: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The uploader dies between keeping the sound and listing it."""
+    anna = voice()
+    monkeypatch.setattr("antiphon.broker.stores.voices.call_all", _dies)
+    with pytest.raises(asyncio.CancelledError):
+        await broker.voices.add(anna, b"\0\0", at_most=4)
+    assert 0 < await raw.ttl(broker.keys.voice(anna.id)) <= 60
+    assert await broker.voices.all() == []
+
+
+async def _dies(*_: object) -> None:
+    raise asyncio.CancelledError

@@ -1,0 +1,142 @@
+"""Log lines as a process writes them on stderr."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from typing import Any
+
+import orjson
+import pytest
+
+from antiphon.broker.service.logs import hide_secrets
+
+OURS = "structlog.get_logger('x').info('began', n=1)"
+THEIRS = "logging.getLogger('uvicorn.error').warning('port %d', 80)"
+
+
+def lines(code: str, **env: str) -> list[str]:
+    """What a fresh process that has configured its logs writes."""
+    shown = subprocess.run(
+        _command(code), env=_env(env), capture_output=True, text=True, timeout=60
+    )
+    assert shown.returncode == 0, shown.stderr
+    return shown.stderr.splitlines()
+
+
+def entries(code: str, **env: str) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in lines(code, **env)]
+
+
+def _command(code: str) -> list[str]:
+    setup = "import asyncio, logging, structlog, warnings\n"
+    setup += (
+        "from antiphon.broker.service.logs import configure_logging\nconfigure_logging('edge')\n"
+    )
+    return [sys.executable, "-c", setup + code]
+
+
+def _env(more: dict[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    return kept | more
+
+
+def test_our_own_lines_are_json_where_nobody_watches() -> None:
+    [entry] = entries(OURS)
+    assert entry.pop("timestamp").endswith("Z")
+    assert entry == {"event": "began", "n": 1, "level": "info", "service": "edge"}
+
+
+def test_lines_of_libraries_have_the_same_form() -> None:
+    [entry] = entries(THEIRS)
+    assert entry.pop("timestamp").endswith("Z")
+    assert entry == {
+        "event": "port 80",
+        "level": "warning",
+        "service": "edge",
+        "logger": "uvicorn.error",
+    }
+
+
+def test_what_is_bound_stands_on_every_line_of_both() -> None:
+    bind = "structlog.contextvars.bind_contextvars(session='adx_1', instance='edge-1')\n"
+    for entry in entries(f"{bind}{OURS}\n{THEIRS}"):
+        assert (entry["session"], entry["instance"]) == ("adx_1", "edge-1")
+
+
+def test_an_exception_is_one_line() -> None:
+    ours = "try: 1/0\nexcept ZeroDivisionError: structlog.get_logger().exception('failed')\n"
+    theirs = "try: 1/0\nexcept ZeroDivisionError: logging.getLogger('asyncio').exception('lost')"
+    for entry in entries(ours + theirs):
+        assert entry["level"] == "error"
+        assert "ZeroDivisionError: division by zero" in entry["exception"]
+
+
+def test_warnings_of_python_go_the_same_way() -> None:
+    [entry] = entries("warnings.warn('old')")
+    assert entry["logger"] == "py.warnings"
+    assert "old" in entry["event"]
+
+
+def test_what_cannot_be_json_is_shown_all_the_same() -> None:
+    [entry] = entries("structlog.get_logger().info('x', thing={1, 2}, path=__import__('pathlib'))")
+    assert entry["thing"] == "{1, 2}"
+
+
+def test_chatter_of_libraries_is_left_out_unless_asked_for() -> None:
+    chatter = "logging.getLogger('httpx').info('GET /')"
+    assert lines(chatter) == []
+    assert lines(chatter, ANTIPHON_LOG_LEVEL="DEBUG") != []
+
+
+def test_the_level_is_a_setting() -> None:
+    assert lines(OURS, ANTIPHON_LOG_LEVEL="WARNING") == []
+
+
+def test_a_bad_setting_ends_the_process_in_words() -> None:
+    shown = subprocess.run(
+        _command(""), env=_env({"ANTIPHON_LOG_FORMAT": "xml"}), capture_output=True, text=True
+    )
+    assert shown.returncode == 1
+    assert shown.stderr.startswith("antiphon: ")
+    assert "log_format" in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+@pytest.mark.parametrize(("format_", "coloured"), [("auto", True), ("json", False)])
+def test_a_terminal_gets_colours(format_: str, coloured: bool) -> None:
+    here, there = pty.openpty()
+    env = _env({"ANTIPHON_LOG_FORMAT": format_, "TERM": "xterm", "FORCE_COLOR": "1"})
+    env.pop("NO_COLOR", None)
+    subprocess.run(_command(OURS), env=env, stderr=there, check=True, timeout=60)
+    os.close(there)
+    shown = os.read(here, 65536).decode()
+    os.close(here)
+    assert ("\x1b[" in shown) is coloured
+    assert "began" in shown
+
+
+def test_console_lines_can_be_had_anywhere() -> None:
+    [line] = lines(OURS, ANTIPHON_LOG_FORMAT="console", NO_COLOR="1")
+    assert "began" in line
+    assert not line.startswith("{")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("resume_token", "abc", "***"),
+        ("password", "abc", "***"),
+        ("error", "no route to redis://user:geheim@host:1/0", "no route to redis://***@host:1/0"),
+        ("path", "/ws?resume_token=abc&seq=3", "/ws?resume_token=***&seq=3"),
+        ("url", "http://h/x?api_key=abc", "http://h/x?api_key=***"),
+        ("recording", "0123456789abcdef", "01234567"),
+        ("tokens", 12, 12),
+        ("key", "antiphon:in:{s}", "antiphon:in:{s}"),
+        ("url", "ws://127.0.0.1:80/x@y", "ws://127.0.0.1:80/x@y"),
+    ],
+)
+def test_secrets_do_not_reach_a_log(name: str, value: Any, shown: Any) -> None:
+    assert hide_secrets(None, "info", {name: value}) == {name: shown}

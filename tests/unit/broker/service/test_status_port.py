@@ -1,0 +1,73 @@
+"""The small HTTP port of a service, over real sockets."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.parser import text_string_to_metric_families
+
+from antiphon.broker.service.metrics import new_registry
+from antiphon.broker.service.status_port import status_port
+
+
+def well() -> tuple[bool, dict[str, Any]]:
+    return True, {"status": "healthy"}
+
+
+def ill() -> tuple[bool, dict[str, Any]]:
+    return False, {"status": "unhealthy"}
+
+
+async def get(url: str) -> httpx.Response:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        return await client.get(url)
+
+
+async def test_metrics_can_be_read_by_prometheus() -> None:
+    registry = new_registry("worker", "worker-1")
+    Counter("antiphon_things", "Things.", registry=registry).inc(3)
+    async with status_port("127.0.0.1", 0, well, registry) as address:
+        reply = await get(f"http://{address}/metrics")
+    assert reply.headers["content-type"].startswith("text/plain; version=")
+    families = {family.name: family for family in text_string_to_metric_families(reply.text)}
+    assert [sample.value for sample in families["antiphon_things"].samples] == [3]
+    assert not [name for name in families if name.endswith("_created")]
+
+
+@pytest.mark.parametrize(
+    ("health", "path", "status"),
+    [(well, "/health", 200), (ill, "/health", 503), (well, "/else", 404)],
+)
+async def test_health_is_a_status(health: Any, path: str, status: int) -> None:
+    async with status_port("127.0.0.1", 0, health, CollectorRegistry()) as address:
+        reply = await get(f"http://{address}{path}")
+    assert reply.status_code == status
+    if path == "/health":
+        assert reply.json() == health()[1]
+
+
+async def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}"):
+            async with status_port("127.0.0.1", port, well, CollectorRegistry()):
+                pass
+
+
+async def test_the_port_is_free_again_afterwards() -> None:
+    async with status_port("127.0.0.1", 0, well, CollectorRegistry()) as address:
+        host, _, port = address.partition(":")
+    with socket.create_server((host, int(port))):
+        pass
+
+
+def test_a_process_says_who_it_is() -> None:
+    registry = new_registry("worker", "worker-1")
+    labels = {family.name: family.samples[0].labels for family in registry.collect()}
+    assert labels["antiphon"]["service"] == "worker"
+    assert labels["antiphon"]["instance_id"] == "worker-1"
+    assert "process_resident_memory_bytes" in labels

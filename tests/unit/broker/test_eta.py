@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.broker.eta import BASELINES, ENOUGH_SAMPLES, SessionLengths, estimate_waits
+from antiphon.shared_schemas.registry import RunningSession, WorkerRow
+from antiphon.shared_schemas.states import SessionKind, SessionState, WorkerState
+
+AUDIO, OMNI, CHAT = SessionKind.AUDIO_DUPLEX, SessionKind.OMNI_DUPLEX, SessionKind.CHAT
+LENGTHS = SessionLengths(baselines=dict(BASELINES))
+
+
+def worker(name: str = "w", *kinds: SessionKind, slots: int = 1, open_: bool = True) -> WorkerRow:
+    return WorkerRow(
+        id=name,
+        engine="e",
+        model="m",
+        kinds=frozenset(kinds or SessionKind),
+        slots=slots,
+        used=0,
+        state=WorkerState.IDLE,
+        device="cpu",
+        address="",
+        beat_at=0,
+        open=open_,
+    )
+
+
+def job(name: str = "w", remaining_s: float = 0.0) -> RunningSession:
+    return RunningSession(
+        sid="s",
+        kind=AUDIO,
+        worker=name,
+        state=SessionState.ACTIVE,
+        assigned_at=0,
+        elapsed_s=0.0,
+        remaining_s=remaining_s,
+    )
+
+
+def test_nobody_waits_for_a_free_slot() -> None:
+    assert estimate_waits([AUDIO, AUDIO], [], [worker(slots=2)], LENGTHS) == [0.0, 0.0]
+
+
+def test_one_slot_serves_one_after_the_other() -> None:
+    assert estimate_waits([AUDIO, CHAT, AUDIO], [], [worker()], LENGTHS) == [0.0, 120.0, 135.0]
+
+
+def test_what_runs_is_waited_for() -> None:
+    running = [job(remaining_s=30.0), job(remaining_s=7.0)]
+    assert estimate_waits([AUDIO, AUDIO], running, [worker(slots=2)], LENGTHS) == [7.0, 30.0]
+
+
+def test_several_workers_share_the_queue() -> None:
+    running = [job("a", 50.0), job("b", 10.0)]
+    waits = estimate_waits([AUDIO, AUDIO, AUDIO], running, [worker("a"), worker("b")], LENGTHS)
+    assert waits == [10.0, 50.0, 130.0]
+
+
+def test_a_worker_serves_its_kinds_only() -> None:
+    workers = [worker("a", AUDIO), worker("o", OMNI)]
+    assert estimate_waits([AUDIO, AUDIO, OMNI], [], workers, LENGTHS) == [0.0, 120.0, 120.0]
+
+
+def test_a_closed_worker_does_not_count() -> None:
+    assert estimate_waits([AUDIO, AUDIO], [], [worker(open_=False)], LENGTHS) == [0.0, 120.0]
+
+
+def test_without_a_worker_sessions_are_taken_to_run_in_turn() -> None:
+    assert estimate_waits([AUDIO, CHAT, CHAT], [], [], LENGTHS) == [0.0, 120.0, 135.0]
+
+
+def test_a_job_of_an_unknown_or_slotless_worker_is_no_harm() -> None:
+    assert estimate_waits([AUDIO], [job("gone", 9.0)], [worker(slots=0)], LENGTHS) == [0.0]
+
+
+def test_lengths_are_learnt_after_enough_samples() -> None:
+    few = {b"ema:audio_duplex": b"40.0", b"count:audio_duplex": str(ENOUGH_SAMPLES - 1).encode()}
+    many = {**few, b"count:audio_duplex": str(ENOUGH_SAMPLES).encode()}
+    assert SessionLengths.read(flat(few)).expected_s(AUDIO) == 120.0
+    assert SessionLengths.read(flat(many)).expected_s(AUDIO) == 40.0
+    assert SessionLengths.read(flat({b"baseline:audio_duplex": b"9"})).expected_s(AUDIO) == 9.0
+
+
+def test_an_average_that_was_deleted_by_hand_is_the_baseline_again() -> None:
+    assert SessionLengths.read([b"count:audio_duplex", b"9"]).expected_s(AUDIO) == 120.0
+
+
+def flat(row: dict[bytes, bytes]) -> list[bytes]:
+    return [part for pair in row.items() for part in pair]
+
+
+@pytest.mark.parametrize("kind", SessionKind)
+def test_the_seeds_baselines(kind: SessionKind) -> None:
+    expected = {"chat": 15, "half_duplex_audio": 180, "audio_duplex": 120, "omni_duplex": 90}
+    assert SessionLengths.read([]).expected_s(kind) == expected[kind]
+
+
+WORKERS = st.lists(
+    st.builds(
+        lambda name, kinds, slots, open_: worker(name, *kinds, slots=slots, open_=open_),
+        st.sampled_from("abc"),
+        st.sets(st.sampled_from(SessionKind)),
+        st.integers(0, 3),
+        st.booleans(),
+    ),
+    max_size=3,
+    unique_by=lambda row: row.id,
+)
+JOBS = st.lists(st.builds(job, st.sampled_from("abcd"), st.floats(0, 500)), max_size=6)
+KINDS = st.lists(st.sampled_from(SessionKind), max_size=12)
+
+
+@given(kinds=KINDS, running=JOBS, workers=WORKERS)
+def test_estimates_are_never_negative_and_never_decrease_along_the_queue(
+    kinds: list[SessionKind], running: list[RunningSession], workers: list[WorkerRow]
+) -> None:
+    waits = estimate_waits(kinds, running, workers, LENGTHS)
+    assert len(waits) == len(kinds)
+    assert waits == sorted(waits)
+    assert all(wait >= 0.0 for wait in waits)
+
+
+@given(kinds=KINDS, running=JOBS, workers=WORKERS)
+def test_another_session_at_the_end_changes_no_estimate_before_it(
+    kinds: list[SessionKind], running: list[RunningSession], workers: list[WorkerRow]
+) -> None:
+    waits = estimate_waits(kinds, running, workers, LENGTHS)
+    assert estimate_waits([*kinds, AUDIO], running, workers, LENGTHS)[:-1] == waits

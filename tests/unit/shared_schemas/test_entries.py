@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.shared_schemas.audio import PcmFormat
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.entries import (
+    ChunkIn,
+    Entry,
+    PrepareIn,
+    ResultOut,
+    StopIn,
+    UnreadableEntry,
+    pack,
+    unpack,
+)
+from antiphon.shared_schemas.stream_position import EPOCHS_PER_TICKET, StreamPosition
+from antiphon.shared_schemas.unit_result import UnitResult
+from support.entry_strategies import entries_of
+
+ENTRY_CLASSES: tuple[type[Entry], ...] = typing.get_args(Entry)
+TICKETS = st.integers(0, 2**43)
+EPOCHS = st.integers(0, EPOCHS_PER_TICKET - 1)
+POSITIONS = st.builds(StreamPosition, TICKETS, EPOCHS, st.integers(0, 2**40))
+
+
+def as_read(flat: list[bytes]) -> dict[bytes, bytes]:
+    """What a reader gets for what a writer gave to XADD."""
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def redis_order(entry_id: str) -> tuple[int, int]:
+    major, minor = entry_id.split("-")
+    return int(major), int(minor)
+
+
+@pytest.mark.parametrize("cls", ENTRY_CLASSES, ids=lambda cls: cls.tag)
+@given(data=st.data())
+def test_every_field_of_every_entry_survives(cls: type[Entry], data: st.DataObject) -> None:
+    entry = data.draw(entries_of(cls))
+    assert unpack(as_read(pack(entry))) == entry
+
+
+def test_tags_tell_all_entries_apart() -> None:
+    assert len({cls.tag for cls in ENTRY_CLASSES}) == len(ENTRY_CLASSES) >= 13
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ChunkIn(audio=b""),
+        ChunkIn(audio=b"", frames=(b"",)),
+        ChunkIn(audio=b"\0\0", pcm=PcmFormat.S16, frames=tuple(bytes([i]) for i in range(12))),
+        PrepareIn(system_prompt="Sag „hallo“ \U0001f600 \u2028\0", config=DuplexConfig()),
+    ],
+    ids=["no audio", "an empty frame", "many frames", "unicode"],
+)
+def test_particular_entries_survive(entry: Entry) -> None:
+    assert unpack(as_read(pack(entry))) == entry
+
+
+def test_media_is_stored_raw_and_not_in_the_header() -> None:
+    packed = as_read(pack(ChunkIn(audio=b"\xff\xfe", frames=(b"jpeg1", b"jpeg2"))))
+    assert packed[b"audio"] == b"\xff\xfe"
+    assert (packed[b"frames0"], packed[b"frames1"]) == (b"jpeg1", b"jpeg2")
+    assert set(orjson.loads(packed[b"h"])) == {
+        "type",
+        "at",
+        "pcm",
+        "force_listen",
+        "max_slice_nums",
+    }
+
+
+def test_fields_of_a_newer_version_are_ignored() -> None:
+    packed = as_read(pack(StopIn(at=3.5)))
+    header = orjson.loads(packed[b"h"]) | {"novelty": [1]}
+    assert unpack({b"h": orjson.dumps(header), b"extra": b"x"}) == StopIn(at=3.5)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {b"h": b""},
+        {b"h": b"{"},
+        {b"h": b"[]"},
+        {b"h": b"null"},
+        {b"h": b"7"},
+        {b"h": b'"pause"'},
+        {b"h": b"{}"},
+        {b"h": b'{"type":"nonsense"}'},
+        {b"h": b'{"type":["pause"]}'},
+        {b"h": b'{"type":"pause"}'},
+        {b"h": b'{"type":"chunk","pcm":"u8"}', b"audio": b""},
+        {b"h": b'{"type":"prepare","system_prompt":"x","config":{"top_p":7}}'},
+    ],
+)
+def test_an_entry_of_another_form_is_unreadable(data: dict[bytes, bytes]) -> None:
+    with pytest.raises(UnreadableEntry):
+        unpack(data)
+
+
+@given(header=st.recursive(st.none() | st.integers() | st.text(max_size=5), st.lists, max_leaves=4))
+def test_no_header_raises_anything_else(header: Any) -> None:
+    with pytest.raises(UnreadableEntry):
+        unpack({b"h": repr(header).encode()})
+
+
+@given(position=POSITIONS)
+def test_a_position_survives_its_id(position: StreamPosition) -> None:
+    assert StreamPosition.parse(position.id()) == position
+    assert StreamPosition.parse(position.id().encode()) == position
+
+
+@given(one=POSITIONS, other=POSITIONS)
+def test_positions_sort_as_redis_sorts_their_ids(
+    one: StreamPosition, other: StreamPosition
+) -> None:
+    assert (one < other) == (redis_order(one.id()) < redis_order(other.id()))
+
+
+@given(ticket=TICKETS, epoch=st.integers(1, EPOCHS_PER_TICKET - 1), n=st.integers(1, 2**40))
+def test_before_separates_a_session_from_the_one_before(ticket: int, epoch: int, n: int) -> None:
+    entry = StreamPosition(ticket, epoch, n)
+    assert StreamPosition.before(ticket) < entry < StreamPosition.before(ticket + 1)
+
+
+@pytest.mark.parametrize("epoch", [-1, EPOCHS_PER_TICKET])
+def test_an_epoch_cannot_run_into_another_ticket(epoch: int) -> None:
+    with pytest.raises(ValueError, match="epoch"):
+        StreamPosition(1, epoch, 1).id()
+
+
+def test_a_result_takes_over_every_figure_of_the_engine() -> None:
+    samples = np.linspace(-1, 1, 5, dtype=np.float32)
+    result = UnitResult(is_listen=False, text="hi", audio=samples, n_tokens=3, memo={"tokens": [1]})
+    entry = ResultOut.of(
+        result, input_n=4, received_at=1.0, read_at=2.0, prefill_ms=3.0, wall_clock_ms=4.0
+    )
+    assert (entry.text, entry.n_tokens, entry.memo) == ("hi", 3, {"tokens": [1]})
+    assert np.frombuffer(entry.audio, "<f4").tolist() == samples.tolist()
+
+
+def test_a_chunk_decodes_its_own_samples() -> None:
+    pcm16 = np.array([-32767, 0, 32767], dtype="<i2").tobytes()
+    assert ChunkIn(audio=pcm16, pcm=PcmFormat.S16).samples().tolist() == [-1.0, 0.0, 1.0]
