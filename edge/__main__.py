@@ -1,4 +1,4 @@
-"""`python -m antiphon.edge`: one edge, settings from the environment and `antiphon.toml`."""
+"""`python -m antiphon.edge`: runs one edge, with settings from the environment and `antiphon.toml`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from antiphon.edge.settings import EdgeSettings, InvalidAccessSettings
 
 
 def main(settings: EdgeSettings | None = None) -> int:
-    """Exit status: 0 after an orderly stop, 1 when the edge could not start."""
+    """Returns the exit status: 0 after a normal stop, 1 if the edge could not start."""
     configure_logging("edge")
     try:
         uvloop.run(run(settings or EdgeSettings()))

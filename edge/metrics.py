@@ -1,4 +1,4 @@
-"""What an edge measures, by the names that Prometheus sees."""
+"""Prometheus metrics of an edge."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAME = "antiphon_edge_"
 
 
 class EdgeMetrics:
-    """One edge's own figures, those of its broker, and those of the whole system."""
+    """Metrics of one edge, of its broker client, and of the whole system."""
 
     def __init__(self, edge_id: str) -> None:
         self.registry = registry = new_registry("edge", edge_id)
@@ -24,30 +24,33 @@ class EdgeMetrics:
             registry, "sessions_ended", "Sessions whose connection ended them, by reason.", "reason"
         )
         self.rejected = _counter(
-            registry, "rejections", "Connections and requests told no, by reason.", "reason"
+            registry, "rejections", "Rejected connections and requests, by reason.", "reason"
         )
         self.refused_input = _counter(
-            registry, "input_refused", "Messages of clients answered with an error.", "reason"
+            registry, "input_refused", "Client messages answered with an error.", "reason"
         )
         self.resumes = _counter(
-            registry, "resumes", "Clients that left and may resume, did, or could not.", "outcome"
+            registry,
+            "resumes",
+            "Clients that lost their connection, resumed, or could not resume.",
+            "outcome",
         )
         self.slow_consumers = _counter(
             registry, "slow_consumers", "Connections closed because their client did not read."
         )
         self.connections = Gauge(
-            _NAME + "connections", "Sessions with a connection here.", registry=registry
+            _NAME + "connections", "Sessions with a connection to this edge.", registry=registry
         )
         self.queue_wait = Histogram(
             _NAME + "queue_wait_seconds",
-            "From joining the queue to having a worker.",
+            "From joining the queue to the assignment of a worker.",
             buckets=SECONDS,
             registry=registry,
         )
         hop = Histogram(
             _NAME + "hop_seconds",
-            "parse: a frame, to an entry. append: until it is in the stream. "
-            "out_wait: from a worker's append to its being read here. send: until it is sent.",
+            "parse: frame to entry. append: until the entry is in the stream. "
+            "out_wait: from a worker's append until this edge reads it. send: until it is sent.",
             ["hop"],
             buckets=MILLISECONDS,
             registry=registry,
@@ -57,7 +60,7 @@ class EdgeMetrics:
         self._begin_at_zero()
 
     def _begin_at_zero(self) -> None:
-        """A series that begins with its first event hides that event from `rate`."""
+        """Create all series: `rate` ignores the first event of a series that starts with it."""
         for kind in SessionKind:
             self.started.labels(kind)
         for end in EndReason:

@@ -27,7 +27,7 @@ from antiphon.edge.transport.server_protocols import (
 log = structlog.get_logger()
 
 WS_MAX_BYTES = 16 * 1024 * 1024
-"""A frame above this closes the connection with 1009 before it is read; chats may send more."""
+"""A larger frame closes the connection with 1009 before it is read. Chats may send more."""
 
 _SHUTDOWN_S = 3
 _NO_UTF8_TRACEBACKS = NoUtf8Tracebacks()
@@ -36,7 +36,7 @@ _NO_UTF8_TRACEBACKS = NoUtf8Tracebacks()
 async def run(settings: EdgeSettings, stop: asyncio.Event | None = None) -> None:
     """Serve until `stop` is set (SIGTERM and SIGINT set it by default), then drain.
 
-    Raises OSError when the address is taken, BrokerUnavailable when Redis does not answer.
+    Raises OSError if the address is in use, BrokerUnavailable without Redis.
     """
     stop = stop or stop_on_signals()
     async with serving(settings) as (edge, url):
@@ -48,7 +48,7 @@ async def run(settings: EdgeSettings, stop: asyncio.Event | None = None) -> None
 
 
 async def _until(stop: asyncio.Event, upkeep: asyncio.Task[None]) -> None:
-    """Wait for the stop. Raises what the upkeep died of, since an edge without it is of no use."""
+    """Wait for the stop, or raise the error that ended the upkeep: an edge cannot work without it."""
     stopping = asyncio.create_task(stop.wait(), name="edge-stop")
     await asyncio.wait({stopping, upkeep}, return_when=asyncio.FIRST_COMPLETED)
     if upkeep.done():
@@ -58,7 +58,7 @@ async def _until(stop: asyncio.Event, upkeep: asyncio.Task[None]) -> None:
 
 @asynccontextmanager
 async def serving(settings: EdgeSettings) -> AsyncIterator[tuple[EdgeContext, str]]:
-    """A listening edge and its base URL; at the end every connection left is closed."""
+    """A listening edge and its base URL; closes all open connections at the end."""
     with contextlib.closing(bind(settings.host, settings.port)) as listener:
         app = create_app(settings)
         async with app.router.lifespan_context(app):
@@ -74,7 +74,7 @@ async def serving(settings: EdgeSettings) -> AsyncIterator[tuple[EdgeContext, st
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises OSError when the address is taken."""
+    """A listening socket. Raises OSError if the address is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=2048)
     listener.setblocking(False)
@@ -84,7 +84,7 @@ def bind(host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are the service's: it drains before it lets the server go."""
+        """No-op: the service handles signals, so that it can drain before the server stops."""
         yield
 
 
@@ -95,13 +95,13 @@ def _ws_protocol(settings: EdgeSettings) -> type[EdgeWebSocketProtocol]:
 
 def _http_protocol(edge: EdgeContext) -> type[EdgeHttpProtocol]:
     limits = edge.settings
-    pre_request_limiter = PreRequestLimiter(
+    limiter = PreRequestLimiter(
         limits.request_head_s,
         limits.max_sockets_per_address,
         edge.access.peer_limit_key,
         edge.metrics.rejected,
     )
-    return type("HttpProtocol", (EdgeHttpProtocol,), {"pre_request_limiter": pre_request_limiter})
+    return type("HttpProtocol", (EdgeHttpProtocol,), {"pre_request_limiter": limiter})
 
 
 def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:
@@ -119,7 +119,7 @@ def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:
         ws_ping_timeout=settings.ping_timeout_s,
         lifespan="off",
         access_log=False,
-        proxy_headers=False,  # the edge believes the proxies that it was told to trust, and no other
+        proxy_headers=False,  # access/addresses.py reads the headers, from trusted proxies only
         server_header=False,
         log_config=None,
         timeout_graceful_shutdown=_SHUTDOWN_S,

@@ -10,7 +10,8 @@ import pytest
 import structlog
 
 from antiphon.broker.settings import BrokerSettings
-from antiphon.edge.access.guards import AccessPolicy, limits
+from antiphon.edge.access import limits
+from antiphon.edge.access.guards import AccessPolicy
 from support.edge_harness import (
     WITHIN_S,
     PlayedWorker,
