@@ -1,4 +1,4 @@
-"""One question with its history over `/ws/chat`, answered piece by piece.
+"""One question with its history over `/ws/chat`, with a streamed answer.
 
 history = [Message(Role.USER, (TextPart("What is this?"), ImagePart(jpeg)))]
 async with ask("ws://127.0.0.1:8006", history) as answer:
@@ -13,12 +13,11 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Unpack, assert_never
 
-from antiphon.client.inbox import Protocol, plain_error
-from antiphon.client.link import Connecting, Link
-from antiphon.client.opening import open_link
+from antiphon.client.dispatcher import ClientProtocol, plain_error
+from antiphon.client.link import Connecting, Link, open_link
 from antiphon.client.parsing import Parser
-from antiphon.client.session import Session, conversing
-from antiphon.client.sounds import Piece
+from antiphon.client.results import Piece
+from antiphon.client.session import Session, run_session
 from antiphon.shared_schemas.chat_messages import (
     ChatChunk,
     ChatGeneration,
@@ -40,7 +39,7 @@ from antiphon.shared_schemas.wire import Error, Queued, QueueDone, QueueUpdate, 
 
 __all__ = ["Answer", "Piece", "ask"]
 
-Heard = Piece | PrefillProgress | PrefillDone | UnstreamedChatDone
+ChatItem = Piece | PrefillProgress | PrefillDone | UnstreamedChatDone
 
 PARSER: Parser[ServerMessage] = Parser(
     *(
@@ -56,10 +55,10 @@ PARSER: Parser[ServerMessage] = Parser(
 )
 
 
-class Answer(Session[Queued, Heard]):
-    """An answer as it comes. Made by `ask`; any call may raise ServerError or SessionOver.
+class Answer(Session[Queued, ChatItem]):
+    """A streamed answer. `ask` creates it; every call may raise ServerError or SessionOver.
 
-    `input_tokens` is known once the request has been read, `done` once the answer is complete.
+    `input_tokens` is set once the server has read the request, `done` once the answer is complete.
     """
 
     def __init__(self, link: Link, on_progress: Callable[[float], None] | None) -> None:
@@ -69,36 +68,36 @@ class Answer(Session[Queued, Heard]):
         self._on_progress = on_progress
 
     async def pieces(self) -> AsyncIterator[Piece]:
-        """The answer, piece by piece; none where it was asked for in one piece (see `done`)."""
-        async for heard in self._inbox.items():
-            match heard:
+        """The pieces of the answer; none with `streaming=False` (see `done`)."""
+        async for item in self._dispatcher.items():
+            match item:
                 case Piece():
-                    yield heard
+                    yield item
                 case PrefillProgress(done=done):
                     if self._on_progress is not None:
                         self._on_progress(done)
                 case PrefillDone(input_tokens=input_tokens):
                     self.input_tokens = input_tokens
                 case UnstreamedChatDone():
-                    self.done = heard
+                    self.done = item
 
     async def whole(self) -> UnstreamedChatDone:
-        """Hear the answer out."""
+        """Wait for the complete answer."""
         async for _ in self.pieces():
             pass
         assert self.done is not None, "an answer without its end raises"
         return self.done
 
     async def stop(self) -> None:
-        """Want no more of it; `done` comes with what was said until then."""
+        """Stop the answer; `done` then has the text up to this point."""
         await self._send({"type": "stop"})
 
     async def send_request(self, request: dict[str, Any]) -> None:
-        """The one thing that is asked; `ask` does this."""
+        """Send the request; `ask` does this."""
         await self._send(request)
 
-    async def _goodbye(self) -> None:
-        """Closing the connection is all that an unfinished answer needs, unless it is waited for."""
+    async def _end(self) -> None:
+        """Closing the connection ends the answer, unless the edge keeps it for a resume."""
         if self._link.resumes:
             await self.stop()
 
@@ -115,10 +114,10 @@ async def ask(
     options: dict[str, Any] | None = None,
     **how: Unpack[Connecting],
 ) -> AsyncIterator[Answer]:
-    """Ask an edge such as `ws://127.0.0.1:8006`; leaving the block gives up what is left of the answer.
+    """Ask an edge such as `ws://127.0.0.1:8006`; leaving the block drops the rest of the answer.
 
-    `on_progress` hears, while a long request is read, how much of it (0 to 1) has been; `options` are
-    further fields of the request, such as `omni_mode`. Raises CannotConnect.
+    `on_progress` is called with the share (0 to 1) of a long request that the server has read.
+    `options` are further fields of the request, such as `omni_mode`. Raises CannotConnect.
     """
     request: dict[str, Any] = {
         **(options or {}),
@@ -130,7 +129,7 @@ async def ask(
     if tts is not None:
         request["tts"] = tts.model_dump(exclude_none=True)
     link = await open_link(url, "/ws/chat", how, progress="1" if on_progress else None)
-    async with conversing(Answer(link, on_progress)) as answer:
+    async with run_session(Answer(link, on_progress)) as answer:
         await answer.send_request(request)
         yield answer
 
@@ -153,7 +152,7 @@ def _part(part: Part) -> dict[str, Any]:
             assert_never(part)
 
 
-def _heard(message: ServerMessage) -> Heard | None:
+def _item(message: ServerMessage) -> ChatItem | None:
     if isinstance(message, ChatChunk):
         return Piece.of(message)
     return (
@@ -165,6 +164,6 @@ def _ending(message: ServerMessage) -> str | None:
     return message.type if isinstance(message, UnstreamedChatDone) else None
 
 
-_PROTOCOL: Protocol[Queued, Heard] = Protocol(
-    PARSER, (Queued,), (QueueDone, PrefillProgress, PrefillDone), _heard, _ending, plain_error
+_PROTOCOL: ClientProtocol[Queued, ChatItem] = ClientProtocol(
+    PARSER, (Queued,), (QueueDone, PrefillProgress, PrefillDone), _item, _ending, plain_error
 )

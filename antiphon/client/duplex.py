@@ -4,7 +4,7 @@ async with connect_duplex("ws://127.0.0.1:8006") as session:
     await session.wait_for_turn(lambda place: print(f"number {place.position} in the queue"))
     await session.prepare("You are a fun assistant.")
     await session.send_audio(one_second)          # float32, 16 kHz; again every second
-    async for unit in session.results():          # usually in a task of its own
+    async for unit in session.results():          # usually in a separate task
         play(unit.audio)                          # float32, 24 kHz
 """
 
@@ -16,12 +16,11 @@ from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
 from antiphon.client.address import new_session_id
-from antiphon.client.inbox import Protocol, plain_error
-from antiphon.client.link import Connecting, Link
-from antiphon.client.opening import open_link
+from antiphon.client.dispatcher import ClientProtocol, plain_error
+from antiphon.client.link import Connecting, Link, open_link
 from antiphon.client.parsing import Parser
-from antiphon.client.session import Session, conversing
-from antiphon.client.sounds import Unit
+from antiphon.client.results import Unit
+from antiphon.client.session import Session, run_session
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.duplex_messages import (
@@ -51,7 +50,7 @@ PARSER: Parser[DuplexServerMessage] = Parser(
 
 
 class DuplexSession(Session[Queued, Unit]):
-    """One connected session. Made by `connect_duplex`; any call may raise ServerError or SessionOver."""
+    """One connected session. `connect_duplex` creates it; calls may raise ServerError or SessionOver."""
 
     def __init__(self, link: Link, session_id: str) -> None:
         super().__init__(link, _PROTOCOL)
@@ -67,7 +66,7 @@ class DuplexSession(Session[Queued, Unit]):
         tts_ref_audio: Samples | None = None,
         ref_audio_path: str | None = None,
     ) -> Prepared:
-        """Initialise the session; may be called while it still waits in the queue.
+        """Initialise the session; also possible while it waits in the queue.
 
         The references are float32 mono at 16 kHz: the voice to speak with.
         """
@@ -98,42 +97,42 @@ class DuplexSession(Session[Queued, Unit]):
         return sent_at
 
     async def playback_ack(self, played_ms: float) -> None:
-        """So much of the current answer's sound has been played here (of the last one's, if none is on).
+        """Report how much audio of the current (or else the last) answer has been played.
 
-        Sent now and then while playing, and once more when an answer was played out or was cut off:
-        after an interruption the server remembers only what was heard.
+        Send it at intervals during playback, and again when an answer is complete or cut off. After an
+        interruption the server keeps only the played part in the conversation.
         """
         await self._send({"type": "playback_ack", "played_ms": played_ms})
 
     async def send_diagnostic(self, metrics: dict[str, Any]) -> None:
-        """Figures measured here; the server keeps them with the recording."""
+        """Send measurements of the client; the server stores them with the recording."""
         await self._send({"type": "client_diagnostic", "metrics": metrics})
 
     async def results(self) -> AsyncIterator[Unit]:
         """Units as they come, until the session has ended.
 
-        Raises ServerError for each error that no other call was waiting for (call again to go on),
-        and SessionOver when the connection broke.
+        Raises ServerError for each error that is not the answer to another call (call again to continue),
+        and SessionOver if the connection broke.
         """
-        async for unit in self._inbox.items():
+        async for unit in self._dispatcher.items():
             yield unit
 
     async def pause(self, timeout_s: float | None = None) -> Paused:
-        """Rest for at most `timeout_s` (default: the server's). Send no audio until `resume`."""
+        """Pause for at most `timeout_s` (default: the server's). Send no audio until `resume`."""
         message: dict[str, Any] = {"type": "pause"}
         if timeout_s is not None:
             message["timeout"] = timeout_s
         return await self._request(message, Paused)
 
     async def resume(self) -> Resumed:
-        """Go on after a pause."""
+        """Continue after a pause."""
         return await self._request({"type": "resume"}, Resumed)
 
     async def stop(self) -> Stopped:
-        """End the session; what was still to come remains readable from `results`."""
+        """End the session; `results` still yields the remaining units."""
         return await self._request({"type": "stop"}, Stopped)
 
-    async def _goodbye(self) -> None:
+    async def _end(self) -> None:
         await self.stop()
 
 
@@ -148,12 +147,12 @@ async def connect_duplex(
 ) -> AsyncIterator[DuplexSession]:
     """Connect to an edge such as `ws://127.0.0.1:8006`; leaving the block ends the session.
 
-    `video` asks for the kind that takes frames (ignored with a `session_id` of your own); `timing`
-    for the milliseconds of each hop in every result. Raises CannotConnect.
+    `video` selects the kind with camera frames (ignored with a `session_id`); `timing` adds the
+    milliseconds of each hop to every result. Raises CannotConnect.
     """
     sid = session_id or new_session_id("omni" if video else "adx")
     link = await open_link(url, f"/ws/duplex/{sid}", how, timing="1" if timing else None)
-    async with conversing(DuplexSession(link, sid)) as session:
+    async with run_session(DuplexSession(link, sid)) as session:
         yield session
 
 
@@ -165,6 +164,6 @@ def _ending(message: ServerMessage) -> str | None:
     return message.type if isinstance(message, Stopped | Timeout) else None
 
 
-_PROTOCOL: Protocol[Queued, Unit] = Protocol(
+_PROTOCOL: ClientProtocol[Queued, Unit] = ClientProtocol(
     PARSER, (Queued,), (QueueDone,), _unit, _ending, plain_error
 )

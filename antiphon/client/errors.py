@@ -6,7 +6,7 @@ from antiphon.shared_schemas.wire import Error
 
 
 class ClientError(Exception):
-    """Base of everything the client raises on purpose. `message` is fit for showing to a person."""
+    """Base of all errors that the client raises. `message` is suitable for display to users."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -18,13 +18,13 @@ class CannotConnect(ClientError):
 
 
 class UnreadableMessage(ClientError):
-    """The server sent something that is not of the protocol."""
+    """The server sent a message that does not follow the protocol."""
 
 
 class ServerError(ClientError):
-    """The server's `error` message. `field` is the offending field's wire name, where there is one.
+    """The server's `error` message. `field` is the wire name of the invalid field, if any.
 
-    The session goes on unless the connection closes as well (`SessionOver` follows then).
+    The session continues unless the connection closes as well; then `SessionOver` follows.
     """
 
     def __init__(self, error: Error) -> None:
@@ -35,7 +35,7 @@ class ServerError(ClientError):
 
 
 class SessionOver(ClientError):
-    """The session has ended: nothing more can be asked of it. `close_code` is the WebSocket's."""
+    """The session has ended. `close_code` is that of the WebSocket."""
 
     def __init__(self, message: str, close_code: int | None = None) -> None:
         super().__init__(message)

@@ -1,10 +1,10 @@
-"""A conversation in turns over `/ws/half_duplex/{session_id}`: the server hears when you have finished.
+"""A conversation in turns over `/ws/half_duplex/{session_id}`: the server detects the end of your speech.
 
 async with connect_half_duplex("ws://127.0.0.1:8006") as session:
     await session.wait_for_turn()
     await session.prepare("You are a fun assistant.")
     await session.send_audio(half_a_second)       # float32, 16 kHz; again and again
-    async for event in session.events():          # usually in a task of its own
+    async for event in session.events():          # usually in a separate task
         match event:
             case Piece(): play(event.audio)       # float32, 24 kHz; send nothing while it plays
             case TurnDone(): print(event.text)
@@ -17,12 +17,11 @@ from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
 from antiphon.client.address import new_session_id
-from antiphon.client.inbox import Protocol, plain_error
-from antiphon.client.link import Connecting, Link
-from antiphon.client.opening import open_link
+from antiphon.client.dispatcher import ClientProtocol, plain_error
+from antiphon.client.link import Connecting, Link, open_link
 from antiphon.client.parsing import Parser
-from antiphon.client.session import Session, conversing
-from antiphon.client.sounds import Piece
+from antiphon.client.results import Piece
+from antiphon.client.session import Session, run_session
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import HalfDuplexConfig
 from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT
@@ -72,7 +71,7 @@ PARSER: Parser[HalfDuplexServerMessage] = Parser(
 
 
 class HalfDuplexSession(Session[Queued, Event]):
-    """One connected session. Made by `connect_half_duplex`; any call may raise ServerError or SessionOver."""
+    """One connected session. `connect_half_duplex` creates it; calls may raise ServerError or SessionOver."""
 
     def __init__(self, link: Link, session_id: str) -> None:
         super().__init__(link, _PROTOCOL)
@@ -86,7 +85,7 @@ class HalfDuplexSession(Session[Queued, Event]):
         *,
         ref_audio: Samples | None = None,
     ) -> HalfDuplexPrepared:
-        """Initialise the session; may be called while it still waits in the queue.
+        """Initialise the session; also possible while it waits in the queue.
 
         `system` is a text, or texts and sounds in a row; sounds are float32 mono at 16 kHz, and the
         first one is the voice to speak with unless `ref_audio` is.
@@ -109,19 +108,19 @@ class HalfDuplexSession(Session[Queued, Event]):
         await self._send({"type": "audio_chunk", "audio_base64": self._link.sound(samples)})
 
     async def events(self) -> AsyncIterator[Event]:
-        """What happens, until the session has ended: speech found, answers piece by piece, their ends.
+        """Events until the session ends: detected speech, pieces of answers, ends of answers.
 
-        Raises ServerError for each error that no other call was waiting for (call again to go on),
-        and SessionOver when the connection broke.
+        Raises ServerError for each error that is not the answer to another call (call again to continue),
+        and SessionOver if the connection broke.
         """
-        async for event in self._inbox.items():
+        async for event in self._dispatcher.items():
             yield event
 
     async def stop(self) -> Stopped:
         """End the session."""
         return await self._request({"type": "stop"}, Stopped)
 
-    async def _goodbye(self) -> None:
+    async def _end(self) -> None:
         await self.stop()
 
     def _part(self, part: str | Samples) -> dict[str, Any]:
@@ -140,7 +139,7 @@ async def connect_half_duplex(
     """
     sid = session_id or new_session_id("hdx")
     link = await open_link(url, f"/ws/half_duplex/{sid}", how)
-    async with conversing(HalfDuplexSession(link, sid)) as session:
+    async with run_session(HalfDuplexSession(link, sid)) as session:
         yield session
 
 
@@ -154,6 +153,6 @@ def _ending(message: ServerMessage) -> str | None:
     return message.type if isinstance(message, Stopped | HalfDuplexTimeout) else None
 
 
-_PROTOCOL: Protocol[Queued, Event] = Protocol(
+_PROTOCOL: ClientProtocol[Queued, Event] = ClientProtocol(
     PARSER, (Queued,), (QueueDone,), _event, _ending, plain_error
 )

@@ -1,33 +1,50 @@
-"""The socket to an edge: opened, and spoken over in text or in binary frames."""
+"""The socket to an edge: text or binary frames, and optional resume after a broken connection."""
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import cycle
 from typing import Any, TypedDict
 
+import orjson
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import InvalidHandshake, InvalidURI
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from websockets.typing import Subprotocol
 
-from antiphon.client.address import is_loopback
+from antiphon.client.address import edge_address, is_loopback_url
 from antiphon.client.errors import CannotConnect
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
-from antiphon.shared_schemas.binary_frames import BINARY_PROTOCOL, to_frame, to_text
+from antiphon.shared_schemas.binary_frames import BINARY_PROTOCOL, split_frame, to_frame, to_text
 from antiphon.shared_schemas.media import Raw
 
-GOODBYE_S = 2.0
+CLOSE_TIMEOUT_S = 2.0
 _MAX_MESSAGE = 16 * 1024 * 1024
+_RESUME_FOR_S = 15.0
+
+_RETRY_PAUSES_S = (0.1, 0.3, 0.5, 1.0)
+"""Pauses between attempts to resume; the last one repeats."""
+
+_BROKEN = frozenset({None, 1005, 1006, 1001, 1012})
+"""Close codes of a broken connection and of an edge that shuts down; all others are final."""
+
+_EXPIRED = 4410
+_DUPLICATE_CODES = ("not_ready", "paused")
+
+Reopen = Callable[[str, int], Awaitable[ClientConnection]]
+"""Opens a new socket to the session, given a resume token and the number of the last message."""
 
 
 class Connecting(TypedDict, total=False):
-    """How to connect; what every `connect_...` takes beside its own.
+    """Connection options that every `connect_...` accepts.
 
-    `api_key` is what an edge with keys asks for; `tls` replaces the default checks; `open_timeout_s`
-    is 10 by default. `binary` sends media as they are instead of base64, where the edge can do that;
-    `pcm` is then the format of sound both ways: 16-bit halves the traffic once more, and rounds it.
+    `api_key` is for an edge with keys; `tls` replaces the default checks; `open_timeout_s` is 10 by
+    default. `binary` sends media as bytes instead of base64 if the edge supports it; `pcm` is then the
+    audio format in both directions: 16-bit samples halve the traffic again, and round the audio.
 
-    `resume`: when the connection breaks, come back to the session for up to `resume_for_s` (15 by
+    `resume`: after a broken connection, reconnect to the session for up to `resume_for_s` (15 by
     default, as the edges wait), through the same edge or one of `other_edges`.
     """
 
@@ -42,7 +59,7 @@ class Connecting(TypedDict, total=False):
 
 
 class Link:
-    """One open socket. `binary` says whether the edge agreed to binary frames."""
+    """One open socket. `binary` is true if the edge agreed to binary frames."""
 
     resumes = False
 
@@ -52,52 +69,179 @@ class Link:
         self._pcm = pcm if self.binary else PcmFormat.F32
 
     def sound(self, samples: Samples) -> Raw:
-        """Sound as it is put into a message (float32 mono 16 kHz)."""
+        """Audio (float32 mono 16 kHz) as a field of a message."""
         if self._pcm is PcmFormat.S16:
             return Raw(to_pcm16(samples).tobytes(), self._pcm)
         return Raw(float_bytes(samples))
 
     async def frames(self) -> AsyncIterator[str | bytes]:
-        """What comes, until the socket closes. Raises ConnectionClosed if that is no orderly end."""
+        """Received frames until the socket closes. Raises ConnectionClosed after an abnormal close."""
         async for frame in self.socket:
             yield frame
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Send one message; media in it are `Raw` sound or `bytes`. Raises ConnectionClosed."""
-        await self._pass_on(self.socket, message)
+        """Send one message; its media are `Raw` sound or `bytes`. Raises ConnectionClosed."""
+        await self._send_on(self.socket, message)
 
-    async def ask(self, message: Mapping[str, Any]) -> None:
-        """Send what will be answered. Raises ConnectionClosed."""
+    async def request(self, message: Mapping[str, Any]) -> None:
+        """Send a message that the server answers. Raises ConnectionClosed."""
         await self.send(message)
 
-    def answered(self) -> None:
-        """What was asked last has its answer, or needs none any more."""
+    def request_done(self) -> None:
+        """The last request has its answer, or needs none."""
 
     async def close(self) -> None:
-        """Close the socket."""
         await self.socket.close()
 
-    async def _pass_on(self, socket: ClientConnection, message: Mapping[str, Any]) -> None:
+    async def _send_on(self, socket: ClientConnection, message: Mapping[str, Any]) -> None:
         await socket.send(to_frame(message) if self.binary else to_text(message))
+
+
+class ResumingLink(Link):
+    """Several sockets that look like one connection. `send` waits while the connection is broken."""
+
+    resumes = True
+
+    def __init__(
+        self, socket: ClientConnection, pcm: PcmFormat, reopen: Reopen, resume_for_s: float
+    ) -> None:
+        super().__init__(socket, pcm)
+        self._reopen = reopen
+        self._resume_for_s = resume_for_s
+        self._token = ""
+        self._seq = 0
+        self._request: Mapping[str, Any] | None = None
+        self._request_repeated = False
+        self._over = False
+        self._connected = asyncio.Event()
+        self._connected.set()
+
+    async def frames(self) -> AsyncIterator[str | bytes]:
+        """Every frame once, in order, until the session is over or cannot be resumed."""
+        while True:
+            with suppress(ConnectionClosed):
+                async for frame in self.socket:
+                    if self._is_new(frame):
+                        yield frame
+            if not await self._resume():
+                self._over = True
+                self._connected.set()
+                return
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Send one message, after a resume if necessary. Raises ConnectionClosed after the end."""
+        while True:
+            await self._connected.wait()
+            socket = self.socket
+            try:
+                return await super().send(message)
+            except ConnectionClosed:
+                if self._over:
+                    raise
+                if socket is self.socket:
+                    self._connected.clear()
+
+    async def request(self, message: Mapping[str, Any]) -> None:
+        """Send a message that the server answers; a resume repeats it until it is answered."""
+        self._request = message
+        await self.send(message)
+
+    def request_done(self) -> None:
+        self._request = None
+
+    async def close(self) -> None:
+        self._over = True
+        await super().close()
+
+    def _track(self, frame: str | bytes) -> dict[str, Any]:
+        """The message of a frame; keeps its number and resume token for the next resume."""
+        header = frame if isinstance(frame, str) else split_frame(frame)[0]
+        message: dict[str, Any] = orjson.loads(header)
+        self._seq = message.get("seq", self._seq)
+        self._token = message.get("resume_token", self._token)
+        return message
+
+    def _is_resumed(self, frame: str | bytes) -> bool:
+        kind: str = self._track(frame)["type"]
+        return kind == "resumed"
+
+    def _is_new(self, frame: str | bytes) -> bool:
+        """False for the error about a request that was sent twice."""
+        message = self._track(frame)
+        if not (self._request_repeated and message["type"] == "error"):
+            return True
+        error = message["error"] if isinstance(message["error"], dict) else message
+        self._request_repeated = False
+        return error.get("code") not in _DUPLICATE_CODES
+
+    async def _resume(self) -> bool:
+        broken = self.socket.close_code in _BROKEN or self.socket.close_reason == "slow_consumer"
+        if self._over or not self._token or not broken:
+            return False
+        self._connected.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._resume_for_s):
+                for attempt in range(10_000):
+                    if (resumed := await self._attempt()) is not None:
+                        return resumed
+                    await asyncio.sleep(_RETRY_PAUSES_S[min(attempt, len(_RETRY_PAUSES_S) - 1)])
+        return False
+
+    async def _attempt(self) -> bool | None:
+        """True if the session is resumed, False if it no longer exists, None to try again."""
+        socket: ClientConnection | None = None
+        try:
+            socket = await self._reopen(self._token, self._seq)
+            if not self._is_resumed(await socket.recv()):
+                await socket.close()
+                return None
+            if self._request is not None:
+                self._request_repeated = True
+                await self._send_on(socket, self._request)
+        except CannotConnect:
+            return None
+        except ConnectionClosed:
+            if socket is None or socket.close_code != _EXPIRED:
+                return None
+            self.socket = socket
+            return False
+        self.socket = socket
+        self._connected.set()
+        return True
+
+
+async def open_link(url: str, path: str, how: Connecting, **query: str | None) -> Link:
+    """Connect to `path` of an edge such as `ws://127.0.0.1:8006`. Raises CannotConnect."""
+    pcm = how.get("pcm", PcmFormat.F32) if how.get("binary") else PcmFormat.F32
+    query["pcm"] = None if pcm is PcmFormat.F32 else str(pcm)
+    if not how.get("resume"):
+        return Link(await open_socket(edge_address(url, path, **query), how), pcm)
+    query["resume"] = "1"
+    edges = cycle([url, *how.get("other_edges", ())])
+
+    async def reopen(token: str, seq: int) -> ClientConnection:
+        resume = {**query, "resume_token": token, "seq": str(seq)}
+        return await open_socket(edge_address(next(edges), path, **resume), how)
+
+    socket = await open_socket(edge_address(url, path, **query), how)
+    return ResumingLink(socket, pcm, reopen, how.get("resume_for_s", _RESUME_FOR_S))
 
 
 async def open_socket(address: str, how: Connecting) -> ClientConnection:
     """Raises CannotConnect."""
     key, tls = how.get("api_key"), how.get("tls")
-    own_trust: dict[str, Any] = (
-        {} if tls is None else {"ssl": tls}
-    )  # None would mean: no TLS at all
+    trust: dict[str, Any] = {} if tls is None else {"ssl": tls}  # ssl=None would disable TLS
     try:
         return await connect(
             address,
-            **own_trust,
+            **trust,
             additional_headers={"Authorization": f"Bearer {key}"} if key else None,
             subprotocols=[Subprotocol(BINARY_PROTOCOL)] if how.get("binary") else None,
             compression=None,
             max_size=_MAX_MESSAGE,
             open_timeout=how.get("open_timeout_s", 10.0),
-            close_timeout=GOODBYE_S,
-            proxy=None if is_loopback(address) else True,
+            close_timeout=CLOSE_TIMEOUT_S,
+            proxy=None if is_loopback_url(address) else True,
         )
     except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
         raise CannotConnect(f"cannot connect to {address}: {error}") from error

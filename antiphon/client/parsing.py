@@ -1,4 +1,4 @@
-"""Server messages from the wire into the records of `shared_schemas`."""
+"""Parses server messages from the wire into the records of `shared_schemas`."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class _Kind:
 
 
 class Parser(Generic[Message]):
-    """Reads the messages of one protocol; their sound becomes float32, however it was sent."""
+    """Parses the messages of one protocol; audio of any format becomes float32."""
 
     def __init__(self, *kinds: type[Message]) -> None:
         self._kinds = {kind.type: _Kind.of(kind) for kind in kinds}
 
     def parse(self, frame: str | bytes) -> Message | None:
-        """Read one message; None for a type this version does not know.
+        """Parse one message; None for a type that this version does not know.
 
-        Unknown fields are ignored and missing ones left blank, so that older and newer servers can
-        be talked to. Raises UnreadableMessage on anything else that does not fit.
+        Ignores unknown fields and leaves missing ones blank, for compatibility with older and newer
+        servers. Raises UnreadableMessage for any other mismatch.
         """
         try:
             data, payload = _open(frame)

@@ -1,12 +1,12 @@
-"""A full-duplex conversation over `/v1/realtime`, whose events are those of its own document.
+"""A full-duplex conversation over `/v1/realtime`.
 
 async with connect_realtime("ws://127.0.0.1:8006", mode="audio") as session:
     await session.wait_for_turn()
     await session.update("You are a fun assistant.")
     await session.append(one_second)              # float32, 16 kHz; again every second
-    async for heard in session.events():          # usually in a task of its own
-        if isinstance(heard, Spoken):
-            play(heard.audio)                     # float32, 24 kHz
+    async for item in session.events():          # usually in a separate task
+        if isinstance(item, Spoken):
+            play(item.audio)                     # float32, 24 kHz
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Unpack
 
-from antiphon.client.inbox import Protocol
-from antiphon.client.link import Connecting, Link
-from antiphon.client.opening import open_link
+from antiphon.client.dispatcher import ClientProtocol
+from antiphon.client.link import Connecting, Link, open_link
 from antiphon.client.parsing import Parser
-from antiphon.client.session import Session, conversing
-from antiphon.client.sounds import Spoken
+from antiphon.client.results import Spoken
+from antiphon.client.session import Session, run_session
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT
 from antiphon.shared_schemas.realtime_messages import (
@@ -39,7 +38,7 @@ from antiphon.shared_schemas.wire import Error, ServerMessage
 __all__ = ["Listen", "RealtimeSession", "Spoken", "connect_realtime"]
 
 Place = SessionQueued | SessionQueueUpdate
-Heard = Spoken | Listen
+RealtimeItem = Spoken | Listen
 
 PARSER: Parser[RealtimeServerEvent] = Parser(
     *(SessionQueued, SessionQueueUpdate, SessionQueueDone, SessionCreated),
@@ -47,10 +46,10 @@ PARSER: Parser[RealtimeServerEvent] = Parser(
 )
 
 
-class RealtimeSession(Session[Place, Heard]):
-    """One connected session. Made by `connect_realtime`; any call may raise ServerError or SessionOver.
+class RealtimeSession(Session[Place, RealtimeItem]):
+    """One connected session. `connect_realtime` creates it; calls may raise ServerError or SessionOver.
 
-    Once the server has closed it, `ended_by` is the reason: `stopped`, `timeout`, `context_full`,
+    After the server has closed it, `ended_by` is the reason: `stopped`, `timeout`, `context_full`,
     `server_shutdown` or `error`.
     """
 
@@ -66,7 +65,7 @@ class RealtimeSession(Session[Place, Heard]):
         tts_ref_audio: Samples | None = None,
         max_slice_nums: int | None = None,
     ) -> SessionCreated:
-        """Set the session up, once it has its turn. The references are float32 mono at 16 kHz."""
+        """Configure the session once it has its turn. The references are float32 mono at 16 kHz."""
         settings: dict[str, Any] = {"instructions": instructions}
         references = {"ref_audio": ref_audio, "tts_ref_audio": tts_ref_audio}
         sound = self._link.sound
@@ -92,23 +91,23 @@ class RealtimeSession(Session[Place, Heard]):
         await self._send(message)
 
     async def playback_ack(self, played_ms: float) -> None:
-        """As `DuplexSession.playback_ack`; the session must have been connected with `playback_ack`."""
+        """As `DuplexSession.playback_ack`; needs `connect_realtime(..., playback_ack=True)`."""
         await self._send({"type": "output_audio_buffer.playback_ack", "played_ms": played_ms})
 
-    async def events(self) -> AsyncIterator[Heard]:
-        """What the model does, second by second, until the session has ended.
+    async def events(self) -> AsyncIterator[RealtimeItem]:
+        """The model's output, second by second, until the session ends.
 
-        Raises ServerError for each error that no other call was waiting for (call again to go on),
-        and SessionOver when the connection broke.
+        Raises ServerError for each error that is not the answer to another call (call again to continue),
+        and SessionOver if the connection broke.
         """
-        async for heard in self._inbox.items():
-            yield heard
+        async for item in self._dispatcher.items():
+            yield item
 
     async def stop(self, reason: str = "user_stop") -> SessionClosed:
         """End the session."""
         return await self._request({"type": "session.close", "reason": reason}, SessionClosed)
 
-    async def _goodbye(self) -> None:
+    async def _end(self) -> None:
         await self.stop()
 
 
@@ -126,11 +125,11 @@ async def connect_realtime(
     """
     asked = "1" if playback_ack else None
     link = await open_link(url, "/v1/realtime", how, mode=mode, playback_ack=asked)
-    async with conversing(RealtimeSession(link)) as session:
+    async with run_session(RealtimeSession(link)) as session:
         yield session
 
 
-def _heard(message: ServerMessage) -> Heard | None:
+def _item(message: ServerMessage) -> RealtimeItem | None:
     if isinstance(message, AudioDelta):
         return Spoken.of(message)
     return message if isinstance(message, Listen) else None
@@ -147,6 +146,6 @@ def _error(message: ServerMessage) -> Error | None:
     return Error(error=text, message=text, code=code)
 
 
-_PROTOCOL: Protocol[Place, Heard] = Protocol(
-    PARSER, (SessionQueued, SessionQueueUpdate), (SessionQueueDone,), _heard, _ending, _error
+_PROTOCOL: ClientProtocol[Place, RealtimeItem] = ClientProtocol(
+    PARSER, (SessionQueued, SessionQueueUpdate), (SessionQueueDone,), _item, _ending, _error
 )

@@ -14,7 +14,7 @@ from antiphon.client.errors import ServerError, SessionOver
 from antiphon.client.half_duplex import Event, connect_half_duplex
 from antiphon.client.link import Connecting
 from antiphon.client.realtime import Listen, Spoken, connect_realtime
-from antiphon.client.sounds import Piece
+from antiphon.client.results import Piece
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, float_bytes
 from antiphon.shared_schemas.chat_messages import ChatTts
 from antiphon.shared_schemas.content import (

@@ -56,7 +56,6 @@ SAME_NAME_ALLOWED = frozenset(
         "Action",
         "Answer",
         "Heartbeat",
-        "Inbox",
         "Past",
         "Piece",
     }

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from antiphon.client.sounds import Unit
+from antiphon.client.results import Unit
 
 
 class SendLog:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.client.address import edge_address, is_loopback, new_session_id
+from antiphon.client.address import edge_address, is_loopback_url, new_session_id
 from antiphon.client.errors import CannotConnect
 from antiphon.shared_schemas.ids import duplex_kind, is_session_id
 from antiphon.shared_schemas.states import SessionKind
@@ -50,4 +50,4 @@ def test_new_ids_are_unique_and_name_their_kind() -> None:
     ],
 )
 def test_loopback(address: str, local: bool) -> None:
-    assert is_loopback(address) is local
+    assert is_loopback_url(address) is local

@@ -1,4 +1,4 @@
-"""What comes back, with its sound ready to play: float32 mono at 24 kHz."""
+"""Results of the server with playable audio: float32 mono at 24 kHz."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from antiphon.shared_schemas.realtime_messages import AudioDelta
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Unit:
-    """The answer to one second: the result as sent, its audio, and when it came.
+    """The answer to one second: the result message, its audio and its arrival time.
 
     `audio` is empty while listening; `received_at` is `time.monotonic()`.
     """
@@ -27,28 +27,26 @@ class Unit:
 
     @classmethod
     def of(cls, message: Result) -> Unit:
-        """A result that has just come."""
         audio = _samples(message.audio_data)
         return cls(message=message, audio=audio, received_at=time.monotonic())
 
     @property
     def is_listen(self) -> bool:
-        """True when the server kept silent."""
+        """True if the server listened and said nothing."""
         return self.message.is_listen
 
     @property
     def text(self) -> str:
-        """What `audio` says."""
         return self.message.text
 
     @property
     def end_of_turn(self) -> bool:
-        """True when this unit finishes what the server had to say."""
+        """True if this unit completes the turn."""
         return self.message.end_of_turn
 
     @property
     def timing(self) -> dict[str, float] | None:
-        """Milliseconds per hop, where `timing` was asked for."""
+        """Milliseconds per hop, if `timing` was requested."""
         return self.message.timing
 
 
@@ -62,14 +60,13 @@ class Piece:
 
     @classmethod
     def of(cls, message: TurnChunk | ChatChunk) -> Piece:
-        """A chunk that has just come."""
         audio = _samples(message.audio_data or b"")
         return cls(text=message.text_delta or "", audio=audio, received_at=time.monotonic())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Spoken:
-    """What a realtime session says: words and their sound. `received_at` is `time.monotonic()`."""
+    """Speech of a realtime session: text and audio. `received_at` is `time.monotonic()`."""
 
     text: str
     audio: Samples = field(repr=False)
@@ -79,7 +76,6 @@ class Spoken:
 
     @classmethod
     def of(cls, message: AudioDelta) -> Spoken:
-        """A delta that has just come."""
         return cls(
             text=message.text,
             audio=_samples(message.audio),
@@ -90,5 +86,5 @@ class Spoken:
 
 
 def _samples(data: bytes) -> Samples:
-    """The parser has brought it to float32."""
+    """The parser has converted the audio to float32."""
     return np.frombuffer(data, dtype="<f4").astype(np.float32, copy=False)

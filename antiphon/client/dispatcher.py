@@ -1,4 +1,4 @@
-"""What a session's socket brings in, sorted: places in the queue, replies, and the conversation."""
+"""Sorts received messages into queue positions, replies and items of the conversation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from antiphon.client.parsing import Parser
 from antiphon.shared_schemas.wire import Error, ServerMessage
 
 UNREAD_ITEMS = 256
-"""Items kept for a caller who does not fetch them; after that the socket is not read."""
+"""Items that wait for a caller. With more, reading from the socket stops until the caller reads."""
 
 Place = TypeVar("Place")
 Item = TypeVar("Item")
@@ -24,11 +24,11 @@ Reply = TypeVar("Reply", bound=ServerMessage)
 
 
 @dataclass(frozen=True, slots=True)
-class Protocol(Generic[Place, Item]):
-    """How the messages of one protocol are sorted; what none of these takes answers a request.
+class ClientProtocol(Generic[Place, Item]):
+    """How to sort the messages of one protocol. Any other message is the answer to a request.
 
-    `item` makes of a message what the caller iterates over, None where it is something else;
-    `ending` gives the word for how a message ends the session, `error` what it complains of.
+    `item` converts a message to an item of the conversation, `ending` to the name of how it ends the
+    session, and `error` to an error; each returns None for other messages.
     """
 
     parser: Parser[Any]
@@ -40,14 +40,14 @@ class Protocol(Generic[Place, Item]):
 
 
 def plain_error(message: ServerMessage) -> Error | None:
-    """How all protocols but realtime complain."""
+    """The error message of every protocol except realtime."""
     return message if isinstance(message, Error) else None
 
 
-class Inbox(Generic[Place, Item]):
-    """Reads one socket; whoever waits for a message of some kind gets it, or the reason why not."""
+class MessageDispatcher(Generic[Place, Item]):
+    """Reads one socket and gives each message, or the error that ended the session, to its reader."""
 
-    def __init__(self, link: Link, protocol: Protocol[Place, Item]) -> None:
+    def __init__(self, link: Link, protocol: ClientProtocol[Place, Item]) -> None:
         self.ended_by: str | None = None
         self.over: ClientError | None = None
         self._link = link
@@ -58,40 +58,40 @@ class Inbox(Generic[Place, Item]):
         self._turn: asyncio.Future[ServerMessage] = asyncio.get_running_loop().create_future()
         self._last_error: ServerError | None = None
 
-    async def listen(self) -> None:
-        """Read until the socket closes."""
+    async def run(self) -> None:
+        """Read the socket until it closes."""
         try:
             async for frame in self._link.frames():
                 message = self._protocol.parser.parse(frame)
                 if message is not None:
                     await self._take(message)
         except ConnectionClosed:
-            await self._finish(self.farewell())
+            await self._finish(self.close_error())
         except UnreadableMessage as error:
             await self._finish(error)
         else:
-            await self._finish(self.farewell())
+            await self._finish(self.close_error())
 
     async def places(self) -> AsyncIterator[Place]:
-        """Places in the queue; ends when a worker holds the session."""
+        """Queue positions; ends when a worker has the session."""
         while (place := await self._places.get()) is not None:
             yield place
         self._places.put_nowait(None)
         await asyncio.shield(self._turn)
 
     async def items(self) -> AsyncIterator[Item]:
-        """The conversation until the session has ended; raises errors that nobody else waited for."""
+        """The conversation until the session ends. Raises errors that are not answers to a request."""
         while (item := await self._items.get()) is not None:
             if isinstance(item, ClientError):
                 raise item
             yield item
-        self._items.put_nowait(None)  # another reader learns it too
+        self._items.put_nowait(None)  # for another reader
         if self.ended_by is None and self.over is not None:
             raise self.over
 
     @contextmanager
     def reply(self, kind: type[Reply]) -> Iterator[asyncio.Future[Reply]]:
-        """The next message of this kind; errors that arrive in the meantime are taken as its answer."""
+        """The next message of this kind; an error that arrives first counts as its answer."""
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._replies[kind] = answer
         try:
@@ -99,8 +99,8 @@ class Inbox(Generic[Place, Item]):
         finally:
             self._replies.pop(kind, None)
 
-    def farewell(self) -> ClientError:
-        """Why the closed socket closed."""
+    def close_error(self) -> ClientError:
+        """The error that describes why the socket closed."""
         code = self._link.socket.close_code
         if self.ended_by is not None:
             return SessionOver(f"the session has ended ({self.ended_by})", code)
@@ -154,4 +154,4 @@ def _settle(waiting: asyncio.Future[Any], message: ServerMessage) -> None:
 def _fail(waiting: asyncio.Future[Any], error: ClientError) -> None:
     if not waiting.done():
         waiting.set_exception(error)
-        waiting.exception()  # nobody need be waiting
+        waiting.exception()  # marks it as retrieved: there may be no reader
