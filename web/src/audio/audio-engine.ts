@@ -118,7 +118,7 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
   }
 
   /** Time of the last user speech by `performance.now()`. -Infinity before the first. */
-  get userLastHeardAt(): number {
+  get userLastSpokeAt(): number {
     return performance.now() - this.#onset.quietMs;
   }
 

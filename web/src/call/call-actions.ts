@@ -60,7 +60,7 @@ async function switchToMicrophone(call: CallController): Promise<void> {
     await call.switchToMicrophone();
   } catch (error) {
     const remedy = deviceErrorText(error, "microphone");
-    toast({ tone: "caution", title: common().preflight.unusable, remedy });
+    toast({ tone: "caution", title: common().deviceCheck.unusable, remedy });
   }
 }
 

@@ -22,7 +22,7 @@ interface Control {
 export function callControls(view: CallView): TemplateResult {
   const running = view.state.sessionState.phase === "active";
   const paused = view.state.sessionState.phase === "paused";
-  return html`<div class="call-controls" role="group" aria-label=${callStrings().actions}>
+  return html`<div class="call-controls" role="group" aria-label=${callStrings().controls}>
     ${running || paused ? [...cameraControls(view), ...audioControls(view)].map(control) : nothing}
     ${control(endControl(view))}
   </div>`;
@@ -41,8 +41,8 @@ function audioControls({ state: { sessionState }, actions }: CallView): Control[
     },
     {
       iconName: "hand",
-      label: t.listen,
-      hint: t.listenHint,
+      label: t.interrupt,
+      hint: t.interruptHint,
       disabled: paused,
       key: "listen",
       run: actions.interrupt,
@@ -145,7 +145,7 @@ function inputSourceSelect({ call, state, source, file, actions }: CallView): Te
     source === "file"
       ? html`<div class="file">
           ${filePicker(call.kind, file, actions.selectFile)}
-          ${toggle({ label: t.hearFile, checked: state.monitored, onChange: actions.monitor })}
+          ${toggle({ label: t.playFile, checked: state.monitored, onChange: actions.monitor })}
         </div>`
       : html`<div class="row tight">
           <button class="button quiet small" @click=${actions.check}>${t.check}</button>
@@ -157,7 +157,7 @@ function inputSourceSelect({ call, state, source, file, actions }: CallView): Te
 function previewButton(shown: boolean, toggle: () => void): TemplateResult {
   const t = callStrings();
   return html`<button class="button quiet small" @click=${toggle}>
-    ${shown ? t.hidePicture : t.showPicture}
+    ${shown ? t.hidePreview : t.showPreview}
   </button>`;
 }
 

@@ -19,7 +19,7 @@ export function endedScreen({ call, state }: CallView): TemplateResult {
     <span class="sign ${calm ? "" : "bad"}">${icon(calm ? "phone" : "alert")}</span>
     <p class="title">${reason?.title ?? t.state.ended}</p>
     ${reason ? html`<p class="soft">${reason.remedy}</p>` : nothing}
-    ${state.since !== null ? html`<p class="soft">${t.lasted(formatLength(state))}</p>` : nothing}
+    ${state.since !== null ? html`<p class="soft">${t.duration(formatLength(state))}</p>` : nothing}
     ${
       state.since !== null
         ? html`<an-recording-actions
@@ -35,7 +35,7 @@ export function endedScreen({ call, state }: CallView): TemplateResult {
 
 function reasonText(end: SessionEnd): ProblemText | null {
   const t = callStrings();
-  if (end.by === "timeout") return { title: t.pauseOver, remedy: t.pauseOverHint };
+  if (end.by === "timeout") return { title: t.pausedTooLong, remedy: t.pausedTooLongHint };
   return sessionEndText(end);
 }
 

@@ -41,8 +41,8 @@ function filePlayed({ actions }: CallView): TemplateResult {
   return html`<div class="callout" role="status">
     ${icon("info")}
     <div class="grow">
-      <p class="strong">${t.filePlayed}</p>
-      <p class="soft">${t.filePlayedHint}</p>
+      <p class="strong">${t.fileEnded}</p>
+      <p class="soft">${t.fileEndedHint}</p>
       <button class="button small" @click=${actions.useMicrophone}>${icon("mic")} ${t.useMicrophone}</button>
     </div>
   </div>`;

@@ -140,7 +140,7 @@ function keys({ call, values }: CallView, change: Change): TemplateResult {
   const rows: [string, string][] = [
     [t.space, t.mute],
     ["P", t.pause],
-    ["L", t.listen],
+    ["L", t.interrupt],
     ...(call.kind === "omni" ? [["C", t.camera] as [string, string]] : []),
     ["⇧ X", t.stop],
   ];

@@ -43,7 +43,7 @@ export class TranscriptView extends BaseElement {
         this.follows = true;
       }}
     >
-      ${icon("chevron")} ${callStrings().toNewest}
+      ${icon("chevron")} ${callStrings().scrollToNewest}
     </button>`;
   }
 
@@ -60,8 +60,8 @@ export class TranscriptView extends BaseElement {
 function nothingSaid(): TemplateResult {
   const t = callStrings();
   return html`<div class="empty">
-    ${icon("chat")}<strong>${t.nothingSaid}</strong>
-    <p>${t.nothingSaidHint}</p>
+    ${icon("chat")}<strong>${t.noTranscript}</strong>
+    <p>${t.noTranscriptHint}</p>
   </div>`;
 }
 

@@ -10,7 +10,7 @@ export function showsVideo({ call, state }: CallView): boolean {
 
 /** The video that the model receives. The front camera is mirrored if the user wants this. */
 export function videoPreview({ call, state, values }: CallView): TemplateResult {
-  const label = callStrings().pictureOfYou;
+  const label = callStrings().sentVideo;
   if (state.file?.hasVideo) {
     setAspectRatio(state.file.element);
     return html`<div class="video-preview">${state.file.element}</div>`;

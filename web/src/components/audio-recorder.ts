@@ -107,7 +107,7 @@ export class AudioRecorder extends BaseElement {
     } catch (error) {
       toast({
         tone: "danger",
-        title: common().preflight.unusable,
+        title: common().deviceCheck.unusable,
         remedy: deviceErrorText(error, "microphone"),
       });
       this.emit("discard", null);

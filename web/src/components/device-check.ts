@@ -60,22 +60,22 @@ export class DeviceCheck extends BaseElement {
   }
 
   #secureStep(): TemplateResult {
-    const { preflight } = common();
+    const { deviceCheck } = common();
     const secure = window.isSecureContext;
-    return step(secure ? "good" : "bad", preflight.secure, secure ? "" : preflight.secureBad);
+    return step(secure ? "good" : "bad", deviceCheck.secure, secure ? "" : deviceCheck.secureBad);
   }
 
   #permissionStep(device: Device): TemplateResult {
-    const { preflight } = common();
-    const title = device === "camera" ? preflight.camera : preflight.permission;
+    const { deviceCheck } = common();
+    const title = device === "camera" ? deviceCheck.camera : deviceCheck.permission;
     if (this.#audio) return step("good", title);
     if (this.problem?.device === device) return step("bad", title, this.problem.text);
-    return step("waiting", title, device === "microphone" ? preflight.permissionAsk : "");
+    return step("waiting", title, device === "microphone" ? deviceCheck.permissionAsk : "");
   }
 
   #allowButton(): TemplateResult {
-    const { preflight, retry } = common();
-    const label = this.camera ? preflight.allowBoth : preflight.allow;
+    const { deviceCheck, retry } = common();
+    const label = this.camera ? deviceCheck.allowBoth : deviceCheck.allow;
     return html`<div>
       <button
         class="button primary"
@@ -92,44 +92,44 @@ export class DeviceCheck extends BaseElement {
   }
 
   #level(): TemplateResult {
-    const { preflight } = common();
+    const { deviceCheck } = common();
     const hot = this.peak > HOT_DB;
     const text = hot
-      ? preflight.levelHot
+      ? deviceCheck.levelHot
       : this.voiceDetected
-        ? preflight.levelGood
-        : preflight.levelQuiet;
+        ? deviceCheck.levelGood
+        : deviceCheck.levelQuiet;
     return html`<section class="stack tight">
-      <h3>${preflight.level}</h3>
-      ${meter(preflight.level, 1 - Math.max(FLOOR_DB, this.peak) / FLOOR_DB, hot)}
+      <h3>${deviceCheck.level}</h3>
+      ${meter(deviceCheck.level, 1 - Math.max(FLOOR_DB, this.peak) / FLOOR_DB, hot)}
       <p class="small soft" role="status">${text}</p>
     </section>`;
   }
 
   #echoTest(): TemplateResult {
-    const { preflight } = common();
+    const { deviceCheck } = common();
     const running = this.echo === "running";
     return html`<section class="stack tight">
-      <h3>${preflight.echo}</h3>
+      <h3>${deviceCheck.echo}</h3>
       <p class="small soft" role="status">${this.#echoText()}</p>
       <div>
         <button class="button" ?disabled=${running} @click=${() => this.#testEcho()}>
           ${running ? html`<span class="spinner"></span>` : icon("speaker")}
-          ${this.echo === null || running ? preflight.echoTest : preflight.echoAgain}
+          ${this.echo === null || running ? deviceCheck.echoTest : deviceCheck.echoAgain}
         </button>
       </div>
     </section>`;
   }
 
   #echoText(): string {
-    const { preflight } = common();
+    const { deviceCheck } = common();
     const text = {
-      running: preflight.echoRunning,
-      none: preflight.echoNone,
-      some: preflight.echoSome,
-      much: preflight.echoMuch,
+      running: deviceCheck.echoRunning,
+      none: deviceCheck.echoNone,
+      some: deviceCheck.echoSome,
+      much: deviceCheck.echoMuch,
     };
-    return this.echo === null ? preflight.echoIntro : text[this.echo];
+    return this.echo === null ? deviceCheck.echoIntro : text[this.echo];
   }
 
   #devices(): TemplateResult {

@@ -4,14 +4,14 @@ export type Device = "microphone" | "camera";
 
 /** Returns what the user can do if a device could not be opened. Accepts any thrown value. */
 export function deviceErrorText(error: unknown, device: Device): string {
-  const { preflight } = common();
-  if (!window.isSecureContext) return preflight.secureBad;
+  const { deviceCheck } = common();
+  if (!window.isSecureContext) return deviceCheck.secureBad;
   const name = error instanceof DOMException ? error.name : "";
   if (name === "NotAllowedError") {
-    return device === "camera" ? preflight.cameraBad : preflight.permissionBad;
+    return device === "camera" ? deviceCheck.cameraBad : deviceCheck.permissionBad;
   }
   if (name === "NotFoundError" || name === "OverconstrainedError") {
-    return device === "camera" ? preflight.cameraMissing : preflight.missing;
+    return device === "camera" ? deviceCheck.cameraMissing : deviceCheck.missing;
   }
-  return name === "NotReadableError" ? preflight.inUse : String(error);
+  return name === "NotReadableError" ? deviceCheck.inUse : String(error);
 }

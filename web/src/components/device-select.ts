@@ -48,12 +48,12 @@ export class DeviceSelect extends BaseElement {
 
   protected override render(): TemplateResult | typeof nothing {
     if (this.listed === null) return nothing;
-    const { preflight } = common();
+    const { deviceCheck } = common();
     const { microphones, speakers, cameras } = this.listed;
     return html`<div class="stack">
-      ${this.#choice("microphone", preflight.microphone, microphones)}
-      ${this.#choice("speaker", preflight.speaker, speakers)}
-      ${this.camera ? this.#choice("camera", preflight.video, cameras) : nothing}
+      ${this.#choice("microphone", deviceCheck.microphone, microphones)}
+      ${this.#choice("speaker", deviceCheck.speaker, speakers)}
+      ${this.camera ? this.#choice("camera", deviceCheck.video, cameras) : nothing}
       ${this.plain ? nothing : this.#noise()}
     </div>`;
   }
@@ -72,7 +72,7 @@ export class DeviceSelect extends BaseElement {
     return select({
       label,
       value: this.#chosen.value[role] ?? "",
-      options: [{ value: "", label: common().preflight.systemDefault }, ...options],
+      options: [{ value: "", label: common().deviceCheck.systemDefault }, ...options],
       disabled: this.disabled,
       onChange: (id) => this.#use(role, { [role]: id === "" ? null : id }),
     });
@@ -80,7 +80,7 @@ export class DeviceSelect extends BaseElement {
 
   #noise(): TemplateResult {
     return toggle({
-      label: common().preflight.noise,
+      label: common().deviceCheck.noise,
       checked: this.#chosen.value.noiseSuppression,
       disabled: this.disabled,
       onChange: (noiseSuppression) => this.#use("noiseSuppression", { noiseSuppression }),

@@ -6,15 +6,15 @@ const PLAYED = sweep(RATE);
 
 /** 1.5 s of microphone input: an echo after `delayMs` and repeatable noise (RMS). */
 function room(gain: number, noise: number, delayMs = 180): Float32Array {
-  const heard = new Float32Array(RATE * 1.5);
+  const recorded = new Float32Array(RATE * 1.5);
   const delay = (delayMs / 1000) * RATE;
   let seed = 1;
-  for (let i = 0; i < heard.length; i += 1) {
+  for (let i = 0; i < recorded.length; i += 1) {
     seed = (seed * 48_271) % 2_147_483_647;
     const random = (seed / 2_147_483_647 - 0.5) * Math.sqrt(12) * noise;
-    heard[i] = gain * (PLAYED[i - delay] ?? 0) + random;
+    recorded[i] = gain * (PLAYED[i - delay] ?? 0) + random;
   }
-  return heard;
+  return recorded;
 }
 
 test("an exact copy has likeness 1 at any position", () => {

@@ -31,30 +31,30 @@ export function sweep(rate: number): Samples {
 }
 
 /** Both must have the same sample rate. */
-export function rateEcho(played: Float32Array, heard: Float32Array): Echo {
-  const { likeness, rms } = match(played, heard);
+export function rateEcho(played: Float32Array, recorded: Float32Array): Echo {
+  const { likeness, rms } = match(played, recorded);
   if (rms < FAINT || likeness < 0.12) return "none";
   return likeness > 0.45 ? "much" : "some";
 }
 
 /**
- * Finds `played` in `heard`. `likeness` is 1 for an exact copy and about 0 if it is absent. `rms`
+ * Finds `played` in `recorded`. `likeness` is 1 for an exact copy and about 0 if it is absent. `rms`
  * is the level at that position.
  */
 export function match(
   played: Float32Array,
-  heard: Float32Array,
+  recorded: Float32Array,
 ): { likeness: number; rms: number } {
   const length = played.length;
   const energyPlayed = product(played, played, 0);
-  let energyHeard = product(heard.subarray(0, length), heard, 0);
+  let energyRecorded = product(recorded.subarray(0, length), recorded, 0);
   let best = { likeness: 0, rms: 0 };
-  for (let lag = 0; lag + length <= heard.length; lag += 1) {
+  for (let lag = 0; lag + length <= recorded.length; lag += 1) {
     const likeness =
-      Math.abs(product(played, heard, lag)) / Math.sqrt(energyPlayed * energyHeard || 1);
+      Math.abs(product(played, recorded, lag)) / Math.sqrt(energyPlayed * energyRecorded || 1);
     if (likeness > best.likeness)
-      best = { likeness, rms: Math.sqrt(Math.max(0, energyHeard) / length) };
-    energyHeard += (heard[lag + length] ?? 0) ** 2 - (heard[lag] ?? 0) ** 2;
+      best = { likeness, rms: Math.sqrt(Math.max(0, energyRecorded) / length) };
+    energyRecorded += (recorded[lag + length] ?? 0) ** 2 - (recorded[lag] ?? 0) ** 2;
   }
   return best;
 }

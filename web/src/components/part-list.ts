@@ -148,11 +148,11 @@ export class PartList extends BaseElement {
 
 /** Returns why a file was rejected and which files are accepted. */
 export function attachmentErrorText({ message, problem }: AttachmentError) {
-  const { objections, notTaken } = common().parts;
+  const { problems, rejected } = common().parts;
   return {
     tone: "caution",
-    title: notTaken(message),
-    remedy: objections[problem],
+    title: rejected(message),
+    remedy: problems[problem],
   } as const;
 }
 

@@ -12,21 +12,21 @@ export interface ProblemText {
 
 /** Text for an error during a session. Without a known remedy it shows the server's message. */
 export function problemText({ code, message }: Problem): ProblemText {
-  const known: Readonly<Record<string, ProblemText>> = common().endings;
+  const known: Readonly<Record<string, ProblemText>> = common().sessionErrors;
   const { title, remedy } = known[code] ?? { title: common().errors.failed, remedy: "" };
   return { title, remedy: remedy || message };
 }
 
 /** Text for the end of a session. Null if the user ended it. */
 export function sessionEndText(end: SessionEnd): ProblemText | null {
-  const { endings, preflight } = common();
+  const { sessionErrors, deviceCheck } = common();
   switch (end.by) {
     case "user":
       return null;
     case "timeout":
-      return endings.timeout;
+      return sessionErrors.timeout;
     case "device":
-      return { title: preflight.unusable, remedy: deviceErrorText(end.cause, "microphone") };
+      return { title: deviceCheck.unusable, remedy: deviceErrorText(end.cause, "microphone") };
     default:
       return problemText(end);
   }

@@ -70,8 +70,8 @@ export const en = {
     up: (what: string) => `Move up: ${what}`,
     down: (what: string) => `Move down: ${what}`,
     remove: (what: string) => `Remove: ${what}`,
-    notTaken: (name: string) => `Cannot use ${name}`,
-    objections: {
+    rejected: (name: string) => `Cannot use ${name}`,
+    problems: {
       kind: "Use an image, WAV, MP3 or M4A audio, or MP4, MOV or WebM video.",
       unreadable:
         "Your browser cannot read this file. It may be damaged or in an unsupported format.",
@@ -121,7 +121,7 @@ export const en = {
     chimes: "Sound notifications",
   },
 
-  endings: {
+  sessionErrors: {
     timeout: {
       title: "The session ended because it was idle",
       remedy: "You can start a new one.",
@@ -217,7 +217,7 @@ export const en = {
     resumed: "Reconnected",
   },
 
-  preflight: {
+  deviceCheck: {
     title: "Check your microphone",
     intro: "Check that your microphone works before you start.",
     secure: "Secure connection",

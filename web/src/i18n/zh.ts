@@ -72,8 +72,8 @@ export const zh: Translated<typeof en> = {
     up: (what) => `上移：${what}`,
     down: (what) => `下移：${what}`,
     remove: (what) => `移除：${what}`,
-    notTaken: (name) => `无法使用 ${name}`,
-    objections: {
+    rejected: (name) => `无法使用 ${name}`,
+    problems: {
       kind: "请使用图片，WAV、MP3 或 M4A 声音，或者 MP4、MOV 或 WebM 视频。",
       unreadable: "浏览器无法读取此文件，它可能已损坏或格式少见。",
       tooLong: "音频最长 10 分钟，请使用更短的文件。",
@@ -122,7 +122,7 @@ export const zh: Translated<typeof en> = {
     chimes: "声音提醒",
   },
 
-  endings: {
+  sessionErrors: {
     timeout: { title: "会话因长时间空闲而结束", remedy: "您可以开始新的会话。" },
     unreachable: { title: "服务器没有响应", remedy: "请检查网络连接，然后重试。" },
     lost: { title: "连接已断开", remedy: "重连超时。请检查网络，然后重新开始。" },
@@ -172,7 +172,7 @@ export const zh: Translated<typeof en> = {
     resumed: "已重新连接",
   },
 
-  preflight: {
+  deviceCheck: {
     title: "检查麦克风",
     intro: "开始之前，请检查麦克风是否正常。",
     secure: "安全连接",

@@ -134,7 +134,7 @@ export class ChatLog {
     this.#exchange = exchange;
     this.#patch({ entries: [...entries, { ...blank, exchange: value, recordAllowed }] });
     exchange.state.subscribe((state) => {
-      if (this.#exchange !== exchange) return; // cleared meanwhile
+      if (this.#exchange !== exchange) return; // the chat was cleared
       const ended = state.phase === "ended";
       if (ended) this.#exchange = null;
       const sound = ended && exchange.sound.length > 0 ? exchange.sound : null;

@@ -137,8 +137,8 @@ export class DuplexSession extends VoiceSession<
   protected override onChunk(chunk: Samples): void {
     if (this.state.value.phase !== "active") return;
     this.#sender?.send(chunk);
-    if (this.audio?.player.stats.playing) this.#acknowledge();
-    this.#watchLink();
+    if (this.audio?.player.stats.playing) this.#acknowledgePlayback();
+    this.#watchConnection();
     if (performance.now() - this.#diagnosticAt > DIAGNOSTIC_MS) this.#sendDiagnostic();
   }
 
@@ -178,7 +178,7 @@ export class DuplexSession extends VoiceSession<
   /** Acknowledges playback once more when it ends or is interrupted. */
   #modelSpeaks(modelSpeaks: boolean): void {
     this.patch({ modelSpeaks });
-    if (!modelSpeaks && this.state.value.phase === "active") this.#acknowledge();
+    if (!modelSpeaks && this.state.value.phase === "active") this.#acknowledgePlayback();
   }
 
   /** Barge-in: the model stops when the user speaks. */
@@ -195,7 +195,7 @@ export class DuplexSession extends VoiceSession<
   }
 
   /** Reports how much of an answer was played, so that the model keeps only that in its context. */
-  #acknowledge(): void {
+  #acknowledgePlayback(): void {
     const played_ms = Math.round(this.audio?.player.stats.turnPlayedMs ?? 0);
     this.client.send({ type: "playback_ack", played_ms });
   }
@@ -214,7 +214,7 @@ export class DuplexSession extends VoiceSession<
   }
 
   /** Replaces a connection without messages, which may be dead although it is open. */
-  #watchLink(): void {
+  #watchConnection(): void {
     const now = performance.now();
     if (now - this.#heardAt < STALLED_MS) return;
     this.#heardAt = now;

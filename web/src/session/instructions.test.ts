@@ -56,23 +56,23 @@ function open(): Instructions {
 const shown = (parts: readonly Part[]): string[] =>
   parts.map((part) => (part.type === "text" ? part.text : part.name));
 
-async function begun(): Promise<Instructions> {
+async function loaded(): Promise<Instructions> {
   const instructions = open();
   await instructions.choose(PRESET);
   return instructions;
 }
 
 it("loads the preset's texts and audio in order", async () => {
-  const { parts, presetVoice } = await begun();
+  const { parts, presetVoice } = await loaded();
   expect(shown(parts.value)).toEqual(["Speak like this.", "english.wav", "Be brief."]);
   expect(presetVoice?.samples).toEqual(SOUND);
 });
 
 it("keeps the user's texts until another preset is selected", async () => {
-  const first = await begun();
+  const first = await loaded();
   const [one, two, three] = first.parts.value as [Part, Part, Part];
   first.edit([one, two, { ...three, type: "text", text: "Be kind." } as Part]);
-  expect(shown((await begun()).parts.value)).toEqual([
+  expect(shown((await loaded()).parts.value)).toEqual([
     "Speak like this.",
     "english.wav",
     "Be kind.",
@@ -83,19 +83,19 @@ it("keeps the user's texts until another preset is selected", async () => {
 });
 
 it("applies texts if the number of text parts differs", async () => {
-  const first = await begun();
+  const first = await loaded();
   const [one, sound] = first.parts.value as [Part, Part];
   first.edit([one, sound]);
-  expect(shown((await begun()).parts.value)).toEqual(["Speak like this.", "english.wav"]);
+  expect(shown((await loaded()).parts.value)).toEqual(["Speak like this.", "english.wav"]);
   first.edit([one, sound, one, one]);
-  expect(shown((await begun()).parts.value)).toHaveLength(4);
+  expect(shown((await loaded()).parts.value)).toHaveLength(4);
 });
 
 it("replaces the first audio part by another voice, and restores it", async () => {
-  const instructions = await begun();
+  const instructions = await loaded();
   await instructions.useVoice("ada");
   expect(shown(instructions.parts.value)).toEqual(["Speak like this.", "Ada", "Be brief."]);
-  expect(shown((await begun()).parts.value)[1]).toBe("Ada");
+  expect(shown((await loaded()).parts.value)[1]).toBe("Ada");
   await instructions.useVoice(null);
   expect(shown(instructions.parts.value)[1]).toBe("english.wav");
 });
@@ -110,14 +110,14 @@ it("inserts a voice at the start if there is none, and removes it again", async 
 });
 
 it("uses the preset's voice if the selected voice was deleted", async () => {
-  const instructions = await begun();
+  const instructions = await loaded();
   await instructions.useVoice("gone");
   expect(instructions.selection.voice).toBeNull();
   expect(shown(instructions.parts.value)[1]).toBe("english.wav");
 });
 
 it("sends only parts with content", async () => {
-  const instructions = await begun();
+  const instructions = await loaded();
   const [one, sound, three] = instructions.parts.value as [Part, Part, Part];
   instructions.edit([{ ...one, type: "text", text: "  " } as Part, sound, three]);
   expect(shown(instructions.messageParts)).toEqual(["english.wav", "Be brief."]);

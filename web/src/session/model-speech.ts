@@ -13,7 +13,7 @@ export class ModelSpeech {
   constructor(audio: AudioEngine, onChange: (speaks: boolean) => void) {
     this.#audio = audio;
     audio.player.on("start", ({ atMs }) => {
-      this.#responses.add(audio.userLastHeardAt, atMs);
+      this.#responses.add(audio.userLastSpokeAt, atMs);
       onChange(true);
     });
     audio.player.on("idle", () => onChange(false));

@@ -24,18 +24,18 @@ export class LiveFeed {
     system: EMPTY_SYSTEM,
     skew: 0,
   });
-  #signal: AbortController | null = null;
+  #abort: AbortController | null = null;
 
   start(): void {
     this.stop();
-    this.#signal = new AbortController();
+    this.#abort = new AbortController();
     this.#patch({ connection: "connecting", problem: null });
-    void this.#run(this.#signal.signal);
+    void this.#run(this.#abort.signal);
   }
 
   stop(): void {
-    this.#signal?.abort();
-    this.#signal = null;
+    this.#abort?.abort();
+    this.#abort = null;
   }
 
   async #run(signal: AbortSignal): Promise<void> {
@@ -63,7 +63,7 @@ export class LiveFeed {
         clearTimeout(timer);
         timer = window.setTimeout(end, SILENT_MS);
         received = true;
-        this.#take(name, JSON.parse(data));
+        this.#apply(name, JSON.parse(data));
       }
     } catch (error) {
       if (!received) throw error;
@@ -74,10 +74,10 @@ export class LiveFeed {
     return received;
   }
 
-  #take(name: string, data: unknown): void {
+  #apply(name: string, data: unknown): void {
     const system = apply(this.state.value.system, name, data);
-    const looked = system.redis && system.at !== this.state.value.system.at;
-    const skew = looked ? Date.now() - system.at : this.state.value.skew;
+    const updated = system.redis && system.at !== this.state.value.system.at;
+    const skew = updated ? Date.now() - system.at : this.state.value.skew;
     this.#patch({ connection: "open", problem: null, system, skew });
   }
 
@@ -112,8 +112,8 @@ export interface StreamEvent {
 export async function* streamEvents(
   body: ReadableStream<Uint8Array>,
 ): AsyncGenerator<StreamEvent, void> {
-  const letters = new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>;
-  const reader = body.pipeThrough(letters).getReader();
+  const text = new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>;
+  const reader = body.pipeThrough(text).getReader();
   let rest = "";
   try {
     for (;;) {

@@ -26,7 +26,7 @@ export function queueTable(rows: Rows<WaitingRow>, now: number): TemplateResult 
       <table class="table stacked">
         <thead>
           <tr>
-            <th scope="col">${t.place}</th>
+            <th scope="col">${t.position}</th>
             <th scope="col">${t.session}</th>
             <th scope="col">${t.state}</th>
             <th scope="col">${t.waited}</th>
@@ -49,7 +49,7 @@ export function queueTable(rows: Rows<WaitingRow>, now: number): TemplateResult 
 function line(ticket: string, row: WaitingRow, now: number): TemplateResult {
   const t = adminStrings();
   return html`<tr>
-    <td data-label=${t.place}><span class="place number">${row.position}</span></td>
+    <td data-label=${t.position}><span class="place number">${row.position}</span></td>
     <td class="head">${sessionName(row.session, row.kind)}</td>
     <td data-label=${t.state}>${stateBadge(stateStrings().states, row.state)}</td>
     <td data-label=${t.waited}>${formatClock((now - row.queued_at) / 1000)}</td>
@@ -74,7 +74,7 @@ function askToRemove(ticket: string, session: string): void {
         toast(
           waited
             ? { tone: "good", title: adminStrings().removed }
-            : { tone: "info", title: adminStrings().gone },
+            : { tone: "info", title: adminStrings().notQueued },
         ),
       (error: unknown) => showError(error),
     );

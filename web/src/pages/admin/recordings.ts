@@ -123,7 +123,7 @@ export class AdminRecordings extends BaseElement {
           <thead>
             <tr>
               <th scope="col">${t.session}</th>
-              <th scope="col">${t.begun}</th>
+              <th scope="col">${t.started}</th>
               <th scope="col">${t.state}</th>
               <th scope="col">${t.length}</th>
               <th scope="col" class="end">${t.size}</th>
@@ -142,7 +142,7 @@ export class AdminRecordings extends BaseElement {
     const t = strings();
     return html`<tr>
       <td class="head">${sessionName(row.session_id, row.app_type)}</td>
-      <td data-label=${t.begun}>${formatDateTime(row.created_at)}</td>
+      <td data-label=${t.started}>${formatDateTime(row.created_at)}</td>
       <td data-label=${t.state}>${stateBadge(stateStrings().recordingStates, row.state)}</td>
       <td data-label=${t.length}>${lengthOf(row)}</td>
       <td data-label=${t.size} class="end">${formatBytes(row.size_bytes)}</td>
@@ -219,7 +219,7 @@ export class AdminRecordings extends BaseElement {
 }
 
 function lengthOf(row: RecordingInfo): string {
-  if (row.duration_s === null) return strings().nobody;
+  if (row.duration_s === null) return strings().none;
   const length = formatClock(row.duration_s);
   return row.turns === null ? length : `${length}, ${strings().turnsOf(row.turns)}`;
 }

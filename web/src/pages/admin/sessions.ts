@@ -77,7 +77,7 @@ const LEAST_MS = 100;
 /** Sparkline of the latencies of the newest answers, newest on the right. */
 export function sparkline(waits: readonly number[]): TemplateResult {
   const last = waits.at(-1);
-  if (last === undefined) return html`<span class="soft">${adminStrings().nobody}</span>`;
+  if (last === undefined) return html`<span class="soft">${adminStrings().none}</span>`;
   const most = Math.max(...waits);
   const step = (WIDTH - 2 * EDGE) / (Math.max(POINTS, waits.length) - 1);
   const points = waits.map((ms, n) => {

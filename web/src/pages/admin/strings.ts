@@ -23,14 +23,14 @@ export const adminStrings = defineStrings(
     outageHint: (when: string) =>
       `The data is from ${when}. Active sessions continue, but new ones cannot start.`,
 
-    places: "Slots in use",
-    placesOf: (used: number, all: number) => `${used} of ${all}`,
+    slots: "Slots in use",
+    slotsInUse: (used: number, all: number) => `${used} of ${all}`,
     waiting: "Waiting",
     longest: "Longest wait",
     answers: "Latency",
     answersHint: "median of all sessions",
     edges: "Edges",
-    nobody: "–",
+    none: "–",
 
     workers: "Workers",
     noWorkers: "No worker is running",
@@ -63,7 +63,7 @@ export const adminStrings = defineStrings(
 
     queue: "Queue",
     noQueue: "The queue is empty",
-    place: "Position",
+    position: "Position",
     waited: "Waited",
     expected: "Estimated wait",
     remove: "Remove",
@@ -71,7 +71,7 @@ export const adminStrings = defineStrings(
     removeAsk: "Remove from queue?",
     removeHint: (id: string) => `${id} loses its position, and its client is notified.`,
     removed: "Removed from queue",
-    gone: "It is no longer in the queue",
+    notQueued: "It is no longer in the queue",
 
     pages: "Pages and protocols",
     pagesHint: "Active sessions continue. New ones cannot start.",
@@ -114,14 +114,14 @@ export const adminStrings = defineStrings(
     outage: "Redis 没有响应",
     outageHint: (when) => `当前显示的是 ${when} 的数据。进行中的会话会继续，但无法开始新的会话。`,
 
-    places: "使用中的名额",
-    placesOf: (used, all) => `${used} / ${all}`,
+    slots: "使用中的名额",
+    slotsInUse: (used, all) => `${used} / ${all}`,
     waiting: "排队",
     longest: "最长等待",
     answers: "延迟",
     answersHint: "所有会话的中位数",
     edges: "边缘节点",
-    nobody: "–",
+    none: "–",
 
     workers: "工作进程",
     noWorkers: "没有工作进程在运行",
@@ -153,7 +153,7 @@ export const adminStrings = defineStrings(
 
     queue: "队列",
     noQueue: "队列为空",
-    place: "位置",
+    position: "位置",
     waited: "已等待",
     expected: "预计等待",
     remove: "移除",
@@ -161,7 +161,7 @@ export const adminStrings = defineStrings(
     removeAsk: "移出队列？",
     removeHint: (id) => `${id} 将失去排队位置，其客户端会收到通知。`,
     removed: "已移出队列",
-    gone: "它已不在队列中",
+    notQueued: "它已不在队列中",
 
     pages: "页面与协议",
     pagesHint: "进行中的会话会继续，但无法开始新的会话。",

@@ -15,17 +15,17 @@ export function summary(system: System, now: number): TemplateResult {
   const answer = median(Object.values(system.waits).flatMap((waits) => waits.slice(-1)));
   return html`<dl class="card summary">
     <div class="wide">
-      <dt>${t.places}</dt>
-      <dd>${t.placesOf(used, all)}${meter(t.places, all > 0 ? used / all : 0, used >= all)}</dd>
+      <dt>${t.slots}</dt>
+      <dd>${t.slotsInUse(used, all)}${meter(t.slots, all > 0 ? used / all : 0, used >= all)}</dd>
     </div>
     <div><dt>${t.waiting}</dt><dd>${formatNumber(waiting.length)}</dd></div>
     <div>
       <dt>${t.longest}</dt>
-      <dd>${waiting.length > 0 ? formatClock((now - oldest) / 1000) : t.nobody}</dd>
+      <dd>${waiting.length > 0 ? formatClock((now - oldest) / 1000) : t.none}</dd>
     </div>
     <div>
       <dt title=${t.answersHint}>${t.answers}</dt>
-      <dd>${answer === null ? t.nobody : formatDuration(answer)}</dd>
+      <dd>${answer === null ? t.none : formatDuration(answer)}</dd>
     </div>
     <div><dt>${t.workers}</dt><dd>${formatNumber(Object.keys(system.workers).length)}</dd></div>
     <div><dt>${t.edges}</dt><dd>${formatNumber(Object.keys(system.edges).length)}</dd></div>

@@ -88,7 +88,7 @@ function facts(row: WorkerRow): TemplateResult {
     <div><dt>${t.device}</dt><dd class="truncate">${row.device}</dd></div>
     ${row.memory ? memory(row.memory) : nothing}
     <div><dt>${t.served}</dt><dd>${formatNumber(sessions)}</dd></div>
-    <div><dt>${t.mean}</dt><dd>${units > 0 ? formatDuration(ms / units) : t.nobody}</dd></div>
+    <div><dt>${t.mean}</dt><dd>${units > 0 ? formatDuration(ms / units) : t.none}</dd></div>
     <div><dt>${t.misses}</dt><dd>${formatNumber(late)}</dd></div>
   </dl>`;
 }

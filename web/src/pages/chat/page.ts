@@ -36,19 +36,19 @@ export class ChatPage extends BaseElement {
   readonly #speaks = new StoreController(this, this.#voice.speaks);
   readonly #log = new ChatLog((entries) => this.#setup(entries));
   readonly #entries = new StoreController(this, this.#log.state);
-  readonly #tail = new AutoScroll(this);
+  readonly #scroll = new AutoScroll(this);
   readonly #drop = new DropZone(this, (files) => void this.composer.add(files));
 
   @query("an-composer.main") private readonly composer!: Composer;
 
   override connectedCallback(): void {
     super.connectedCallback();
-    window.addEventListener("pagehide", this.#unsubscribe);
+    window.addEventListener("pagehide", this.#stopOnLeave);
   }
 
   override disconnectedCallback(): void {
-    window.removeEventListener("pagehide", this.#unsubscribe);
-    this.#unsubscribe();
+    window.removeEventListener("pagehide", this.#stopOnLeave);
+    this.#stopOnLeave();
     this.#voice.close();
     super.disconnectedCallback();
   }
@@ -67,7 +67,7 @@ export class ChatPage extends BaseElement {
         <section class="chat" aria-label=${t.log}>
           ${entries.length === 0 ? chatWelcome((text) => this.#ask([textPart(text)])) : this.#conversation(entries)}
           <p class="visually-hidden" role="status">${this.#statusAnnouncement()}</p>
-          ${this.#foot()}
+          ${this.#footer()}
         </section>
         ${sidePanel({ label: t.settings, body: chatPanel(this.#instructions) })}
       </div>
@@ -79,9 +79,9 @@ export class ChatPage extends BaseElement {
       ${repeat(
         entries,
         ({ id }) => id,
-        (one, place) =>
+        (entry, index) =>
           html`<li>
-            ${one.role === "user" ? this.#question(one) : this.#answer(one, place === entries.length - 1)}
+            ${entry.role === "user" ? this.#question(entry) : this.#answer(entry, index === entries.length - 1)}
           </li>`,
       )}
     </ol>`;
@@ -92,7 +92,7 @@ export class ChatPage extends BaseElement {
       .question=${question}
       .leftOut=${this.#entries.value.leftOut}
       ?busy=${this.#log.busy}
-      @edit=${({ detail }: CustomEvent<Part[]>) => this.#tried(this.#log.edit(question.id, detail))}
+      @edit=${({ detail }: CustomEvent<Part[]>) => this.#showErrors(this.#log.edit(question.id, detail))}
       @remove=${() => this.#remove(question)}
       @stop=${this.#stop}
     ></an-question>`;
@@ -106,23 +106,23 @@ export class ChatPage extends BaseElement {
       ?busy=${this.#log.busy}
       @stop=${this.#stop}
       @reconnect=${() => this.#log.retryNow()}
-      @again=${() => this.#tried(this.#log.again())}
+      @again=${() => this.#showErrors(this.#log.again())}
       @rewrite=${({ detail }: CustomEvent<string>) => this.#log.rewrite(answer.id, detail)}
       @remove=${() => this.#remove(answer)}
-      @remedy=${({ detail }: CustomEvent<Remedy>) => this.#mend(answer, detail)}
+      @remedy=${({ detail }: CustomEvent<Remedy>) => this.#applyRemedy(answer, detail)}
     ></an-answer>`;
   }
 
-  #foot(): TemplateResult {
+  #footer(): TemplateResult {
     const t = chatStrings();
     return html`<div class="foot">
       ${
-        this.#tail.away && this.#entries.value.entries.length > 0
+        this.#scroll.away && this.#entries.value.entries.length > 0
           ? html`<button
               class="button square latest"
               aria-label=${t.latest}
               title=${t.latest}
-              @click=${() => this.#tail.show()}
+              @click=${() => this.#scroll.show()}
             >
               ${icon("chevron")}
             </button>`
@@ -182,7 +182,7 @@ export class ChatPage extends BaseElement {
   }
 
   #ask(parts: readonly Part[]): void {
-    this.#tried(
+    this.#showErrors(
       this.#log.ask(parts).then(() => {
         this.composer.clear();
         this.composer.focus();
@@ -191,10 +191,10 @@ export class ChatPage extends BaseElement {
   }
 
   /** Call it in a user gesture, which allows audio. */
-  #tried(work: Promise<void>): void {
+  #showErrors(work: Promise<void>): void {
     allowChimes();
     stopAudio();
-    this.#tail.show();
+    this.#scroll.show();
     work.catch((error: unknown) => showError(error));
   }
 
@@ -203,7 +203,7 @@ export class ChatPage extends BaseElement {
     this.#voice.stopSpeech();
   };
 
-  readonly #unsubscribe = (): void => this.#log.stop();
+  readonly #stopOnLeave = (): void => this.#log.stop();
 
   readonly #clear = (): void => {
     if (!confirm(chatStrings().clearAsk)) return;
@@ -227,7 +227,7 @@ export class ChatPage extends BaseElement {
     });
   }
 
-  #mend({ refused }: Answer, remedy: Remedy): void {
+  #applyRemedy({ refused }: Answer, remedy: Remedy): void {
     if (remedy === "edit") {
       this.#editLast();
       return;
@@ -238,7 +238,7 @@ export class ChatPage extends BaseElement {
     else if (remedy === "image" || remedy === "video")
       this.#log.leaveOut(this.#log.partsOf(remedy));
     else if (refused) this.#log.leaveOut([refused]);
-    this.#tried(this.#log.again());
+    this.#showErrors(this.#log.again());
   }
 
   #editLast(): void {

@@ -119,13 +119,13 @@ export class HalfDuplexPage extends BaseElement {
   }
 
   #checkDialog(): TemplateResult {
-    const { preflight } = common();
+    const { deviceCheck } = common();
     return dialog({
       open: this.checking,
-      title: preflight.title,
+      title: deviceCheck.title,
       body: html`<an-device-check></an-device-check>`,
       footer: html`<button class="button primary" @click=${() => this.#check(false)}>
-        ${preflight.done}
+        ${deviceCheck.done}
       </button>`,
       onClose: () => this.#check(false),
     });

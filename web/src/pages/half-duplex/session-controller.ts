@@ -29,7 +29,7 @@ export class SessionController implements ReactiveController {
   #timer = 0;
   #autoMuted = false;
   /** When the user started to speak, `performance.now()`. */
-  heardSince = 0;
+  speechStartedAt = 0;
 
   constructor(
     host: ReactiveControllerHost,
@@ -111,7 +111,7 @@ export class SessionController implements ReactiveController {
     let before = session.state.value;
     this.#unsubscribe = session.state.subscribe((state) => {
       if (state.turnState === "hearing" && before.turnState !== "hearing") {
-        this.heardSince = performance.now();
+        this.speechStartedAt = performance.now();
       }
       chimeInQueue(before, state);
       before = state;

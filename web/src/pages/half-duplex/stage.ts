@@ -28,7 +28,7 @@ export function halfDuplexStage(controller: SessionController, check: () => void
 
 function spokenFor(at: StageState, controller: SessionController): TemplateResult | typeof nothing {
   if (at !== "hearing") return nothing;
-  const spokenS = (performance.now() - controller.heardSince) / 1000;
+  const spokenS = (performance.now() - controller.speechStartedAt) / 1000;
   return html`<span class="soft number" aria-hidden="true"> ${formatClock(spokenS)}</span>`;
 }
 
@@ -107,8 +107,8 @@ const MODES: Record<StageState, OrbMode> = {
 };
 
 export function stageOf(state: HalfDuplexSessionState | null): StageState {
-  const begun = state?.recordingId !== null; // a session that never started counts as idle
-  if (state === null || (state.phase === "ended" && !begun)) return "idle";
+  const started = state?.recordingId !== null; // a session that never started counts as idle
+  if (state === null || (state.phase === "ended" && !started)) return "idle";
   if (state.phase !== "active") return state.phase === "paused" ? "listening" : state.phase;
   if (state.turnState === "listening" && state.muted) return "muted";
   const writes = state.turnState === "thinking" && state.turns.at(-1)?.reply;

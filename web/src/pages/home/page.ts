@@ -61,10 +61,10 @@ export class HomePage extends BaseElement {
   #check(): TemplateResult {
     return dialog({
       open: this.checking,
-      title: common().preflight.title,
+      title: common().deviceCheck.title,
       body: html`<an-device-check></an-device-check>`,
       footer: html`<button class="button primary" @click=${() => this.#close()}>
-        ${common().preflight.done}
+        ${common().deviceCheck.done}
       </button>`,
       onClose: () => this.#close(),
     });

@@ -40,7 +40,9 @@ export class BrowserRecording extends BaseElement {
     if (changed.has("name")) void this.#look();
     if (!changed.has("replay")) return;
     this.#unsubscribe();
-    this.#unsubscribe = this.replay.state.subscribe(({ plays }) => plays && this.media?.pause());
+    this.#unsubscribe = this.replay.state.subscribe(
+      ({ playing }) => playing && this.media?.pause(),
+    );
   }
 
   protected override render(): TemplateResult | typeof nothing {

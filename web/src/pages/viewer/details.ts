@@ -6,7 +6,7 @@ import type { Timeline } from "./timeline.ts";
 
 /** Duration, reason of the end and settings. */
 export function recordingDetails(meta: RecordingMeta, timeline: Timeline): TemplateResult {
-  const t = viewerStrings().about;
+  const t = viewerStrings().details;
   const prompt = promptOf(meta);
   return html`<section class="card stack">
     <h2 class="small strong">${t.title}</h2>

@@ -77,9 +77,9 @@ test("segments follow the decisions, and costs add up by part", () => {
 });
 
 test("a transcript is placed before its unit, and frames within their chunk", () => {
-  const heard = chunk(8, { user_text: "What is the capital?" });
+  const transcribed = chunk(8, { user_text: "What is the capital?" });
   const seen = chunk(9, {}, { user_frames: ["user_frames/9_0.jpg", "user_frames/9_1.jpg"] });
-  const { lines, frames } = timeline(heard, seen);
+  const { lines, frames } = timeline(transcribed, seen);
   expect(lines[0]).toMatchObject({ role: "user", untilMs: 9100 });
   expect(lines[0]?.atMs).toBe(9100 - 1000 - 20 * 70);
   expect(frames.map(({ atMs }) => atMs)).toEqual([9000, 9500]);

@@ -56,7 +56,7 @@ function* replay({ replay: state, app_type }: RecordingMeta, isBroken: boolean):
 }
 
 /** The session is still active. */
-export function stillLive(meta: RecordingMeta): TemplateResult {
+export function liveNotice(meta: RecordingMeta): TemplateResult {
   const t = noticeStrings();
   const seconds = (Date.now() - Date.parse(meta.created_at)) / 1000;
   return html`<div class="card empty">

@@ -38,15 +38,15 @@ export class PlayerControls extends BaseElement {
 
   protected override render(): TemplateResult {
     const t = viewerStrings().player;
-    const { plays, broken } = this.#state?.value ?? this.replay.state.value;
+    const { playing, broken } = this.#state?.value ?? this.replay.state.value;
     return html`<button
         class="button primary square large"
-        aria-label=${plays ? t.pause : t.play}
+        aria-label=${playing ? t.pause : t.play}
         title=${t.keys}
         ?disabled=${broken}
         @click=${() => this.replay.toggle()}
       >
-        ${icon(plays ? "pause" : "play")}
+        ${icon(playing ? "pause" : "play")}
       </button>
       <button class="button quiet square back" aria-label=${t.previous} title=${t.previous} @click=${() => this.step(-1)}>
         ${icon("chevron")}

@@ -9,7 +9,7 @@ import {
 import { Store } from "../../state/store.ts";
 import { type Timeline, timelineOf } from "./timeline.ts";
 
-const LOOK_AGAIN_MS = 2000;
+const POLL_MS = 2000;
 
 export type LoadState =
   | { readonly is: "loading" }
@@ -36,13 +36,13 @@ export class RecordingLoader {
   }
 
   /** Loads now. Errors become the state. */
-  async look(): Promise<void> {
+  async load(): Promise<void> {
     clearTimeout(this.#timer);
     try {
       const meta = await recordingMeta(this.#name);
       if (meta.state === "recording") this.state.set({ is: "live", meta });
       else await this.#open(meta);
-      if (isBusy(meta)) this.#later();
+      if (isBusy(meta)) this.#poll();
     } catch (error) {
       this.#failed(error);
     }
@@ -66,12 +66,12 @@ export class RecordingLoader {
   #failed(error: unknown): void {
     const away = error instanceof ApiError && (error.status === 0 || error.status >= 500);
     const { is } = this.state.value;
-    if (away && (is === "open" || is === "live")) this.#later();
+    if (away && (is === "open" || is === "live")) this.#poll();
     else this.state.set({ is: "closed", error });
   }
 
-  #later(): void {
-    this.#timer = window.setTimeout(() => void this.look(), LOOK_AGAIN_MS);
+  #poll(): void {
+    this.#timer = window.setTimeout(() => void this.load(), POLL_MS);
   }
 }
 

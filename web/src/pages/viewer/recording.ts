@@ -35,11 +35,11 @@ export class RecordingView extends BaseElement {
 
   /** Recording id or share token. */
   @property() name = "";
-  @property({ attribute: false }) opened!: LoadState & { is: "open" };
+  @property({ attribute: false }) loaded!: LoadState & { is: "open" };
 
   @state() private shape: Waveform | null = null;
-  @state() private shares = false;
-  @state() private packs = false;
+  @state() private sharing = false;
+  @state() private downloading = false;
 
   override connectedCallback(): void {
     super.connectedCallback();
@@ -53,17 +53,17 @@ export class RecordingView extends BaseElement {
 
   protected override willUpdate(changed: ChangedProperties<this>): void {
     if (changed.has("name")) this.#assets = new Assets(this.name);
-    if (!changed.has("opened")) return;
+    if (!changed.has("loaded")) return;
     if (this.#state === null) {
-      this.#replay = new ReplayPlayer(this.opened.timeline.lengthMs);
+      this.#replay = new ReplayPlayer(this.loaded.timeline.lengthMs);
       this.#state = new StoreController(this, this.#replay.state);
     }
-    const file = this.opened.meta.merged_replay;
+    const file = this.loaded.meta.merged_replay;
     if (file && this.shape === null) void this.#readWaveform(file);
   }
 
   protected override render(): TemplateResult {
-    const { meta, timeline, comment } = this.opened;
+    const { meta, timeline, comment } = this.loaded;
     const isShared = isShareToken(this.name);
     const isChat = meta.app_type === "chat";
     const hasReplay = Boolean(meta.merged_replay);
@@ -74,8 +74,8 @@ export class RecordingView extends BaseElement {
           meta,
           timeline.costs.some(({ total }) => total > 0),
         )}
-        ${isChat ? this.#said(!hasReplay, "wide") : this.#said(!hasReplay, "beside")}
-        <section class="stack ${isChat ? "beside" : ""}">${this.#foot(meta, isShared, comment)}</section>
+        ${isChat ? this.#transcript(!hasReplay, "wide") : this.#transcript(!hasReplay, "beside")}
+        <section class="stack ${isChat ? "beside" : ""}">${this.#footer(meta, isShared, comment)}</section>
       </div>
       ${this.#shareDialog()}`;
   }
@@ -97,9 +97,9 @@ export class RecordingView extends BaseElement {
         </p>
       </div>
       <div class="row tight">
-        <button class="button" ?disabled=${this.packs} @click=${() => this.#download()}>
-          ${this.packs ? html`<span class="spinner"></span>` : icon("download")}
-          ${this.packs ? t.downloading : t.download}
+        <button class="button" ?disabled=${this.downloading} @click=${() => this.#download()}>
+          ${this.downloading ? html`<span class="spinner"></span>` : icon("download")}
+          ${this.downloading ? t.downloading : t.download}
         </button>
         ${
           isShared
@@ -107,7 +107,7 @@ export class RecordingView extends BaseElement {
             : html`<button
                 class="button primary"
                 @click=${() => {
-                  this.shares = true;
+                  this.sharing = true;
                 }}
               >
                 ${icon("share")} ${t.share}
@@ -118,7 +118,7 @@ export class RecordingView extends BaseElement {
   }
 
   #player(meta: RecordingMeta, hasCosts: boolean): TemplateResult | typeof nothing {
-    const { timeline } = this.opened;
+    const { timeline } = this.loaded;
     const isEmpty = timeline.lengthMs === 0 || meta.app_type === "chat";
     if (!meta.merged_replay && isEmpty) return nothing;
     return html`<section class="card flush player" aria-label=${viewerStrings().player.label}>
@@ -138,35 +138,35 @@ export class RecordingView extends BaseElement {
     </section>`;
   }
 
-  #said(sounds: boolean, style = ""): TemplateResult {
+  #transcript(sounds: boolean, style = ""): TemplateResult {
     return html`<an-viewer-transcript
       class="card flush ${style}"
       ?sounds=${sounds}
-      .timeline=${this.opened.timeline}
+      .timeline=${this.loaded.timeline}
       .replay=${this.#replay}
       .assets=${this.#assets}
     ></an-viewer-transcript>`;
   }
 
-  #foot(meta: RecordingMeta, isShared: boolean, comment: string): TemplateResult {
+  #footer(meta: RecordingMeta, isShared: boolean, comment: string): TemplateResult {
     return html`<an-browser-recording name=${this.name} .assets=${this.#assets} .replay=${this.#replay}></an-browser-recording>
       <an-comment-box name=${this.name} comment=${comment} ?fixed=${isShared}></an-comment-box>
-      ${recordingDetails(meta, this.opened.timeline)}`;
+      ${recordingDetails(meta, this.loaded.timeline)}`;
   }
 
   #shareDialog(): TemplateResult {
     return dialog({
-      open: this.shares,
+      open: this.sharing,
       title: viewerStrings().share,
       body: html`<an-share-links .recordingId=${this.name}></an-share-links>`,
       onClose: () => {
-        this.shares = false;
+        this.sharing = false;
       },
     });
   }
 
   readonly #step = (by: -1 | 1): void => {
-    const to = adjacentTurn(this.opened.timeline, this.#replay.at.value, by);
+    const to = adjacentTurn(this.loaded.timeline, this.#replay.at.value, by);
     if (to !== null) this.#replay.seek(to);
   };
 
@@ -186,13 +186,13 @@ export class RecordingView extends BaseElement {
   }
 
   async #download(): Promise<void> {
-    this.packs = true;
+    this.downloading = true;
     try {
       await downloadArchive(this.name, this.#assets);
     } catch (error) {
       showError(error);
     } finally {
-      this.packs = false;
+      this.downloading = false;
     }
   }
 }

@@ -56,7 +56,7 @@ export class ReplayMedia extends BaseElement {
     return html`<video
       playsinline
       preload="metadata"
-      aria-label=${viewerStrings().line.film}
+      aria-label=${viewerStrings().timeline.film}
       src=${this.source || nothing}
       ${ref((element) => this.#attach(element))}
       @click=${() => this.replay.toggle()}
@@ -66,7 +66,7 @@ export class ReplayMedia extends BaseElement {
   #still(): TemplateResult | typeof nothing {
     const picture = this.#picture.value;
     if (picture === null) return nothing;
-    const alt = viewerStrings().line.frame(formatClock(picture.atMs / 1000));
+    const alt = viewerStrings().timeline.frame(formatClock(picture.atMs / 1000));
     return html`<img src=${this.assets.source(picture.file)} alt=${alt} />`;
   }
 

@@ -3,7 +3,7 @@ import { Store } from "../../state/store.ts";
 export const RATES = [0.5, 0.75, 1, 1.25, 1.5, 2] as const;
 
 export interface ReplayState {
-  readonly plays: boolean;
+  readonly playing: boolean;
   readonly rate: number;
   /** The browser cannot play the file. */
   readonly broken: boolean;
@@ -13,7 +13,7 @@ export interface ReplayState {
 export class ReplayPlayer {
   /** Milliseconds. */
   readonly at = new Store(0);
-  readonly state = new Store<ReplayState>({ plays: false, rate: 1, broken: false });
+  readonly state = new Store<ReplayState>({ playing: false, rate: 1, broken: false });
   #media: HTMLMediaElement | null = null;
   #lengthMs: number;
   #frame = 0;
@@ -35,8 +35,8 @@ export class ReplayPlayer {
     media.onplay = () => this.#changed();
     media.onpause = () => this.#changed();
     media.onended = () => this.#changed();
-    media.onseeked = () => this.#look();
-    media.onerror = () => this.#put({ broken: true, plays: false });
+    media.onseeked = () => this.#updatePosition();
+    media.onerror = () => this.#patch({ broken: true, playing: false });
     media.onloadedmetadata = () => {
       if (this.at.value > 0) media.currentTime = this.at.value / 1000;
     };
@@ -62,7 +62,7 @@ export class ReplayPlayer {
 
   setRate(rate: number): void {
     if (this.#media) this.#media.playbackRate = rate;
-    this.#put({ rate });
+    this.#patch({ rate });
   }
 
   /** The file may be slightly longer than its metadata says. */
@@ -74,28 +74,28 @@ export class ReplayPlayer {
     if (this.at.value >= this.#lengthMs - 50) this.seek(0);
     media.play().catch((error: unknown) => {
       const isAborted = error instanceof DOMException && error.name === "AbortError";
-      if (!isAborted) this.#put({ broken: true, plays: false });
+      if (!isAborted) this.#patch({ broken: true, playing: false });
     });
   }
 
   #changed(): void {
-    const plays = this.#media !== null && !this.#media.paused && !this.#media.ended;
-    this.#put({ plays });
+    const playing = this.#media !== null && !this.#media.paused && !this.#media.ended;
+    this.#patch({ playing });
     cancelAnimationFrame(this.#frame);
-    if (plays) this.#follow();
-    else this.#look();
+    if (playing) this.#followMedia();
+    else this.#updatePosition();
   }
 
-  #follow(): void {
-    this.#look();
-    this.#frame = requestAnimationFrame(() => this.#follow());
+  #followMedia(): void {
+    this.#updatePosition();
+    this.#frame = requestAnimationFrame(() => this.#followMedia());
   }
 
-  #look(): void {
+  #updatePosition(): void {
     if (this.#media && !this.#media.seeking) this.at.set(this.#media.currentTime * 1000);
   }
 
-  #put(change: Partial<ReplayState>): void {
+  #patch(change: Partial<ReplayState>): void {
     this.state.set({ ...this.state.value, ...change });
   }
 }

@@ -34,12 +34,12 @@ export const viewerStrings = defineStrings(
       keys: "Space: play or pause. Left and right: seek. Up and down: previous and next turn.",
     },
 
-    line: {
+    timeline: {
       label: "Timeline",
       listens: "listening",
       speaks: "speaking",
-      closer: "Zoom in",
-      farther: "Zoom out",
+      zoomIn: "Zoom in",
+      zoomOut: "Zoom out",
       frame: (clock: string) => `Camera at ${clock}`,
       film: "Camera",
     },
@@ -58,7 +58,7 @@ export const viewerStrings = defineStrings(
       first: (time: string) => `started after ${time}`,
     },
 
-    said: {
+    transcript: {
       title: "Transcript",
       nothing: "No speech was recorded or recognised.",
       jump: (clock: string) => `Go to ${clock}`,
@@ -66,9 +66,9 @@ export const viewerStrings = defineStrings(
       user: "User",
       model: "Model",
       silent: "Speech without transcript",
-      wordless: "No text",
+      noText: "No text",
       picture: "Image from the user",
-      flaws: { stopped: "stopped", failed: "failed", unfinished: "incomplete" },
+      lineStatus: { stopped: "stopped", failed: "failed", unfinished: "incomplete" },
       events: {
         paused: "Paused",
         resumed: "Resumed",
@@ -86,7 +86,7 @@ export const viewerStrings = defineStrings(
       failed: "Cannot save the comment",
     },
 
-    about: {
+    details: {
       title: "Details",
       length: "Length",
       ended: "Ended",
@@ -138,12 +138,12 @@ export const viewerStrings = defineStrings(
       keys: "空格键：播放或暂停。左右键：定位。上下键：切换轮次。",
     },
 
-    line: {
+    timeline: {
       label: "时间线",
       listens: "正在听",
       speaks: "正在说",
-      closer: "放大",
-      farther: "缩小",
+      zoomIn: "放大",
+      zoomOut: "缩小",
       frame: (clock) => `${clock} 的摄像头画面`,
       film: "摄像头画面",
     },
@@ -162,7 +162,7 @@ export const viewerStrings = defineStrings(
       first: (time) => `${time}后开始`,
     },
 
-    said: {
+    transcript: {
       title: "转写",
       nothing: "没有录到或识别到语音。",
       jump: (clock) => `跳到 ${clock}`,
@@ -170,9 +170,9 @@ export const viewerStrings = defineStrings(
       user: "用户",
       model: "模型",
       silent: "语音，无转写",
-      wordless: "无文字",
+      noText: "无文字",
       picture: "用户的图片",
-      flaws: { stopped: "已停止", failed: "失败", unfinished: "未完成" },
+      lineStatus: { stopped: "已停止", failed: "失败", unfinished: "未完成" },
       events: {
         paused: "已暂停",
         resumed: "继续",
@@ -190,7 +190,7 @@ export const viewerStrings = defineStrings(
       failed: "无法保存备注",
     },
 
-    about: {
+    details: {
       title: "详情",
       length: "时长",
       ended: "结束",

@@ -99,12 +99,12 @@ export class TimelineView extends BaseElement {
   protected override render(): TemplateResult {
     const { lanes, pxPerS } = this;
     const width = Math.ceil((this.replay.lengthMs / 1000) * pxPerS);
-    const t = viewerStrings().line;
+    const t = viewerStrings().timeline;
     return html`<div class="tools row tight apart">
         ${this.#legend()}
         <span class="row still">
-          ${this.#zoomer("farther", t.farther, pxPerS / 1.6, pxPerS <= this.fit * 1.01)}
-          ${this.#zoomer("closer", t.closer, pxPerS * 1.6, pxPerS >= MOST_PX_PER_S)}
+          ${this.#zoomButton("minus", t.zoomOut, pxPerS / 1.6, pxPerS <= this.fit * 1.01)}
+          ${this.#zoomButton("plus", t.zoomIn, pxPerS * 1.6, pxPerS >= MOST_PX_PER_S)}
         </span>
       </div>
       <div class="scroller" role="group" aria-label=${t.label} tabindex="0">
@@ -123,15 +123,15 @@ export class TimelineView extends BaseElement {
   }
 
   #legend(): TemplateResult {
-    const { said, line } = viewerStrings();
+    const { transcript, timeline } = viewerStrings();
     return html`<span class="legend row tight tiny soft">
-      <span class="key user">${said.user}</span><span class="key model">${said.model}</span>
-      <span class="key tint listen">${said.model} ${line.listens}</span>
-      <span class="key tint speak">${said.model} ${line.speaks}</span>
+      <span class="key user">${transcript.user}</span><span class="key model">${transcript.model}</span>
+      <span class="key tint listen">${transcript.model} ${timeline.listens}</span>
+      <span class="key tint speak">${transcript.model} ${timeline.speaks}</span>
     </span>`;
   }
 
-  #zoomer(name: "closer" | "farther", label: string, zoom: number, isOff: boolean): TemplateResult {
+  #zoomButton(name: "plus" | "minus", label: string, zoom: number, isOff: boolean): TemplateResult {
     return html`<button
       class="button quiet square small"
       aria-label=${label}
@@ -141,7 +141,7 @@ export class TimelineView extends BaseElement {
         this.zoom = Math.max(this.fit, zoom);
       }}
     >
-      ${icon(name === "closer" ? "plus" : "minus")}
+      ${icon(name)}
     </button>`;
   }
 

@@ -36,7 +36,7 @@ export class ViewerTranscript extends BaseElement {
   }
 
   protected override render(): TemplateResult {
-    const t = viewerStrings().said;
+    const t = viewerStrings().transcript;
     const all = timelineItems(this.timeline);
     return html`<h2 class="small strong">${t.title}</h2>
       ${
@@ -49,7 +49,7 @@ export class ViewerTranscript extends BaseElement {
   }
 
   #line(line: SpokenLine): TemplateResult {
-    const t = viewerStrings().said;
+    const t = viewerStrings().transcript;
     const isCurrent = line === this.#current.value;
     const place = formatClock(line.atMs / 1000);
     return html`<li class="${line.role} ${isCurrent ? "current" : ""}" aria-current=${isCurrent ? "true" : nothing}>
@@ -77,25 +77,24 @@ export class ViewerTranscript extends BaseElement {
   }
 
   #content(line: SpokenLine): TemplateResult {
-    const t = viewerStrings().said;
+    const t = viewerStrings().transcript;
     const files = (line.parts ?? []).filter(
       ({ file, type }) => file && (this.sounds || type !== "audio"),
     );
-    const text =
-      line.text || (files.length > 0 ? "" : line.role === "user" ? t.silent : t.wordless);
+    const text = line.text || (files.length > 0 ? "" : line.role === "user" ? t.silent : t.noText);
     return html`${
       text === ""
         ? nothing
         : html`<p class=${line.text === "" ? "soft" : ""} @click=${() => isSpoken(line) && this.replay.seek(line.atMs)}>
             <span class="text">${text}</span>
-            ${line.status ? html`<span class="badge ${line.status === "failed" ? "danger" : "caution"}">${t.flaws[line.status]}</span>` : nothing}
+            ${line.status ? html`<span class="badge ${line.status === "failed" ? "danger" : "caution"}">${t.lineStatus[line.status]}</span>` : nothing}
           </p>`
     }
     ${files.map((part) => this.#file(part))}`;
   }
 
   #file({ type, file = "" }: RecordedPart): TemplateResult {
-    const t = viewerStrings().said;
+    const t = viewerStrings().transcript;
     const source = this.assets.source(file);
     if (type === "image") return html`<img class="part" src=${source} alt=${t.picture} />`;
     if (type === "video") {
@@ -107,7 +106,7 @@ export class ViewerTranscript extends BaseElement {
 
 function event({ atMs, type }: TimelineEvent): TemplateResult {
   return html`<li class="event tiny soft">
-    <span>${viewerStrings().said.events[type]}</span> <span class="number">${formatClock(atMs / 1000)}</span>
+    <span>${viewerStrings().transcript.events[type]}</span> <span class="number">${formatClock(atMs / 1000)}</span>
   </li>`;
 }
 
