@@ -28,8 +28,8 @@ export function metricsPanel({ call, state, tab }: CallView): TemplateResult {
 
 function figures(metrics: DuplexMetrics): TemplateResult[] {
   const t = metricsStrings();
-  const { unit, firstAudioMs, firstSoundMedianMs, gaps, gapMs } = metrics;
-  const median = firstSoundMedianMs === null ? "" : t.median(formatDuration(firstSoundMedianMs));
+  const { unit, firstAudioMs, firstAudioMedianMs, gaps, gapMs } = metrics;
+  const median = firstAudioMedianMs === null ? "" : t.median(formatDuration(firstAudioMedianMs));
   return [
     figure(t.latency, t.latencyHint, length(unit?.latencyMs ?? null)),
     figure(t.firstAudio, t.firstAudioHint, length(firstAudioMs), median),

@@ -82,9 +82,9 @@ export class AudioRecorder extends BaseElement {
     const recorder = this.#recorder;
     this.#recorder = null;
     if (recorder === null) return;
-    const sound = await recorder.stop();
+    const audio = await recorder.stop();
     if (this.seconds < SHORTEST_S) this.emit("discard", null);
-    else this.emit<Samples>("recorded", await decodeAudioFile(sound));
+    else this.emit<Samples>("recorded", await decodeAudioFile(audio));
   }
 
   async #start(): Promise<void> {

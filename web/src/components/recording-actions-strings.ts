@@ -4,9 +4,9 @@ export const recordingActionsStrings = defineStrings(
   {
     title: "Recordings",
     audio: "Audio",
-    soundHint: "Both voices: you on the left, the model on the right.",
+    audioHint: "Both voices: you on the left, the model on the right.",
     video: "Video",
-    filmHint: "Video with both voices.",
+    videoHint: "Video with both voices.",
     save: "Save",
     saveWhat: (what: string) => `Save: ${what}`,
     upload: "Upload",
@@ -22,9 +22,9 @@ export const recordingActionsStrings = defineStrings(
   {
     title: "录制",
     audio: "音频",
-    soundHint: "双方的声音：左声道是您，右声道是模型。",
+    audioHint: "双方的声音：左声道是您，右声道是模型。",
     video: "视频",
-    filmHint: "视频和双方的声音。",
+    videoHint: "视频和双方的声音。",
     save: "保存",
     saveWhat: (what) => `保存：${what}`,
     upload: "上传",

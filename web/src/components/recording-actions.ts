@@ -35,8 +35,8 @@ export class RecordingActions extends BaseElement {
   protected override render(): TemplateResult {
     const t = recordingActionsStrings();
     return html`<section class="card" aria-label=${t.title}>
-      ${this.audio ? this.#take("voice", t.audio, t.soundHint, this.audio) : nothing}
-      ${this.video ? this.#take("camera", t.video, t.filmHint, this.video) : nothing}
+      ${this.audio ? this.#take("voice", t.audio, t.audioHint, this.audio) : nothing}
+      ${this.video ? this.#take("camera", t.video, t.videoHint, this.video) : nothing}
       ${this.recordingId === null ? this.#nothing() : this.#server(this.recordingId)}
     </section>
     ${this.recordingId === null ? nothing : this.#links(this.recordingId)}`;

@@ -63,8 +63,8 @@ export async function togglePreview(
 }
 
 async function audioOf(id: string): Promise<{ samples: Samples; rate: number }> {
-  const sound = await (id === DEFAULT_VOICE ? defaultVoice() : voiceAudio(id));
-  return { samples: samplesFromBase64(sound.base64), rate: sound.sample_rate };
+  const audio = await (id === DEFAULT_VOICE ? defaultVoice() : voiceAudio(id));
+  return { samples: samplesFromBase64(audio.base64), rate: audio.sample_rate };
 }
 
 export function stopPreview(): void {
@@ -84,10 +84,10 @@ export interface VoiceFields {
 /** Returns the voice fields for a selection. Rejects with ApiError. */
 export async function voiceFields(choice: VoiceSelection): Promise<VoiceFields> {
   const path = voiceList.value?.find(({ id }) => id === choice.model)?.path;
-  const sound = choice.speech === null ? null : await voiceAudio(choice.speech);
+  const audio = choice.speech === null ? null : await voiceAudio(choice.speech);
   return {
     ...(path === undefined ? {} : { ref_audio_path: path }),
-    ...(sound === null ? {} : { tts_ref_audio_base64: sound.base64 }),
+    ...(audio === null ? {} : { tts_ref_audio_base64: audio.base64 }),
   };
 }
 

@@ -121,11 +121,11 @@ export class VoiceUpload extends BaseElement {
     if (recorder) await this.#read(await recorder.stop(), this.name);
   }
 
-  async #read(sound: Blob, name: string): Promise<void> {
+  async #read(audio: Blob, name: string): Promise<void> {
     const { voices } = common();
     this.problem = "";
     try {
-      const samples = (await decodeAudioFile(sound)).slice(0, LONGEST_S * INPUT_RATE);
+      const samples = (await decodeAudioFile(audio)).slice(0, LONGEST_S * INPUT_RATE);
       const enough = samples.length >= SHORTEST_S * INPUT_RATE;
       this.samples = enough ? samples : null;
       this.problem = enough ? "" : voices.tooShort;

@@ -5,15 +5,15 @@ export function frameEdge(maxSliceNums: number): number {
   return maxSliceNums > 1 ? 1280 : 640;
 }
 
-/** Returns the current frame of `picture` as a JPEG file, or undefined if there is none. */
+/** Returns the current frame of `video` as a JPEG file, or undefined if there is none. */
 export async function grabFrame(
-  picture: HTMLVideoElement,
+  video: HTMLVideoElement,
   edge: number,
 ): Promise<Uint8Array<ArrayBuffer> | undefined> {
-  const size = scaledSize(picture.videoWidth, picture.videoHeight, edge);
+  const size = scaledSize(video.videoWidth, video.videoHeight, edge);
   if (!size) return undefined;
   const canvas = Object.assign(document.createElement("canvas"), size);
-  canvas.getContext("2d")?.drawImage(picture, 0, 0, size.width, size.height);
+  canvas.getContext("2d")?.drawImage(video, 0, 0, size.width, size.height);
   const blob = await new Promise<Blob | null>((resolve) => {
     canvas.toBlob(resolve, "image/jpeg", JPEG_QUALITY);
   });

@@ -53,7 +53,7 @@ it("sends the request, waits in the queue and collects the answer", () => {
     recordingId: "r",
     end: { by: "user", code: "answered" },
   });
-  expect(exchange.sound).toEqual(Float32Array.of(0.5));
+  expect(exchange.audio).toEqual(Float32Array.of(0.5));
 });
 
 it("stops and marks the answer as stopped", () => {

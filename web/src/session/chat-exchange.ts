@@ -36,7 +36,7 @@ export interface ChatExchangeState extends SessionState {
 export class ChatExchange extends Session<ChatExchangeState, ChatServerMessage, ChatClientMessage> {
   readonly #request: ChatRequest;
   readonly #options: ChatExchangeOptions;
-  readonly #sound: Samples[] = [];
+  readonly #audio: Samples[] = [];
   readonly #unsubscribe: (() => void) | undefined;
   #askedAt = 0;
 
@@ -60,8 +60,8 @@ export class ChatExchange extends Session<ChatExchangeState, ChatServerMessage, 
   }
 
   /** Audio so far, 24 kHz. */
-  get sound(): Samples {
-    return concatSamples(this.#sound);
+  get audio(): Samples {
+    return concatSamples(this.#audio);
   }
 
   /** Sends the request. Call it once. */
@@ -137,7 +137,7 @@ export class ChatExchange extends Session<ChatExchangeState, ChatServerMessage, 
   }
 
   #speak(audio: Samples): void {
-    this.#sound.push(audio);
+    this.#audio.push(audio);
     this.#options.player?.push(audio);
   }
 }

@@ -128,7 +128,7 @@ it("returns the rejected part, and can exclude its type", async () => {
     refused: videoElement,
     exchange: { end: { by: "server" } },
   });
-  log.leaveOut(log.partsOf("image"));
+  log.exclude(log.partsOf("image"));
   expect(log.partsOf("image")).toEqual([]);
   await log.again();
   expect(lastRequest().text).not.toContain("image");

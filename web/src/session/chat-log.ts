@@ -20,10 +20,10 @@ export interface ChatSetup {
 export interface ChatLogState {
   readonly entries: readonly ChatEntry[];
   /** Ids of parts that are no longer sent. */
-  readonly leftOut: ReadonlySet<number>;
+  readonly excluded: ReadonlySet<number>;
 }
 
-const EMPTY: ChatLogState = { entries: [], leftOut: new Set() };
+const EMPTY: ChatLogState = { entries: [], excluded: new Set() };
 
 /** A chat: its messages and the current answer. */
 export class ChatLog {
@@ -67,7 +67,7 @@ export class ChatLog {
 
   /** Replaces the text of an answer and removes its audio. */
   rewrite(id: number, text: string): void {
-    this.#change(id, { text, sound: null });
+    this.#change(id, { text, audio: null });
   }
 
   /** Deletes a message. Returns a function that restores it. */
@@ -81,17 +81,17 @@ export class ChatLog {
   }
 
   /** Excludes parts from later requests. */
-  leaveOut(parts: readonly Part[]): void {
+  exclude(parts: readonly Part[]): void {
     const ids = parts.map(({ id }) => id);
-    this.#patch({ leftOut: new Set([...this.state.value.leftOut, ...ids]) });
+    this.#patch({ excluded: new Set([...this.state.value.excluded, ...ids]) });
   }
 
   /** Returns all parts of a type that are still sent. */
   partsOf(type: PartType): Part[] {
-    const { entries, leftOut } = this.state.value;
+    const { entries, excluded } = this.state.value;
     return entries
       .flatMap((one) => (one.role === "user" ? one.parts : []))
-      .filter((part) => part.type === type && !leftOut.has(part.id));
+      .filter((part) => part.type === type && !excluded.has(part.id));
   }
 
   stop(): void {
@@ -113,7 +113,7 @@ export class ChatLog {
     this.#preparing = true;
     try {
       const { system, request, exchange } = await this.#setup(entries);
-      const history = buildMessages(system, entries, this.state.value.leftOut);
+      const history = buildMessages(system, entries, this.state.value.excluded);
       const { messages } = history;
       const asked = new ChatExchange({ ...request, messages }, exchange);
       this.#begin(entries, asked, history, request.record ?? true);
@@ -130,16 +130,16 @@ export class ChatLog {
   ): void {
     const id = this.#id();
     const { value } = exchange.state;
-    const blank = { role: "assistant", id, text: "", sound: null, refused: null } as const;
+    const blank = { role: "assistant", id, text: "", audio: null, refused: null } as const;
     this.#exchange = exchange;
     this.#patch({ entries: [...entries, { ...blank, exchange: value, recordAllowed }] });
     exchange.state.subscribe((state) => {
       if (this.#exchange !== exchange) return; // the chat was cleared
       const ended = state.phase === "ended";
       if (ended) this.#exchange = null;
-      const sound = ended && exchange.sound.length > 0 ? exchange.sound : null;
+      const audio = ended && exchange.audio.length > 0 ? exchange.audio : null;
       const refused = partAt(history, state.end?.field);
-      this.#change(id, { text: state.text, exchange: state, sound, refused });
+      this.#change(id, { text: state.text, exchange: state, audio, refused });
     });
     exchange.start();
   }

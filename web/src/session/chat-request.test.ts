@@ -9,17 +9,17 @@ const videoElement: Part = {
   bytes: Uint8Array.of(1),
   url: "blob:1",
 };
-const sound = audioPart("hello.wav", Float32Array.of(0.5));
+const audio = audioPart("hello.wav", Float32Array.of(0.5));
 
 function answer(text: string): Answer {
   const how = { exchange: {} as never, refused: null, recordAllowed: true };
-  return { role: "assistant", id: 2, text, sound: null, ...how };
+  return { role: "assistant", id: 2, text, audio: null, ...how };
 }
 
 const chat: ChatEntry[] = [
   { role: "user", id: 1, parts: [videoElement, textPart("What is this?")] },
   answer("A cat."),
-  { role: "user", id: 3, parts: [sound] },
+  { role: "user", id: 3, parts: [audio] },
 ];
 
 it("sends instructions, questions and answers in order", () => {
@@ -34,7 +34,7 @@ it("sends instructions, questions and answers in order", () => {
       ],
     },
     { role: "assistant", content: [{ type: "text", text: "A cat." }] },
-    { role: "user", content: [{ type: "audio", data: sound.samples }] },
+    { role: "user", content: [{ type: "audio", data: audio.samples }] },
   ]);
 });
 
@@ -53,7 +53,7 @@ it("omits empty texts, failed answers and excluded parts", () => {
 it.each([
   ["messages.1.content.0", videoElement],
   ["messages.1.content.0.data", videoElement],
-  ["messages.3.content.0", sound],
+  ["messages.3.content.0", audio],
   ["messages.9.content.0", null],
   ["enable_thinking", null],
   [undefined, null],

@@ -17,7 +17,7 @@ export interface Answer {
   /** Includes edits of the user. */
   readonly text: string;
   /** 24 kHz. Null until complete, or if nothing was spoken. */
-  readonly sound: Samples | null;
+  readonly audio: Samples | null;
   /** State of the request. */
   readonly exchange: ChatExchangeState;
   /** The part that the server rejected. */
@@ -41,10 +41,10 @@ export interface RequestMessages {
 export function buildMessages(
   system: readonly Part[],
   entries: readonly ChatEntry[],
-  leftOut: ReadonlySet<number>,
+  excluded: ReadonlySet<number>,
 ): RequestMessages {
   const all = [{ role: "system" as const, parts: system }, ...entries.map(outgoing)]
-    .map(({ role, parts }) => ({ role, parts: parts.filter((part) => counts(part, leftOut)) }))
+    .map(({ role, parts }) => ({ role, parts: parts.filter((part) => counts(part, excluded)) }))
     .filter(({ parts }) => parts.length > 0);
   return {
     messages: all.map(({ role, parts }) => ({ role, content: parts.map(toContentPart) })),
@@ -63,6 +63,6 @@ function outgoing(one: ChatEntry): { role: ChatEntry["role"]; parts: readonly Pa
   return { role: one.role, parts: [{ id: 0, type: "text", text: one.text }] };
 }
 
-function counts(part: Part, leftOut: ReadonlySet<number>): boolean {
-  return isNotEmpty(part) && !leftOut.has(part.id);
+function counts(part: Part, excluded: ReadonlySet<number>): boolean {
+  return isNotEmpty(part) && !excluded.has(part.id);
 }

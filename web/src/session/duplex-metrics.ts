@@ -12,7 +12,7 @@ export interface DuplexMetrics {
    * From the end of the user's speech to the model's first audio: last answer, and median of all.
    */
   readonly firstAudioMs: number | null;
-  readonly firstSoundMedianMs: number | null;
+  readonly firstAudioMedianMs: number | null;
   /** Scheduled but not yet played. */
   readonly aheadMs: number;
   /** Playback delay of the next turn. */
@@ -31,7 +31,7 @@ export const NO_METRICS: DuplexMetrics = {
   units: 0,
   chunksSent: 0,
   firstAudioMs: null,
-  firstSoundMedianMs: null,
+  firstAudioMedianMs: null,
   aheadMs: 0,
   delayMs: 0,
   gaps: 0,
@@ -51,7 +51,7 @@ export function collectMetrics(
   return {
     chunksSent,
     firstAudioMs: responses.last,
-    firstSoundMedianMs: responses.median,
+    firstAudioMedianMs: responses.median,
     aheadMs,
     delayMs,
     gaps,
@@ -70,7 +70,7 @@ export function diagnosticFields(metrics: DuplexMetrics): Record<string, number 
     units: metrics.units,
     chunks_sent: metrics.chunksSent,
     first_sound_ms: metrics.firstAudioMs,
-    first_sound_median_ms: metrics.firstSoundMedianMs,
+    first_sound_median_ms: metrics.firstAudioMedianMs,
     ahead_ms: metrics.aheadMs,
     delay_ms: metrics.delayMs,
     gaps: metrics.gaps,

@@ -67,7 +67,7 @@ export class HalfDuplexSession extends VoiceSession<
   }
 
   protected override connect(audio: AudioEngine): HalfDuplexClient {
-    audio.player.on("start", ({ atMs }) => this.#beginsToSound(atMs));
+    audio.player.on("start", ({ atMs }) => this.#onPlaybackStart(atMs));
     audio.player.on("idle", () => this.#replyComplete && this.#settle());
     return connectHalfDuplex(this.state.value.sessionId, this.#settings.connection);
   }
@@ -157,7 +157,7 @@ export class HalfDuplexSession extends VoiceSession<
     if (!this.audio?.player.stats.playing) this.#settle();
   }
 
-  #beginsToSound(atMs: number): void {
+  #onPlaybackStart(atMs: number): void {
     this.patch({ turnState: "speaking" });
     this.#changeTurn({ firstAudioMs: atMs - this.#askedAt });
   }

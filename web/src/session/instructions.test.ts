@@ -84,10 +84,10 @@ it("keeps the user's texts until another preset is selected", async () => {
 
 it("applies texts if the number of text parts differs", async () => {
   const first = await loaded();
-  const [one, sound] = first.parts.value as [Part, Part];
-  first.edit([one, sound]);
+  const [one, clip] = first.parts.value as [Part, Part];
+  first.edit([one, clip]);
   expect(shown((await loaded()).parts.value)).toEqual(["Speak like this.", "english.wav"]);
-  first.edit([one, sound, one, one]);
+  first.edit([one, clip, one, one]);
   expect(shown((await loaded()).parts.value)).toHaveLength(4);
 });
 
@@ -118,7 +118,7 @@ it("uses the preset's voice if the selected voice was deleted", async () => {
 
 it("sends only parts with content", async () => {
   const instructions = await loaded();
-  const [one, sound, three] = instructions.parts.value as [Part, Part, Part];
-  instructions.edit([{ ...one, type: "text", text: "  " } as Part, sound, three]);
+  const [one, clip, three] = instructions.parts.value as [Part, Part, Part];
+  instructions.edit([{ ...one, type: "text", text: "  " } as Part, clip, three]);
   expect(shown(instructions.messageParts)).toEqual(["english.wav", "Be brief."]);
 });

@@ -116,8 +116,8 @@ function partsOf(preset: Preset, clips: readonly PresetAudioClip[]): Part[] {
   const waiting = [...clips];
   return (preset.system_content ?? []).flatMap((item): Part[] => {
     if (item.type === "text") return [textPart(item.text)];
-    const sound = waiting.shift();
-    return sound ? [audioPart(sound.name, samplesFromBase64(sound.data))] : [];
+    const clip = waiting.shift();
+    return clip ? [audioPart(clip.name, samplesFromBase64(clip.data))] : [];
   });
 }
 

@@ -99,9 +99,9 @@ export class ResponseTimes {
     return sorted[Math.floor(sorted.length / 2)] ?? null;
   }
 
-  /** `soundAt`: start of the model's audio. `userAt`: end of the user's speech. */
-  add(userAt: number, soundAt: number): void {
-    const ms = soundAt - userAt;
+  /** `audioAt`: start of the model's audio. `userAt`: end of the user's speech. */
+  add(userAt: number, audioAt: number): void {
+    const ms = audioAt - userAt;
     if (ms > 0 && ms < SLOWEST_MS) this.#times.push(ms);
   }
 }

@@ -13,7 +13,7 @@ function problem(end: Partial<SessionEnd> | null, refused: Answer["refused"], vi
   const exchange = {
     end: end && { by: "server", code: "invalid_field", message: "", ...end },
   };
-  const answer = { role: "assistant", id: 1, text: "", sound: null, refused, exchange } as unknown;
+  const answer = { role: "assistant", id: 1, text: "", audio: null, refused, exchange } as unknown;
   return answerProblemOf(answer as Answer, { ...chatSettings.value, videoSound });
 }
 

@@ -138,12 +138,12 @@ export class AnswerElement extends BaseElement {
   }
 
   #below(): TemplateResult {
-    const { sound, text } = this.answer;
+    const { audio, text } = this.answer;
     const t = chatStrings();
     return html`${
-      sound
+      audio
         ? html`<an-audio-player
-              .samples=${sound}
+              .samples=${audio}
               .rate=${OUTPUT_RATE}
               label=${t.spokenAnswer}
             ></an-audio-player>`

@@ -90,7 +90,7 @@ export class ChatPage extends BaseElement {
   #question(question: Question): TemplateResult {
     return html`<an-question
       .question=${question}
-      .leftOut=${this.#entries.value.leftOut}
+      .excluded=${this.#entries.value.excluded}
       ?busy=${this.#log.busy}
       @edit=${({ detail }: CustomEvent<Part[]>) => this.#showErrors(this.#log.edit(question.id, detail))}
       @remove=${() => this.#remove(question)}
@@ -168,7 +168,7 @@ export class ChatPage extends BaseElement {
     if (last?.role !== "assistant") return "";
     if (last.exchange.phase !== "ended")
       return last.text ? chatStrings().writing : chatStrings().thinking;
-    return last.sound ? chatStrings().complete : last.text;
+    return last.audio ? chatStrings().complete : last.text;
   }
 
   async #setup(entries: readonly ChatEntry[]): Promise<ChatSetup> {
@@ -235,9 +235,8 @@ export class ChatPage extends BaseElement {
     if (remedy === "thinking") chatSettings.update({ thinking: false });
     else if (remedy === "speech") chatSettings.update({ spoken: false });
     else if (remedy === "videoSound") chatSettings.update({ videoSound: true });
-    else if (remedy === "image" || remedy === "video")
-      this.#log.leaveOut(this.#log.partsOf(remedy));
-    else if (refused) this.#log.leaveOut([refused]);
+    else if (remedy === "image" || remedy === "video") this.#log.exclude(this.#log.partsOf(remedy));
+    else if (refused) this.#log.exclude([refused]);
     this.#showErrors(this.#log.again());
   }
 

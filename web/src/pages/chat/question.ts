@@ -19,7 +19,7 @@ import { chatStrings } from "./strings.ts";
 @customElement("an-question")
 export class QuestionElement extends BaseElement {
   @property({ attribute: false }) question!: Question;
-  @property({ attribute: false }) leftOut: ReadonlySet<number> = new Set();
+  @property({ attribute: false }) excluded: ReadonlySet<number> = new Set();
   /** Disabled while an answer is generated. */
   @property({ type: Boolean }) busy = false;
 
@@ -61,9 +61,9 @@ export class QuestionElement extends BaseElement {
   }
 
   #part(part: Part): TemplateResult {
-    const out = this.leftOut.has(part.id);
+    const out = this.excluded.has(part.id);
     return html`<div class="part ${part.type} ${out ? "excluded" : ""}">
-      ${shown(part)} ${out ? html`<span class="badge caution">${chatStrings().leftOut}</span>` : nothing}
+      ${shown(part)} ${out ? html`<span class="badge caution">${chatStrings().excluded}</span>` : nothing}
     </div>`;
   }
 

@@ -13,7 +13,7 @@ const COSTS = 52;
 export interface Lanes {
   readonly ruler: number;
   readonly frames: number | null;
-  readonly pictureHeight: number;
+  readonly frameHeight: number;
   readonly user: number;
   readonly model: number;
   readonly wave: number;
@@ -24,15 +24,15 @@ export interface Lanes {
 }
 
 export function lanesOf(timeline: Timeline): Lanes {
-  const hasPictures = timeline.frames.length > 0;
+  const hasFrames = timeline.frames.length > 0;
   const hasCosts = timeline.costs.some(({ total }) => total > 0);
-  const user = RULER + (hasPictures ? PICTURES + GAP : GAP);
+  const user = RULER + (hasFrames ? PICTURES + GAP : GAP);
   const model = user + WAVE + WORDS + GAP;
   const costs = model + WAVE + WORDS + GAP;
   return {
     ruler: RULER,
-    frames: hasPictures ? RULER + GAP / 2 : null,
-    pictureHeight: PICTURES - GAP,
+    frames: hasFrames ? RULER + GAP / 2 : null,
+    frameHeight: PICTURES - GAP,
     user,
     model,
     wave: WAVE,

@@ -138,10 +138,10 @@ export class RecordingView extends BaseElement {
     </section>`;
   }
 
-  #transcript(sounds: boolean, style = ""): TemplateResult {
+  #transcript(playable: boolean, style = ""): TemplateResult {
     return html`<an-viewer-transcript
       class="card flush ${style}"
-      ?sounds=${sounds}
+      ?playable=${playable}
       .timeline=${this.loaded.timeline}
       .replay=${this.#replay}
       .assets=${this.#assets}

@@ -21,7 +21,7 @@ export class ReplayMedia extends BaseElement {
 
   @state() private source = "";
 
-  readonly #picture = new PlayheadValue(
+  readonly #frame = new PlayheadValue(
     this,
     () => this.replay,
     (atMs) => latest(this.timeline.frames, atMs) ?? this.timeline.frames[0] ?? null,
@@ -38,25 +38,25 @@ export class ReplayMedia extends BaseElement {
   }
 
   protected override render(): TemplateResult {
-    const { merged_replay_video: film } = this.meta;
-    const hasPictures = this.timeline.frames.length > 0;
-    if (film) return this.#framed(this.#film());
-    return html`${hasPictures ? this.#framed(this.#still()) : nothing} ${this.#sound()}`;
+    const { merged_replay_video: video } = this.meta;
+    const hasFrames = this.timeline.frames.length > 0;
+    if (video) return this.#framed(this.#video());
+    return html`${hasFrames ? this.#framed(this.#still()) : nothing} ${this.#sound()}`;
   }
 
-  #framed(picture: TemplateResult | typeof nothing): TemplateResult {
+  #framed(frame: TemplateResult | typeof nothing): TemplateResult {
     const line = this.#line.value;
     return html`<figure class="picture-frame">
-      ${picture}
+      ${frame}
       ${line && line.text !== "" ? html`<figcaption class=${line.role}>${line.text}</figcaption>` : nothing}
     </figure>`;
   }
 
-  #film(): TemplateResult {
+  #video(): TemplateResult {
     return html`<video
       playsinline
       preload="metadata"
-      aria-label=${viewerStrings().timeline.film}
+      aria-label=${viewerStrings().timeline.video}
       src=${this.source || nothing}
       ${ref((element) => this.#attach(element))}
       @click=${() => this.replay.toggle()}
@@ -64,10 +64,10 @@ export class ReplayMedia extends BaseElement {
   }
 
   #still(): TemplateResult | typeof nothing {
-    const picture = this.#picture.value;
-    if (picture === null) return nothing;
-    const alt = viewerStrings().timeline.frame(formatClock(picture.atMs / 1000));
-    return html`<img src=${this.assets.source(picture.file)} alt=${alt} />`;
+    const frame = this.#frame.value;
+    if (frame === null) return nothing;
+    const alt = viewerStrings().timeline.frame(formatClock(frame.atMs / 1000));
+    return html`<img src=${this.assets.source(frame.file)} alt=${alt} />`;
   }
 
   #sound(): TemplateResult | typeof nothing {

@@ -41,7 +41,7 @@ export const viewerStrings = defineStrings(
       zoomIn: "Zoom in",
       zoomOut: "Zoom out",
       frame: (clock: string) => `Camera at ${clock}`,
-      film: "Camera",
+      video: "Camera",
     },
 
     costs: {
@@ -145,7 +145,7 @@ export const viewerStrings = defineStrings(
       zoomIn: "放大",
       zoomOut: "缩小",
       frame: (clock) => `${clock} 的摄像头画面`,
-      film: "摄像头画面",
+      video: "摄像头画面",
     },
 
     costs: {

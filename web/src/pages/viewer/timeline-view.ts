@@ -168,14 +168,14 @@ export class TimelineView extends BaseElement {
   #thumbs(lanes: Lanes, pxPerS: number): TemplateResult[] | typeof nothing {
     const { frames } = this.timeline;
     if (lanes.frames === null) return nothing;
-    const width = (lanes.pictureHeight * 4) / 3;
+    const width = (lanes.frameHeight * 4) / 3;
     const apart = Math.max(width + 4, ((this.replay.lengthMs / 1000) * pxPerS) / MOST_THUMBS);
     let free = 0;
     return frames.flatMap(({ atMs, file }) => {
       const x = (atMs / 1000) * pxPerS;
       if (x < free) return [];
       free = x + apart;
-      const place = `left: ${x}px; top: ${lanes.frames}px; width: ${width}px; height: ${lanes.pictureHeight}px`;
+      const place = `left: ${x}px; top: ${lanes.frames}px; width: ${width}px; height: ${lanes.frameHeight}px`;
       return [
         html`<img class="thumb" .style=${place} loading="lazy" alt="" src=${this.assets.source(file)} />`,
       ];

@@ -16,7 +16,7 @@ export class ViewerTranscript extends BaseElement {
   @property({ attribute: false }) replay!: ReplayPlayer;
   @property({ attribute: false }) assets!: Assets;
   /** Audio of each line, used if there is no merged recording. */
-  @property({ type: Boolean }) sounds = false;
+  @property({ type: Boolean }) playable = false;
 
   readonly #current = new PlayheadValue(
     this,
@@ -79,7 +79,7 @@ export class ViewerTranscript extends BaseElement {
   #content(line: SpokenLine): TemplateResult {
     const t = viewerStrings().transcript;
     const files = (line.parts ?? []).filter(
-      ({ file, type }) => file && (this.sounds || type !== "audio"),
+      ({ file, type }) => file && (this.playable || type !== "audio"),
     );
     const text = line.text || (files.length > 0 ? "" : line.role === "user" ? t.silent : t.noText);
     return html`${
