@@ -1,4 +1,4 @@
-"""A real Chromium before a real stack: `visitor` opens pages, speaks into them and keeps their complaints."""
+"""Fixtures for tests with Chromium and a real stack. `visitor` opens pages and collects their errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from web_pages import WEB, build_pages, require_packages
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """The program; skips where there is none, which CI may not."""
+    """Path of Chromium. Skips the test if it is missing, and fails in CI."""
     found = find_chromium()
     if found is None:
         text = f"no Chromium on this machine: {REMEDY}"
@@ -28,7 +28,7 @@ def chromium() -> str:
 
 @pytest.fixture(scope="session")
 def pages() -> None:
-    """The pages as the sources have them now, and what examines them."""
+    """Builds the pages and installs axe-core."""
     build_pages()
     node = find_node()
     assert node is not None
@@ -39,7 +39,7 @@ def pages() -> None:
 async def visitor(
     chromium: str, pages: None, stack: Stack, tmp_path: Path
 ) -> AsyncIterator[Visitor]:
-    """Someone who opens pages of `stack.http_url`; no page of theirs may complain in its console."""
+    """Opens pages of `stack.http_url`. Fails if a page logs a warning or an error."""
     async with Visitor(chromium, stack.http_url, tmp_path) as someone:
         yield someone
         assert someone.complaints == []

@@ -1,4 +1,4 @@
-"""The admin page: what an operator sees while it happens, and what they do about it."""
+"""The admin page: live view and operator actions."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_a_queued_client_is_seen_and_removed(stack: Stack, visitor: Visito
 
 
 async def test_pages_estimates_and_workers_are_changed(stack: Stack, visitor: Visitor) -> None:
-    """And the page comes back with its edge."""
+    """The page also reconnects after a restart of the edge."""
     edge = stack.edge(admin_token=TOKEN)
     worker = stack.worker()
     page = await visitor.open("/admin#settings")

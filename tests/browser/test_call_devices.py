@@ -1,4 +1,4 @@
-"""What a call hears and shows: cameras, files, sound cards that will not do as they are told."""
+"""Devices of a call: cameras, files, and sound cards with limitations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ navigator.mediaDevices.getUserMedia = (wanted) => {
   if (wanted.video) facing.push(wanted.video.facingMode?.ideal ?? null);
   return ask(wanted);
 };"""
-"""`facing`: which cameras the page has asked for."""
+"""`facing`: the camera directions that the page requested."""
 
 STUBBORN = """
 localStorage.setItem("antiphon.settings.devices",
@@ -53,7 +53,7 @@ HTMLMediaElement.prototype.play = function () {
   if (this.srcObject?.getAudioTracks().length) window.loudspeaker = this;
   return play.call(this);
 };"""
-"""No context at 16 kHz; `loudspeaker`: what plays a stream."""
+"""Refuses contexts at 16 kHz. `loudspeaker`: the element that plays a stream."""
 
 LISTEN = """async () => {
   const context = new AudioContext({ sampleRate: 24000 });
@@ -69,21 +69,21 @@ LISTEN = """async () => {
   }
   return null;
 }"""
-"""The strongest frequency of what comes out of the loudspeaker, Hz."""
+"""The strongest frequency of the loudspeaker output, Hz."""
 
 MODEL_HZ = 220.0
-"""What the simulated engine's voice is."""
+"""Frequency of the simulated engine's voice."""
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """One for all tests of this module."""
+    """Shared by all tests of this module."""
     with talkative_stack(tmp_path_factory.mktemp("devices"), slots=2) as running:
         yield running
 
 
 async def recorded(stack: Stack, call: CallPage) -> tuple[Path, list[dict[str, Any]]]:
-    """The server's recording of a call that has ended: its folder and its chunks."""
+    """Returns the folder and the chunks of the server recording of an ended call."""
     folder = stack.data_dir / "sessions" / await call.recording_id()
     await until(lambda: json.loads((folder / "meta.json").read_text())["state"] == "complete")
     chunks: list[dict[str, Any]] = json.loads((folder / "recording.json").read_text())["chunks"]
@@ -91,7 +91,7 @@ async def recorded(stack: Stack, call: CallPage) -> tuple[Path, list[dict[str, A
 
 
 def user_sound(folder: Path) -> Samples:
-    """What the server heard, 16 kHz."""
+    """The user audio in the server recording, 16 kHz."""
     parts = []
     for file in sorted((folder / "user_audio").glob("*.wav")):
         samples, rate = soundfile.read(file, dtype="float32")
@@ -101,7 +101,7 @@ def user_sound(folder: Path) -> Samples:
 
 
 async def shows(page: Page, folder: Path, *, left: str, right: str) -> None:
-    """Wait until the picture of oneself has these colours on its sides."""
+    """Waits until the video preview has these colours on its sides."""
 
     async def there() -> bool:
         shot = folder / "picture.png"
@@ -112,7 +112,7 @@ async def shows(page: Page, folder: Path, *, left: str, right: str) -> None:
 
 
 def colour(pixel: tuple[int, int, int]) -> str:
-    """What a camera makes of the film's colours, roughly."""
+    """The name of a colour as the camera captures it, roughly."""
     red, _, blue = pixel
     return "red" if red > 120 > blue else "blue" if blue > 120 > red else "neither"
 
@@ -154,7 +154,7 @@ async def test_the_camera_is_mirrored_turned_and_hidden(
 
 
 async def _fits_on_its_side(page: Page) -> None:
-    """A phone in landscape: all of the call can be seen at once."""
+    """On a phone in landscape the whole call is visible."""
     before = page.viewport_size
     await page.set_viewport_size({"width": 844, "height": 390})
     for part in (".video-preview video", ".stage .title", ".call-control.end"):
@@ -185,7 +185,7 @@ async def test_a_film_is_shown_and_heard_in_place_of_camera_and_microphone(
         np.asarray(Image.open(folder / chunk["user_frame"]).convert("L")).mean()
         for chunk in chunks[:2]
     ]
-    assert light[1] - light[0] > 50, "it grows lighter"
+    assert light[1] - light[0] > 50, "the video grows lighter"
     heard = user_sound(folder)
     assert np.sqrt(np.mean(np.square(heard[: len(speech)]))) > 0.01
 
@@ -193,7 +193,7 @@ async def test_a_film_is_shown_and_heard_in_place_of_camera_and_microphone(
 async def test_a_stubborn_sound_card_is_resampled_and_played_past_the_canceller(
     stack: Stack, visitor: Visitor
 ) -> None:
-    """No 16 kHz, and a canceller that hears what comes over a peer connection only."""
+    """No 16 kHz context, and an echo canceller that covers only peer connections."""
     seconds = np.arange(INPUT_RATE * 60) / INPUT_RATE
     beeps = 0.3 * np.sin(2 * np.pi * 500 * seconds) * (seconds % 1 < 0.5)
     page = await visitor.open("/audio_duplex", says=beeps.astype(np.float32))

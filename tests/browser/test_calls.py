@@ -1,4 +1,4 @@
-"""What a call must hold to whatever is said in it: queue, pause, barge-in, a lost edge, a file, all people."""
+"""Calls with the simulated engine: queue, pause, barge-in, a lost edge, file input, accessibility."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ OscillatorNode.prototype.start = function (...when) {
   rung.push(Math.round(this.frequency.value));
   return start.apply(this, when);
 };"""
-"""`rung`: the frequencies of all chimes, Hz."""
+"""`rung`: frequencies of all chimes, Hz."""
 
 E5, G5 = 659, 784
-"""The note of a better place; the highest of one's turn."""
+"""The note for a better position, and the highest note for the own turn."""
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """One place, for all tests of this module."""
+    """One slot, shared by all tests of this module."""
     with talkative_stack(tmp_path_factory.mktemp("calls"), slots=1) as running:
         yield running
 
@@ -59,7 +59,7 @@ async def test_the_model_falls_silent_when_the_user_speaks(
     heard = await call.heard(tmp_path)
     begun = heard.loud(heard.user).index(True) * 0.02
     spoke_until = heard.loud(heard.model)[: round(begun / 0.02)]
-    assert all(spoke_until[-10:]), "it was speaking when the user began"
+    assert all(spoke_until[-10:]), "the model was speaking when the user started"
     assert heard.silent_after_s(begun) <= BARGE_IN_S
 
 
@@ -81,7 +81,7 @@ async def test_the_second_caller_waits_in_line(stack: Stack, visitor: Visitor) -
     left = re.search(r"about [\d:]+", await line.inner_text())
     assert left is not None
     await expect(line).to_contain_text(re.compile(r"about [\d:]+"))
-    await expect(line).not_to_contain_text(left[0])  # it counts down
+    await expect(line).not_to_contain_text(left[0])  # the estimate counts down
     assert await barriers(two.page) == []
     await two.press("Leave queue")
     await two.is_in("idle")
@@ -109,7 +109,7 @@ async def test_a_pause_rests_and_the_keyboard_does_it_all(visitor: Visitor) -> N
     await call.is_in("paused")
     await expect(page.get_by_text("The call ends in")).to_contain_text("0:5")
     assert await barriers(page) == []
-    await page.wait_for_timeout(700)  # what was on its way
+    await page.wait_for_timeout(700)  # results in transit
     before = await call.units()
     await page.wait_for_timeout(2500)
     assert await call.units() == before

@@ -1,4 +1,4 @@
-"""The chat page with an engine that sees, and that cannot speak: the tiny checkpoint."""
+"""The chat page with an engine that supports images but not speech: the tiny checkpoint."""
 
 from __future__ import annotations
 
@@ -48,4 +48,4 @@ async def test_a_picture_is_seen_once_no_speech_is_asked_for(
         page.get_by_role("button", name="Turn on spoken answers", exact=True)
     ).to_be_visible()
     read = await answer.locator("[title*='input tokens']").get_attribute("title")
-    assert int(re.findall(r"\d+", read or "0")[0]) > 64  # of which the picture makes 64
+    assert int(re.findall(r"\d+", read or "0")[0]) > 64  # the image has 64 tokens

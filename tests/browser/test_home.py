@@ -1,4 +1,4 @@
-"""Where everyone arrives: home, the menu, what the operator switched off."""
+"""The home page, the menu, disabled pages, API keys and the device check."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_language_and_appearance_are_remembered(stack: Stack, visitor: Vis
 
 
 async def test_the_microphone_check_hears_a_voice(stack: Stack, visitor: Visitor) -> None:
-    """Once the browser lets it."""
+    """First denied, then allowed by the browser."""
     stack.edge()
     page = await visitor.open("/")
     await page.evaluate(FORBID)

@@ -1,4 +1,4 @@
-"""`merged_replay.mp4` in a real Chromium: it plays, with its pictures at their times and with its sound."""
+"""`merged_replay.mp4` plays in Chromium with audio and correctly timed frames."""
 
 from __future__ import annotations
 

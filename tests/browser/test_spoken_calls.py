@@ -1,4 +1,4 @@
-"""Calls with a speaking engine: what is said into the microphone is answered in words that can be heard."""
+"""Calls with the local engine: spoken questions get spoken answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STEADY = {
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """One for all tests of this module."""
+    """Shared by all tests of this module."""
     folder = tmp_path_factory.mktemp("calls")
     with RedisServer(folder / "redis") as redis:
         running = Stack(folder, redis)
@@ -61,7 +61,7 @@ async def test_a_voice_call_from_the_first_click_to_the_shared_recording(
     await dialog.get_by_role("button", name="Start call").click()
     await call.is_in("active")
     asked, answered = await call.hears_out()
-    assert share_heard("capital of Italy", asked) > 0.6  # the smallest of ears mistakes names
+    assert share_heard("capital of Italy", asked) > 0.6  # the small model mishears names
     assert await barriers(page) == []
     await call.show("Metrics")
     await expect(page.locator("an-metrics-charts canvas")).to_have_count(6)
@@ -73,7 +73,7 @@ async def test_a_voice_call_from_the_first_click_to_the_shared_recording(
 
 
 async def _was_heard(stack: Stack, call: CallPage, answered: str, folder: Path) -> None:
-    """The words, and every second of the sound."""
+    """The browser played the words and every second of the audio."""
     heard = await call.heard(folder)
     assert share_voiced(answered, heard.model) > 0.6
     sounds = stack.data_dir / "sessions" / await call.recording_id() / "ai_audio"
@@ -122,5 +122,5 @@ async def _every_chunk_has_a_picture(folder: Path) -> None:
     assert len(pictures) > 5
     for name in pictures:
         left, right = left_and_right(Image.open(folder / name))
-        assert left[0] > 120 > left[2], "what is sent is not mirrored"
+        assert left[0] > 120 > left[2], "sent frames are not mirrored"
         assert right[2] > 120 > right[0]

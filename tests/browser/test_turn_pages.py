@@ -1,4 +1,4 @@
-"""The half-duplex and the chat page with a speaking engine: by voice, in writing, with files."""
+"""The half-duplex and chat pages with the local engine: voice, text and files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ANSWER_MS = 30_000
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """One for all tests of this module."""
+    """Shared by all tests of this module."""
     folder = tmp_path_factory.mktemp("turns")
     with RedisServer(folder / "redis") as redis:
         running = Stack(folder, redis)
@@ -63,7 +63,7 @@ async def test_two_spoken_turns_can_be_read_and_heard_again(stack: Stack, visito
         await _says_what_it_writes(turn)
     await page.get_by_role("button", name="Unmute").click()
     await page.get_by_role("button", name="Play: the answer, turn 2").click()
-    await expect(state).to_have_text("Muted")  # it must not hear itself
+    await expect(state).to_have_text("Muted")  # the microphone must not capture playback
     await expect(state).to_have_text("Listening", timeout=10_000)
     await page.get_by_role("button", name="End conversation", exact=True).click()
     await expect(state).to_have_text("Conversation ended")
@@ -102,7 +102,7 @@ async def test_an_answer_is_cut_short_and_a_silent_conversation_counts_down(
 
 
 async def test_voices_are_uploaded_recorded_heard_used_and_deleted(visitor: Visitor) -> None:
-    """One for the model, another one for the speech."""
+    """One voice as reference voice, another as output voice."""
     page = await visitor.open(
         "/half_duplex", says=np.concatenate([silence(0.5), spoken(GERMANY)]), again=True
     )
@@ -146,7 +146,7 @@ async def test_voices_are_uploaded_recorded_heard_used_and_deleted(visitor: Visi
 
 
 async def _both_voices_are_sent(sent: list[bytes]) -> None:
-    """The model's in the instructions, the speech's beside them."""
+    """The reference voice is part of the instructions, the output voice is a field."""
     await until(lambda: any(b'"prepare"' in frame for frame in sent))
     frame = next(frame for frame in sent if b'"prepare"' in frame)
     header, _ = split_frame(frame)

@@ -1,4 +1,4 @@
-"""A recorded session in the browser: played, read, commented on, passed on by a link."""
+"""The session viewer: playback, transcript, comments and share links."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NO_SUCH = "0" * 32
 
 
 def talk(kind: SessionKind = SessionKind.AUDIO_DUPLEX) -> TimedTalk:
-    """A second of tone from the user every second; the model answers twice, two seconds long."""
+    """The user sends one second of tone per second. The model gives two answers of two seconds."""
     call = TimedTalk.prepared(kind)
     for second in range(SECONDS):
         frames = [jpeg(64, 48, (20 * second, 90, 120))] if kind is SessionKind.OMNI_DUPLEX else []
@@ -51,7 +51,7 @@ def talk(kind: SessionKind = SessionKind.AUDIO_DUPLEX) -> TimedTalk:
 
 
 def kept(stack: Stack, call: TimedTalk) -> str:
-    """The talk among the recordings; its id."""
+    """Stores the talk as a recording and returns its id."""
     folder = stack.data_dir / "sessions"
     folder.mkdir(parents=True, exist_ok=True)
     call.record(folder, ended_s=SECONDS + 1.0)
@@ -60,26 +60,26 @@ def kept(stack: Stack, call: TimedTalk) -> str:
 
 
 def rename(folder: Path, old: str, new: str) -> str:
-    """Every recording has an id of its own."""
+    """Renames a recording so that its id is unique."""
     (folder / old).rename(folder / new)
     return new
 
 
 def change_meta(stack: Stack, recording: str, **values: object) -> None:
-    """As a recorder at work, or one with troubles, would have left it."""
+    """Writes the metadata of an active or failed recorder."""
     path = stack.data_dir / "sessions" / recording / "meta.json"
     path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | values))
 
 
 def add_own(stack: Stack, recording: str) -> None:
-    """Beside the server's recording, what the browser made of the conversation: user left, model right."""
+    """Adds a browser recording with the user left and the model right."""
     sides = np.stack([tone(3.0, 300, 24_000, level=0.2), tone(3.0, 700, 24_000)], axis=1)
     file = stack.data_dir / "sessions" / recording / "frontend_replay.wav"
     soundfile.write(file, sides, 24_000, subtype="PCM_16")
 
 
 async def plays_own(page: Page) -> None:
-    """The browser's recording is heard in place of the other, and rests when that goes on."""
+    """Playing one of the two recordings pauses the other."""
     own = page.get_by_role("region", name="Browser recording")
     await own.get_by_role("button", name="Play browser recording").click()
     await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
@@ -91,13 +91,13 @@ async def plays_own(page: Page) -> None:
 
 
 async def place(page: Page) -> float:
-    """Where the player stands, seconds."""
+    """Playback position in seconds."""
     seconds: float = await page.locator("audio, video").first.evaluate("(it) => it.currentTime")
     return seconds
 
 
 def comes_to(page: Page, wanted: float, within: float = 0.15) -> Callable[[], Awaitable[bool]]:
-    """Whether the player stands at that second."""
+    """Whether the playback position is at `wanted`."""
 
     async def is_there() -> bool:
         return abs(await place(page) - wanted) < within
@@ -106,7 +106,7 @@ def comes_to(page: Page, wanted: float, within: float = 0.15) -> Callable[[], Aw
 
 
 def plays_past(page: Page, second: float) -> Callable[[], Awaitable[bool]]:
-    """Whether the player has come that far."""
+    """Whether the playback position is after `second`."""
 
     async def is_past() -> bool:
         return await place(page) > second
@@ -115,7 +115,7 @@ def plays_past(page: Page, second: float) -> Callable[[], Awaitable[bool]]:
 
 
 async def playhead(page: Page) -> float:
-    """Where the line across the time line stands, pixels."""
+    """Position of the playhead in pixels."""
     box = await page.locator(".playhead").bounding_box()
     assert box is not None
     return float(box["x"])
@@ -235,7 +235,7 @@ async def test_what_is_not_there_or_not_ready_is_said(stack: Stack, visitor: Vis
 
 
 async def test_everyone_can_use_it(stack: Stack, visitor: Visitor) -> None:
-    """On both kinds of screen, in both lights: no barrier, nothing wider than the screen."""
+    """Desktop and phone, light and dark: no accessibility findings and no horizontal scrolling."""
     film, chat = kept(stack, talk(SessionKind.OMNI_DUPLEX)), new_recording_id()
     job = RecordingJob(sid="chat_1", ticket=7, kind=SessionKind.CHAT, recording=chat)
     ending = SessionEnding(at=1_700_000_002_000, reason=EndReason.STOPPED, worker="w1")
@@ -251,11 +251,11 @@ async def test_everyone_can_use_it(stack: Stack, visitor: Visitor) -> None:
     await page.get_by_role("button", name="中文").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("聊天")
     shares = httpx.get(f"{stack.http_url}/api/sessions/{chat}/shares").json()
-    assert shares == {"shares": []}, "looking makes no links"
+    assert shares == {"shares": []}, "viewing creates no links"
 
 
 def forget(visitor: Visitor, *statuses: str) -> None:
-    """The browser itself complains of answers that a test means to get."""
+    """Ignores error responses that the test expects."""
     visitor.complaints = [
         text for text in visitor.complaints if not any(status in text for status in statuses)
     ]

@@ -1,4 +1,4 @@
-"""A call page in a visitor's browser: its verbs, and what one can hear and read in it."""
+"""A call page in a browser: its actions, transcript and recorded audio."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _AUDIBLE_DB = -45.0
 
 @dataclass(frozen=True)
 class Heard:
-    """A call as its browser recorded it, both sides as float32 at `rate`, from the same moment on."""
+    """The browser recording of a call: both sides as float32 at `rate`, in sync."""
 
     user: Samples
     model: Samples
     rate: int
 
     def loud(self, side: Samples) -> list[bool]:
-        """Whether each 20 ms of a side can be heard."""
+        """Whether each 20 ms block of a side is audible."""
         size = round(_BLOCK_S * self.rate)
         blocks = side[: len(side) // size * size].reshape(-1, size)
         level = 10 * np.log10(np.mean(np.square(blocks, dtype=np.float64), axis=1) + 1e-12)
         return [bool(db > _AUDIBLE_DB) for db in level]
 
     def has_heard(self, spoken: Samples) -> float:
-        """How much of `spoken` is in what the model was heard to say: 1 is every sample of it."""
+        """Correlation of `spoken` with the model's audio. 1 means that it contains every sample."""
         size = 1 << (len(self.model) + len(spoken)).bit_length()
         spectrum = np.fft.rfft(self.model, size) * np.conj(np.fft.rfft(spoken, size))
         products = np.fft.irfft(spectrum, size)[: len(self.model) - len(spoken) + 1]
@@ -43,7 +43,7 @@ class Heard:
         return float(np.max(products / scale))
 
     def silent_after_s(self, from_s: float) -> float:
-        """How long after `from_s` the model can still be heard before half a second of silence."""
+        """Seconds after `from_s` until the model is silent for half a second."""
         loud = self.loud(self.model)[round(from_s / _BLOCK_S) :]
         pause = round(0.5 / _BLOCK_S)
         first = next(i for i in range(len(loud)) if not any(loud[i : i + pause]))
@@ -52,17 +52,17 @@ class Heard:
 
 @dataclass(frozen=True)
 class CallPage:
-    """`page` shows `path`, opened by a visitor; buttons are found by what they say."""
+    """A call page. Buttons are found by their labels."""
 
     page: Page
 
     async def start(self, path: str, **settings: object) -> None:
-        """Begin a call with these settings, the devices having been looked at before."""
+        """Starts a call with these settings and without the device check."""
         await self.keep(path, checked=True, **settings)
         await self.press("Start call")
 
     async def keep(self, path: str, **settings: object) -> None:
-        """Load the page anew with settings that it finds before it can keep its own."""
+        """Reloads the page with these stored settings."""
         name = json.dumps(f"antiphon.settings.{_SETTINGS[path]}")
         kept = json.dumps(json.dumps({"version": 1, "values": settings}))
         await self.page.add_init_script(f"localStorage.setItem({name}, {kept})")
@@ -80,13 +80,13 @@ class CallPage:
         await self.page.get_by_role("tab", name=tab).click()
 
     async def units(self) -> int:
-        """How many the measures count."""
+        """Number of units in the metrics."""
         await self.show("Metrics")
         figure = self.page.locator("dl.facts div", has_text="Units").locator("dd")
         return int(await figure.inner_text()) if await figure.count() else 0
 
     async def reaches(self, units: int, *, within_s: float = 20.0) -> None:
-        """Wait until so many units have come."""
+        """Waits until the metrics show this number of units."""
         await self.show("Metrics")
         await self.page.wait_for_function(
             """(wanted) => [...document.querySelectorAll("dl.facts div")].some((figure) =>
@@ -101,12 +101,12 @@ class CallPage:
         await self.is_in("ended")
 
     async def recording_id(self) -> str:
-        """Of the server's recording, after the end."""
+        """Id of the server recording, available after the end."""
         link = self.page.get_by_role("link", name="Open")
         return str(await link.get_attribute("href")).removeprefix("/s/")
 
     async def saved(self, folder: Path, what: str = "Audio") -> Path:
-        """Save what the browser has recorded, after the end."""
+        """Saves a browser recording after the end."""
         async with self.page.expect_download() as download:
             await self.press(f"Save: {what}")
         file = await download.value
@@ -119,7 +119,7 @@ class CallPage:
         return Heard(np.ascontiguousarray(samples[:, 0]), np.ascontiguousarray(samples[:, 1]), rate)
 
     async def hears_out(self) -> tuple[str, str]:
-        """Wait for an answer and for its last sound; what the user said, and what the model did."""
+        """Waits for the end of an answer. Returns the transcript of the user and of the model."""
         title = self.page.locator(".stage .title")
         await expect(title).to_have_text("Speaking", timeout=40_000)
         await expect(title).to_have_text("Listening", timeout=40_000)

@@ -1,6 +1,6 @@
-"""`python tests/show_pages.py [folder]`: the pictures of the documents (docs/images), from a stack that runs.
+"""Takes the screenshots of the documents: `PYTHONPATH=tests:tools python -m support.show_pages [folder]`.
 
-Asks two questions aloud in one call, three times over, and prints how soon the answers were heard.
+Asks two spoken questions three times in one call and prints the times until the answers play.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ QUESTIONS = np.concatenate(
 
 
 async def show(stack: Stack, visitor: Visitor, folder: Path) -> None:
-    """Every picture."""
+    """Takes all screenshots."""
     recording = await _voice_call(visitor, folder)
     page = await visitor.open(f"/s/{recording}")
     play = page.get_by_role("button", name="Play", exact=True)
@@ -55,7 +55,7 @@ async def show(stack: Stack, visitor: Visitor, folder: Path) -> None:
 
 
 async def _voice_call(visitor: Visitor, folder: Path) -> str:
-    """The id of its recording."""
+    """Returns the recording id."""
     page = await visitor.open("/audio_duplex", says=QUESTIONS, again=True)
     call = CallPage(page)
     await call.start("/audio_duplex", **STEADY)
@@ -105,7 +105,7 @@ async def _admin(stack: Stack, visitor: Visitor, folder: Path) -> None:
 
 
 async def _save(page: Page, path: Path, *, width: int = WIDEST, full: bool = False) -> None:
-    """Small enough for a document: as wide as `width`, in 256 colours."""
+    """Saves a screenshot scaled to `width` with 256 colours."""
     shot = Image.open(io.BytesIO(await page.screenshot(full_page=full))).convert("RGB")
     size = (width, round(shot.height * width / shot.width))
     small = shot.resize(size, Image.Resampling.LANCZOS)

@@ -1,4 +1,4 @@
-"""What tests do to the half-duplex and the chat page alike."""
+"""Helpers for tests of the half-duplex and chat pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 
 
 async def without_instructions(page: Page) -> None:
-    """Take the preset's texts and its voice away: the engine has its own."""
+    """Removes the texts and the voice of the preset, so that the engine uses its own."""
     await page.locator("summary", has_text="Instructions").click()
     parts = page.locator("an-part-list li")
     await expect(parts).to_have_count(3)
@@ -25,7 +25,7 @@ async def without_instructions(page: Page) -> None:
 
 
 async def calm(page: Page) -> None:
-    """The engine's own instructions, and answers that are alike every time, as far as it can."""
+    """Sets the engine's own instructions and a temperature of 0 for repeatable answers."""
     await without_instructions(page)
     await page.locator("summary", has_text="Answers").click()
     slider = page.get_by_role("slider", name="Temperature")
@@ -34,7 +34,7 @@ async def calm(page: Page) -> None:
 
 
 async def sound_of(player: Locator, rate: int) -> Samples:
-    """What a player would play, at 24 kHz."""
+    """The audio of a player at 24 kHz."""
     samples: list[float] = await player.evaluate("(player) => [...player.samples]")
     sound: Samples = soxr.resample(np.array(samples, dtype=np.float32), rate, OUTPUT_RATE)
     return sound
@@ -58,7 +58,7 @@ def png() -> bytes:
 
 
 def watch_frames(page: Page) -> list[bytes]:
-    """What is sent on any socket from now on, as bytes."""
+    """Collects all WebSocket frames that the page sends, as bytes."""
     sent: list[bytes] = []
 
     def keep(payload: str | bytes) -> None:
@@ -72,7 +72,7 @@ def watch_frames(page: Page) -> list[bytes]:
 
 
 async def bring(page: Page, way: str, name: str) -> None:
-    """A picture from the clipboard, or from another window."""
+    """Pastes or drops an image."""
     await page.get_by_label("Your message").evaluate(
         """(area, [way, name, bytes]) => {
             const files = new DataTransfer();

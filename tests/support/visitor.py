@@ -1,4 +1,4 @@
-"""Someone with a browser: microphone, camera, screen and patience are theirs to choose."""
+"""Opens pages in Chromium with a chosen microphone, camera, screen and language."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GRAVE = ("serious", "critical")
 _FAKE_DEVICES = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
 _STILL = """Promise.allSettled(document.getAnimations()
   .filter((one) => one.effect.getComputedTiming().endTime < Infinity).map((one) => one.finished))"""
-"""What fades in has no contrast yet."""
+"""Contrast can be checked only after animations."""
 
 _NETWORK_CHANGED = "ERR_NETWORK_CHANGED"
 
@@ -41,9 +41,9 @@ _QUIET = ("log", "debug", "info", "dir", "time", "timeEnd")
 
 @dataclass
 class Visitor:
-    """Opens pages, each in a browser of its own, since a browser has one microphone.
+    """Opens each page in a separate browser, because a browser has one microphone.
 
-    `complaints`: warnings, errors and uncaught exceptions of all pages; remove what a test means to cause.
+    `complaints`: warnings, errors and uncaught exceptions of all pages. Remove the expected ones.
     """
 
     chromium: str
@@ -76,10 +76,11 @@ class Visitor:
         dark: bool = False,
         locale: str = "en-US",
     ) -> Page:
-        """The page at `path`, loaded.
+        """Loads the page at `path`.
 
-        `says`: 16 kHz, heard by the microphone from when the page opens it, `again` and again or
-        followed by silence; without it the microphone beeps. `shows`: .mjpeg or .y4m for the camera.
+        `says`: microphone input at 16 kHz, starting when the page opens the microphone. It repeats
+        if `again` is set, otherwise silence follows. Without it the microphone beeps.
+        `shows`: .mjpeg or .y4m file for the camera.
         """
         flags = [*FLAGS, *_FAKE_DEVICES]
         if says is not None:
@@ -136,7 +137,7 @@ async def _context(browser: Browser, *, phone: bool, dark: bool, locale: str) ->
 
 
 async def barriers(page: Page) -> list[str]:
-    """What keeps people with impairments from using the page as it is now, by axe-core."""
+    """Serious and critical accessibility findings of axe-core."""
     await page.evaluate(_STILL)
     await page.evaluate(AXE.read_text())
     found: list[dict[str, Any]] = await page.evaluate(
