@@ -1,6 +1,6 @@
 /**
  * Resumes an audio context that the browser suspended, for example during a phone call. Does
- * nothing while `resting` returns true. Ends when the context closes.
+ * nothing while `paused` returns true. Ends when the context closes.
  */
 export function resumeWhenVisible(
   context: AudioContext,
