@@ -90,9 +90,7 @@ class Session:
     async def begin(self) -> None:
         """Queued, claimed, prepared."""
         broker, kind = self._broker, self._kind
-        ticket = await broker.queue.join(
-            self._sid, kind, edge="bench", recording=self.recording, summary={}
-        )
+        ticket = await broker.queue.join(self._sid, kind, edge="bench", recording=self.recording)
         claim = await broker.leases.claim("bench")
         assert claim is not None
         self._ticket = ticket.number

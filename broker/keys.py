@@ -1,12 +1,43 @@
-"""Every Redis key, its type and its life time.
+"""Every Redis key, its type and its lifetime.
 
-Two families, so that Redis Cluster works: what must change together carries the tag `{prefix}` (one
-slot, small values); the heavy streams carry `{sid}` and spread over all nodes.
+Two families, so that Redis Cluster works. Keys that change together carry the tag `{prefix}` (one slot,
+small values). The streams, which are large, carry `{sid}` and spread over all nodes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Generic, Self, TypeVar, get_args
+
+from antiphon.shared_schemas.entries import (
+    CheckpointEntry,
+    InEntry,
+    OutEntry,
+    StreamEntry,
+    UnreadableEntry,
+    unpack,
+)
+
+EntryT = TypeVar("EntryT", bound=StreamEntry, covariant=True)
+
+
+class StreamKey(str, Generic[EntryT]):
+    """The key of a stream, typed by the entries that the stream holds."""
+
+    entries: tuple[type[EntryT], ...]
+
+    def __new__(cls, name: str, entries: tuple[type[EntryT], ...]) -> Self:
+        key = super().__new__(cls, name)
+        key.entries = entries
+        return key
+
+    def unpack(self, data: Mapping[bytes, bytes]) -> EntryT:
+        """Decode one entry. Raises UnreadableEntry, also on an entry of another stream."""
+        entry = unpack(data)
+        if not isinstance(entry, self.entries):
+            raise UnreadableEntry(f"a {entry.tag!r} entry does not belong in {self}")
+        return entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +53,7 @@ class Keys:
 
     @property
     def queue(self) -> str:
-        """ZSET session id → ticket number. Lives as long as anyone waits."""
+        """ZSET session id → ticket number. Exists while sessions wait."""
         return self.control + "queue"
 
     @property
@@ -52,12 +83,12 @@ class Keys:
 
     @property
     def apps(self) -> str:
-        """HASH app id → `off`, for every page that is switched off. Permanent."""
+        """HASH app id → `off`, for every page that is disabled. Permanent."""
         return self.control + "apps"
 
     @property
     def ref_audio(self) -> str:
-        """HASH voice id → JSON (name, duration, creation); the sound lies apart. Permanent."""
+        """HASH voice id → JSON (name, duration, creation); the audio has a key of its own. Permanent."""
         return self.control + "ref_audio"
 
     @property
@@ -72,7 +103,7 @@ class Keys:
 
     @property
     def reaper(self) -> str:
-        """HASH `last`, `quiet_until` (ms): when the upkeep ran, and until when it spares everyone."""
+        """HASH `last`, `quiet_until` (ms): when the reaper ran, and until when it ends nothing."""
         return self.control + "reaper"
 
     def session(self, sid: str) -> str:
@@ -92,32 +123,34 @@ class Keys:
         return f"{self.control}share:{token}"
 
     def shares(self, recording: str) -> str:
-        """ZSET share token → expiry (ms, inf for never), of one recording; lives as long as its links."""
+        """ZSET share token → expiry (ms, inf for never), of one recording; exists while it has links."""
         return f"{self.control}shares:{recording}"
 
     def voice(self, voice_id: str) -> str:
-        """STRING, an uploaded voice as 16-bit PCM; lives as long as its row in `ref_audio`."""
+        """STRING, an uploaded voice as 16-bit PCM; same lifetime as its row in `ref_audio`."""
         return f"{self.prefix}:voice:{{{voice_id}}}"
 
-    def inbound(self, sid: str) -> str:
-        """STREAM client → worker; removed once recorded, or expires when nobody writes."""
-        return f"{self.prefix}:in:{{{sid}}}"
+    def inbound(self, sid: str) -> StreamKey[InEntry]:
+        """STREAM client → worker; removed once recorded, or expires when it is not written to."""
+        return StreamKey[InEntry](f"{self.prefix}:in:{{{sid}}}", get_args(InEntry))
 
-    def outbound(self, sid: str) -> str:
-        """STREAM worker → edge; removed once recorded, or expires when nobody writes."""
-        return f"{self.prefix}:out:{{{sid}}}"
+    def outbound(self, sid: str) -> StreamKey[OutEntry]:
+        """STREAM worker → edge; removed once recorded, or expires when it is not written to."""
+        return StreamKey[OutEntry](f"{self.prefix}:out:{{{sid}}}", get_args(OutEntry))
 
-    def checkpoints(self, sid: str) -> str:
-        """STREAM of what an edge notes for a client that may resume; lives as the other two do."""
-        return f"{self.prefix}:told:{{{sid}}}"
+    def checkpoints(self, sid: str) -> StreamKey[CheckpointEntry]:
+        """STREAM of checkpoints of a resumable session; same lifetime as the other two."""
+        return StreamKey[CheckpointEntry](
+            f"{self.prefix}:told:{{{sid}}}", get_args(CheckpointEntry)
+        )
 
-    def prepare(self, sid: str) -> str:
-        """STREAM of one entry, the `prepare` that a worker accepted; lives as `outbound` does."""
-        return f"{self.prefix}:begun:{{{sid}}}"
+    def prepare(self, sid: str) -> StreamKey[InEntry]:
+        """STREAM of one entry, the `prepare` that a worker accepted; same lifetime as `outbound`."""
+        return StreamKey[InEntry](f"{self.prefix}:begun:{{{sid}}}", get_args(InEntry))
 
     @property
     def every_stream(self) -> tuple[str, ...]:
-        """Patterns that all streams match, of whatever session."""
+        """Patterns that match the streams of all sessions."""
         return self.inbound("*"), self.outbound("*"), self.checkpoints("*"), self.prepare("*")
 
     def sid_of(self, key: str) -> str:

@@ -1,14 +1,15 @@
-"""Who is alive: workers with what they serve, and edges with whom they serve."""
+"""The live workers and edges, and the upkeep that acts on missing heartbeats."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import orjson
 import structlog
 
-from antiphon.broker.scripts import Scripts
+from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.events import WorkerCommand
@@ -20,7 +21,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReport:
-    """What a worker says of itself with each heartbeat; `open` is False while it takes no sessions."""
+    """What a worker reports with each heartbeat; `open` is False while it takes no sessions."""
 
     engine: str
     model: str
@@ -67,15 +68,77 @@ def _read_latency(text: str) -> dict[str, Latency]:
     return {sid: Latency(*newest) for sid, newest in orjson.loads(text).items()}
 
 
-def _read_ask(text: str) -> WorkerCommand | None:
-    if text and text not in set(WorkerCommand):
-        log.warning("worker_ask_unknown", asked=text)
+class Reaped(NamedTuple):
+    """Sessions that one run of the reaper requeued and ended."""
+
+    requeued: int
+    ended: int
+
+
+@control_script
+def _worker_beat(
+    reply: bytes, worker_id: str, held: int, row: Iterable[tuple[str, str | bytes | int]]
+) -> WorkerCommand | None:
+    name = reply.decode()
+    if name and name not in set(WorkerCommand):
+        log.warning("worker_ask_unknown", asked=name)
         return None
-    return WorkerCommand(text) if text else None
+    return WorkerCommand(name) if name else None
+
+
+@control_script
+def _ask_worker(reply: int, worker_id: str, command: WorkerCommand) -> bool:
+    return reply == 1
+
+
+@control_script
+def _worker_gone(reply: int, worker_id: str) -> None:
+    return None
+
+
+@control_script
+def _edge_beat(
+    reply: list[bytes], edge: str, serving: Iterable[tuple[str, int]]
+) -> dict[str, EndReason | None]:
+    text = [part.decode() for part in reply]
+    return {
+        sid: EndReason(reason) if reason else None
+        for sid, reason in zip(text[::2], text[1::2], strict=True)
+    }
+
+
+@control_script
+def _edge_gone(reply: int, edge: str) -> None:
+    return None
+
+
+@control_script
+def _edges(reply: list[Any]) -> EdgeSnapshot:
+    now_ms, beats, serving = reply
+    return EdgeSnapshot(
+        at=int(now_ms),
+        edges=tuple(
+            EdgeRow(id=name.decode(), beat_at=int(float(beat)), sessions=serving.count(name))
+            for name, beat in zip(beats[::2], beats[1::2], strict=True)
+        ),
+    )
+
+
+@control_script
+def _reap(
+    reply: list[int],
+    max_attempts: int,
+    heartbeat_ttl_ms: int,
+    recovery_timeout_ms: int,
+    row_ttl_s: int,
+    lease_ms: int,
+    grace_ms: int,
+) -> Reaped:
+    return Reaped(*reply)
 
 
 class Registry:
-    """Heartbeats, and the upkeep that acts on missing ones."""
+    """Heartbeats of workers and edges, and the reaper."""
 
     def __init__(self, scripts: Scripts, settings: BrokerSettings, metrics: BrokerMetrics) -> None:
         self._scripts = scripts
@@ -85,69 +148,58 @@ class Registry:
     async def worker_beat(
         self, worker_id: str, held: int, report: WorkerReport
     ) -> WorkerCommand | None:
-        """Say that a worker is alive and holds `held` sessions; returns what is asked of it."""
+        """Report that a worker lives and holds `held` sessions; returns a command left for it."""
         memory, newest = report.memory, report.latency
-        asked = await self._scripts.run(
-            "worker_beat",
-            worker_id,
-            held,
-            *("engine", report.engine, "model", report.model),
-            *("kinds", ",".join(sorted(report.kinds)), "slots", report.slots),
-            *("state", report.state, "device", report.device, "address", report.address),
-            *("open", int(report.open), "detail", report.detail),
-            *("counters", orjson.dumps(report.counters)),
-            *("memory", f"{memory.used}/{memory.total}" if memory else ""),
-            *("latency", orjson.dumps({s: (one.count, one.ms) for s, one in newest.items()})),
-        )
-        return _read_ask(asked.decode())
+        row: dict[str, str | bytes | int] = {
+            "engine": report.engine,
+            "model": report.model,
+            "kinds": ",".join(sorted(report.kinds)),
+            "slots": report.slots,
+            "state": report.state,
+            "device": report.device,
+            "address": report.address,
+            "open": int(report.open),
+            "detail": report.detail,
+            "counters": orjson.dumps(report.counters),
+            "memory": f"{memory.used}/{memory.total}" if memory else "",
+            "latency": orjson.dumps({s: (one.count, one.ms) for s, one in newest.items()}),
+        }
+        return await self._scripts.run(_worker_beat, worker_id, held, row.items())
 
-    async def command_worker(self, worker_id: str, what: WorkerCommand) -> bool:
-        """Leave a wish for a worker's next heartbeat; False when there is no such worker."""
-        return int(await self._scripts.run("ask_worker", worker_id, what)) == 1
+    async def command_worker(self, worker_id: str, command: WorkerCommand) -> bool:
+        """Leave a command for a worker's next heartbeat; False when there is no such worker."""
+        return await self._scripts.run(_ask_worker, worker_id, command)
 
     async def worker_gone(self, worker_id: str) -> None:
-        """Remove a worker that leaves in order."""
-        await self._scripts.run("worker_gone", worker_id)
+        """Remove a worker that shuts down."""
+        await self._scripts.run(_worker_gone, worker_id)
 
     async def edge_beat(
         self, edge_id: str, serving: Iterable[tuple[str, int]]
     ) -> dict[str, EndReason | None]:
-        """Say that an edge is alive and serves these (sid, ticket). Returns those that are over."""
-        flat = [part for pair in serving for part in pair]
-        answer = await self._scripts.run("edge_beat", edge_id, *flat)
-        text = [part.decode() for part in answer]
-        return {
-            sid: EndReason(reason) if reason else None
-            for sid, reason in zip(text[::2], text[1::2], strict=True)
-        }
+        """Report that an edge lives and serves these (sid, ticket); returns those that are over."""
+        return await self._scripts.run(_edge_beat, edge_id, serving)
 
     async def edge_gone(self, edge_id: str) -> None:
-        """Remove an edge that leaves in order."""
-        await self._scripts.run("edge_gone", edge_id)
+        """Remove an edge that shuts down."""
+        await self._scripts.run(_edge_gone, edge_id)
 
     async def edges(self) -> EdgeSnapshot:
-        """The edges that are alive and what they serve."""
-        now, beats, serving = await self._scripts.run("edges")
-        return EdgeSnapshot(
-            at=int(now),
-            edges=tuple(
-                EdgeRow(id=name.decode(), beat_at=int(float(beat)), sessions=serving.count(name))
-                for name, beat in zip(beats[::2], beats[1::2], strict=True)
-            ),
-        )
+        """The live edges, with the number of sessions that each serves."""
+        return await self._scripts.run(_edges)
 
-    async def reap(self) -> tuple[int, int]:
-        """Requeue and end what the dead left behind; returns (requeued, ended). Run once a second."""
+    async def reap(self) -> Reaped:
+        """Requeue or end the sessions of dead processes. Run once a second."""
         s = self._settings
-        requeued, ended, _, _ = await self._scripts.run(
-            "reap",
+        reaped = await self._scripts.run(
+            _reap,
             s.max_attempts,
-            int(s.heartbeat_ttl_s * 1000),
-            int(s.recovery_timeout_s * 1000),
-            s.session_row_ttl_s,
-            int(s.lease_s * 1000),
-            int(s.resume_grace_s * 1000),
+            heartbeat_ttl_ms=int(s.heartbeat_ttl_s * 1000),
+            recovery_timeout_ms=int(s.recovery_timeout_s * 1000),
+            row_ttl_s=s.session_row_ttl_s,
+            lease_ms=int(s.lease_s * 1000),
+            grace_ms=int(s.resume_grace_s * 1000),
         )
-        self._reaped.labels("requeued").inc(int(requeued))
-        self._reaped.labels("ended").inc(int(ended))
-        return int(requeued), int(ended)
+        self._reaped.labels("requeued").inc(reaped.requeued)
+        self._reaped.labels("ended").inc(reaped.ended)
+        return reaped

@@ -1,4 +1,4 @@
-"""Sessions whose clients may come back: leaving, coming back, being replaced."""
+"""Sessions that a client may resume: its token, its connection, and its absence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from antiphon.broker.connection import call
 from antiphon.broker.keys import Keys
-from antiphon.broker.scripts import Scripts
+from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.resume_token import ResumeToken
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
@@ -17,7 +17,7 @@ from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumedSession:
-    """A session that its client is connected to again; `connection` counts from 1 (Redis-clock ms)."""
+    """A session that its client has resumed; `connection` counts from 1, `queued_at` is Redis-clock ms."""
 
     sid: str
     connection: int
@@ -30,49 +30,20 @@ class ResumedSession:
     reason: EndReason | None
 
 
-class ResumeRegistry:
-    """Who is connected to which session, as far as it may be resumed."""
-
-    def __init__(
-        self, redis: Redis, keys: Keys, scripts: Scripts, settings: BrokerSettings
-    ) -> None:
-        self._redis = redis
-        self._keys = keys
-        self._scripts = scripts
-        self._grace_ms = int(settings.resume_grace_s * 1000)
-
-    async def attach(
-        self, shown: ResumeToken, new: ResumeToken, *, edge: str, protocol: str
-    ) -> ResumedSession | None:
-        """Connect a client to its session, and replace its token; None when it may not come back."""
-        row = await call(
-            self._redis, "HMGET", self._keys.session(shown.sid), "resume", "resume_before"
-        )
-        current, before = (value.decode() if value else "" for value in row)
-        good = [shown.matches(digest) for digest in (current, before)]
-        if not any(good):
-            return None
-        args = (shown.sid, protocol, current, shown.digest, new.digest, edge, self._grace_ms)
-        answer = await self._scripts.run("attach", *args)
-        return _read(shown.sid, answer) if answer else None
-
-    async def detach(self, sid: str, ticket: int, connection: int) -> None:
-        """The client has gone, without an end: its grace begins, unless it is back already."""
-        await self._scripts.run("detach", sid, ticket, connection)
-
-    async def confirm(self, sid: str, ticket: int, connection: int) -> None:
-        """The client has its new token: the one before is void."""
-        await self._scripts.run("confirm", sid, ticket, connection)
-
-    async def replaced(self, serving: Iterable[tuple[str, int, int]]) -> dict[str, int]:
-        """Say which connections (sid, ticket, connection) live; returns what replaced some of them."""
-        flat = [part for triple in serving for part in triple]
-        answer = await self._scripts.run("attached", *flat) if flat else []
-        return {sid.decode(): int(n) for sid, n in zip(answer[::2], answer[1::2], strict=True)}
-
-
-def _read(sid: str, answer: list[bytes | int]) -> ResumedSession:
-    text = [part.decode() if isinstance(part, bytes) else str(part) for part in answer]
+@control_script
+def _attach(
+    reply: list[bytes | int],
+    sid: str,
+    protocol: str,
+    current: str,
+    shown: str,
+    next_digest: str,
+    edge: str,
+    grace_ms: int,
+) -> ResumedSession | None:
+    if not reply:
+        return None
+    text = [part.decode() if isinstance(part, bytes) else str(part) for part in reply]
     connection, kind, ticket, recording, queued_at, state, assigned, reason = text
     return ResumedSession(
         sid=sid,
@@ -85,3 +56,57 @@ def _read(sid: str, answer: list[bytes | int]) -> ResumedSession:
         over=state == SessionState.ENDED,
         reason=EndReason(reason) if reason else None,
     )
+
+
+@control_script
+def _detach(reply: int, sid: str, ticket: int, connection: int) -> None:
+    return None
+
+
+@control_script
+def _confirm(reply: int, sid: str, ticket: int, connection: int) -> None:
+    return None
+
+
+@control_script
+def _attached(reply: list[bytes], serving: Iterable[tuple[str, int, int]]) -> dict[str, int]:
+    return {sid.decode(): int(n) for sid, n in zip(reply[::2], reply[1::2], strict=True)}
+
+
+class ResumeRegistry:
+    """Which connection serves which resumable session."""
+
+    def __init__(
+        self, redis: Redis, keys: Keys, scripts: Scripts, settings: BrokerSettings
+    ) -> None:
+        self._redis = redis
+        self._keys = keys
+        self._scripts = scripts
+        self._grace_ms = int(settings.resume_grace_s * 1000)
+
+    async def attach(
+        self, shown: ResumeToken, new: ResumeToken, *, edge: str, protocol: str
+    ) -> ResumedSession | None:
+        """Connect a client to its session and replace its token; None when it may not resume."""
+        row = await call(
+            self._redis, "HMGET", self._keys.session(shown.sid), "resume", "resume_before"
+        )
+        current, before = (value.decode() if value else "" for value in row)
+        valid = [shown.matches(digest) for digest in (current, before)]
+        if not any(valid):
+            return None
+        args = (shown.sid, protocol, current, shown.digest, new.digest, edge, self._grace_ms)
+        return await self._scripts.run(_attach, *args)
+
+    async def detach(self, sid: str, ticket: int, connection: int) -> None:
+        """Start the grace period of a client that has left, unless it has reconnected already."""
+        await self._scripts.run(_detach, sid, ticket, connection)
+
+    async def confirm(self, sid: str, ticket: int, connection: int) -> None:
+        """Void the previous token: the client has the new one."""
+        await self._scripts.run(_confirm, sid, ticket, connection)
+
+    async def replaced(self, serving: Iterable[tuple[str, int, int]]) -> dict[str, int]:
+        """Report live connections (sid, ticket, connection); returns the newer ones (sid → connection)."""
+        listed = list(serving)
+        return await self._scripts.run(_attached, listed) if listed else {}

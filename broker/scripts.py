@@ -1,10 +1,29 @@
-"""The Lua scripts: loaded once from `lua/`, called by name, all over the same keys in one slot."""
+"""Typed calls of the Lua scripts in `lua/`.
+
+A decorated function declares one script. Its name is the file's name, its parameters are the script's
+arguments, bound to Lua locals of the same names, and its body turns the reply into a result:
+
+    @control_script
+    def give_back(reply: int, sid: str, worker_id: str, epoch: int) -> bool:
+        return reply == 1
+
+    await scripts.run(give_back, sid, worker_id, epoch)
+
+KEYS of a control script are those of `Keys.script_keys`, named by `lua/prelude.lua`, and ARGV[1] is the
+control prefix. KEYS of a stream script is the one stream that its first parameter names. The last
+parameter may be a collection: its values follow the others in ARGV, and the Lua local of its name is
+the index of the first one.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
@@ -13,70 +32,89 @@ from antiphon.broker.connection import call
 from antiphon.broker.keys import Keys
 from antiphon.broker.service.metrics import BrokerMetrics
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _FOLDER = Path(__file__).parent / "lua"
 
-NAMES = (
-    "enqueue",
-    "claim",
-    "renew",
-    "move",
-    "end",
-    "ask",
-    "give_back",
-    "reap",
-    "worker_beat",
-    "worker_gone",
-    "ask_worker",
-    "edge_beat",
-    "edge_gone",
-    "edges",
-    "snapshot",
-    "share",
-    "unshare",
-    "repair_row",
-    "drop_consumers",
-    "attach",
-    "attached",
-    "confirm",
-    "detach",
-)
+
+@dataclass(frozen=True, slots=True)
+class LuaScript(Generic[P, R]):
+    """One script: its full text, the hash Redis knows it by, and the decoder of its reply."""
+
+    name: str
+    parameters: tuple[str, ...]
+    on_stream: bool
+    source: str
+    sha: str
+    decode: Callable[Concatenate[Any, P], R]
 
 
-STREAM_NAMES = ("open_stream", "drop_stream")
-"""Scripts over one session's stream, which lies in a slot of its own."""
+def control_script(declared: Callable[Concatenate[Any, P], R]) -> LuaScript[P, R]:
+    """A script over the control keys; see the module's docstring."""
+    return _script(declared, on_stream=False)
 
 
-def source(name: str) -> str:
-    """The full text of one script, with the prelude if it works on the control keys."""
-    prelude = (_FOLDER / "prelude.lua").read_text() if name in NAMES else ""
-    return prelude + (_FOLDER / f"{name}.lua").read_text()
+def stream_script(declared: Callable[Concatenate[Any, P], R]) -> LuaScript[P, R]:
+    """A script over one session's stream, which is in another cluster slot than the control keys."""
+    return _script(declared, on_stream=True)
+
+
+def _script(declared: Callable[Concatenate[Any, P], R], *, on_stream: bool) -> LuaScript[P, R]:
+    name = declared.__name__.strip("_")
+    _, *parameters = inspect.signature(declared).parameters
+    hints = typing.get_type_hints(declared)
+    lines = list(_bindings(parameters, hints, on_stream=on_stream))
+    prelude = "" if on_stream else (_FOLDER / "prelude.lua").read_text()
+    source = prelude + "\n".join(lines) + "\n" + (_FOLDER / f"{name}.lua").read_text()
+    sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+    return LuaScript(name, tuple(parameters), on_stream, source, sha, declared)
+
+
+def _bindings(names: list[str], hints: Mapping[str, Any], *, on_stream: bool) -> Iterator[str]:
+    """Lua lines that give the arguments their names. Every value is a string in Lua."""
+    if on_stream:
+        yield f"local {names[0]} = KEYS[1]"
+        names = names[1:]
+    for index, name in enumerate(names, start=1 if on_stream else 2):
+        origin = typing.get_origin(hints[name])
+        is_collection = isinstance(origin, type) and issubclass(origin, Iterable)
+        yield f"local {name} = {index if is_collection else f'ARGV[{index}]'}"
 
 
 class Scripts:
-    """Runs scripts by their hash, and sends the text again after Redis has forgotten it."""
+    """Runs scripts by their hash, and sends the text when Redis does not have it."""
 
     def __init__(self, redis: Redis, keys: Keys, metrics: BrokerMetrics) -> None:
         self._redis = redis
         self._metrics = metrics
-        self._keys = keys.script_keys()
-        self._control = keys.control
-        self._sources = {name: source(name) for name in (*NAMES, *STREAM_NAMES)}
-        self._hashes = {
-            name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-            for name, text in self._sources.items()
-        }
+        keys_of_all = keys.script_keys()
+        self._head = (len(keys_of_all), *keys_of_all, keys.control)
 
-    async def run(self, name: str, *args: str | bytes | float) -> Any:
-        """Call one script; `args` follow the control prefix as ARGV[2] and on."""
-        return await self._evaluate(name, (len(self._keys), *self._keys, self._control, *args))
-
-    async def run_on_stream(self, name: str, key: str, *args: str | bytes | float) -> Any:
-        """Call one script over a single stream; `args` are ARGV."""
-        return await self._evaluate(name, (1, key, *args))
-
-    async def _evaluate(self, name: str, rest: tuple[Any, ...]) -> Any:
-        with self._metrics.calling(name):
+    async def run(self, script: LuaScript[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call one script. Numbers and text are sent as they are, None as '', True as '1'."""
+        values = (*args, *(kwargs[name] for name in script.parameters[len(args) :]))
+        head = (1,) if script.on_stream else self._head
+        rest = (*head, *_flat(values))
+        with self._metrics.calling(script.name):
             try:
-                return await call(self._redis, "EVALSHA", self._hashes[name], *rest)
+                reply = await call(self._redis, "EVALSHA", script.sha, *rest)
             except NoScriptError:
-                return await call(self._redis, "EVAL", self._sources[name], *rest)
+                reply = await call(self._redis, "EVAL", script.source, *rest)
+        return script.decode(reply, *args, **kwargs)
+
+
+def _flat(values: Iterable[Any]) -> Iterator[str | bytes | float]:
+    for value in values:
+        if value is None:
+            yield ""
+        elif isinstance(value, bool):
+            yield int(value)
+        elif isinstance(value, str | bytes | int | float):
+            yield value
+        else:
+            yield from _flat(_pairs(value))
+
+
+def _pairs(value: Any) -> Iterable[Any]:
+    return value.items() if isinstance(value, Mapping) else value

@@ -1,4 +1,4 @@
-"""A session's row: read it, ask something of it, end it."""
+"""A session's row: read it, send it a command, end it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 
 from antiphon.broker.connection import call
 from antiphon.broker.keys import Keys
-from antiphon.broker.scripts import Scripts
+from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.registry import SessionRow
@@ -18,6 +18,18 @@ from antiphon.shared_schemas.states import (
     SessionKind,
     SessionState,
 )
+
+
+@control_script
+def _end(
+    reply: int, sid: str, reason: EndReason, row_ttl_s: int, epoch: int | None, ticket: int | None
+) -> bool:
+    return reply == 1
+
+
+@control_script
+def _ask(reply: int, sid: str, kind: SessionKind, command: SessionCommand) -> bool:
+    return reply == 1
 
 
 class Sessions:
@@ -45,27 +57,22 @@ class Sessions:
         epoch: int | None = None,
         ticket: int | None = None,
     ) -> bool:
-        """End it from any state; True if this call did. With `epoch` or `ticket`: only if they match."""
-        args = (_text(epoch), _text(ticket))
-        return int(await self._scripts.run("end", sid, reason, self._row_ttl_s, *args)) == 1
+        """End it in any state; True if this call did. With `epoch` or `ticket`: only if they match."""
+        return await self._scripts.run(_end, sid, reason, self._row_ttl_s, epoch, ticket)
 
     async def cancel(self, sid: str, ticket: int) -> bool:
-        """Take a waiting session out of the queue; False when it does not wait under this ticket.
+        """Remove a waiting session from the queue; False when it does not wait under this ticket.
 
-        Fenced by the epoch, so that a worker that claims it meanwhile keeps it.
+        Fenced by the epoch: a worker that claims it at the same time keeps it.
         """
         row = await self.get(sid)
         if row is None or row.ticket != ticket or row.state not in WAITING_STATES:
             return False
         return await self.end(sid, EndReason.CANCELLED, epoch=row.epoch, ticket=ticket)
 
-    async def send_command(self, sid: str, kind: SessionKind, what: SessionCommand) -> bool:
-        """Pass a wish on to the edge that serves a session; False when none of this kind is active."""
-        return int(await self._scripts.run("ask", sid, kind, what)) == 1
-
-
-def _text(number: int | None) -> str:
-    return "" if number is None else str(number)
+    async def send_command(self, sid: str, kind: SessionKind, command: SessionCommand) -> bool:
+        """Send a command to the edge that serves a session; False when none of this kind is active."""
+        return await self._scripts.run(_ask, sid, kind, command)
 
 
 def origins(state: SessionState) -> list[SessionState]:

@@ -1,8 +1,7 @@
-"""Reading many sessions' streams: 32 to a blocking connection, each entry handed to its subscriber.
+"""Reads the streams of many sessions, 32 per blocking connection, and delivers entries to subscribers.
 
 One blocking XREAD per shard serves all its streams, so a thousand idle sessions cost a few dozen
-connections and no polling. A newcomer wakes its shard with CLIENT UNBLOCK instead of waiting for the
-read in progress to end.
+connections and no polling. A new subscriber interrupts the read in progress with CLIENT UNBLOCK.
 """
 
 from __future__ import annotations
@@ -11,14 +10,15 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Self
+from typing import Any, Generic, Self
 
 import structlog
 from redis.asyncio import Redis
 
 from antiphon.broker.connection import call
 from antiphon.broker.errors import BrokerError, BrokerUnavailable
-from antiphon.shared_schemas.entries import StreamEntry, UnreadableEntry, unpack
+from antiphon.broker.keys import EntryT, StreamKey
+from antiphon.shared_schemas.entries import UnreadableEntry
 from antiphon.shared_schemas.stream_position import StreamPosition
 
 log = structlog.get_logger()
@@ -29,27 +29,25 @@ _COUNT = 16
 _WAKE_RETRY_S = 0.005
 _RETRY_S = (0.05, 1.0)
 
-Delivered = tuple[StreamPosition, StreamEntry]
 
-
-class Subscription:
+class Subscription(Generic[EntryT]):
     """One stream's entries, in order, for one consumer; bounded by `limit` unread entries.
 
-    Iterate over it once. It ends when the consumer fell more than `limit` behind (`overflowed`),
-    and raises BrokerError when the stream cannot be read any more.
+    Iterate over it once. It ends when the consumer falls more than `limit` behind (`overflowed`), and
+    raises BrokerError when the stream cannot be read.
     """
 
-    def __init__(self, key: str, after: StreamPosition, limit: int) -> None:
+    def __init__(self, key: StreamKey[EntryT], after: StreamPosition, limit: int) -> None:
         self.key = key
         self.after = after
         self.overflowed = False
         self._ends_before = StreamPosition.before(after.ticket + 1)
-        self._entries: asyncio.Queue[Delivered | None] = asyncio.Queue()
+        self._entries: asyncio.Queue[tuple[StreamPosition, EntryT] | None] = asyncio.Queue()
         self._limit = limit
         self._failure: BaseException | None = None
 
     def deliver(self, entry_id: bytes, data: dict[bytes, bytes]) -> None:
-        """Take one entry from the reader; an older epoch cannot occur, ids only grow."""
+        """Queue one entry. Ids only grow, so an older epoch cannot occur."""
         position = StreamPosition.parse(entry_id)
         self.after = position
         if position >= self._ends_before or self.overflowed:
@@ -59,35 +57,34 @@ class Subscription:
             self._entries.put_nowait(None)
             return
         try:
-            self._entries.put_nowait((position, unpack(data)))
+            self._entries.put_nowait((position, self.key.unpack(data)))
         except UnreadableEntry:
             log.exception("stream_entry_unreadable", key=self.key, id=entry_id.decode())
 
     def fail(self, error: BaseException) -> None:
-        """Nothing more will come; the consumer learns why after the entries that did."""
+        """End with an error, after the entries that were delivered."""
         self._failure = error
         self._entries.put_nowait(None)
 
     @property
     def unread(self) -> int:
-        """Entries that wait for the consumer."""
         return self._entries.qsize()
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Delivered:
+    async def __anext__(self) -> tuple[StreamPosition, EntryT]:
         delivered = await self._entries.get()
         if delivered is not None:
             return delivered
-        self._entries.put_nowait(None)  # asked again, it ends again
+        self._entries.put_nowait(None)  # a further call ends again
         if self._failure is not None:
             raise BrokerError(f"{self.key} cannot be read: {self._failure}") from self._failure
         raise StopAsyncIteration
 
 
 class StreamReader:
-    """Shares blocking reads among subscriptions; grows and shrinks shard by shard."""
+    """Shares blocking reads among subscriptions; adds and removes shards on demand."""
 
     def __init__(self, control: Redis, connect_blocking: Callable[[], Redis]) -> None:
         self._control = control
@@ -97,8 +94,8 @@ class StreamReader:
 
     @asynccontextmanager
     async def subscribe(
-        self, key: str, after: StreamPosition, *, limit: int = 256
-    ) -> AsyncIterator[Subscription]:
+        self, key: StreamKey[EntryT], after: StreamPosition, *, limit: int = 256
+    ) -> AsyncIterator[Subscription[EntryT]]:
         """Entries of `key` after a position, for the session whose ticket the position names."""
         subscription = Subscription(key, after, limit)
         shard = self._shard_with_room()
@@ -125,7 +122,7 @@ class StreamReader:
         return shard
 
     def _retire(self, shard: _Shard) -> None:
-        """Let nobody join any more, and close it without keeping the last subscriber waiting."""
+        """Take no more subscribers, and close in the background: the last subscriber does not wait."""
         self._shards.remove(shard)
         task = asyncio.create_task(shard.close(), name="stream-shard-close")
         self._closing.add(task)
@@ -136,7 +133,7 @@ class _Shard:
     """Up to 32 streams behind one blocking connection."""
 
     def __init__(self, control: Redis, redis: Redis) -> None:
-        self.streams: dict[str, list[Subscription]] = {}
+        self.streams: dict[str, list[Subscription[Any]]] = {}
         self._control = control
         self._redis = redis
         self._client_id = 0
@@ -149,16 +146,16 @@ class _Shard:
 
     @property
     def works(self) -> bool:
-        """False once reading has failed for good."""
+        """False once reading has failed permanently."""
         return not self._task.done()
 
-    def add(self, subscription: Subscription) -> None:
+    def add(self, subscription: Subscription[Any]) -> None:
         self.streams.setdefault(subscription.key, []).append(subscription)
         self._needed_round = self._round + 1
         if self._waker is None or self._waker.done():
             self._waker = asyncio.create_task(self._wake(), name="stream-shard-wake")
 
-    def remove(self, subscription: Subscription) -> None:
+    def remove(self, subscription: Subscription[Any]) -> None:
         listeners = self.streams[subscription.key]
         listeners.remove(subscription)
         if not listeners:
@@ -172,7 +169,7 @@ class _Shard:
         await self._redis.aclose()
 
     async def _wake(self) -> None:
-        """Repeat until the next read has begun: an unblock that precedes the block is lost."""
+        """Repeat until the next read has started: an unblock that precedes the block is lost."""
         while True:
             await self._reading.wait()
             if self._round >= self._needed_round:
@@ -215,9 +212,9 @@ class _Shard:
         self,
         name: str,
         entries: list[tuple[bytes, dict[bytes, bytes]]],
-        asking: dict[str, tuple[Subscription, ...]],
+        asking: dict[str, tuple[Subscription[Any], ...]],
     ) -> None:
-        """To those for whom the read was made: a newcomer may want what came before these entries."""
+        """To the subscribers the read was made for: a newer one may need entries from before these."""
         for subscription in asking[name]:
             if subscription not in self.streams.get(name, ()):
                 continue
@@ -226,7 +223,7 @@ class _Shard:
                     subscription.deliver(entry_id, data)
 
     def _report_failure(self, task: asyncio.Task[None]) -> None:
-        """A shard must not die in silence: whoever listens to it is told."""
+        """A shard must not die silently: its subscriptions fail."""
         if task.cancelled() or (error := task.exception()) is None:
             return
         log.error("stream_shard_failed", streams=len(self.streams), exc_info=error)

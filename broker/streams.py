@@ -14,8 +14,8 @@ from redis.exceptions import ResponseError
 
 from antiphon.broker.connection import RedisClock, call, call_all
 from antiphon.broker.errors import StaleFence
-from antiphon.broker.keys import Keys
-from antiphon.broker.scripts import Scripts
+from antiphon.broker.keys import EntryT, Keys, StreamKey
+from antiphon.broker.scripts import Scripts, stream_script
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import StreamEntry, UnreadableEntry, pack, unpack
@@ -26,7 +26,7 @@ log = structlog.get_logger()
 _REFRESH_S = 60.0
 _PAGE = 64
 _WRITER = b"w"
-"""Stream field with a writer's own token: tells a repeated append from another writer's entry."""
+"""Stream field with the writer's token: tells a repeated append from another writer's entry."""
 
 
 class StreamWriter:
@@ -40,7 +40,7 @@ class StreamWriter:
         key: str,
         last: StreamPosition,
         seconds: Histogram,
-        beside: tuple[str, ...] = (),
+        expire_with: tuple[str, ...] = (),
     ) -> None:
         self._redis = redis
         self._clock = clock
@@ -51,19 +51,19 @@ class StreamWriter:
         self._refresh_s = min(_REFRESH_S, settings.stream_ttl_s / 4)
         self._refreshed = float("-inf")
         self._seconds = seconds
-        self._lives = (key, *beside)
+        self._expiring = (key, *expire_with)
 
     @property
     def last(self) -> StreamPosition:
-        """Nothing of the session lies behind it; `n` counts entries over the session's whole life."""
+        """Position of the stream's last entry; `n` counts entries over the session's whole life."""
         return self._last
 
     async def append(self, entry: StreamEntry) -> StreamPosition:
         """Stamp and write one entry.
 
         Raises StaleFence when a newer writer has this stream, BrokerUnavailable when Redis does not
-        answer; after that the same entry may be appended again, and is never doubled, or another
-        one, which comes after the first if that was written after all.
+        answer. A retry with the same entry never duplicates it. A different entry may be appended
+        instead; it follows the first one if that was written after all.
         """
         began = time.perf_counter()
         stamped = replace(entry, at=round(self._clock.now_ms(), 3))
@@ -76,7 +76,7 @@ class StreamWriter:
                 return position
 
     async def _write(self, position: StreamPosition, entry: StreamEntry) -> StreamEntry | None:
-        """Write it there; if an earlier attempt of ours lies there already, return that one."""
+        """Write at this position; if an earlier attempt of ours was written there, return that entry."""
         try:
             await self._add(position, [*pack(entry), _WRITER, self._token])
         except ResponseError as error:
@@ -89,19 +89,23 @@ class StreamWriter:
         return None
 
     async def _add(self, position: StreamPosition, fields: list[bytes]) -> None:
-        """XADD; a stream that is missing, and any stream once a minute, is given its life time.
-
-        What lies beside it lives as long.
-        """
+        """XADD, and set the expiry of a missing stream, and of any stream once a minute."""
         tail = ("MAXLEN", "~", self._settings.stream_max_entries, position.id(), *fields)
         if time.monotonic() - self._refreshed < self._refresh_s:
             if await call(self._redis, "XADD", self._key, "NOMKSTREAM", *tail):
                 return
             log.warning("stream_gone", key=self._key, next=position.id())
         ttl_s = self._settings.stream_ttl_s
-        lives = (("EXPIRE", key, ttl_s) for key in self._lives)
-        await call_all(self._redis, ("XADD", self._key, *tail), *lives)
+        expiries = (("EXPIRE", key, ttl_s) for key in self._expiring)
+        await call_all(self._redis, ("XADD", self._key, *tail), *expiries)
         self._refreshed = time.monotonic()
+
+
+@stream_script
+def _open_stream(reply: int, stream: str, first: str, ours: str, ttl_s: int) -> int:
+    if reply < 0:
+        raise StaleFence(f"{stream} has a newer writer")
+    return reply
 
 
 def _major(position: StreamPosition) -> str:
@@ -109,12 +113,12 @@ def _major(position: StreamPosition) -> str:
 
 
 def _same(one: StreamEntry, other: StreamEntry) -> bool:
-    """Equal but for the time of the attempt."""
+    """Equal except for the time of the attempt."""
     return pack(replace(one, at=0.0)) == pack(replace(other, at=0.0))
 
 
 class SessionStreams:
-    """Opens writers, reads history, removes what is no longer needed."""
+    """Opens writers, reads history, removes entries that are no longer needed."""
 
     def __init__(
         self,
@@ -138,17 +142,17 @@ class SessionStreams:
 
     async def output_writer(self, sid: str, ticket: int, epoch: int) -> StreamWriter:
         """The worker's writer, under the epoch of its claim."""
-        beside = (self._keys.prepare(sid),)
-        return await self._writer(self._keys.outbound(sid), ticket, epoch, "out", beside)
+        expire_with = (self._keys.prepare(sid),)
+        return await self._writer(self._keys.outbound(sid), ticket, epoch, "out", expire_with)
 
     async def checkpoint_writer(self, sid: str, ticket: int, epoch: int = 1) -> StreamWriter:
-        """The edge's writer of its notes on a session that may be resumed; `epoch` as for the input."""
+        """The edge's writer of checkpoints; `epoch` as for the input."""
         return await self._writer(self._keys.checkpoints(sid), ticket, epoch, "told")
 
     async def save_prepare(self, sid: str, position: StreamPosition, entry: StreamEntry) -> None:
-        """Keep one input apart, where nothing that comes later pushes it out; instead of what was kept.
+        """Store the `prepare` apart from the input stream, where trimming cannot remove it.
 
-        Safe to repeat. Raises StaleFence when a newer epoch has kept something.
+        Safe to repeat. Raises StaleFence when a newer epoch has stored one.
         """
         key, at = self._keys.prepare(sid), position.id()
         add = ("XADD", key, "MAXLEN", 1, at, *pack(entry))
@@ -161,22 +165,21 @@ class SessionStreams:
                 raise StaleFence(f"{key} has a newer writer") from error
 
     async def _writer(
-        self, key: str, ticket: int, epoch: int, name: str, beside: tuple[str, ...] = ()
+        self, key: str, ticket: int, epoch: int, name: str, expire_with: tuple[str, ...] = ()
     ) -> StreamWriter:
-        """Shuts every older epoch out. Raises StaleFence when a newer writer has the stream."""
+        """Open the stream and shut out older epochs. Raises StaleFence when a newer writer has it."""
         start = StreamPosition(ticket, epoch, 0)
         majors = (_major(StreamPosition.before(ticket)), _major(start))
-        args = (*majors, self._settings.stream_ttl_s)
-        n = int(await self._scripts.run_on_stream("open_stream", key, *args))
-        if n < 0:
-            raise StaleFence(f"{key} has a newer writer")
+        n = await self._scripts.run(_open_stream, key, *majors, self._settings.stream_ttl_s)
         start = start._replace(n=n)
         seconds = self._metrics.append.labels(name)
-        return StreamWriter(self._redis, self._clock, self._settings, key, start, seconds, beside)
+        return StreamWriter(
+            self._redis, self._clock, self._settings, key, start, seconds, expire_with
+        )
 
     async def history(
-        self, key: str, ticket: int, after: StreamPosition | None = None
-    ) -> AsyncGenerator[tuple[StreamPosition, StreamEntry], None]:
+        self, key: StreamKey[EntryT], ticket: int, after: StreamPosition | None = None
+    ) -> AsyncGenerator[tuple[StreamPosition, EntryT], None]:
         """Every readable entry of this session that the stream still holds, oldest first."""
         start = (after or StreamPosition.before(ticket)).id()
         end = StreamPosition.before(ticket + 1).id()
@@ -185,7 +188,7 @@ class SessionStreams:
         ):
             for entry_id, data in page:
                 try:
-                    entry = unpack(data)
+                    entry = key.unpack(data)
                 except UnreadableEntry:
                     log.exception("stream_entry_unreadable", key=key, id=entry_id.decode())
                     continue
@@ -193,10 +196,9 @@ class SessionStreams:
             start = page[-1][0].decode()
 
     async def discard(self, sid: str, ticket: int) -> None:
-        """Drop a finished session's entries; those of a newer session of the same id stay.
+        """Remove a finished session's entries, but not those of a newer session with the same id.
 
-        The empty stream stays for what is left of its life: it remembers its last id, which is the
-        fence against a writer that wakes up late.
+        The empty stream stays until it expires: its last id fences out a late writer.
         """
         bound = StreamPosition.before(ticket + 1).id()
         keys = self._keys
@@ -209,5 +211,5 @@ class SessionStreams:
             await call(self._redis, "XTRIM", key, "MINID", bound)
 
     async def delete_pending(self, sid: str, *positions: StreamPosition) -> None:
-        """Drop inputs that were kept for a worker and have been passed on to it."""
+        """Delete inputs that waited for a worker and are in the input stream now."""
         await call(self._redis, "XDEL", self._keys.checkpoints(sid), *(p.id() for p in positions))

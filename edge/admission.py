@@ -42,7 +42,6 @@ async def join_queue(
             kind,
             edge=edge,
             recording=recording,
-            summary={},
             resume=resume,
             protocol=protocol,
             trace=trace,

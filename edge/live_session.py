@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Generic, cast
+from typing import Generic
 
 import structlog
 
@@ -38,7 +38,6 @@ from antiphon.edge.session.notifications import (
 from antiphon.edge.settings import Unsent
 from antiphon.edge.transport.connection import ClientConnection
 from antiphon.edge.transport.send_queue import AllSent
-from antiphon.shared_schemas.entries import OutEntry
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.stream_position import StreamPosition
@@ -197,12 +196,11 @@ class LiveSession(Generic[Command]):
         start = ledger.heard if ledger else StreamPosition.before(self._ticket.number)
         async with broker.reader.subscribe(key, start, limit=limit) as entries:
             async for position, entry in entries:
-                answer = cast("OutEntry", entry)  # nothing else is ever written to this stream
                 now_ms = broker.clock.now_ms()
-                self._metrics.out_wait.observe(max(0.0, now_ms - answer.at) / 1000)
-                self._conduct.do(self._machine.deliver(answer, now_ms), position)
+                self._metrics.out_wait.observe(max(0.0, now_ms - entry.at) / 1000)
+                self._conduct.do(self._machine.deliver(entry, now_ms), position)
                 if self._trace:
-                    self._trace.told(answer)
+                    self._trace.told(entry)
                 await self._conduct.teller.room()
         raise SlowConsumer  # the subscription ended because too much was unread
 

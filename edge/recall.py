@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import structlog
 
@@ -16,11 +16,11 @@ from antiphon.edge.errors import ResumeExpired
 from antiphon.edge.protocols.contract import Finish, Machine, Tell
 from antiphon.shared_schemas.entries import (
     Checkpoint,
+    CheckpointEntry,
     ChunkIn,
     DiagnosticIn,
     InEntry,
     OutEntry,
-    StreamEntry,
 )
 from antiphon.shared_schemas.stream_position import StreamPosition
 from antiphon.shared_schemas.wire import ServerMessage
@@ -85,7 +85,7 @@ class Recollection:
         self._sid = sid
         self._held: list[InEntry] = []
 
-    def remember(self, position: StreamPosition, entry: StreamEntry) -> None:
+    def remember(self, position: StreamPosition, entry: CheckpointEntry) -> None:
         """One note. Marks before the newest that the client has passed are of no use any more."""
         if isinstance(entry, Checkpoint):
             if entry.seq <= self.last:
@@ -95,7 +95,7 @@ class Recollection:
         else:
             self.kept.append(position)
             if len(self.kept) > self.inputs.last.n:  # those before have reached the input
-                self._held.append(cast("InEntry", entry))
+                self._held.append(entry)
 
     async def replay(self, machine: Machine[Any]) -> AsyncIterator[ServerMessage]:
         """What the client has not got, in order; the machine stands at the present afterwards."""
@@ -115,7 +115,7 @@ class Recollection:
                     await self._note_adoption(machine)
                 if machine.waiting or self.finish:
                     break
-                for message in self._deliver(machine, position, cast("OutEntry", entry)):
+                for message in self._deliver(machine, position, entry):
                     yield message
         for message in self._catch_up(machine, None):
             yield message
@@ -163,7 +163,7 @@ class Recollection:
         return [
             entry
             async for _, entry in self._broker.streams.history(key, after.ticket, after)
-            if isinstance(entry, InEntry) and not isinstance(entry, ChunkIn | DiagnosticIn)
+            if not isinstance(entry, ChunkIn | DiagnosticIn)
         ]
 
     def _adopt(self, machine: Machine[Any], commands: list[InEntry]) -> bool:

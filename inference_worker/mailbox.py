@@ -36,7 +36,7 @@ class Mailbox:
             self._arrived.clear()
         return item
 
-    async def pump(self, subscription: Subscription) -> None:
+    async def pump(self, subscription: Subscription[InEntry]) -> None:
         """Read for as long as the session lasts."""
         try:
             await self._take_all(subscription)
@@ -47,9 +47,8 @@ class Mailbox:
             self._failure = error
         self._arrived.set()
 
-    async def _take_all(self, subscription: Subscription) -> None:
+    async def _take_all(self, subscription: Subscription[InEntry]) -> None:
         async for position, entry in subscription:
-            assert isinstance(entry, InEntry)
             self._backlog.push(Unread(position.n, entry, self._clock.now_ms()))
             if self._backlog:
                 self._arrived.set()

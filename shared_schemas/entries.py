@@ -5,9 +5,9 @@ An entry is a JSON header in the field `h` and raw bytes in fields beside it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, NamedTuple
 
 import orjson
 from pydantic import BaseModel
@@ -18,47 +18,75 @@ from antiphon.shared_schemas.content import ConversationMessage, restore
 from antiphon.shared_schemas.unit_result import UnitResult
 
 BINARY = {"binary": True}
-"""Field metadata: the value lies beside the header as it is; a tuple lies as name0, name1, ..."""
+"""Field metadata: the value is stored raw; a tuple is stored as name0, name1, ..."""
 
 _HEADER = b"h"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamEntry:
-    """Base of every record in a stream; a subclass is known by its `tag`."""
+    """Base of every entry; a subclass is identified by its `tag`."""
 
     tag: ClassVar[str]
     at: float = 0.0
     """Redis-clock milliseconds at which the writer appended it."""
     trace: bytes = field(default=b"", metadata=BINARY, repr=False)
-    """Where it belongs in the session's trace (`broker.service.tracing`); empty while nothing is traced."""
+    """Trace context of the entry (`broker.service.tracing`); empty while tracing is off."""
 
     def __init_subclass__(cls) -> None:
-        """Make the tag readable."""
         _BY_TAG[cls.tag] = cls
 
 
 _BY_TAG: dict[str, type[StreamEntry]] = {}
 
 
+_LAYOUTS: dict[str, tuple[_Item, ...]] = {}
+
+
 class UnreadableEntry(ValueError):
     """A stream entry is not of this version's form."""
+
+
+class _Item(NamedTuple):
+    """How one field is stored. `load` converts what JSON gives."""
+
+    name: str
+    stored_as: str
+    is_binary: bool
+    is_tuple: bool
+    load: Callable[[Any], Any] | None
+
+
+def _layout(cls: type[StreamEntry]) -> tuple[_Item, ...]:
+    if (known := _LAYOUTS.get(cls.tag)) is not None:
+        return known
+    layout = tuple(
+        _Item(
+            item.name,
+            item.metadata.get("stored_as", item.name),
+            is_binary=bool(item.metadata.get("binary")),
+            is_tuple=item.default == (),
+            load=item.metadata.get("load"),
+        )
+        for item in fields(cls)
+    )
+    _LAYOUTS[cls.tag] = layout
+    return layout
 
 
 def pack(entry: StreamEntry) -> list[bytes]:
     """Field names and values, flat, ready for XADD."""
     header: dict[str, Any] = {"type": entry.tag}
     raw: list[bytes] = []
-    for item in fields(entry):
-        value = getattr(entry, item.name)
-        if not item.metadata.get("binary"):
-            stored = value.model_dump() if isinstance(value, BaseModel) else value
-            header[_name(item)] = stored
-        elif isinstance(value, tuple):
+    for name, stored_as, is_binary, is_tuple, _ in _layout(type(entry)):
+        value = getattr(entry, name)
+        if not is_binary:
+            header[stored_as] = value.model_dump() if isinstance(value, BaseModel) else value
+        elif is_tuple:
             for index, part in enumerate(value):
-                raw += [f"{item.name}{index}".encode(), part]
+                raw += [f"{name}{index}".encode(), part]
         elif value:
-            raw += [item.name.encode(), value]
+            raw += [name.encode(), value]
     return [_HEADER, orjson.dumps(header), *raw]
 
 
@@ -66,45 +94,24 @@ def unpack(data: Mapping[bytes, bytes]) -> StreamEntry:
     """Inverse of `pack`. Raises UnreadableEntry on an unknown or incomplete entry."""
     try:
         header: dict[str, Any] = dict(orjson.loads(data[_HEADER]))
-        cls = _BY_TAG[header.pop("type")]
-        values = {
-            item.name: _load(item, header, data) for item in fields(cls) if _has(item, header)
-        }
+        cls = _BY_TAG[header["type"]]
+        values: dict[str, Any] = {}
+        for name, stored_as, is_binary, is_tuple, load in _layout(cls):
+            if is_binary:
+                values[name] = _parts(name, data) if is_tuple else data.get(name.encode(), b"")
+            elif stored_as in header:
+                value = header[stored_as]
+                values[name] = load(value) if load else value
         return cls(**values)
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableEntry(f"stream entry cannot be read: {error!r}") from error
 
 
-def _has(item: Field[Any], header: dict[str, Any]) -> bool:
-    return bool(item.metadata.get("binary")) or _name(item) in header
-
-
-def _name(item: Field[Any]) -> str:
-    name: str = item.metadata.get("stored_as", item.name)
-    return name
-
-
-def _load(item: Field[Any], header: dict[str, Any], data: Mapping[bytes, bytes]) -> Any:
-    if item.metadata.get("binary"):
-        return (
-            _load_parts(item.name, data)
-            if item.default == ()
-            else data.get(item.name.encode(), b"")
-        )
-    value = header[_name(item)]
-    load = item.metadata.get("load")
-    return load(value) if load else value
-
-
-def _load_parts(name: str, data: Mapping[bytes, bytes]) -> tuple[bytes, ...]:
+def _parts(name: str, data: Mapping[bytes, bytes]) -> tuple[bytes, ...]:
     parts: list[bytes] = []
     while (part := data.get(f"{name}{len(parts)}".encode())) is not None:
         parts.append(part)
     return tuple(parts)
-
-
-def _load_pcm(value: Any) -> PcmFormat:
-    return PcmFormat(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +132,7 @@ class ChunkIn(StreamEntry):
 
     tag: ClassVar[str] = "chunk"
     audio: bytes = field(metadata=BINARY, repr=False)
-    pcm: PcmFormat = field(default=PcmFormat.F32, metadata={"load": _load_pcm})
+    pcm: PcmFormat = field(default=PcmFormat.F32, metadata={"load": PcmFormat})
     frames: tuple[bytes, ...] = field(default=(), metadata=BINARY, repr=False)
     force_listen: bool = False
     max_slice_nums: int | None = None
@@ -137,7 +144,7 @@ class ChunkIn(StreamEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseIn(StreamEntry):
-    """Rest for at most `timeout_s`."""
+    """Pause for at most `timeout_s`."""
 
     tag: ClassVar[str] = "pause"
     timeout_s: float
@@ -145,14 +152,14 @@ class PauseIn(StreamEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeIn(StreamEntry):
-    """Go on."""
+    """Resume after a pause."""
 
     tag: ClassVar[str] = "resume"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaybackIn(StreamEntry):
-    """The client has played so much of the current answer's sound, or of the last one's if none is on."""
+    """How much of the current answer's audio, or else of the last one's, the client has played."""
 
     tag: ClassVar[str] = "playback"
     played_ms: float
@@ -167,7 +174,7 @@ class StopIn(StreamEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiagnosticIn(StreamEntry):
-    """Figures measured by the client; the worker ignores them, the recorder keeps them."""
+    """Metrics measured by the client; the worker ignores them, the recorder stores them."""
 
     tag: ClassVar[str] = "diagnostic"
     metrics: dict[str, Any]
@@ -175,7 +182,7 @@ class DiagnosticIn(StreamEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedOut(StreamEntry):
-    """The engine holds the prompt. `input_n`: the `prepare` it answers."""
+    """The engine has processed the prompt. `input_n`: the `prepare` that this answers."""
 
     tag: ClassVar[str] = "prepared"
     input_n: int
@@ -218,7 +225,7 @@ class ResultOut(StreamEntry):
 
     @classmethod
     def of(cls, result: UnitResult, **context: Any) -> ResultOut:
-        """Join an engine's result with where it stands in the session."""
+        """Join an engine's result with its position in the session."""
         values = {f.name: getattr(result, f.name) for f in fields(UnitResult)}
         values["audio"] = float_bytes(result.audio)
         return cls(**values, **context)
@@ -226,7 +233,7 @@ class ResultOut(StreamEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PausedOut(StreamEntry):
-    """The session rests."""
+    """The session is paused."""
 
     tag: ClassVar[str] = "paused"
     input_n: int
@@ -235,7 +242,7 @@ class PausedOut(StreamEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumedOut(StreamEntry):
-    """The session goes on."""
+    """The session is active again after a pause."""
 
     tag: ClassVar[str] = "resumed"
     input_n: int
@@ -250,7 +257,7 @@ class StoppedOut(StreamEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeoutOut(StreamEntry):
-    """Last entry of a session whose pause, or whose client's silence, lasted too long.
+    """Last entry of a session whose pause, or the silence of its client, lasted too long.
 
     `elapsed_s`: the seconds without audio that ended a half-duplex session.
     """
@@ -262,7 +269,7 @@ class TimeoutOut(StreamEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorOut(StreamEntry):
-    """A step failed (`input_n`: the entry that could not be served, 0 if none); `fatal` ends the session.
+    """A step failed; `fatal` ends the session. `input_n`: the entry that could not be served, 0 if none.
 
     `skipped`: the chunks dropped just before it under backpressure.
     """
@@ -278,7 +285,7 @@ class ErrorOut(StreamEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalfDuplexPrepareIn(StreamEntry):
-    """A half-duplex `prepare`. `content`, `blobs`: the system message, flattened (see `content`).
+    """A half-duplex `prepare`. `content`, `blobs`: the flattened system message (see `content`).
 
     `ref_audio` is float32 PCM at 16 kHz; empty means none.
     """
@@ -290,13 +297,12 @@ class HalfDuplexPrepareIn(StreamEntry):
     ref_audio: bytes = field(default=b"", metadata=BINARY, repr=False)
 
     def system(self) -> ConversationMessage:
-        """The system message."""
         return restore(self.content, self.blobs)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakIn(StreamEntry):
-    """Stop the reply that is being generated; the session goes on."""
+    """Stop the answer that is being generated; the session stays active."""
 
     tag: ClassVar[str] = "break"
 
@@ -305,7 +311,7 @@ class BreakIn(StreamEntry):
 class ChatIn(StreamEntry):
     """A whole chat request. `ref_audio` is float32 PCM at 16 kHz; empty means none.
 
-    `progress`: the client wants to hear how far a long prefill has come.
+    `progress`: the client wants progress messages during a long prefill.
     """
 
     tag: ClassVar[str] = "chat"
@@ -316,13 +322,12 @@ class ChatIn(StreamEntry):
     progress: bool = False
 
     def messages(self) -> tuple[ConversationMessage, ...]:
-        """The history, oldest first."""
         return restore(self.content, self.blobs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VadOut(StreamEntry):
-    """The user began or ceased to speak, within input `input_n`."""
+    """The user started or stopped speaking, within input `input_n`."""
 
     tag: ClassVar[str] = "vad"
     input_n: int
@@ -331,7 +336,7 @@ class VadOut(StreamEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratingOut(StreamEntry):
-    """An utterance is complete and its answer begins. `audio`: the utterance, float32 at 16 kHz."""
+    """An utterance is complete and its answer starts. `audio`: the utterance, float32 at 16 kHz."""
 
     tag: ClassVar[str] = "generating"
     input_n: int
@@ -342,7 +347,7 @@ class GeneratingOut(StreamEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaOut(StreamEntry):
-    """A piece of an answer: text, and sound (float32 at 24 kHz) that may lag behind it."""
+    """A part of an answer: text, and audio (float32 at 24 kHz) that may lag behind it."""
 
     tag: ClassVar[str] = "delta"
     text_delta: str
@@ -351,10 +356,10 @@ class DeltaOut(StreamEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDoneOut(StreamEntry):
-    """A half-duplex answer is complete, was stopped, or failed. `input_n`: the last input it took in.
+    """A half-duplex answer is complete, was stopped, or failed. `input_n`: the last input it used.
 
     After a failure (an ErrorOut came before) the context is as before the turn. `memo` is the
-    engine's note for recovery; costs are milliseconds.
+    engine's data for recovery; costs are milliseconds.
     """
 
     tag: ClassVar[str] = "turn_done"
@@ -371,7 +376,7 @@ class TurnDoneOut(StreamEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressOut(StreamEntry):
-    """So much of a chat request, between 0 and 1, has been read; for those only that asked."""
+    """The share of a chat request, 0 to 1, that has been processed; only for clients that asked."""
 
     tag: ClassVar[str] = "progress"
     done: float
@@ -379,7 +384,7 @@ class ProgressOut(StreamEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillDoneOut(StreamEntry):
-    """A chat request has been read: it is `input_tokens` long."""
+    """A chat request has been processed: it has `input_tokens` tokens."""
 
     tag: ClassVar[str] = "prefill_done"
     input_tokens: int
@@ -451,4 +456,4 @@ OutEntry = (
 Entry = InEntry | OutEntry
 
 CheckpointEntry = Checkpoint | InEntry
-"""An edge's notes on a session that may be resumed; an input in it is kept for a worker to come."""
+"""The checkpoint stream of a resumable session; an input in it waits for the first worker."""

@@ -1,10 +1,9 @@
--- Ask the edge that serves a running session for something; the state stays what it is.
--- ARGV: control, sid, kind that the session must be of, what is asked
--- Result: 1 passed on | 0 no such session is in conversation (a chat is from its first moment)
-local _, sid, kind, what = unpack(ARGV)
+-- Send a command to the edge that serves a running session. The state does not change.
+-- ARGV: sid, kind (the session must be of this kind), command
+-- Result: 1 sent | 0 no such session is in conversation (a chat is from its first moment)
 local row = redis.call('HMGET', session_key(sid), 'kind', 'state')
 local state = row[2]
 local reading = kind == 'chat' and (state == 'assigned' or state == 'preparing')
 if row[1] ~= kind or not (reading or state == 'active' or state == 'recovering') then return 0 end
-announce(sid, state, now_ms(), 'ask', what)
+announce(sid, state, now_ms(), 'ask', command)
 return 1

@@ -1,8 +1,7 @@
--- A client has come back to its session, perhaps to another edge: it has shown a token that is good.
--- ARGV: control, sid, protocol, digest that the row was seen with, digest of what was shown (the row's,
---       or the one before it), digest of the next token, edge, grace ms
+-- Connect a client to its session again, perhaps on another edge, if it has a valid token.
+-- ARGV: sid, protocol, current (digest that the caller has read from the row), shown (digest of the client's
+--       token: the current one or the one before it), next_digest, edge, grace_ms
 -- Result: {} refused | {connection, kind, ticket, recording, queued_at, state, 1 if a worker has had it, reason}
-local _, sid, protocol, current, shown, next, edge, grace_ms = unpack(ARGV)
 local key = session_key(sid)
 local row = redis.call('HMGET', key, 'resume', 'protocol', 'state', 'ended_at', 'seen_at', 'left', 'reason',
   'connection')
@@ -11,14 +10,14 @@ if row[1] ~= current or row[2] ~= protocol then return {} end
 local at = now_ms()
 if at - tonumber(row[4] or row[5]) > tonumber(grace_ms) then return {} end
 if row[7] == 'client_gone' or row[7] == 'edge_lost' then return {} end
--- The token before counts only where the connection that it opened has gone without a word: it was
--- left, or its edge has not named it for three heartbeats.
+-- The previous token is valid only if the connection that it opened is gone: the client left, or its edge
+-- has not listed it for three heartbeats.
 local gone = row[6] or at - tonumber(row[5]) > 3000
 if shown ~= current and not gone then return {} end
-if tonumber(row[8]) >= 999 then return {} end  -- as many epochs as a stream has
+if tonumber(row[8]) >= 999 then return {} end  -- a stream has no more epochs
 
 local connection = redis.call('HINCRBY', key, 'connection', 1)
-redis.call('HSET', key, 'resume', next, 'resume_before', shown, 'edge', edge, 'seen_at', at)
+redis.call('HSET', key, 'resume', next_digest, 'resume_before', shown, 'edge', edge, 'seen_at', at)
 redis.call('HDEL', key, 'left')
 redis.call('ZADD', edges, at, edge)
 local rest = redis.call('HMGET', key, 'kind', 'ticket', 'recording', 'queued_at', 'assigned_at')

@@ -1,8 +1,8 @@
--- An edge names its clients that may come back: they are connected now.
--- ARGV: control, then triples sid, ticket, connection
--- Result: flat list of sid, connection that the session has instead, for those that are replaced
+-- Note that the clients of these sessions are connected to the calling edge.
+-- ARGV: serving (triples sid, ticket, connection)
+-- Result: flat list of sid, current connection, for the connections that have been replaced
 local at, replaced = now_ms(), {}
-for i = 2, #ARGV, 3 do
+for i = serving, #ARGV, 3 do
   local sid = ARGV[i]
   local key = session_key(sid)
   local row = redis.call('HMGET', key, 'ticket', 'connection')

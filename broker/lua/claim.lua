@@ -1,8 +1,7 @@
--- Give the first queued session that this worker can serve to it, under a new epoch.
--- ARGV: control, worker id, lease ms
--- Result: {} when there is none | {sid, kind, ticket, epoch, attempt, edge, recording}
-local _, worker, lease_ms = unpack(ARGV)
-local wkey = worker_key(worker)
+-- Give a worker the first queued session that it can serve, under a new epoch.
+-- ARGV: worker_id, lease_ms
+-- Result: {} there is none | {sid, kind, ticket, epoch, attempt, edge, recording}
+local wkey = worker_key(worker_id)
 local row = redis.call('HMGET', wkey, 'slots', 'used', 'kinds', 'open')
 if not row[1] or row[4] ~= '1' or tonumber(row[2]) >= tonumber(row[1]) then return {} end
 
@@ -17,7 +16,7 @@ for _, sid in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
     redis.call('ZADD', leases, at + tonumber(lease_ms), sid)
     redis.call('HINCRBY', wkey, 'used', 1)
     local epoch = redis.call('HINCRBY', key, 'epoch', 1)
-    redis.call('HSET', key, 'worker', worker)
+    redis.call('HSET', key, 'worker', worker_id)
     redis.call('HSETNX', key, 'assigned_at', at)
     move(sid, 'assigned', at)
     local rest = redis.call('HMGET', key, 'ticket', 'attempt', 'edge', 'recording')

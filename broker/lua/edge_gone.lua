@@ -1,5 +1,5 @@
--- An edge has left in order; the reaper ends whatever it still served.
--- ARGV: control, edge id
+-- Remove an edge that shuts down. The reaper ends the sessions it still served.
+-- ARGV: edge
 -- Result: 1
-redis.call('ZREM', edges, ARGV[2])
+redis.call('ZREM', edges, edge)
 return 1

@@ -1,5 +1,5 @@
--- The edges that are alive, and how many sessions each of them serves.
--- ARGV: control
+-- The live edges, and the edge of every live session.
+-- ARGV:
 -- Result: {now ms, {edge id, beat ms, ...}, {edge id of every live session, ...}}
 local serving = {}
 for _, line in ipairs({queue, leases}) do

@@ -1,7 +1,6 @@
--- End a session, from any state.
--- ARGV: control, sid, reason, row ttl s, epoch ('' = whoever holds it), ticket ('' = any)
--- Result: 1 ended now | 0 had ended, or is unknown | -1 held under another epoch or ticket
-local _, sid, reason, row_ttl_s, epoch, ticket = unpack(ARGV)
+-- End a session in any state.
+-- ARGV: sid, reason, row_ttl_s, epoch ('' = any), ticket ('' = any)
+-- Result: 1 ended by this call | 0 had ended, or is unknown | -1 has another epoch or ticket
 local row = redis.call('HMGET', session_key(sid), 'epoch', 'ticket')
 if epoch ~= '' and row[1] ~= epoch then return -1 end
 if ticket ~= '' and row[2] ~= ticket then return -1 end

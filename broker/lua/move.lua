@@ -1,12 +1,10 @@
 -- Move a held session to its next state, if this worker still holds it under this epoch.
--- ARGV: control, sid, worker id, epoch, state, config summary (JSON, '' = unchanged), then the
---       states it may come from
--- Result: 1 moved | 0 not held any more | -1 the move is not legal from where it stands
-local _, sid, worker, epoch, state, config = unpack(ARGV)
+-- ARGV: sid, worker_id, epoch, state, config (JSON, '' = unchanged), origins (states it may move from)
+-- Result: 1 moved | 0 not held | -1 the move is not legal from its state
 local row = redis.call('HMGET', session_key(sid), 'worker', 'epoch', 'state')
-if row[1] ~= worker or row[2] ~= epoch or not redis.call('ZSCORE', leases, sid) then return 0 end
+if row[1] ~= worker_id or row[2] ~= epoch or not redis.call('ZSCORE', leases, sid) then return 0 end
 if row[3] == state then return 1 end  -- a repeated call
-for i = 7, #ARGV do
+for i = origins, #ARGV do
   if row[3] == ARGV[i] then
     if config ~= '' then redis.call('HSET', session_key(sid), 'config', config) end
     local at = now_ms()

@@ -1,11 +1,8 @@
--- Take a session's stream over under an epoch: nobody writes it under an older one any more.
+-- Open a session's stream for writing under an epoch: writers of older epochs are shut out.
 -- (Without the prelude: one stream, in the session's own slot.)
 -- KEYS: stream
--- ARGV: first part of the session's first possible id, of this epoch's ids, life time s
--- Result: number of the session's last entry, 0 if there is none | -1 a newer writer has the stream
-local stream = KEYS[1]
-local first, ours, ttl_s = ARGV[1], ARGV[2], ARGV[3]
-
+-- ARGV: first (major part of the session's lowest id), ours (major part of this epoch's ids), ttl_s
+-- Result: number of the session's last entry, 0 for none | -1 a newer writer has the stream
 local function major(id) return tonumber(string.match(id, '^%d+')) end
 
 if redis.call('EXISTS', stream) == 0 then

@@ -1,4 +1,4 @@
--- Prepended to every script. KEYS are the same for all of them, in this order; ARGV[1] is the
+-- Prepended to every control script. KEYS are the same for all of them, in this order. ARGV[1] is the
 -- control prefix, to which `session:<sid>`, `worker:<id>`, `share:<token>` and `shares:<recording>`
 -- are appended (same slot).
 --
@@ -16,13 +16,13 @@ local function worker_key(id) return control .. 'worker:' .. id end
 local function share_key(token) return control .. 'share:' .. token end
 local function shares_key(recording) return control .. 'shares:' .. recording end
 
--- Redis time in milliseconds: the only clock of the control plane.
+-- Redis time in milliseconds, the only clock of the control plane.
 local function now_ms()
   local t = redis.call('TIME')
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
 
--- Append the event that tells everyone where a session stands; `name`, `value` go with it if given.
+-- Append an event with a session's state; `name` and `value` are an optional extra field.
 local function announce(sid, state, at, name, value)
   local row = redis.call('HMGET', session_key(sid), 'kind', 'ticket', 'epoch', 'attempt', 'edge', 'worker', 'recording')
   local entry = {'sid', sid, 'state', state, 'kind', row[1], 'ticket', row[2], 'epoch', row[3],
@@ -34,13 +34,13 @@ local function announce(sid, state, at, name, value)
   redis.call('XADD', events, 'MAXLEN', '~', EVENTS_KEPT, '*', unpack(entry))
 end
 
--- Write the new state into the row and tell everyone.
+-- Write the new state into the row and append the event.
 local function move(sid, state, at, reason)
   redis.call('HSET', session_key(sid), 'state', state)
   announce(sid, state, at, 'reason', reason)
 end
 
--- Take the session from its worker, if it has one: lease and slot.
+-- Take the session's lease and slot from its worker. Returns false when it has none.
 local function release(sid)
   if redis.call('ZREM', leases, sid) == 0 then return false end
   local worker = worker_key(redis.call('HGET', session_key(sid), 'worker') or '')
@@ -59,8 +59,8 @@ local function learn(kind, seconds)
   redis.call('HINCRBY', eta, 'count:' .. kind, 1)
 end
 
--- End a session in whatever state it is. Returns false when it had ended already. Only a session
--- that was active teaches how long its kind lasts.
+-- End a session in any state. Returns false when it had ended already. Only sessions that were active
+-- count for the average length of their kind.
 local function finish(sid, reason, at, row_ttl_s)
   local key = session_key(sid)
   local row = redis.call('HMGET', key, 'state', 'kind', 'assigned_at', 'active_at')
@@ -77,7 +77,7 @@ local function finish(sid, reason, at, row_ttl_s)
   return true
 end
 
--- Slots that live workers have free for this kind.
+-- Free slots of live workers for this kind.
 local function free_slots(kind)
   local free = 0
   for _, id in ipairs(redis.call('ZRANGE', workers, 0, -1)) do

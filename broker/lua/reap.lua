@@ -1,26 +1,25 @@
--- Upkeep, run by any process once a second: what the dead have left behind.
--- ARGV: control, max attempts, heartbeat ttl ms, recovery timeout ms, row ttl s, lease ms, grace ms
--- Result: {requeued, ended, workers removed, edges removed}
-local max_attempts, ttl, patience, row_ttl_s = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
-local lease_ms, grace = tonumber(ARGV[6]), tonumber(ARGV[7])
+-- Clean up after dead workers, edges and clients. Any process runs it, once a second.
+-- ARGV: max_attempts, heartbeat_ttl_ms, recovery_timeout_ms, row_ttl_s, lease_ms, grace_ms
+-- Result: {requeued, ended} (sessions)
+local ttl = tonumber(heartbeat_ttl_ms)
 local at = now_ms()
 local requeued, ended = 0, 0
 
--- When nobody has run this for half a lease (of five seconds), Redis itself was away, or its clock was
--- set: everyone's times are wrong through no fault of their own. They get one heartbeat's time to come back.
-local OUTAGE_MS = math.max(2000, lease_ms / 2)
+-- If this has not run for half a lease (of five seconds), Redis was down or its clock was set, so all
+-- stored times are wrong. Every process then has one heartbeat's time to report again.
+local OUTAGE_MS = math.max(2000, tonumber(lease_ms) / 2)
 
--- No client could come back to its session either.
+-- Clients could not resume during the outage either.
 local function restart_grace(sid)
   if redis.call('HEXISTS', session_key(sid), 'resume') == 1 then
     redis.call('HSET', session_key(sid), 'seen_at', at)
   end
 end
 
-local function spare_everyone()
+local function restart_all_timers()
   redis.call('HSET', reaper, 'quiet_until', at + ttl)
   for _, sid in ipairs(redis.call('ZRANGE', leases, 0, -1)) do
-    redis.call('ZADD', leases, at + lease_ms, sid)
+    redis.call('ZADD', leases, at + tonumber(lease_ms), sid)
     restart_grace(sid)
   end
   for _, sid in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
@@ -36,16 +35,16 @@ end
 
 local last = tonumber(redis.call('HGET', reaper, 'last') or '0')
 redis.call('HSET', reaper, 'last', at)
-if at < last or at - last > OUTAGE_MS then spare_everyone() end
-if at < tonumber(redis.call('HGET', reaper, 'quiet_until')) then return {0, 0, 0, 0} end
+if at < last or at - last > OUTAGE_MS then restart_all_timers() end
+if at < tonumber(redis.call('HGET', reaper, 'quiet_until')) then return {0, 0} end
 
--- Leases that ran out: back under the old ticket, so at the head; or too often already.
+-- Expired leases: requeue under the old ticket, so at the head, unless too many workers have failed.
 for _, sid in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', at - 1)) do
   local key = session_key(sid)
   local row = redis.call('HMGET', key, 'attempt', 'ticket')
   if not row[1] then
     redis.call('ZREM', leases, sid)
-  elseif tonumber(row[1]) >= max_attempts then
+  elseif tonumber(row[1]) >= tonumber(max_attempts) then
     if finish(sid, 'worker_lost', at, row_ttl_s) then ended = ended + 1 end
   else
     release(sid)
@@ -57,29 +56,27 @@ for _, sid in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', at - 1)) do
   end
 end
 
-local gone_workers = redis.call('ZRANGEBYSCORE', workers, '-inf', at - ttl)
-for _, id in ipairs(gone_workers) do
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', workers, '-inf', at - ttl)) do
   redis.call('ZREM', workers, id)
   redis.call('DEL', worker_key(id))
 end
 
-local gone_edges = redis.call('ZRANGEBYSCORE', edges, '-inf', at - ttl)
-for _, id in ipairs(gone_edges) do redis.call('ZREM', edges, id) end
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', edges, '-inf', at - ttl)) do redis.call('ZREM', edges, id) end
 
--- Why a session ends that has no client any more. One that may come back has its grace, counted from
--- when its edge, dead or alive, last had it.
+-- The end reason of a session without a client. A resumable one has a grace period, counted from the
+-- last time its edge, dead or alive, listed it.
 local function abandoned(edge, resumable, seen_at)
   local lost = edge ~= '' and not redis.call('ZSCORE', edges, edge)
-  if resumable and at - tonumber(seen_at) <= grace then return nil end
+  if resumable and at - tonumber(seen_at) <= tonumber(grace_ms) then return nil end
   return lost and 'edge_lost' or resumable and 'client_gone' or nil
 end
 
--- Sessions whose edge is gone have no client; sessions that no worker took up have no future.
+-- End sessions that have no client, and those that no worker recovered in time.
 local function check(sid)
   local row = redis.call('HMGET', session_key(sid), 'edge', 'state', 'recovering_at', 'resume', 'seen_at')
-  local reason = 'error'  -- without a row (evicted, or deleted by hand): out of every line
+  local reason = 'error'  -- no row (evicted or deleted by hand): remove it from the queue and the leases
   if row[2] then reason = abandoned(row[1], row[4], row[5]) end
-  if not reason and row[2] == 'recovering' and at - tonumber(row[3]) > patience then
+  if not reason and row[2] == 'recovering' and at - tonumber(row[3]) > tonumber(recovery_timeout_ms) then
     reason = 'worker_lost'
   end
   if reason and finish(sid, reason, at, row_ttl_s) then ended = ended + 1 end
@@ -87,4 +84,4 @@ end
 for _, sid in ipairs(redis.call('ZRANGE', queue, 0, -1)) do check(sid) end
 for _, sid in ipairs(redis.call('ZRANGE', leases, 0, -1)) do check(sid) end
 
-return {requeued, ended, #gone_workers, #gone_edges}
+return {requeued, ended}

@@ -1,7 +1,6 @@
--- Make a link that opens one recording.
--- ARGV: control, token, recording, life ms ('' = until it is revoked), most links per recording
+-- Create a link that opens one recording.
+-- ARGV: token, recording, life_ms ('' = until it is revoked), most (links per recording)
 -- Result: 0 there are too many already | expiry ms | -1 it does not expire
-local _, token, recording, life_ms, most = unpack(ARGV)
 local at = now_ms()
 local listed = shares_key(recording)
 

@@ -1,25 +1,24 @@
--- The queue, what runs, and who serves, at one instant.
--- ARGV: control
--- Result: {now ms, {sid, kind, ticket, queued_at, state, ...},
---          {sid, kind, worker, state, assigned_at, attempt, connections ('0': may not resume), ...},
---          {worker id, {field, value, ...}, ...}, {eta field, value, ...}}
+-- The queue, the running sessions and the workers, at one instant.
+-- ARGV:
+-- Result: {now ms, {{sid, kind, ticket, queued_at, state}, ...},
+--          {{sid, kind, worker, state, assigned_at, attempt, connections ('0' = not resumable)}, ...},
+--          {{worker id, {field, value, ...}}, ...}, {eta field, value, ...}}
 local waiting, running, serving = {}, {}, {}
 local members = redis.call('ZRANGE', queue, 0, -1)
 for _, sid in ipairs(members) do
   local row = redis.call('HMGET', session_key(sid), 'kind', 'ticket', 'queued_at', 'state')
   if row[1] then
-    for _, value in ipairs({sid, row[1], row[2], row[3], row[4]}) do waiting[#waiting + 1] = value end
+    waiting[#waiting + 1] = {sid, row[1], row[2], row[3], row[4]}
   end
 end
 for _, sid in ipairs(redis.call('ZRANGE', leases, 0, -1)) do
   local row = redis.call('HMGET', session_key(sid), 'kind', 'worker', 'state', 'assigned_at', 'attempt',
     'connection')
   if row[1] then
-    for _, value in ipairs({sid, row[1], row[2], row[3], row[4], row[5], row[6] or '0'}) do running[#running + 1] = value end
+    running[#running + 1] = {sid, row[1], row[2], row[3], row[4], row[5], row[6] or '0'}
   end
 end
 for _, id in ipairs(redis.call('ZRANGE', workers, 0, -1)) do
-  serving[#serving + 1] = id
-  serving[#serving + 1] = redis.call('HGETALL', worker_key(id))
+  serving[#serving + 1] = {id, redis.call('HGETALL', worker_key(id))}
 end
 return {now_ms(), waiting, running, serving, redis.call('HGETALL', eta)}

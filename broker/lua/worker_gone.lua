@@ -1,6 +1,6 @@
--- A worker has left in order: remove its row.
--- ARGV: control, worker id
+-- Remove the row of a worker that shuts down.
+-- ARGV: worker_id
 -- Result: 1
-redis.call('ZREM', workers, ARGV[2])
-redis.call('DEL', worker_key(ARGV[2]))
+redis.call('ZREM', workers, worker_id)
+redis.call('DEL', worker_key(worker_id))
 return 1

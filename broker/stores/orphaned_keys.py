@@ -1,4 +1,4 @@
-"""What sessions leave in Redis when they end in no order: found and removed by the cleanup job."""
+"""Keys that sessions leave in Redis when their processes die: found and removed by the cleanup job."""
 
 from __future__ import annotations
 
@@ -9,26 +9,41 @@ from redis.asyncio import Redis
 
 from antiphon.broker.connection import RedisClock, call
 from antiphon.broker.keys import Keys
-from antiphon.broker.scripts import Scripts
+from antiphon.broker.scripts import Scripts, control_script, stream_script
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.states import SessionState
 
 _SCAN_COUNT = 500
 _SILENT_MS = 86_400_000
-"""A member of a consumer group that asked for nothing all day is no more: each start is a new one."""
+"""A consumer idle for a day is dead: every process start registers a new name."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemovedKeys:
-    """Streams of dead sessions, rows nobody looks after, members of the events' groups that are gone."""
+    """Streams of dead sessions, rows without an owner, and dead consumers of the events' groups."""
 
     streams: int
     rows: int
     consumers: int
 
 
+@control_script
+def _repair_row(reply: int, sid: str, row_ttl_s: int, dry_run: bool) -> int:
+    return reply
+
+
+@control_script
+def _drop_consumers(reply: int, silent_ms: int, dry_run: bool) -> int:
+    return reply
+
+
+@stream_script
+def _drop_stream(reply: int, stream: str, dry_run: bool) -> int:
+    return reply
+
+
 class OrphanedKeys:
-    """Removes only what would stay for ever; all else expires by itself."""
+    """Removes only what would stay forever; everything else expires."""
 
     def __init__(
         self,
@@ -45,27 +60,24 @@ class OrphanedKeys:
         self._settings = settings
 
     async def sweep(self, *, dry_run: bool = False) -> RemovedKeys:
-        """Remove what is left over; with `dry_run` just count it. May run on several hosts at once."""
-        look = int(dry_run)
-        rows = [await self._mend(sid, look) async for sid in self._rows()]
-        streams = [await self._drop(key, look) async for key in self._streams()]
-        consumers = await self._scripts.run("drop_consumers", _SILENT_MS, look)
-        return RemovedKeys(sum(streams), sum(rows), int(consumers))
+        """Remove orphans, or with `dry_run` count them. Several hosts may run it at the same time."""
+        rows = [await self._repair(sid, dry_run) async for sid in self._rows()]
+        streams = [await self._drop(key, dry_run) async for key in self._streams()]
+        consumers = await self._scripts.run(_drop_consumers, _SILENT_MS, dry_run)
+        return RemovedKeys(sum(streams), sum(rows), consumers)
 
-    async def _mend(self, sid: str, look: int) -> int:
-        return int(
-            await self._scripts.run("repair_row", sid, self._settings.session_row_ttl_s, look)
-        )
+    async def _repair(self, sid: str, dry_run: bool) -> int:
+        return await self._scripts.run(_repair_row, sid, self._settings.session_row_ttl_s, dry_run)
 
-    async def _drop(self, key: str, look: int) -> int:
+    async def _drop(self, key: str, dry_run: bool) -> int:
         if not await self._is_dead(self._keys.sid_of(key)):
             return 0
-        return int(await self._scripts.run_on_stream("drop_stream", key, look))
+        return await self._scripts.run(_drop_stream, key, dry_run)
 
     async def _is_dead(self, sid: str) -> bool:
-        """True when nobody knows the session any more, or it ended a stream's life time ago.
+        """True when the session has no row, or ended longer ago than a stream lives.
 
-        A session that takes the id meanwhile gives its streams a life time with its first entry.
+        A new session with the same id gives its streams a new expiry with its first entry.
         """
         row = await call(self._redis, "HMGET", self._keys.session(sid), "state", "ended_at")
         state, ended_at = (value.decode() if value else None for value in row)
@@ -84,7 +96,7 @@ class OrphanedKeys:
                 yield key
 
     async def _scan(self, pattern: str) -> AsyncIterator[str]:
-        """Keys that match; one may come twice, and what is made meanwhile may be missed."""
+        """Matching keys; SCAN may return a key twice, and may miss one that is created during the scan."""
         cursor: int | bytes = 0
         while True:
             head = ("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_COUNT)

@@ -10,11 +10,11 @@ from redis.asyncio import Redis
 from antiphon.broker.connection import RedisClock, call
 from antiphon.broker.errors import SharesFull
 from antiphon.broker.keys import Keys
-from antiphon.broker.scripts import Scripts
+from antiphon.broker.scripts import Scripts, control_script
 from antiphon.shared_schemas.ids import new_share_token
 
 MOST_SHARES = 100
-"""Links that one recording may have at once."""
+"""Links that one recording may have at the same time."""
 
 _NEVER = -1
 
@@ -27,8 +27,20 @@ class Share:
     expires_at: int | None
 
 
+@control_script
+def _share(reply: int, token: str, recording: str, life_ms: int | None, most: int) -> Share:
+    if not reply:
+        raise SharesFull(most)
+    return Share(token, None if reply == _NEVER else reply)
+
+
+@control_script
+def _unshare(reply: int, recording: str, token: str) -> int:
+    return reply
+
+
 class ShareStore:
-    """The links of all recordings, for every edge alike."""
+    """The share links of all recordings."""
 
     def __init__(self, redis: Redis, keys: Keys, scripts: Scripts, clock: RedisClock) -> None:
         self._redis = redis
@@ -38,20 +50,17 @@ class ShareStore:
 
     async def make(self, recording: str, life_s: float | None = None) -> Share:
         """A new link, for `life_s` or until it is revoked. Raises SharesFull."""
-        token = new_share_token()
-        life_ms = "" if life_s is None else round(life_s * 1000)
-        expires = int(await self._scripts.run("share", token, recording, life_ms, MOST_SHARES))
-        if not expires:
-            raise SharesFull(MOST_SHARES)
-        return Share(token, None if expires == _NEVER else expires)
+        life_ms = None if life_s is None else round(life_s * 1000)
+        args = (new_share_token(), recording, life_ms, MOST_SHARES)
+        return await self._scripts.run(_share, *args)
 
     async def recording(self, token: str) -> str | None:
-        """What a link opens; None when it has expired, was revoked, or never was."""
+        """The recording that a link opens; None when there is no such link."""
         found: bytes | None = await call(self._redis, "GET", self._keys.share(token))
         return found.decode() if found else None
 
     async def of(self, recording: str) -> list[Share]:
-        """Its links, those that expire first in front."""
+        """The links of a recording, those that expire first in front."""
         now = round(self._clock.now_ms())
         head = ("ZRANGEBYSCORE", self._keys.shares(recording), f"({now}", "+inf", "WITHSCORES")
         flat = await call(self._redis, *head)
@@ -59,12 +68,12 @@ class ShareStore:
         return [Share(token.decode(), _expiry(float(at))) for token, at in pairs]
 
     async def revoke(self, recording: str, token: str) -> bool:
-        """Close one of a recording's links; False when it has no such link."""
-        return int(await self._scripts.run("unshare", recording, token)) == 1
+        """Revoke one of a recording's links; False when it has no such link."""
+        return await self._scripts.run(_unshare, recording, token) == 1
 
     async def forget(self, recording: str) -> int:
-        """Close all links of a recording; returns how many."""
-        return int(await self._scripts.run("unshare", recording, ""))
+        """Revoke all links of a recording; returns how many."""
+        return await self._scripts.run(_unshare, recording, "")
 
 
 def _expiry(score: float) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from antiphon.broker.client import Broker
+from antiphon.broker.keys import StreamKey
 from antiphon.broker.retry import retry_until_available
 from antiphon.recorder_service.folder import SessionFolder
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
@@ -23,6 +24,7 @@ from antiphon.recorder_service.sessions.status import (
     session_status,
 )
 from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.shared_schemas.entries import Entry
 from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.recording import META_FILE, TIMELINE_FILE, RecordingState
 from antiphon.shared_schemas.states import SessionState
@@ -198,7 +200,10 @@ class StreamFollower:
         self._job = job
         self._on_recorded = on_recorded
         keys = broker.keys
-        self._keys: dict[Side, str] = {"in": keys.inbound(job.sid), "out": keys.outbound(job.sid)}
+        self._keys: dict[Side, StreamKey[Entry]] = {
+            "in": keys.inbound(job.sid),
+            "out": keys.outbound(job.sid),
+        }
 
     async def run(self, folder: SessionFolder, settled: Awaitable[None]) -> None:
         """Until the session is over and has settled. Raises OSError and BrokerUnavailable."""

@@ -32,7 +32,7 @@ def report(*kinds: SessionKind, slots: int = 1, is_open: bool = True) -> WorkerR
 
 async def join(broker: Broker, sid: str, kind: SessionKind = AUDIO, *, edge: str = EDGE) -> Ticket:
     """Enqueue a session."""
-    return await broker.queue.join(sid, kind, edge=edge, recording=f"rec-{sid}", summary={})
+    return await broker.queue.join(sid, kind, edge=edge, recording=f"rec-{sid}")
 
 
 async def serve(

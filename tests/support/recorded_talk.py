@@ -100,7 +100,7 @@ class LiveTalk:
     ) -> LiveTalk:
         """A session that waits for a worker."""
         sid, recording = sid or f"adx_{uuid.uuid4().hex[:10]}", new_recording_id()
-        ticket = await broker.queue.join(sid, kind, edge="e1", recording=recording, summary={})
+        ticket = await broker.queue.join(sid, kind, edge="e1", recording=recording)
         return cls(broker, sid, ticket.number, recording, kind)
 
     @classmethod

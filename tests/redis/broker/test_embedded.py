@@ -62,9 +62,7 @@ async def test_what_is_written_survives_a_restart(tmp_path: Path) -> None:
     with redis:
         settings = BrokerSettings(redis_url=redis.url)
         async with open_broker(settings) as broker:
-            await broker.queue.join(
-                "adx_1", SessionKind.AUDIO_DUPLEX, edge="e", recording="r", summary={}
-            )
+            await broker.queue.join("adx_1", SessionKind.AUDIO_DUPLEX, edge="e", recording="r")
         port = redis.port
         redis.stop()
         assert redis.pid is None

@@ -156,7 +156,7 @@ class QueueMachine(RuleBasedStateMachine):
         old = self.sessions.get(sid)
 
         def enqueue() -> Awaitable[Ticket]:
-            return self.broker.queue.join(sid, kind, edge=edge, recording=sid, summary={})
+            return self.broker.queue.join(sid, kind, edge=edge, recording=sid)
 
         if old and old.live:
             with pytest.raises(SessionExists):

@@ -37,14 +37,12 @@ async def test_a_closed_worker_has_no_free_slot(broker: Broker) -> None:
 
 
 async def test_the_row_of_a_queued_session(broker: Broker) -> None:
-    ticket = await broker.queue.join(
-        "adx_1", AUDIO, edge=EDGE, recording="secret", summary={"model": "m", "top_k": 3}
-    )
+    ticket = await broker.queue.join("adx_1", AUDIO, edge=EDGE, recording="secret")
     row = await broker.sessions.get("adx_1")
     assert row is not None
     assert (row.kind, row.state, row.ticket) == (AUDIO, SessionState.QUEUED, ticket.number)
     assert (row.epoch, row.attempt, row.edge, row.worker) == (0, 1, EDGE, "")
-    assert (row.recording, row.config) == ("secret", {"model": "m", "top_k": 3})
+    assert (row.recording, row.config) == ("secret", {})
     assert row.assigned_at is row.ended_at is row.reason is None
     assert await broker.sessions.get("unknown") is None
 

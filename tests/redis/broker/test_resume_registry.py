@@ -30,7 +30,7 @@ GRACE_MS = 15_000
 async def join(broker: Broker, kind: SessionKind = AUDIO, *, sid: str = SID) -> Ticket:
     token = ResumeToken(sid, FIRST.secret)
     return await broker.queue.join(
-        sid, kind, edge=EDGE, recording="r", summary={}, resume=token, protocol="duplex"
+        sid, kind, edge=EDGE, recording="r", resume=token, protocol="duplex"
     )
 
 
@@ -81,7 +81,7 @@ async def test_coming_back_changes_the_token_and_the_edge(broker: Broker) -> Non
 async def test_what_is_no_token_of_this_session_and_protocol(broker: Broker) -> None:
     assert await back(broker) is None
     await join(broker)
-    await broker.queue.join("adx_2", AUDIO, edge=EDGE, recording="r", summary={})
+    await broker.queue.join("adx_2", AUDIO, edge=EDGE, recording="r")
     for shown in (LAST, ResumeToken(SID, ""), ResumeToken("adx_2", "one")):
         assert await back(broker, shown) is None
     assert await back(broker, protocol="chat") is None
@@ -156,7 +156,7 @@ async def test_a_dead_edge_ends_at_once_what_nobody_can_come_back_to(
     broker: Broker, raw: Redis
 ) -> None:
     await join(broker)
-    await broker.queue.join("plain", CHAT, edge=EDGE, recording="r", summary={})
+    await broker.queue.join("plain", CHAT, edge=EDGE, recording="r")
     await silence(raw, broker.keys.edges, EDGE, broker)
     await unseen(broker, raw, 6000)
     assert await reap(broker, raw) == (0, 1)

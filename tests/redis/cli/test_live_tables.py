@@ -34,7 +34,7 @@ async def _busy(broker: Broker) -> None:
     await broker.registry.worker_beat("worker-1", 0, report)
     for sid in ("adx_a", "adx_b", "adx_c"):
         await broker.queue.join(
-            sid, SessionKind.AUDIO_DUPLEX, edge="edge-1", recording=f"rec-{sid}", summary={}
+            sid, SessionKind.AUDIO_DUPLEX, edge="edge-1", recording=f"rec-{sid}"
         )
     claim = await broker.leases.claim("worker-1")
     assert claim is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from pathlib import Path
 
@@ -9,9 +11,17 @@ import pytest
 
 import antiphon.broker
 from antiphon.broker.keys import Keys
-from antiphon.broker.scripts import NAMES, STREAM_NAMES, source
+from antiphon.broker.scripts import LuaScript
 
 FOLDER = Path(antiphon.broker.__file__).parent / "lua"
+SCRIPTS: dict[str, LuaScript[..., object]] = {
+    found.name: found
+    for module in pkgutil.walk_packages(antiphon.broker.__path__, "antiphon.broker.")
+    for found in vars(importlib.import_module(module.name)).values()
+    if isinstance(found, LuaScript)
+}
+NAMES = sorted(name for name, script in SCRIPTS.items() if not script.on_stream)
+STREAM_NAMES = sorted(set(SCRIPTS) - set(NAMES))
 KEY_NAMES = ["queue", "leases", "workers", "edges", "events", "eta", "tickets", "reaper"]
 KEYLESS = {"TIME"}
 
@@ -31,7 +41,9 @@ def calls(name: str) -> list[tuple[str, str]]:
     return [(command, key) for command, key in found]
 
 
-def test_every_file_is_a_script_and_every_script_a_file() -> None:
+def test_every_file_is_declared_and_every_declaration_has_a_file() -> None:
+    assert len(NAMES) >= 20
+    assert len(STREAM_NAMES) == 2
     assert sorted(path.stem for path in FOLDER.glob("*.lua")) == sorted(
         [*NAMES, *STREAM_NAMES, "prelude"]
     )
@@ -67,23 +79,36 @@ def made_in(text: str, variable: str) -> bool:
 @pytest.mark.parametrize("name", STREAM_NAMES)
 def test_a_script_over_a_stream_touches_nothing_else(name: str) -> None:
     text = code(name)
-    assert "local stream = KEYS[1]" in text
-    assert text.count("KEYS") == 1
+    assert SCRIPTS[name].source.startswith("local stream = KEYS[1]\n")
+    assert "KEYS" not in text
     found = re.findall(r"redis\.call\('\w+',\s*(?:'STREAM',\s*)?(\w+)", text)
     assert len(found) == text.count("redis.call(")
     assert set(found) == {"stream"}
 
 
 @pytest.mark.parametrize("name", [*NAMES, *STREAM_NAMES])
-def test_a_script_is_headed_by_what_it_takes_and_gives(name: str) -> None:
+def test_the_header_of_a_script_lists_the_declared_parameters(name: str) -> None:
     head = (FOLDER / f"{name}.lua").read_text().split("\nlocal ")[0]
-    assert head.startswith("-- ")
-    assert ("-- ARGV: control" if name in NAMES else "-- KEYS: stream\n-- ARGV: ") in head
-    assert "-- Result: " in head
+    keys, arguments = re.search(
+        r"^-- [^\n]+\n(?:.*?)(-- KEYS: stream\n)?-- ARGV:(.*?)\n-- Result: ", head, re.DOTALL
+    ).groups()  # type: ignore[union-attr]
+    listed = re.sub(r"\([^)]*\)|\n--", "", arguments)
+    parameters = list(SCRIPTS[name].parameters)
+    assert bool(keys) == SCRIPTS[name].on_stream
+    assert [part.strip() for part in listed.split(",") if part.strip()] == (
+        parameters[1:] if SCRIPTS[name].on_stream else parameters
+    )
+
+
+@pytest.mark.parametrize("name", [*NAMES, *STREAM_NAMES])
+def test_a_script_uses_every_argument_by_its_name(name: str) -> None:
+    text = code(name)
+    assert [each for each in SCRIPTS[name].parameters if not re.search(rf"\b{each}\b", text)] == []
+    assert not re.search(r"ARGV\[\d+\]", text)
 
 
 @pytest.mark.parametrize("name", [*NAMES, *STREAM_NAMES])
 def test_no_script_uses_a_host_clock_or_chance(name: str) -> None:
-    text = source(name)
+    text = SCRIPTS[name].source
     for forbidden in ("os.time", "os.clock", "math.random", "SPOP", "SRANDMEMBER"):
         assert forbidden not in text
