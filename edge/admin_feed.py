@@ -214,58 +214,38 @@ def _table_changes(before: Table, after: Table) -> JsonObject | None:
     return {"set": new, "gone": gone} if new or gone else None
 
 
+def _row(source: object, *names: str) -> JsonObject:
+    return {name: getattr(source, name) for name in names}
+
+
 def _event_row(event: SessionEvent) -> JsonObject:
-    return {
-        "id": event.id,
-        "at": event.at,
-        "session": event.sid,
-        "kind": event.kind,
-        "state": event.state,
-        "attempt": event.attempt,
-        "edge": event.edge,
-        "worker": event.worker,
-        "recording": event.recording,
-        "reason": event.reason,
-        "ask": event.ask,
-    }
+    fields = (
+        "id",
+        "at",
+        "kind",
+        "state",
+        "attempt",
+        "edge",
+        "worker",
+        "recording",
+        "reason",
+        "ask",
+    )
+    return {"session": event.sid, **_row(event, *fields)}
 
 
 def _worker_row(worker: WorkerRow) -> JsonObject:
-    return {
-        "state": worker.state,
-        "open": worker.open,
-        "detail": worker.detail,
-        "engine": worker.engine,
-        "model": worker.model,
-        "device": worker.device,
-        "memory": worker.memory,
-        "kinds": sorted(worker.kinds),
-        "slots": worker.slots,
-        "used": worker.used,
-        "counters": worker.counters,
-    }
+    fields = ("state", "open", "detail", "engine", "model", "device", "memory", "slots", "used")
+    return {"kinds": sorted(worker.kinds), **_row(worker, *fields, "counters")}
 
 
-def _waiting_row(row: QueuedSession) -> JsonObject:
-    return {
-        "session": row.sid,
-        "kind": row.kind,
-        "state": row.state,
-        "position": row.position,
-        "queued_at": row.queued_at,
-        "eta_s": round(row.eta_s),
-    }
+def _waiting_row(waiting: QueuedSession) -> JsonObject:
+    row = _row(waiting, "kind", "state", "position", "queued_at")
+    return {"session": waiting.sid, "eta_s": round(waiting.eta_s), **row}
 
 
 def _session_row(job: RunningSession) -> JsonObject:
-    return {
-        "kind": job.kind,
-        "state": job.state,
-        "worker": job.worker,
-        "assigned_at": job.assigned_at,
-        "attempt": job.attempt,
-        "resumes": job.resumes,
-    }
+    return _row(job, "kind", "state", "worker", "assigned_at", "attempt", "resumes")
 
 
 async def _within(seconds: float, event: asyncio.Event) -> bool:

@@ -9,14 +9,13 @@ import structlog
 
 from antiphon.broker.errors import BrokerUnavailable, StaleFence
 from antiphon.edge.boarding import Admitted
-from antiphon.edge.capabilities import capabilities
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.dialects import Dialect
 from antiphon.edge.errors import Close, Fault, Replaced, ResumeExpired, explain
 from antiphon.edge.inbox import Inbox
 from antiphon.edge.ledger import Ledger
 from antiphon.edge.protocols.contract import Actions, Finish, Forward, Machine, Tell
-from antiphon.edge.settings import Unsent
+from antiphon.edge.settings import Unsent, capabilities
 from antiphon.edge.teller import PlainTeller, Teller
 from antiphon.edge.transport.connection import ClientConnection
 from antiphon.edge.transport.send_queue import SendQueue

@@ -316,8 +316,10 @@ class _LimitedBody:
 
     async def receive(self) -> Message:
         """Raises HttpError. The disconnect message after the body has no deadline."""
+        idle_deadline = asyncio.get_running_loop().time() + _BODY_TIMEOUT_S
+        deadline = min(self._deadline, idle_deadline) if self._more else None
         try:
-            async with asyncio.timeout_at(self._deadline if self._more else None):
+            async with asyncio.timeout_at(deadline):
                 message = await self._receive()
         except TimeoutError:
             text = f"the body takes too long: {self._received} bytes received"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from antiphon.edge.media.file_types import HEAD_BYTES, Container, container_of
 from antiphon.edge.recordings.store import AtomicFile, RecordingNotFound, RecordingStore
@@ -32,7 +31,6 @@ MEDIA_TYPES = {
 """Accepted media types."""
 
 _BLOCK_BYTES = 1024 * 1024
-_IDLE_TIMEOUT_S = 30.0
 _SHOWN_CHARS = 60
 
 
@@ -42,10 +40,6 @@ class InvalidUpload(ValueError):
 
 class UploadTooLarge(Exception):
     """The file is larger than the limit."""
-
-
-class UploadStalled(Exception):
-    """The client stopped sending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +67,7 @@ async def save_upload(
 ) -> UploadedFile:
     """Save the body's file in a recording; replaces an earlier upload.
 
-    Raises InvalidUpload, UploadTooLarge, UploadStalled, and what RecordingStore raises; the
+    Raises InvalidUpload, UploadTooLarge, ClientDisconnect, and what RecordingStore raises; the
     recording is unchanged then.
     """
     file = await run_in_threadpool(AtomicFile, store)
@@ -130,7 +124,7 @@ class _UploadBody:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         form = self._form
-        async for chunk in _with_timeout(self._request):
+        async for chunk in self._request.stream():
             data = chunk if form is None else form.feed(chunk)
             if form is not None and form.found:
                 self.content_type = form.content_type
@@ -138,21 +132,6 @@ class _UploadBody:
                 yield data
         if form is not None:
             form.end()
-
-
-async def _with_timeout(request: Request) -> AsyncIterator[bytes]:
-    stream = aiter(request.stream())
-    while True:
-        try:
-            async with asyncio.timeout(_IDLE_TIMEOUT_S):
-                chunk = await anext(stream)
-        except StopAsyncIteration:
-            return
-        except TimeoutError:
-            raise UploadStalled(f"no data for {_IDLE_TIMEOUT_S:g} s") from None
-        except ClientDisconnect:
-            raise UploadStalled("the client disconnected") from None
-        yield chunk
 
 
 async def _joined(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -12,6 +12,7 @@ import structlog
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
+from starlette.requests import ClientDisconnect
 
 from antiphon.broker.errors import SharesFull
 from antiphon.broker.stores.shares import Share
@@ -33,7 +34,6 @@ from antiphon.edge.recordings.upload import (
     FORM_FIELD,
     MEDIA_TYPES,
     InvalidUpload,
-    UploadStalled,
     UploadTooLarge,
     find_upload,
     save_upload,
@@ -234,8 +234,8 @@ async def upload(edge: EdgeDep, session: Owned, request: Request) -> UploadSaved
         raise HttpError(400, ErrorCode.INVALID_FIELD, str(error)) from None
     except UploadTooLarge as error:
         raise HttpError(413, ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
-    except UploadStalled as error:
-        raise HttpError(408, ErrorCode.SLOW_CONSUMER, str(error)) from None
+    except ClientDisconnect:
+        raise HttpError(408, ErrorCode.SLOW_CONSUMER, "the client disconnected") from None
     return UploadSaved(status="ok", path=saved.path, size_bytes=saved.size)
 
 

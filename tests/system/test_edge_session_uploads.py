@@ -15,7 +15,7 @@ import pytest
 import soundfile
 
 from antiphon.broker.settings import BrokerSettings
-from antiphon.edge.recordings import upload as upload_module
+from antiphon.edge.access import limits
 from antiphon.edge.recordings.store import UPLOADS_FOLDER
 from support.edge_harness import WITHIN_S, RunningEdge, edge_context
 from support.recordings import recorded
@@ -137,8 +137,8 @@ async def test_what_is_refused_changes_nothing(
         ({"content": wav()}, "not accepted"),
         (body(b"x", "multipart/form-data"), "with a boundary"),
         (body(b"x", "multipart/form-data; boundary=b"), "cannot be read"),
-        (body(b"--b\r\nContent-Disposition: form-data; name=file\r\n", _BOUNDED), "broke off"),
-        (body(_part(b"audio/wav", wav()), _BOUNDED), "broke off"),
+        (body(b"--b\r\nContent-Disposition: form-data; name=file\r\n", _BOUNDED), "is incomplete"),
+        (body(_part(b"audio/wav", wav()), _BOUNDED), "is incomplete"),
         (body(_part(b"audio/wav", wav()) * 2 + b"--b--\r\n", _BOUNDED), "more than one"),
         (body(b"x", "multipart/form-data; boundary=" + "b" * 5000), "cannot be read"),
     ]
@@ -194,7 +194,7 @@ async def test_half_an_upload_is_never_seen(
     edge: RunningEdge, root: Path, recording: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that stops sending, and one that leaves: what it sent goes, what was there stays."""
-    monkeypatch.setattr(upload_module, "_IDLE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(limits, "_BODY_TIMEOUT_S", 0.5)
     host, port = edge.url.removeprefix("http://").split(":")
     head = (
         f"POST {url(recording)} HTTP/1.1\r\nHost: {host}:{port}\r\n"
