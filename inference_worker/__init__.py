@@ -1,1 +1,1 @@
-"""The worker process: claims sessions, runs them on an engine, publishes what it says."""
+"""The worker process: claims sessions, runs them on an engine, publishes the results."""

@@ -15,7 +15,7 @@ from antiphon.inference_worker.worker import run
 
 
 def main() -> int:
-    """Exit status: 0 after an orderly stop, 1 when the worker could not start."""
+    """Returns the exit status: 0 after an orderly stop, 1 if the worker could not start."""
     configure_logging("worker")
     try:
         asyncio.run(run(WorkerSettings()))

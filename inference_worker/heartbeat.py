@@ -1,15 +1,16 @@
-"""Once a second: say that the worker lives, renew its leases, tidy up after the dead."""
+"""Once a second: report the worker's state, renew its leases, remove dead workers and edges."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import structlog
 
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.registry import WorkerReport
-from antiphon.inference_worker.bench import Bench
-from antiphon.inference_worker.roster import Roster
+from antiphon.inference_worker.pool import SessionPool
+from antiphon.inference_worker.sessions.context import WorkerContext
 from antiphon.shared_schemas.events import WorkerCommand
 from antiphon.shared_schemas.states import WorkerState
 
@@ -19,61 +20,80 @@ INTERVAL_S = 1.0
 _CLOCK_EVERY = 30
 
 
-class Heartbeat:
-    """The worker's row and leases. `state` overrides what the sessions say (loading, draining, error)."""
+class WorkerHeartbeat:
+    """The worker's registry row and leases.
 
-    def __init__(self, bench: Bench, roster: Roster, address: str = "") -> None:
-        self._bench = bench
-        self._roster = roster
+    `state` overrides the state of the sessions while the worker loads, drains or has failed.
+    """
+
+    def __init__(self, context: WorkerContext, pool: SessionPool, address: str = "") -> None:
+        self._context = context
+        self._pool = pool
         self.address = address
         self.state: WorkerState | None = WorkerState.LOADING
         self.detail = ""
         self.drain_asked = asyncio.Event()
-        """Set once an operator wants the worker to leave."""
+        """Set when an operator has asked the worker to drain."""
 
     @property
     def shown_state(self) -> WorkerState:
         """The state that the registry and the health page show."""
-        return self.state or self._roster.state()
+        return self.state or self._pool.state()
 
     async def run(self) -> None:
-        """Beat for ever; an outage of Redis is sat out."""
+        """Run forever. Redis outages are logged and retried."""
         beats = 0
         while True:
             try:
                 await self.beat()
-                await self._bench.broker.registry.reap()
+                await self._context.broker.registry.reap()
                 if beats % _CLOCK_EVERY == 0:
-                    await self._bench.broker.clock.sync()
+                    await self._context.broker.clock.sync()
                 beats += 1
             except BrokerUnavailable as error:
                 log.warning("heartbeat_failed", error=str(error))
             await asyncio.sleep(INTERVAL_S)
 
     async def beat(self) -> None:
-        """One heartbeat; sessions that turn out to be lost are aborted."""
-        broker, worker_id = self._bench.broker, self._bench.worker_id
-        asked = await broker.registry.worker_beat(worker_id, len(self._roster), self._report())
+        """Send one heartbeat. Sessions whose lease is lost are aborted."""
+        broker, worker_id = self._context.broker, self._context.worker_id
+        asked = await broker.registry.worker_beat(worker_id, len(self._pool), self._report())
         if asked is WorkerCommand.DRAIN:
             self.drain_asked.set()
-        held = self._roster.held()
-        epochs = {sid: claim.epoch for sid, claim in held.items()}
+        claims = self._pool.claims()
+        epochs = {sid: claim.epoch for sid, claim in claims.items()}
         for sid in await broker.leases.renew(worker_id, epochs):
-            self._roster.abort(held[sid])
+            self._pool.abort(claims[sid])
 
     def _report(self) -> WorkerReport:
-        info = self._bench.processor.info
+        info = self._context.processor.info
         return WorkerReport(
             engine=info.name,
             model=info.model,
             kinds=info.kinds,
-            slots=self._bench.settings.slots,
+            slots=self._context.settings.slots,
             state=self.shown_state,
             device=info.device,
             address=self.address,
             open=self.state is None,
             detail=self.detail,
-            counters=self._bench.counters.row(),
-            memory=self._bench.processor.memory(),
-            latency=self._roster.latency(),
+            counters=self._context.counters.row(),
+            memory=self._context.processor.memory(),
+            latency=self._pool.latency(),
         )
+
+    def health(self) -> tuple[bool, dict[str, Any]]:
+        """The health page. The worker is unhealthy only if its engine failed."""
+        context, state = self._context, self.shown_state
+        healthy = state is not WorkerState.ERROR
+        return healthy, {
+            "status": "healthy" if healthy else "unhealthy",
+            "worker_id": context.worker_id,
+            "state": state,
+            "detail": self.detail,
+            "engine": context.processor.info.name,
+            "model": context.processor.info.model,
+            "slots": context.settings.slots,
+            "used": len(self._pool),
+            "counters": context.counters.row(),
+        }

@@ -1,15 +1,15 @@
-"""What a worker measures of itself, by the names that Prometheus sees."""
+"""The worker's counters and Prometheus metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from antiphon.broker.service.metrics import MILLISECONDS, SECONDS
-from antiphon.inference_worker.counters import Counters
 from antiphon.shared_schemas.entries import ResultOut
 from antiphon.shared_schemas.states import SessionKind
 
@@ -21,11 +21,40 @@ _COSTS = {
     "token2wav": "cost_token2wav_ms",
     "all": "cost_all_ms",
 }
-"""Stages of a unit in the engine, and the field of a result that says how long each took."""
+"""Engine stages of a unit, and the result field with the duration of each."""
+
+
+@dataclass(slots=True)
+class WorkerCounters:
+    """Totals since the process started. Durations in milliseconds."""
+
+    sessions: int = 0
+    recovered: int = 0
+    turns: int = 0
+    chats: int = 0
+    units: int = 0
+    units_speaking: int = 0
+    chunks_skipped: int = 0
+    deadline_misses: int = 0
+    engine_errors: int = 0
+    unit_ms_total: float = 0.0
+
+    def count_unit(
+        self, *, is_listen: bool, skipped: int, wall_clock_ms: float, deadline_ms: float
+    ) -> None:
+        self.units += 1
+        self.units_speaking += not is_listen
+        self.chunks_skipped += skipped
+        self.deadline_misses += wall_clock_ms > deadline_ms
+        self.unit_ms_total += wall_clock_ms
+
+    def row(self) -> dict[str, float]:
+        """For the registry and the health page."""
+        return asdict(self)
 
 
 class WorkerMetrics:
-    """Histograms are fed as things happen; what the worker counts anyway is read when it is asked."""
+    """Histograms are updated as units run; counters are read when Prometheus scrapes."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
@@ -36,10 +65,10 @@ class WorkerMetrics:
             registry=registry,
         )
         self.stream_wait = _histogram(
-            "stream_wait", "From the edge's append of a chunk to its being read here.", registry
+            "stream_wait", "From the edge's append of a chunk to the worker's read.", registry
         )
         self.unit = _histogram(
-            "unit", "From a chunk's being read to its result, before it is published.", registry
+            "unit", "From the read of a chunk to its result, before it is published.", registry
         )
         engine = Histogram(
             "antiphon_worker_engine_seconds",
@@ -52,7 +81,7 @@ class WorkerMetrics:
         self._stages = {field: engine.labels(stage) for stage, field in _COSTS.items()}
         self.first_piece = Histogram(
             "antiphon_worker_first_piece_seconds",
-            "From a question's being whole to the first piece of its answer, by kind.",
+            "From the end of a question to the first piece of its answer, by kind.",
             ["kind"],
             buckets=SECONDS,
             registry=registry,
@@ -61,29 +90,27 @@ class WorkerMetrics:
             self.claims.labels(kind)
 
     def observe_unit(self, result: ResultOut) -> None:
-        """One served unit."""
         self.stream_wait.observe(max(0.0, result.read_at - result.received_at) / 1000)
         self.unit.observe(result.wall_clock_ms / 1000)
         for field, stage in self._stages.items():
             stage.observe(getattr(result, field) / 1000)
 
-    def show(self, counters: Counters, slots: int, used: Callable[[], int]) -> None:
-        """Show what the worker counts, and its slots."""
-        self.registry.register(_Counted(counters))
+    def show(self, counters: WorkerCounters, slots: int, used: Callable[[], int]) -> None:
+        """Export the counters and the slots."""
+        self.registry.register(_CounterExport(counters))
         text = "Sessions that this worker can serve at once."
         Gauge("antiphon_worker_slots", text, registry=self.registry).set(slots)
         in_use = Gauge("antiphon_worker_slots_used", "Slots in use.", registry=self.registry)
         in_use.set_function(used)
 
 
-class _Counted(Collector):
-    """The totals of `Counters`, as they are at the moment."""
+class _CounterExport(Collector):
+    """Exports the current totals of `WorkerCounters`."""
 
-    def __init__(self, counters: Counters) -> None:
+    def __init__(self, counters: WorkerCounters) -> None:
         self._counters = counters
 
     def collect(self) -> Iterator[Metric]:
-        """One family per total."""
         counters = self._counters
         units = CounterMetricFamily(
             "antiphon_worker_units", "Units served, by what they did.", labels=["did"]
@@ -97,9 +124,13 @@ class _Counted(Collector):
                 "Units later than the length of a chunk.",
                 counters.deadline_misses,
             ),
-            ("chunks_skipped", "Chunks dropped, as newer ones waited.", counters.chunks_skipped),
-            ("engine_errors", "Steps that the engine could not do.", counters.engine_errors),
-            ("recovered_sessions", "Sessions of a lost worker, gone on with.", counters.recovered),
+            (
+                "chunks_skipped",
+                "Chunks dropped because newer ones waited.",
+                counters.chunks_skipped,
+            ),
+            ("engine_errors", "Engine steps that failed.", counters.engine_errors),
+            ("recovered_sessions", "Sessions recovered from a lost worker.", counters.recovered),
             ("turns", "Half-duplex answers given.", counters.turns),
             ("chats", "Chat requests answered.", counters.chats),
         ):

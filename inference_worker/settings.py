@@ -11,7 +11,7 @@ from antiphon.broker.settings import StatusSettings
 
 
 class WorkerSettings(StatusSettings):
-    """Which engine, how many sessions at once, and how patient it is."""
+    """The engine, the number of slots, and the timeouts."""
 
     engine: str = Field(default="local", description="local, minicpmo or simulated")
     slots: int = Field(default=4, ge=1, le=256, description="sessions served at once")

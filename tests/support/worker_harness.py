@@ -11,11 +11,11 @@ from typing import TypeVar
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.streams import StreamWriter
-from antiphon.inference_worker.bench import Bench
 from antiphon.inference_worker.claimer import Claimer
-from antiphon.inference_worker.engine_thread import EngineThread
-from antiphon.inference_worker.heartbeat import Heartbeat
-from antiphon.inference_worker.roster import Roster
+from antiphon.inference_worker.heartbeat import WorkerHeartbeat
+from antiphon.inference_worker.pool import SessionPool
+from antiphon.inference_worker.sessions.context import WorkerContext
+from antiphon.inference_worker.sessions.engine_executor import EngineExecutor
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.shared_schemas.entries import InEntry, OutEntry
 from antiphon.shared_schemas.registry import SessionRow
@@ -97,8 +97,8 @@ async def calling(
 class Working:
     """One worker's loops in this process."""
 
-    bench: Bench
-    roster: Roster
+    context: WorkerContext
+    pool: SessionPool
     processor: ScriptedProcessor
 
     @property
@@ -111,7 +111,7 @@ class Working:
 
     async def idle(self) -> None:
         async with asyncio.timeout(10):
-            while self.roster:
+            while self.pool:
                 await asyncio.sleep(0.01)
 
 
@@ -128,22 +128,22 @@ async def working(
 ) -> AsyncIterator[Working]:
     values = {**settings.model_dump(), "slots": 2, **overrides}
     processor = ScriptedProcessor(step, answer, resumes=resumes)
-    engine = EngineThread(2)
-    bench = Bench(worker_id, broker, processor, engine, WorkerSettings(**values))
-    roster = Roster(bench)
-    heartbeat = Heartbeat(bench, roster, "")
+    engine = EngineExecutor(2)
+    context = WorkerContext(worker_id, broker, processor, engine, WorkerSettings(**values))
+    pool = SessionPool(context)
+    heartbeat = WorkerHeartbeat(context, pool, "")
     heartbeat.state = None
     await heartbeat.beat()
-    claimer = Claimer(bench, roster)
+    claimer = Claimer(context, pool)
     watch = await broker.watch_events()
     loops = [claimer.listen(watch), claimer.fill(), heartbeat.run()]
     tasks = [asyncio.create_task(loop) for loop in loops]
     try:
-        yield Working(bench, roster, processor)
+        yield Working(context, pool, processor)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await roster.hand_back()
+        await pool.hand_over()
         await watch.close()
         engine.close()

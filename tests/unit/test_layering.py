@@ -45,7 +45,7 @@ _ENGINES_AVOID = frozenset({"asyncio", "redis", "antiphon.broker", "fastapi", "w
 NEVER_UNDER: dict[str, frozenset[str]] = {
     "shared_schemas/": frozenset(f"{_IO} {_LIBRARIES}".split()),
     "inference_worker/engines/": _ENGINES_AVOID,
-    "inference_worker/session/": _ENGINES_AVOID | {"torch"},
+    "inference_worker/sessions/": frozenset({"redis", "torch", "fastapi", "websockets"}),
     "antiphon/client/": frozenset({"redis", "fastapi", "starlette"}),
 }
 
@@ -53,10 +53,7 @@ KEY_LITERALS = ("{antiphon}", "antiphon:in:", "antiphon:out:", ":session:", ":wo
 
 SAME_NAME_ALLOWED = frozenset(
     {
-        "Action",
         "Answer",
-        "Heartbeat",
-        "Past",
         "Piece",
     }
 )

@@ -137,8 +137,8 @@ async def test_a_worker_measures_every_hop_of_a_unit(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with working(broker, settings, speaks) as worker, calling(broker) as caller:
-        registry = worker.bench.metrics.registry
-        worker.bench.metrics.show(worker.bench.counters, 2, lambda: len(worker.roster))
+        registry = worker.context.metrics.registry
+        worker.context.metrics.show(worker.context.counters, 2, lambda: len(worker.pool))
         await caller.say(PrepareIn(system_prompt="x", config=DuplexConfig()), CHUNK, CHUNK)
         assert isinstance(await caller.hear(), PreparedOut)
         results = [await caller.hear() for _ in range(2)]
@@ -168,8 +168,8 @@ async def test_a_recovered_session_counts_where_it_goes_on(
             for _ in range(2):
                 await caller.hear()
         async with working(broker, settings, listens, "w2") as second:
-            metrics = second.bench.metrics
-            metrics.show(second.bench.counters, 2, lambda: len(second.roster))
+            metrics = second.context.metrics
+            metrics.show(second.context.counters, 2, lambda: len(second.pool))
             async with asyncio.timeout(10):
                 while (await caller.row()).state is not SessionState.ACTIVE:
                     await asyncio.sleep(0.01)

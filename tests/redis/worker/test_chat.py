@@ -82,7 +82,7 @@ async def test_a_streamed_answer(broker: Broker, settings: BrokerSettings) -> No
         assert (await read(caller)).input_tokens == len("be briefhear this")
         first = await caller.hear()
         assert first == DeltaOut(text_delta="well", audio=float_bytes(piece("").audio), at=first.at)
-        assert worker.roster.state() is WorkerState.BUSY_CHAT
+        assert worker.pool.state() is WorkerState.BUSY_CHAT
         held.release.set()
         second = await caller.hear()
         assert isinstance(second, DeltaOut)
@@ -95,7 +95,7 @@ async def test_a_streamed_answer(broker: Broker, settings: BrokerSettings) -> No
         await worker.idle()
         assert tuple(worker.talk.messages) == HISTORY
         assert worker.talk.calls == ["prefill", "generate", "stop", "cleanup"]
-        assert worker.bench.counters.chats == 1
+        assert worker.context.counters.chats == 1
         assert (await broker.queue.snapshot()).workers[0].used == 0
 
 

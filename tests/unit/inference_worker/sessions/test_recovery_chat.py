@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.inference_worker.session.chat import Past, recall
-from antiphon.inference_worker.session.records import PastLost
+from antiphon.inference_worker.sessions.recovery import (
+    RecoveredChat,
+    StreamHistory,
+    Unrecoverable,
+    recover_chat,
+)
 from antiphon.shared_schemas.entries import DeltaOut, PrefillDoneOut
 from antiphon.shared_schemas.stream_position import StreamPosition
 
@@ -18,10 +22,12 @@ SAID = [
 
 
 def test_what_was_said_is_known() -> None:
-    assert recall(()) == Past()
-    assert recall(SAID) == Past(prefill_told=True, said="so far")
+    assert recover_chat(StreamHistory(outputs=())) == RecoveredChat()
+    assert recover_chat(StreamHistory(outputs=SAID)) == RecoveredChat(
+        prefill_done=True, said="so far"
+    )
 
 
 def test_an_answer_longer_than_its_stream_cannot_be_gone_on_with() -> None:
-    with pytest.raises(PastLost, match="beginning of the answer"):
-        recall(SAID[1:])
+    with pytest.raises(Unrecoverable, match="start of the answer"):
+        recover_chat(StreamHistory(outputs=SAID[1:]))

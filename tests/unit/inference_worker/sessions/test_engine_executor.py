@@ -8,17 +8,17 @@ from contextlib import aclosing
 import pytest
 from structlog.contextvars import bound_contextvars, get_contextvars
 
-from antiphon.inference_worker.engine_thread import EngineThread
+from antiphon.inference_worker.sessions.engine_executor import EngineExecutor
 
 
 @pytest.fixture
-async def engine() -> AsyncIterator[EngineThread]:
-    thread = EngineThread(1)
+async def engine() -> AsyncIterator[EngineExecutor]:
+    thread = EngineExecutor(1)
     yield thread
     thread.close()
 
 
-async def test_pieces_come_while_the_iterator_runs(engine: EngineThread) -> None:
+async def test_pieces_come_while_the_iterator_runs(engine: EngineExecutor) -> None:
     go_on = threading.Event()
 
     def pieces() -> Iterator[int]:
@@ -32,7 +32,7 @@ async def test_pieces_come_while_the_iterator_runs(engine: EngineThread) -> None
         assert [piece async for piece in stream] == [2]
 
 
-async def test_a_failure_comes_after_the_pieces_before_it(engine: EngineThread) -> None:
+async def test_a_failure_comes_after_the_pieces_before_it(engine: EngineExecutor) -> None:
     def pieces() -> Iterator[int]:
         yield 1
         raise ValueError("enough")
@@ -45,7 +45,7 @@ async def test_a_failure_comes_after_the_pieces_before_it(engine: EngineThread) 
 
 @pytest.mark.parametrize("cancel", [True, False])
 async def test_whoever_leaves_waits_for_the_piece_in_the_making(
-    engine: EngineThread, *, cancel: bool
+    engine: EngineExecutor, *, cancel: bool
 ) -> None:
     closed, go_on = threading.Event(), threading.Event()
 
@@ -80,7 +80,7 @@ async def test_whoever_leaves_waits_for_the_piece_in_the_making(
 
 
 async def test_what_is_logged_on_the_thread_is_of_the_callers_session(
-    engine: EngineThread,
+    engine: EngineExecutor,
 ) -> None:
     with bound_contextvars(session="adx_1"):
         assert await engine.call(get_contextvars) == {"session": "adx_1"}
@@ -91,7 +91,7 @@ async def test_what_is_logged_on_the_thread_is_of_the_callers_session(
 
 
 async def test_a_call_runs_to_its_end_however_often_its_caller_is_cancelled(
-    engine: EngineThread,
+    engine: EngineExecutor,
 ) -> None:
     go_on = threading.Event()
     calling = asyncio.create_task(engine.call(go_on.wait, 10))
@@ -106,7 +106,7 @@ async def test_a_call_runs_to_its_end_however_often_its_caller_is_cancelled(
 
 
 async def test_a_stream_that_is_closed_is_waited_for_however_often_one_is_cancelled(
-    engine: EngineThread,
+    engine: EngineExecutor,
 ) -> None:
     go_on, first = threading.Event(), asyncio.Event()
 

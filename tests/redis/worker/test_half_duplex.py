@@ -116,7 +116,7 @@ async def test_two_turns_from_prepare_to_stop(broker: Broker, settings: BrokerSe
         first = await caller.hear()
         assert isinstance(first, PreparedOut)
         assert (first.input_n, first.prompt_length) == (1, len("be brief"))
-        assert worker.roster.state() is WorkerState.BUSY_HALF_DUPLEX
+        assert worker.pool.state() is WorkerState.BUSY_HALF_DUPLEX
         for index in range(2):
             entries = await turn(caller)
             assert types_of(entries) == ONE_TURN
@@ -143,7 +143,7 @@ async def test_two_turns_from_prepare_to_stop(broker: Broker, settings: BrokerSe
         assert (await caller.ended()).reason is EndReason.STOPPED
         await worker.idle()
         assert worker.talk.calls[-2:] == ["stop", "cleanup"]
-        assert worker.bench.counters.turns == 2
+        assert worker.context.counters.turns == 2
 
 
 async def test_the_first_half_second_is_not_listened_to(

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from antiphon.broker.errors import StaleFence
-from antiphon.inference_worker.held_session import HeldSession
-from antiphon.inference_worker.progress import Progress
+from antiphon.inference_worker.sessions.chat import ProgressPublisher
+from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.shared_schemas.entries import OutEntry, ProgressOut
 
 
@@ -27,8 +27,8 @@ class Heard:
         self.entries.append(entry.done)
 
     @property
-    def session(self) -> HeldSession:
-        return cast("HeldSession", self)
+    def session(self) -> ClaimedSession:
+        return cast("ClaimedSession", self)
 
     async def has(self, count: int) -> None:
         async with asyncio.timeout(10):
@@ -37,8 +37,8 @@ class Heard:
 
 
 async def read(heard: Heard, failure: Exception | None = None) -> None:
-    progress = Progress(interval_s=0.001)
-    async with progress.told(heard.session):
+    progress = ProgressPublisher(interval_s=0.001)
+    async with progress.publish_to(heard.session):
         progress(0.5)
         await asyncio.sleep(0.05)
         if failure is not None:
@@ -46,8 +46,8 @@ async def read(heard: Heard, failure: Exception | None = None) -> None:
 
 
 async def test_it_is_told_when_it_has_grown_and_never_goes_back() -> None:
-    heard, progress = Heard(), Progress(interval_s=0.001)
-    async with progress.told(heard.session):
+    heard, progress = Heard(), ProgressPublisher(interval_s=0.001)
+    async with progress.publish_to(heard.session):
         progress(0.25)
         await heard.has(1)
         progress(0.1)
@@ -58,8 +58,8 @@ async def test_it_is_told_when_it_has_grown_and_never_goes_back() -> None:
 
 
 async def test_what_is_done_soon_is_not_worth_a_word() -> None:
-    heard, progress = Heard(), Progress(interval_s=60)
-    async with progress.told(heard.session):
+    heard, progress = Heard(), ProgressPublisher(interval_s=60)
+    async with progress.publish_to(heard.session):
         progress(0.5)
         await asyncio.sleep(0)
     assert heard.entries == []

@@ -1,4 +1,4 @@
-"""What a worker adds to a session's trace, where traces are wanted."""
+"""The spans that a worker adds to a session's trace."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from antiphon.broker.service.tracing import Tracing
 from antiphon.shared_schemas.entries import ResultOut
 
 
-class Question(NamedTuple):
-    """What an answer is to: its place in the trace, and since when it lay in the stream (ms)."""
+class TraceContext(NamedTuple):
+    """The trace of the input that an answer is for, and when that input was written (ms)."""
 
     trace: bytes = b""
     at: float = 0.0
 
 
-class WorkTrace:
-    """Spans are made when the work is done, from the times that were taken anyway."""
+class SessionTracer:
+    """Records spans after the work is done, from the measured times."""
 
     def __init__(self, tracing: Tracing, clock: RedisClock) -> None:
         self._tracing = tracing
         self._clock = clock
 
-    def unit(self, result: ResultOut, published_at: float) -> None:
-        """A unit whose result is in the stream; `published_at`: when its publishing began (ms)."""
+    def record_unit(self, result: ResultOut, published_at: float) -> None:
+        """`published_at`: when the publishing of the result began (ms)."""
         if not result.trace:
             return
         began_at = published_at - result.cost_all_ms
@@ -33,11 +33,11 @@ class WorkTrace:
         self._tracing.record("engine", result.trace, began_at, published_at, **about)
         self._tracing.record("publish", result.trace, published_at, self._clock.now_ms())
 
-    def answer(self, question: Question, took_s: float, tokens: int) -> None:
-        """A whole answer to a turn or a chat, which has just been published."""
-        if question.trace:
+    def record_answer(self, context: TraceContext, took_s: float, tokens: int) -> None:
+        """A turn's or a chat's answer that has just been published."""
+        if context.trace:
             now_ms = self._clock.now_ms()
             began_at = now_ms - took_s * 1000
-            self._tracing.record("worker.wait", question.trace, question.at, began_at)
+            self._tracing.record("worker.wait", context.trace, context.at, began_at)
             about = {"antiphon.tokens": tokens}
-            self._tracing.record("engine", question.trace, began_at, now_ms, **about)
+            self._tracing.record("engine", context.trace, began_at, now_ms, **about)

@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from antiphon.inference_worker.session.half_duplex import GUARD_SAMPLES, Past, recall
-from antiphon.inference_worker.session.records import History, PastLost
+from antiphon.inference_worker.sessions.recovery import (
+    GUARD_SAMPLES,
+    RecoveredHalfDuplex,
+    StreamHistory,
+    StreamRecord,
+    Unrecoverable,
+    recover_half_duplex,
+)
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes
 from antiphon.shared_schemas.config import HalfDuplexConfig
 from antiphon.shared_schemas.entries import (
@@ -28,7 +34,7 @@ TEN_SECONDS = ChunkIn(audio=b"\0" * (20 * INPUT_RATE), pcm=PcmFormat.S16)
 UTTERANCE = float_bytes(np.full(160, 0.25, dtype=np.float32))
 
 
-def stream(*entries: StreamEntry) -> History:
+def stream(*entries: StreamEntry) -> list[StreamRecord]:
     return [(StreamPosition(7, 1, n), entry) for n, entry in enumerate(entries, 1)]
 
 
@@ -41,17 +47,19 @@ def done(index: int, input_n: int, **fields: object) -> TurnDoneOut:
     return TurnDoneOut(input_n=input_n, turn_index=index, text=text, **fields)  # type: ignore[arg-type]
 
 
-def recalled(*said: StreamEntry, chunks: int = 8) -> Past:
-    return recall(stream(PREPARE, *[TEN_SECONDS] * chunks), stream(*said))
+def recalled(*said: StreamEntry, chunks: int = 8) -> RecoveredHalfDuplex:
+    return recover_half_duplex(
+        StreamHistory(stream(PREPARE, *[TEN_SECONDS] * chunks), stream(*said))
+    )
 
 
 def test_nothing_was_said() -> None:
-    assert recall((), ()) == Past()
+    assert recover_half_duplex(StreamHistory()) == RecoveredHalfDuplex()
 
 
 def test_a_refused_prepare_is_not_tried_again() -> None:
     past = recalled(ErrorOut(input_n=1, code="x", message="too long"))
-    assert past == Past(position=StreamPosition(7, 1, 1))
+    assert past == RecoveredHalfDuplex(position=StreamPosition(7, 1, 1))
 
 
 def test_a_session_that_only_listened_hears_everything_again() -> None:
@@ -99,12 +107,16 @@ def test_of_a_session_longer_than_its_streams_the_newest_turns_are_left() -> Non
         for entry in (generating(index, 3 + index), done(index, 3 + index))
     ]
     inputs, outputs = stream(PREPARE, *[TEN_SECONDS] * 6), stream(PREPARED, *turns)
-    past = recall(inputs[4:], outputs[4:], (StreamPosition(7, 1, 1), PREPARE))
+    past = recover_half_duplex(
+        StreamHistory(inputs[4:], outputs[4:], (StreamPosition(7, 1, 1), PREPARE))
+    )
     assert past.prepare is PREPARE
     assert [turn.text for turn in past.turns] == ["answer 2"]
     assert (past.position, past.next_index) == (StreamPosition(7, 1, 5), 3)
     assert (past.guard, past.shortened) == (0, True)
-    nothing_begun = recall(inputs[4:], outputs[6:], (StreamPosition(7, 1, 1), PREPARE))
+    nothing_begun = recover_half_duplex(
+        StreamHistory(inputs[4:], outputs[6:], (StreamPosition(7, 1, 1), PREPARE))
+    )
     assert (nothing_begun.turns, nothing_begun.next_index) == ((), 3)
 
 
@@ -112,5 +124,7 @@ def test_an_answer_whose_question_is_gone_is_lost() -> None:
     outputs = stream(
         PREPARED, generating(0, 3), DeltaOut(text_delta="and"), DeltaOut(text_delta=" so")
     )
-    with pytest.raises(PastLost, match="question"):
-        recall(stream(PREPARE), outputs[2:], (StreamPosition(7, 1, 1), PREPARE))
+    with pytest.raises(Unrecoverable, match="question"):
+        recover_half_duplex(
+            StreamHistory(stream(PREPARE), outputs[2:], (StreamPosition(7, 1, 1), PREPARE))
+        )

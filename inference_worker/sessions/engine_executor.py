@@ -1,4 +1,4 @@
-"""The only bridge from asyncio to the engine: blocking calls on threads, one per session at a time."""
+"""Runs blocking engine calls on threads. It is the only bridge from asyncio to an engine."""
 
 from __future__ import annotations
 
@@ -10,30 +10,43 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import ParamSpec, TypeVar
 
-from antiphon.inference_worker.outlast import outlast
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class EngineThread:
-    """As many threads as sessions, so that an engine may batch the units that are ready together."""
+async def finish_despite_cancel(work: asyncio.Future[T]) -> T:
+    """Await `work` even if the caller is cancelled; raise the cancellation after `work` is done."""
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return work.result()
+    if not work.cancelled():
+        work.exception()  # marks it as retrieved, so that asyncio does not report it
+    raise cancelled
+
+
+class EngineExecutor:
+    """One thread per session, so that an engine can batch units that are ready together."""
 
     def __init__(self, slots: int) -> None:
         self._pool = ThreadPoolExecutor(max_workers=slots, thread_name_prefix="engine")
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run one engine call. It always runs to its end: a caller waits for it, however often cancelled."""
+        """Run one engine call. The call always completes, even if the caller is cancelled."""
         loop = asyncio.get_running_loop()
-        known = copy_context()  # whose session it is, for what is logged on the thread
-        return await outlast(
-            loop.run_in_executor(self._pool, lambda: known.run(function, *args, **kwargs))
+        context = copy_context()  # log lines of the thread keep the session's variables
+        return await finish_despite_cancel(
+            loop.run_in_executor(self._pool, lambda: context.run(function, *args, **kwargs))
         )
 
     async def stream(self, pieces: Callable[[], Iterator[T]]) -> AsyncGenerator[T, None]:
-        """Run an iterator on one engine thread, and hand its pieces on as they come.
+        """Run an iterator on one engine thread and yield its items as they arrive.
 
-        Closing it early ends the iterator at its next piece, and waits for that.
+        Closing the generator early stops the iterator at its next item, and waits for that.
         """
         loop = asyncio.get_running_loop()
         ready: asyncio.Queue[tuple[T] | None] = asyncio.Queue()
@@ -55,10 +68,10 @@ class EngineThread:
             await producing
         finally:
             abandoned.set()
-            # What it raised is raised above; whoever closes the stream early does not ask for it.
+            # An error was already raised above; a caller that closes the stream does not need it.
             with contextlib.suppress(Exception):
-                await outlast(producing)
+                await finish_despite_cancel(producing)
 
     def close(self) -> None:
-        """Let running calls end and give the threads back."""
+        """Wait for running calls and stop the threads."""
         self._pool.shutdown(wait=True)

@@ -1,4 +1,4 @@
-"""What every session of one worker shares."""
+"""The objects that all sessions of one worker share."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from dataclasses import dataclass, field
 from prometheus_client import CollectorRegistry
 
 from antiphon.broker.client import Broker
-from antiphon.inference_worker.counters import Counters
-from antiphon.inference_worker.engine_thread import EngineThread
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
-from antiphon.inference_worker.metrics import WorkerMetrics
+from antiphon.inference_worker.metrics import WorkerCounters, WorkerMetrics
+from antiphon.inference_worker.sessions.engine_executor import EngineExecutor
+from antiphon.inference_worker.sessions.tracing import SessionTracer
 from antiphon.inference_worker.settings import WorkerSettings
-from antiphon.inference_worker.work_trace import WorkTrace
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
-    """The worker's identity, its engine, its connection to the rest."""
+class WorkerContext:
+    """The worker's identity, engine, Redis client, settings and counters."""
 
     worker_id: str
     broker: Broker
     processor: UnifiedProcessor
-    engine: EngineThread
+    engine: EngineExecutor
     settings: WorkerSettings
-    counters: Counters = field(default_factory=Counters)
-    trace: WorkTrace | None = None
+    counters: WorkerCounters = field(default_factory=WorkerCounters)
+    tracer: SessionTracer | None = None
     metrics: WorkerMetrics = field(default_factory=lambda: WorkerMetrics(CollectorRegistry()))

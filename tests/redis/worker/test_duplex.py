@@ -97,20 +97,20 @@ async def test_an_id_is_used_again_while_the_worker_still_cleans_up(
             await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=caller.ticket)
         async with calling(broker) as caller:
             await prepared(caller)
-            assert len(worker.roster) == 2
-            assert worker.roster.held()[SID].ticket == caller.ticket
+            assert len(worker.pool) == 2
+            assert worker.pool.claims()[SID].ticket == caller.ticket
             may_clean_up.set()
             async with asyncio.timeout(5):
-                while len(worker.roster) == 2:
+                while len(worker.pool) == 2:
                     await asyncio.sleep(0.01)
-            assert worker.roster.held()[SID].ticket == caller.ticket  # its lease is still renewed
+            assert worker.pool.claims()[SID].ticket == caller.ticket  # its lease is still renewed
             await caller.say(chunk())
             await hear_result(caller)
             await caller.say(StopIn())
             assert isinstance(await caller.hear(), StoppedOut)
             assert (await caller.ended()).reason is EndReason.STOPPED
         await worker.idle()
-        assert worker.roster.free == 2
+        assert worker.pool.free == 2
 
 
 async def test_the_result_precedes_finalize_and_finalize_the_next_prefill(
@@ -165,7 +165,7 @@ async def test_audio_that_waits_too_long_is_skipped_and_told(
         assert results[1].skipped == (3, 4, 5)
         assert [r.current_time for r in results] == [1000, 5000, 6000, 7000]
         assert [round(float(heard[0]), 1) for heard in worker.view.heard] == [0.0, 0.4, 0.5, 0.6]
-        assert worker.bench.counters.chunks_skipped == 3
+        assert worker.context.counters.chunks_skipped == 3
 
 
 async def test_what_was_skipped_before_a_step_that_failed_is_told_too(
@@ -309,12 +309,12 @@ async def test_a_slot_is_free_only_after_the_step_that_runs_in_it(
         await prepared(caller)
         await caller.say(chunk())
         await asyncio.to_thread(inside.wait)
-        claim = worker.roster.held()[SID]
+        claim = worker.pool.claims()[SID]
         await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=caller.ticket)
         for _ in range(3):
-            worker.roster.abort(claim)
+            worker.pool.abort(claim)
             await asyncio.sleep(0.01)
-        held = worker.roster.held(), worker.roster.free, worker.view.calls[-1]
+        held = worker.pool.claims(), worker.pool.free, worker.view.calls[-1]
         release.set()
         assert held == ({}, 1, "stop")
         await worker.idle()
@@ -340,7 +340,7 @@ async def test_a_successor_goes_on_with_the_context(
             assert second.view.calls[:2] == ["prepare", "replay"]
             assert [unit.text for unit in second.view.replayed] == ["unit 1", "unit 2"]
             assert [unit.memo for unit in second.view.replayed] == [{"unit": 1}, {"unit": 2}]
-            assert second.bench.counters.recovered == 1
+            assert second.context.counters.recovered == 1
             row = await caller.row()
             assert (row.worker, row.epoch, row.attempt) == ("w2", 2, 1)
 

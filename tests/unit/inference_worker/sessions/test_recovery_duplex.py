@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from antiphon.inference_worker.session.records import PastLost
-from antiphon.inference_worker.session.replay import recall
+from antiphon.inference_worker.sessions.recovery import StreamHistory, Unrecoverable, recover_duplex
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
@@ -22,7 +21,6 @@ from antiphon.shared_schemas.entries import (
     ResultOut,
     ResumedOut,
 )
-from antiphon.shared_schemas.states import SessionState
 from antiphon.shared_schemas.stream_position import StreamPosition
 from antiphon.shared_schemas.unit_result import UnitResult
 
@@ -44,16 +42,16 @@ def answer(n: int, text: str = "", **fields: object) -> ResultOut:
 
 
 def test_a_new_conversation_has_no_past() -> None:
-    past = recall((), ())
+    past = recover_duplex(StreamHistory((), ()))
     assert past.prepare is None
     assert past.position is None
-    assert past.state is SessionState.ASSIGNED
+    assert past.units == ()
 
 
 def test_units_join_input_and_answer_and_the_rest_is_still_to_do() -> None:
     inputs = placed([PREPARE, chunk(0.1), chunk(0.2), chunk(0.3)])
     outputs = placed([PreparedOut(input_n=1, prompt_length=9), answer(2), answer(3, "Hi")])
-    past = recall(inputs, outputs)
+    past = recover_duplex(StreamHistory(inputs, outputs))
     assert past.prepare == PREPARE
     assert past.position == StreamPosition(5, 1, 3)
     assert [unit.text for unit in past.units] == ["", "Hi"]
@@ -64,7 +62,7 @@ def test_units_join_input_and_answer_and_the_rest_is_still_to_do() -> None:
     assert np.allclose(second, 0.2)
     assert past.units[1].memo == {"n": 3}
     assert past.current_time == 3000
-    assert past.state is SessionState.ACTIVE
+    assert past.paused_until is None
 
 
 def test_each_unit_knows_what_had_been_played_before_it() -> None:
@@ -72,16 +70,16 @@ def test_each_unit_knows_what_had_been_played_before_it() -> None:
     inputs = placed([PREPARE, chunk(0.1), acks[0], acks[1], chunk(0.2), chunk(0.3), acks[2]])
     inputs += [(StreamPosition(5, 1, 8), PauseIn(timeout_s=7)), (StreamPosition(5, 1, 9), acks[3])]
     outputs = placed([PreparedOut(input_n=1, prompt_length=9), *(answer(n) for n in (2, 5, 6))])
-    past = recall(inputs, outputs)
+    past = recover_duplex(StreamHistory(inputs, outputs))
     assert [unit.played_ms for unit in past.units] == [None, 900, None]
     assert past.played_ms is None  # what follows the last answer is still to be read
     paused = [*outputs, (StreamPosition(5, 1, 5), PausedOut(input_n=8, timeout_s=7.0))]
-    assert recall(inputs, paused).played_ms == 1500
+    assert recover_duplex(StreamHistory(inputs, paused)).played_ms == 1500
 
 
 def test_input_that_the_stream_no_longer_holds_is_none() -> None:
     outputs = placed([PreparedOut(input_n=1, prompt_length=9), answer(2)])
-    past = recall([(StreamPosition(5, 1, 1), PREPARE)], outputs)
+    past = recover_duplex(StreamHistory([(StreamPosition(5, 1, 1), PREPARE)], outputs))
     assert past.units[0].audio is None
     assert past.position is None
 
@@ -92,15 +90,14 @@ def test_a_pause_in_force_keeps_its_deadline() -> None:
         PreparedOut(input_n=1, prompt_length=9),
         PausedOut(input_n=2, timeout_s=7.0, at=1000.0),
     ]
-    past = recall(inputs, placed([*outputs]))
-    assert past.state is SessionState.PAUSED
+    past = recover_duplex(StreamHistory(inputs, placed([*outputs])))
     assert past.paused_until == 8000.0
-    resumed = recall(inputs, placed([*outputs, ResumedOut(input_n=3)]))
-    assert resumed.state is SessionState.ACTIVE
+    resumed = recover_duplex(StreamHistory(inputs, placed([*outputs, ResumedOut(input_n=3)])))
+    assert resumed.paused_until is None
 
 
 def test_a_prepare_that_was_never_answered_is_still_to_do() -> None:
-    past = recall(placed([PREPARE]), ())
+    past = recover_duplex(StreamHistory(placed([PREPARE]), ()))
     assert past.prepare is None
     assert past.position is None
 
@@ -111,24 +108,26 @@ def test_of_a_session_longer_than_its_streams_the_beginning_and_the_newest_units
         [PreparedOut(input_n=1, prompt_length=9), *(answer(n, str(n)) for n in range(2, 6))]
     )
     beginning = (StreamPosition(5, 1, 1), PREPARE)
-    past = recall(inputs[3:], said[3:], beginning)
+    past = recover_duplex(StreamHistory(inputs[3:], said[3:], beginning))
     assert past.prepare == PREPARE
     assert [unit.text for unit in past.units] == ["4", "5"]
-    assert (past.state, past.current_time, past.shortened) == (SessionState.ACTIVE, 5000, True)
+    assert (past.paused_until, past.current_time, past.shortened) == (None, 5000, True)
     assert past.position == StreamPosition(5, 1, 5)
-    only_inputs_trimmed = recall(inputs[3:], said, beginning)
+    only_inputs_trimmed = recover_duplex(StreamHistory(inputs[3:], said, beginning))
     assert (only_inputs_trimmed.prepare, only_inputs_trimmed.shortened) == (PREPARE, False)
 
 
 def test_a_session_whose_beginning_is_nowhere_is_lost() -> None:
     said = placed([PreparedOut(input_n=1, prompt_length=9), answer(2), answer(3)])
     for outputs in (said, said[1:]):
-        with pytest.raises(PastLost, match="prepare"):
-            recall(placed([PREPARE, chunk(0.1), chunk(0.2)])[1:], outputs)
+        with pytest.raises(Unrecoverable, match="prepare"):
+            recover_duplex(StreamHistory(placed([PREPARE, chunk(0.1), chunk(0.2)])[1:], outputs))
 
 
 def test_a_beginning_that_was_kept_but_not_told_is_still_to_do() -> None:
     refused = placed([ErrorOut(input_n=1, code="x", message="no")])
-    past = recall(placed([PREPARE, PREPARE]), refused, (StreamPosition(5, 1, 2), PREPARE))
+    past = recover_duplex(
+        StreamHistory(placed([PREPARE, PREPARE]), refused, (StreamPosition(5, 1, 2), PREPARE))
+    )
     assert past.prepare is None
     assert past.position == StreamPosition(5, 1, 1)

@@ -74,7 +74,7 @@ async def test_redis_away_when_the_model_is_ready_is_waited_for(
             await until(processor.loading.is_set)
             redis_server.stop()
             processor.may_load.set()
-            waiting = {"watch events", "say that the worker is ready"}
+            waiting = {"watch events", "report that the worker is ready"}
             await until(lambda: waiting <= {entry.get("waiting_to") for entry in logs})
             if comes_back:
                 redis_server.start()

@@ -1,0 +1,168 @@
+"""The sessions that a worker serves: start, abort, hand over."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+from structlog.contextvars import bound_contextvars
+
+from antiphon.broker.errors import BrokerUnavailable, StaleFence
+from antiphon.inference_worker.engines.processor import ChatView, DuplexView, HalfDuplexView
+from antiphon.inference_worker.sessions.chat import ChatRunner
+from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
+from antiphon.inference_worker.sessions.context import WorkerContext
+from antiphon.inference_worker.sessions.duplex import DuplexRunner
+from antiphon.inference_worker.sessions.half_duplex import HalfDuplexRunner
+from antiphon.inference_worker.sessions.recovery import Unrecoverable
+from antiphon.shared_schemas.entries import ErrorOut
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.registry import Claim, Latency
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
+
+log = structlog.get_logger()
+
+EngineView = DuplexView | HalfDuplexView | ChatView
+AnyRunner = DuplexRunner | HalfDuplexRunner | ChatRunner
+
+_W = WorkerState
+_BY_URGENCY = (_W.DUPLEX_ACTIVE, _W.BUSY_HALF_DUPLEX, _W.BUSY_CHAT, _W.DUPLEX_PAUSED, _W.IDLE)
+
+
+class SessionPool:
+    """One task per claim. A slot becomes free after the cleanup of its engine view.
+
+    The same session id can be claimed again while the cleanup of its earlier claim still runs.
+    """
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+        self._tasks: dict[Claim, asyncio.Task[None]] = {}
+        self._sessions: dict[Claim, ClaimedSession] = {}
+        self._views: dict[Claim, EngineView] = {}
+        self._dropped: set[Claim] = set()
+        self.changed = asyncio.Event()
+        """Set when a session has ended."""
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    @property
+    def free(self) -> int:
+        """Number of free slots."""
+        return self._context.settings.slots - len(self._tasks)
+
+    def claims(self) -> dict[str, Claim]:
+        """The claims to renew, by session id. Of two claims of one id, the newer one."""
+        return {claim.sid: claim for claim in self._sessions if claim not in self._dropped}
+
+    def latency(self) -> dict[str, Latency]:
+        """By session id, for sessions with at least one answer."""
+        sessions = self._sessions.items()
+        return {claim.sid: session.latency for claim, session in sessions if session.latency}
+
+    def state(self) -> WorkerState:
+        """The worker's state: of its sessions' kinds, the most latency-sensitive one."""
+        states = {_state_of(session) for session in self._sessions.values()}
+        return next((state for state in _BY_URGENCY if state in states), WorkerState.IDLE)
+
+    def start(self, claim: Claim) -> None:
+        task = asyncio.create_task(self._serve(claim), name=f"session:{claim.sid}")
+        self._tasks[claim] = task
+        self._context.counters.sessions += 1
+        self._context.metrics.claims.labels(claim.kind).inc()
+
+    def abort(self, claim: Claim) -> None:
+        """Cancel a session that is no longer this worker's. Safe to call more than once."""
+        if claim in self._tasks and claim not in self._dropped:
+            log.info("session_dropped", session=claim.sid)
+            self._dropped.add(claim)
+            self._cancel(claim)
+
+    def abort_ended(self, ticket: int) -> None:
+        """Cancel the session with this ticket: another process has ended it."""
+        for claim in [claim for claim in self._sessions if claim.ticket == ticket]:
+            self.abort(claim)
+
+    async def hand_over(self) -> None:
+        """Cancel all sessions and release them to other workers."""
+        tasks, broker = dict(self._tasks), self._context.broker
+        for claim in tasks:
+            self._cancel(claim)
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        for claim in tasks:
+            try:
+                # Has no effect for a session that another worker has.
+                await broker.leases.give_back(claim.sid, self._context.worker_id, claim.epoch)
+            except BrokerUnavailable as error:
+                log.warning("hand_back_failed", session=claim.sid, error=str(error))
+
+    def _cancel(self, claim: Claim) -> None:
+        """A cancelled task waits for its engine step, so stop that step too."""
+        if view := self._views.get(claim):
+            view.stop()
+        self._tasks[claim].cancel()
+
+    async def _serve(self, claim: Claim) -> None:
+        context = self._context
+        with bound_contextvars(session=claim.sid, epoch=claim.epoch):
+            log.info("session_claimed", kind=claim.kind, ticket=claim.ticket, attempt=claim.attempt)
+            try:
+                session = await ClaimedSession.open(context.broker, context.worker_id, claim)
+                self._sessions[claim] = session
+                await self._run(session)
+            except StaleFence as lost:
+                log.warning("session_lost", reason=str(lost))
+            except Exception:
+                # The lease expires, and another worker recovers the session.
+                log.exception("session_abandoned")
+            finally:
+                self._sessions.pop(claim, None)
+                self._dropped.discard(claim)
+                del self._tasks[claim]
+                self.changed.set()
+
+    async def _run(self, session: ClaimedSession) -> None:
+        view, runner = self._open(session)
+        self._views[session.claim] = view
+        try:
+            reason = await runner.run()
+        except StaleFence:
+            raise
+        except Unrecoverable as lost:
+            log.warning("session_unrecoverable", error=str(lost))
+            reason = EndReason.WORKER_LOST  # the client is told to start a new session
+        except Exception:
+            log.exception("session_failed")
+            reason = EndReason.ERROR
+            text = "the engine failed; please start a new conversation"
+            entry = ErrorOut(code=ErrorCode.INFERENCE_ERROR, message=text, fatal=True)
+            await session.publish(entry)
+        finally:
+            del self._views[session.claim]
+            view.stop()
+            await self._context.engine.call(view.cleanup)
+        await session.end(reason)
+        log.info("session_ended", reason=reason)
+
+    def _open(self, session: ClaimedSession) -> tuple[EngineView, AnyRunner]:
+        context, processor = self._context, self._context.processor
+        match session.claim.kind:
+            case SessionKind.CHAT:
+                chat = processor.set_chat_mode()
+                return chat, ChatRunner(context, session, chat)
+            case SessionKind.HALF_DUPLEX:
+                half = processor.set_half_duplex_mode()
+                return half, HalfDuplexRunner(context, session, half)
+            case SessionKind.AUDIO_DUPLEX | SessionKind.OMNI_DUPLEX:
+                duplex = processor.set_duplex_mode()
+                return duplex, DuplexRunner(context, session, duplex)
+
+
+def _state_of(session: ClaimedSession) -> WorkerState:
+    if session.claim.kind is SessionKind.CHAT:
+        return WorkerState.BUSY_CHAT
+    if session.claim.kind is SessionKind.HALF_DUPLEX:
+        return WorkerState.BUSY_HALF_DUPLEX
+    paused = session.state is SessionState.PAUSED
+    return WorkerState.DUPLEX_PAUSED if paused else WorkerState.DUPLEX_ACTIVE

@@ -1,1 +1,0 @@
-"""What a conversation is: no torch, no Redis, no asyncio."""

@@ -1,0 +1,1 @@
+"""Runs claimed sessions on an engine, one runner per session kind."""

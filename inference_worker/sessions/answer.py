@@ -1,0 +1,89 @@
+"""Streams one answer to the client. Half-duplex turns and chats share this."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import aclosing
+
+import numpy as np
+
+from antiphon.inference_worker.engines.processor import AnsweringView
+from antiphon.inference_worker.engines.types import Delta
+from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
+from antiphon.inference_worker.sessions.context import WorkerContext
+from antiphon.inference_worker.sessions.interrupts import InterruptWatcher
+from antiphon.inference_worker.sessions.tracing import TraceContext
+from antiphon.shared_schemas.audio import SILENCE, Samples, float_bytes
+from antiphon.shared_schemas.entries import DeltaOut
+
+_NO_TRACE = TraceContext()
+
+
+class AnswerStream:
+    """One answer: its text, its tokens, and its duration since this object was created."""
+
+    def __init__(
+        self,
+        context: WorkerContext,
+        session: ClaimedSession,
+        view: AnsweringView,
+        trace: TraceContext = _NO_TRACE,
+    ) -> None:
+        self.trace = trace
+        self.text = ""
+        self.tokens = 0
+        self._context = context
+        self._session = session
+        self._view = view
+        self._began = time.perf_counter()
+        self._unsent: list[Samples] = []
+
+    async def publish(self, said: str, interrupts: InterruptWatcher, *, streaming: bool) -> None:
+        """Publish the answer in pieces until it is complete or interrupted.
+
+        `said` is the part that another worker already published. Without `streaming`, the pieces
+        are collected instead. Raises EngineError if the engine fails.
+        """
+        generate = await self._continue_or_generate(said)
+        async with aclosing(self._context.engine.stream(generate)) as pieces:
+            async for delta in pieces:
+                interrupts.resend()
+                if interrupts.stopped:
+                    return
+                self._count(delta)
+                if not streaming:
+                    self._unsent.append(delta.audio)
+                elif delta.text or len(delta.audio):
+                    audio = float_bytes(delta.audio)
+                    await self._session.publish(DeltaOut(text_delta=delta.text, audio=audio))
+
+    async def _continue_or_generate(self, said: str) -> Callable[[], Iterator[Delta]]:
+        if said:
+            rest = await self._context.engine.call(self._view.resume, said)
+            if rest is not None:
+                self.text = said
+                return lambda: rest
+        return self._view.generate
+
+    def _count(self, delta: Delta) -> None:
+        if not (self.text or self.tokens):
+            waited_s = self.elapsed_s
+            kind = self._session.claim.kind
+            self._context.metrics.first_piece.labels(kind).observe(waited_s)
+            self._session.record_latency(waited_s * 1000)
+        self.text += delta.text
+        self.tokens += delta.n_tokens
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.perf_counter() - self._began
+
+    @property
+    def unsent_audio(self) -> bytes:
+        """The audio that was collected because the client does not stream."""
+        return float_bytes(np.concatenate([SILENCE, *self._unsent]))
+
+    def record_trace(self, took_s: float) -> None:
+        if self._context.tracer:
+            self._context.tracer.record_answer(self.trace, took_s, self.tokens)

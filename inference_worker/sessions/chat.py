@@ -1,0 +1,172 @@
+"""Runs one chat request: prefills the history, publishes the answer, ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from antiphon.broker.retry import retry_until_available
+from antiphon.inference_worker.engines.processor import ChatView
+from antiphon.inference_worker.engines.types import (
+    ContextFull,
+    EngineError,
+    UnsupportedContent,
+    no_progress,
+)
+from antiphon.inference_worker.sessions.answer import AnswerStream
+from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
+from antiphon.inference_worker.sessions.context import WorkerContext
+from antiphon.inference_worker.sessions.interrupts import InterruptWatcher
+from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox, open_mailbox
+from antiphon.inference_worker.sessions.recovery import RecoveredChat, read_history, recover_chat
+from antiphon.inference_worker.sessions.runner import publish_error, reference_voice
+from antiphon.inference_worker.sessions.tracing import TraceContext
+from antiphon.shared_schemas.entries import (
+    BreakIn,
+    ChatDoneOut,
+    ChatIn,
+    ErrorOut,
+    PrefillDoneOut,
+    ProgressOut,
+    StopIn,
+)
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.stream_position import StreamPosition
+
+_PROGRESS_INTERVAL_S = 1.0
+"""A shorter prefill publishes no progress."""
+
+
+class ProgressPublisher:
+    """Publishes the progress of a long prefill at an interval. Published values only increase."""
+
+    def __init__(self, interval_s: float = _PROGRESS_INTERVAL_S) -> None:
+        self._interval_s = interval_s
+        self._done = 0.0
+
+    def __call__(self, done: float) -> None:
+        """Set the share that is done, between 0 and 1. Safe to call from any thread."""
+        self._done = max(self._done, min(done, 1.0))
+
+    @asynccontextmanager
+    async def publish_to(self, session: ClaimedSession) -> AsyncIterator[None]:
+        """Publish until the context exits. Raises the errors of `ClaimedSession.publish`."""
+        over = asyncio.Event()
+        publishing = asyncio.create_task(self._publish(session, over), name="progress")
+        try:
+            yield
+        except asyncio.CancelledError:
+            publishing.cancel()  # it may be retrying because Redis is unavailable
+            raise
+        finally:
+            over.set()
+            await asyncio.gather(publishing, return_exceptions=True)
+        publishing.result()
+
+    async def _publish(self, session: ClaimedSession, over: asyncio.Event) -> None:
+        published = 0.0
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._interval_s):
+                    await over.wait()
+            if over.is_set():
+                return
+            if self._done > published:
+                published = self._done
+                await session.publish(ProgressOut(done=round(published, 3)))
+
+
+class ChatRunner:
+    """One request and its answer."""
+
+    def __init__(self, context: WorkerContext, session: ClaimedSession, view: ChatView) -> None:
+        self._context = context
+        self._session = session
+        self._view = view
+        self._recovered = RecoveredChat()
+        self._answer = AnswerStream(context, session, view)
+        self._input_tokens = 0
+
+    async def run(self) -> EndReason:
+        """Serve the request; returns the reason of the end.
+
+        Raises StaleFence if another worker has the session, Unrecoverable if recovery fails.
+        """
+        context, claim = self._context, self._session.claim
+        history = await retry_until_available(
+            lambda: read_history(context.broker, claim), "read a chat"
+        )
+        self._recovered = recover_chat(history)
+        after, limit = StreamPosition.before(claim.ticket), context.settings.backlog_chunks
+        timeout_s = context.settings.prepare_timeout_s
+        async with open_mailbox(context.broker, claim.sid, after, limit) as mailbox:
+            while (item := await mailbox.next(timeout_s)) is not None:
+                match item.entry:
+                    case ChatIn() as request:
+                        return await self._serve(item, request, mailbox)
+                    case StopIn() | BreakIn():
+                        return await self._publish_done(stopped=True)
+        text = f"no request within {timeout_s:g} s"
+        await self._session.publish(ErrorOut(code=ErrorCode.NOT_READY, message=text, fatal=True))
+        return EndReason.ERROR
+
+    async def _serve(
+        self, item: QueuedInput, request: ChatIn, mailbox: SessionMailbox
+    ) -> EndReason:
+        trace = TraceContext(request.trace, request.at)
+        self._answer = AnswerStream(self._context, self._session, self._view, trace)
+        await self._session.move(SessionState.PREPARING, request.options.model_dump())
+        interrupts = InterruptWatcher(item.n, self._view.stop, self._view)
+        async with interrupts.watch(mailbox):
+            try:
+                await self._publish_answer(request, interrupts)
+            except EngineError as error:
+                if not interrupts.interrupted:
+                    return await self._fail(item.n, error)
+        return await self._publish_done(stopped=interrupts.interrupted)
+
+    async def _fail(self, n: int, error: EngineError) -> EndReason:
+        code, reason = ErrorCode.INFERENCE_ERROR, EndReason.ERROR
+        if isinstance(error, ContextFull):
+            code, reason = ErrorCode.CONTEXT_FULL, EndReason.CONTEXT_FULL
+        elif isinstance(error, UnsupportedContent):
+            code = ErrorCode.INVALID_FIELD
+        await publish_error(self._context, self._session, n, error, code=code, fatal=True)
+        return reason
+
+    async def _publish_answer(self, request: ChatIn, interrupts: InterruptWatcher) -> None:
+        self._input_tokens = await self._prefill(request)
+        if not self._recovered.prefill_done:
+            await self._session.publish(PrefillDoneOut(input_tokens=self._input_tokens))
+        await self._session.move(SessionState.ACTIVE)
+        if not interrupts.interrupted:
+            streaming = request.options.streaming
+            await self._answer.publish(self._recovered.said, interrupts, streaming=streaming)
+
+    async def _prefill(self, request: ChatIn) -> int:
+        call, prefill = self._context.engine.call, self._view.prefill
+        arguments = request.messages(), request.options, reference_voice(request.ref_audio)
+        if not request.progress or self._recovered.prefill_done:
+            return await call(prefill, *arguments, no_progress)
+        progress = ProgressPublisher()
+        async with progress.publish_to(self._session):
+            return await call(prefill, *arguments, progress)
+
+    async def _publish_done(self, *, stopped: bool) -> EndReason:
+        answer, took_s = self._answer, self._answer.elapsed_s
+        self._context.counters.chats += 1
+        await self._session.publish(
+            ChatDoneOut(
+                trace=answer.trace.trace,
+                text=answer.text,
+                audio=answer.unsent_audio,
+                generated_tokens=answer.tokens,
+                input_tokens=self._input_tokens,
+                duration_ms=round(took_s * 1000, 3),
+                stopped=stopped,
+            )
+        )
+        answer.record_trace(took_s)
+        return EndReason.STOPPED

@@ -1,0 +1,198 @@
+"""Runs one full-duplex session."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import ClassVar
+
+import structlog
+
+from antiphon.inference_worker.engines.processor import DuplexView
+from antiphon.inference_worker.engines.types import ContextFull, EngineError
+from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
+from antiphon.inference_worker.sessions.context import WorkerContext
+from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox
+from antiphon.inference_worker.sessions.recovery import (
+    RecoveredDuplex,
+    StreamHistory,
+    recover_duplex,
+)
+from antiphon.inference_worker.sessions.runner import SessionRunner, publish_error, reference_voice
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.entries import (
+    ChunkIn,
+    PausedOut,
+    PauseIn,
+    PlaybackIn,
+    PrepareIn,
+    ResultOut,
+    ResumedOut,
+    ResumeIn,
+    StopIn,
+    TimeoutOut,
+)
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.unit_result import UnitResult
+
+log = structlog.get_logger()
+
+
+class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
+    """Runs one unit per chunk. The finalize step of a unit may overlap with the client's next chunk."""
+
+    ACCEPTS: ClassVar = {
+        SessionState.ASSIGNED: frozenset({PrepareIn, StopIn}),
+        SessionState.ACTIVE: frozenset({ChunkIn, PauseIn, PlaybackIn, StopIn}),
+        SessionState.PAUSED: frozenset({ResumeIn, PlaybackIn, StopIn}),
+    }
+
+    def __init__(self, context: WorkerContext, session: ClaimedSession, view: DuplexView) -> None:
+        super().__init__(context, session)
+        self._view = view
+        self._config = DuplexConfig()
+        self._deferred = True
+        self._finalizing: asyncio.Task[None] | None = None
+        self._paused_until = 0.0
+        self._current_time = 0
+
+    def _backlog_chunks(self) -> int:
+        return self._context.settings.backlog_chunks
+
+    def _recover(self, history: StreamHistory) -> RecoveredDuplex:
+        return recover_duplex(history)
+
+    async def _load(self, entry: PrepareIn) -> int:
+        self._config = entry.config
+        self._deferred = entry.deferred_finalize
+        voices = reference_voice(entry.ref_audio), reference_voice(entry.tts_ref_audio)
+        prepare = self._view.prepare
+        return await self._context.engine.call(prepare, entry.system_prompt, entry.config, *voices)
+
+    async def _restore(self, state: RecoveredDuplex) -> None:
+        await self._context.engine.call(self._view.replay, state.units)
+        if state.played_ms is not None:
+            await self._report_playback(state.played_ms)
+        await self._session.move(SessionState.ACTIVE)
+        self._current_time = state.current_time
+        if state.paused_until is not None:
+            self._paused_until = state.paused_until
+            await self._session.move(SessionState.PAUSED)
+        count, now = len(state.units), self._session.state
+        log.info("session_recovered", units=count, shortened=state.shortened, state=now)
+
+    def _silence_left_s(self) -> float:
+        if self._session.state is SessionState.PAUSED:
+            return max(0.0, self._paused_until - self._context.broker.clock.now_ms()) / 1000
+        return self._context.settings.silence_timeout_s
+
+    def _silence_timeout(self) -> TimeoutOut:
+        if self._session.state is SessionState.PAUSED:
+            return TimeoutOut(reason="the pause lasted too long")
+        limit_s = self._context.settings.silence_timeout_s
+        return TimeoutOut(reason=f"nothing was received for {limit_s:g} s")
+
+    async def _handle(self, item: QueuedInput, mailbox: SessionMailbox) -> EndReason | None:  # noqa: ARG002
+        match item.entry:
+            case ChunkIn() as entry:
+                return await self._run_unit(item, entry)
+            case PrepareIn() as entry:
+                await self._prepare(item.n, entry)
+            case PlaybackIn(played_ms=played_ms):
+                await self._report_playback(played_ms)
+            case PauseIn(timeout_s=timeout_s):
+                self._paused_until = self._context.broker.clock.now_ms() + timeout_s * 1000
+                await self._session.publish(PausedOut(input_n=item.n, timeout_s=timeout_s))
+                await self._session.move(SessionState.PAUSED)
+            case ResumeIn():
+                await self._session.publish(ResumedOut(input_n=item.n))
+                await self._session.move(SessionState.ACTIVE)
+            case StopIn():
+                return await self._stop()
+        return None
+
+    async def _report_playback(self, played_ms: float) -> None:
+        await self._wait_for_engine()
+        await self._context.engine.call(self._view.played, played_ms)
+
+    async def _run_unit(self, item: QueuedInput, chunk: ChunkIn) -> EndReason | None:
+        context = self._context
+        await self._wait_for_engine()
+        samples = chunk.samples()
+        self._current_time += duration_ms(len(samples)) * (1 + len(item.skipped))
+        try:
+            result, prefill_ms = await context.engine.call(self._step, chunk, samples)
+        except ContextFull as error:
+            code = ErrorCode.CONTEXT_FULL
+            await publish_error(context, self._session, item.n, error, code=code, fatal=True)
+            return EndReason.CONTEXT_FULL
+        except EngineError as error:
+            await publish_error(context, self._session, item.n, error, skipped=item.skipped)
+            return None
+        if self._deferred:
+            await self._publish_unit(item, chunk, result, prefill_ms)
+            self._finalizing = asyncio.create_task(self._finalize())
+        else:
+            await self._finalize()
+            await self._publish_unit(item, chunk, result, prefill_ms)
+        return None
+
+    def _step(self, chunk: ChunkIn, samples: Samples) -> tuple[UnitResult, float]:
+        """Prefill and generate on an engine thread. `cost_all_ms` is the sum of both."""
+        started = time.perf_counter()
+        slices = chunk.max_slice_nums or self._config.max_slice_nums
+        prefilled = self._view.prefill(samples, chunk.frames, slices)
+        result = self._view.generate(chunk.force_listen)
+        cost_ms = (time.perf_counter() - started) * 1000
+        return replace(
+            result,
+            current_time=self._current_time,
+            cost_all_ms=round(cost_ms, 3),
+            vision_slices=prefilled.vision_slices,
+            vision_tokens=prefilled.vision_tokens,
+        ), prefilled.cost_ms
+
+    async def _publish_unit(
+        self, item: QueuedInput, chunk: ChunkIn, result: UnitResult, prefill_ms: float
+    ) -> None:
+        context = self._context
+        wall_clock_ms = context.broker.clock.now_ms() - item.read_at
+        context.counters.count_unit(
+            is_listen=result.is_listen,
+            skipped=len(item.skipped),
+            wall_clock_ms=wall_clock_ms,
+            deadline_ms=self._config.chunk_ms,
+        )
+        out = ResultOut.of(
+            result,
+            input_n=item.n,
+            skipped=item.skipped,
+            trace=chunk.trace,
+            received_at=chunk.at,
+            read_at=round(item.read_at, 3),
+            prefill_ms=round(prefill_ms, 3),
+            wall_clock_ms=round(wall_clock_ms, 3),
+        )
+        context.metrics.observe_unit(out)
+        self._session.record_latency(out.read_at - out.received_at + out.wall_clock_ms)
+        await self._session.publish(out)
+        if context.tracer:
+            context.tracer.record_unit(out, item.read_at + wall_clock_ms)
+
+    async def _finalize(self) -> None:
+        with self._context.metrics.finalize.time():
+            await self._context.engine.call(self._view.finalize)
+
+    async def _wait_for_engine(self) -> None:
+        """The finalize step of a unit must end before the next prefill."""
+        if self._finalizing is not None:
+            finalizing, self._finalizing = self._finalizing, None
+            await finalizing
+
+
+def duration_ms(samples: int) -> int:
+    """Length of user audio in milliseconds."""
+    return round(samples * 1000 / INPUT_RATE)

@@ -1,0 +1,210 @@
+"""Runs one half-duplex session: detects an utterance, answers it, listens again."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+import structlog
+
+from antiphon.inference_worker.engines.common.endpointing import (
+    SpeechEnded,
+    SpeechStarted,
+    StreamingVAD,
+)
+from antiphon.inference_worker.engines.processor import HalfDuplexView
+from antiphon.inference_worker.engines.types import ContextFull, EngineError
+from antiphon.inference_worker.sessions.answer import AnswerStream
+from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
+from antiphon.inference_worker.sessions.context import WorkerContext
+from antiphon.inference_worker.sessions.interrupts import InterruptWatcher
+from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox
+from antiphon.inference_worker.sessions.recovery import (
+    GUARD_SAMPLES,
+    PendingTurn,
+    RecoveredHalfDuplex,
+    StreamHistory,
+    recover_half_duplex,
+)
+from antiphon.inference_worker.sessions.runner import SessionRunner, publish_error, reference_voice
+from antiphon.inference_worker.sessions.tracing import TraceContext
+from antiphon.shared_schemas.audio import float_bytes
+from antiphon.shared_schemas.config import HalfDuplexConfig
+from antiphon.shared_schemas.entries import (
+    ChunkIn,
+    GeneratingOut,
+    HalfDuplexPrepareIn,
+    StopIn,
+    TimeoutOut,
+    TurnDoneOut,
+    VadOut,
+)
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.states import EndReason, SessionState
+
+log = structlog.get_logger()
+
+_BACKLOG_CHUNKS = 1000
+"""Speech is never skipped to catch up: the detector is a hundred times faster than speech."""
+
+
+class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
+    """Feeds audio to the speech detector and streams one answer per utterance."""
+
+    ACCEPTS: ClassVar = {
+        SessionState.ASSIGNED: frozenset({HalfDuplexPrepareIn, StopIn}),
+        SessionState.ACTIVE: frozenset({ChunkIn, StopIn}),
+    }
+
+    def __init__(
+        self, context: WorkerContext, session: ClaimedSession, view: HalfDuplexView
+    ) -> None:
+        super().__init__(context, session)
+        self._view = view
+        self._config = HalfDuplexConfig()
+        self._vad = StreamingVAD(self._config.vad)
+        self._guard = 0
+        self._speaking = False
+        self._next_index = 0
+        self._last_audio_at = 0.0
+        self._trace = TraceContext()
+
+    def _backlog_chunks(self) -> int:
+        return _BACKLOG_CHUNKS
+
+    def _recover(self, history: StreamHistory) -> RecoveredHalfDuplex:
+        return recover_half_duplex(history)
+
+    async def _load(self, entry: HalfDuplexPrepareIn) -> int:
+        self._config = entry.config
+        self._vad = StreamingVAD(entry.config.vad)
+        self._last_audio_at = time.monotonic()
+        voice = reference_voice(entry.ref_audio)
+        prepare = self._view.prepare
+        return await self._context.engine.call(prepare, entry.system(), entry.config, voice)
+
+    def _prepared(self) -> None:
+        self._guard = GUARD_SAMPLES
+        self._last_audio_at = time.monotonic()
+
+    async def _restore(self, state: RecoveredHalfDuplex) -> None:
+        await self._context.engine.call(self._view.replay, state.turns)
+        await self._session.move(SessionState.ACTIVE)
+        self._guard, self._speaking = state.guard, state.speaking
+        self._next_index = state.next_index
+        log.info(
+            "session_recovered",
+            turns=len(state.turns),
+            shortened=state.shortened,
+            in_answer=state.open_turn is not None,
+        )
+
+    async def _complete_open_turn(
+        self, state: RecoveredHalfDuplex, mailbox: SessionMailbox
+    ) -> EndReason | None:
+        return await self._answer(state.open_turn, mailbox) if state.open_turn else None
+
+    def _silence_left_s(self) -> float:
+        silent_s = time.monotonic() - self._last_audio_at
+        return max(0.0, self._config.session.timeout_s - silent_s)
+
+    def _silence_timeout(self) -> TimeoutOut:
+        text = f"no audio for {self._config.session.timeout_s:g} s"
+        elapsed_s = round(time.monotonic() - self._last_audio_at, 3)
+        return TimeoutOut(reason=text, elapsed_s=elapsed_s)
+
+    async def _handle(self, item: QueuedInput, mailbox: SessionMailbox) -> EndReason | None:
+        match item.entry:
+            case ChunkIn() as entry:
+                return await self._detect_speech(item.n, entry, mailbox)
+            case HalfDuplexPrepareIn() as entry:
+                await self._prepare(item.n, entry)
+            case StopIn():
+                return await self._stop()
+        return None
+
+    async def _detect_speech(
+        self, n: int, chunk: ChunkIn, mailbox: SessionMailbox
+    ) -> EndReason | None:
+        self._last_audio_at = time.monotonic()
+        self._trace = TraceContext(chunk.trace, chunk.at)
+        samples = chunk.samples()
+        ignored = min(self._guard, len(samples))
+        self._guard -= ignored
+        for event in await self._context.engine.call(self._vad.feed, samples[ignored:]):
+            speaking = isinstance(event, SpeechStarted)
+            if speaking != self._speaking:  # after a recovery the client may already know
+                self._speaking = speaking
+                await self._session.publish(VadOut(input_n=n, speaking=speaking))
+            if isinstance(event, SpeechEnded):
+                return await self._begin_turn(n, event, mailbox)
+        return None
+
+    async def _begin_turn(
+        self, n: int, speech: SpeechEnded, mailbox: SessionMailbox
+    ) -> EndReason | None:
+        turn = PendingTurn(self._next_index, n, speech.audio)
+        self._next_index += 1
+        await self._session.publish(
+            GeneratingOut(
+                input_n=n,
+                turn_index=turn.index,
+                speech_duration_ms=speech.speech_ms,
+                audio=float_bytes(speech.audio),
+            )
+        )
+        return await self._answer(turn, mailbox)
+
+    async def _answer(self, turn: PendingTurn, mailbox: SessionMailbox) -> EndReason | None:
+        """Answer one utterance. Audio that arrives during the answer is discarded."""
+        context, session = self._context, self._session
+        interrupts = InterruptWatcher(turn.input_n, self._view.set_break, self._view)
+        answer = AnswerStream(context, session, self._view, self._trace)
+        failed = False
+        async with interrupts.watch(mailbox):
+            try:
+                await context.engine.call(self._view.prefill, turn.utterance)
+                if not interrupts.stopped:
+                    await answer.publish(turn.said, interrupts, streaming=True)
+            except ContextFull as error:
+                code = ErrorCode.CONTEXT_FULL
+                await publish_error(context, session, turn.input_n, error, code=code, fatal=True)
+                return EndReason.CONTEXT_FULL
+            except EngineError as error:
+                failed = not interrupts.stopped
+                if failed:
+                    await context.engine.call(self._view.rollback)
+                    await publish_error(context, session, turn.input_n, error)
+        if interrupts.stopped:
+            return await self._stop()
+        await self._publish_turn_done(turn, answer, interrupts, failed=failed)
+        self._vad.reset()
+        self._last_audio_at = time.monotonic()
+        return None
+
+    async def _publish_turn_done(
+        self,
+        turn: PendingTurn,
+        answer: AnswerStream,
+        interrupts: InterruptWatcher,
+        *,
+        failed: bool,
+    ) -> None:
+        memo = {} if failed else await self._context.engine.call(self._view.memo)
+        self._context.counters.turns += 1
+        took_s = answer.elapsed_s
+        await self._session.publish(
+            TurnDoneOut(
+                trace=answer.trace.trace,
+                input_n=interrupts.last_n,
+                turn_index=turn.index,
+                text=answer.text,
+                stopped=interrupts.broken,
+                failed=failed,
+                n_tokens=answer.tokens,
+                cost_all_ms=round(took_s * 1000, 3),
+                kv_cache_length=self._view.kv_cache_length,
+                memo=memo,
+            )
+        )
+        answer.record_trace(took_s)

@@ -1,0 +1,117 @@
+"""A session's unread input. When a client is faster than the engine, the oldest audio is dropped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from antiphon.broker.client import Broker
+from antiphon.broker.stream_reader import Subscription
+from antiphon.shared_schemas.entries import ChunkIn, DiagnosticIn, InEntry
+from antiphon.shared_schemas.stream_position import StreamPosition
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedInput:
+    """One input entry, its number, when it was read (Redis-clock ms), the chunks skipped before it."""
+
+    n: int
+    entry: InEntry
+    read_at: float
+    skipped: tuple[int, ...] = ()
+
+
+class InputBacklog:
+    """Keeps entries in order. If more than `limit` chunks wait, the oldest chunk is dropped."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._items: deque[QueuedInput] = deque()
+        self._chunks = 0
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def push(self, item: QueuedInput) -> None:
+        """Add one entry. Diagnostics are ignored: only the recorder needs them."""
+        if isinstance(item.entry, DiagnosticIn):
+            return
+        self._items.append(item)
+        if isinstance(item.entry, ChunkIn):
+            self._chunks += 1
+            if self._chunks > self._limit:
+                self._drop_oldest()
+
+    def pop(self) -> QueuedInput:
+        item = self._items.popleft()
+        if isinstance(item.entry, ChunkIn):
+            self._chunks -= 1
+        return item
+
+    def _drop_oldest(self) -> None:
+        """Drop the oldest chunk. The next chunk keeps its number and its `force_listen`."""
+        places = [i for i, item in enumerate(self._items) if isinstance(item.entry, ChunkIn)]
+        dropped, following = self._items[places[0]], self._items[places[1]]
+        assert isinstance(dropped.entry, ChunkIn)
+        assert isinstance(following.entry, ChunkIn)
+        entry = following.entry
+        if dropped.entry.force_listen and not entry.force_listen:
+            entry = replace(entry, force_listen=True)
+        skipped = (*dropped.skipped, dropped.n, *following.skipped)
+        self._items[places[1]] = replace(following, entry=entry, skipped=skipped)
+        del self._items[places[0]]
+        self._chunks -= 1
+
+
+class SessionMailbox:
+    """Reads a session's input stream into a backlog and returns the entries one by one."""
+
+    def __init__(self, broker: Broker, backlog: InputBacklog) -> None:
+        self._clock = broker.clock
+        self._backlog = backlog
+        self._arrived = asyncio.Event()
+        self._failure: BaseException | None = None
+
+    async def next(self, timeout_s: float | None) -> QueuedInput | None:
+        """The oldest entry, or None after `timeout_s`. Raises the error that ended the reading."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._arrived.wait()
+        except TimeoutError:
+            return None
+        if self._failure is not None:
+            raise self._failure
+        item = self._backlog.pop()
+        if not self._backlog:
+            self._arrived.clear()
+        return item
+
+    async def fill(self, subscription: Subscription[InEntry]) -> None:
+        """Read the stream until the session ends. `next` raises a failure of the reading."""
+        try:
+            async for position, entry in subscription:
+                self._backlog.push(QueuedInput(position.n, entry, self._clock.now_ms()))
+                if self._backlog:
+                    self._arrived.set()
+            self._failure = BufferError("input arrived faster than the worker could read it")
+        except Exception as error:  # noqa: BLE001 - raised by `next`
+            self._failure = error
+        self._arrived.set()
+
+
+@asynccontextmanager
+async def open_mailbox(
+    broker: Broker, sid: str, after: StreamPosition, backlog_chunks: int
+) -> AsyncIterator[SessionMailbox]:
+    """Follow `in:{sid}` from the position `after` until the context exits."""
+    mailbox = SessionMailbox(broker, InputBacklog(backlog_chunks))
+    async with broker.reader.subscribe(broker.keys.inbound(sid), after) as subscription:
+        reading = asyncio.create_task(mailbox.fill(subscription), name=f"mailbox:{sid}")
+        try:
+            yield mailbox
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)

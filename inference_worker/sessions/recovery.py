@@ -1,0 +1,295 @@
+"""Rebuilds a session's state from its streams when a worker takes it over from another worker."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from antiphon.broker.client import Broker
+from antiphon.inference_worker.engines.common.endpointing import MAX_UTTERANCE_S
+from antiphon.inference_worker.engines.types import PastTurn, PastUnit
+from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, samples_from_bytes
+from antiphon.shared_schemas.entries import (
+    ChunkIn,
+    DeltaOut,
+    GeneratingOut,
+    HalfDuplexPrepareIn,
+    PausedOut,
+    PlaybackIn,
+    PrefillDoneOut,
+    PreparedOut,
+    PrepareIn,
+    ResultOut,
+    ResumedOut,
+    StreamEntry,
+    TurnDoneOut,
+    VadOut,
+)
+from antiphon.shared_schemas.registry import Claim
+from antiphon.shared_schemas.stream_position import StreamPosition
+
+GUARD_SAMPLES = INPUT_RATE // 2
+"""Audio after `prepared` that is ignored: microphones start with a noise."""
+
+_REPLAYED_SAMPLES = round(1.5 * MAX_UTTERANCE_S) * INPUT_RATE
+
+StreamRecord = tuple[StreamPosition, StreamEntry]
+
+
+class Unrecoverable(Exception):
+    """The streams no longer contain data that recovery needs; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamHistory:
+    """The entries of both streams, and the accepted `prepare` if it was stored separately."""
+
+    inputs: Sequence[StreamRecord] = ()
+    outputs: Sequence[StreamRecord] = ()
+    stored_prepare: StreamRecord | None = None
+
+    @property
+    def published(self) -> list[StreamEntry]:
+        return [entry for _, entry in self.outputs]
+
+    @property
+    def shortened(self) -> bool:
+        """True if the first outputs were trimmed."""
+        return bool(self.outputs) and self.outputs[0][0].n > 1
+
+    def position_of(self, n: int) -> StreamPosition | None:
+        return next((position for position, _ in self.inputs if position.n == n), None)
+
+    def last_answered(self) -> int:
+        return max((getattr(entry, "input_n", 0) for entry in self.published), default=0)
+
+    def accepted_prepare(self) -> tuple[int, StreamEntry] | None:
+        """The accepted `prepare` and its number, or None if none was accepted yet.
+
+        Raises Unrecoverable if it is lost.
+        """
+        prepared = next((e for e in self.published if isinstance(e, PreparedOut)), None)
+        if prepared is None and not self.shortened:
+            return None
+        stored = self.stored_prepare
+        n = prepared.input_n if prepared else stored[0].n if stored else 0
+        for position, entry in [*self.inputs, *([stored] if stored else ())]:
+            if position.n == n:
+                return n, entry
+        raise Unrecoverable("the session's `prepare` is no longer in Redis (stream_max_entries)")
+
+
+async def read_history(broker: Broker, claim: Claim) -> StreamHistory:
+    """Read both streams of a session. Empty if no worker has published anything yet."""
+    streams, keys, sid, ticket = broker.streams, broker.keys, claim.sid, claim.ticket
+    outputs = [x async for x in streams.history(keys.outbound(sid), ticket)]
+    if not outputs:
+        return StreamHistory()
+    inputs = [x async for x in streams.history(keys.inbound(sid), ticket)]
+    prepares = [x async for x in streams.history(keys.prepare(sid), ticket)]
+    return StreamHistory(inputs, outputs, prepares[-1] if prepares else None)
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredDuplex:
+    """A full-duplex conversation. `position` is the last input that was answered.
+
+    `played_ms`: playback position reported after the last unit. `shortened`: the first units are no
+    longer in the streams.
+    """
+
+    position: StreamPosition | None = None
+    prepare: PrepareIn | None = None
+    units: tuple[PastUnit, ...] = ()
+    paused_until: float | None = None
+    current_time: int = 0
+    played_ms: float | None = None
+    shortened: bool = False
+
+
+def recover_duplex(history: StreamHistory) -> RecoveredDuplex:
+    """If the streams were trimmed, the newest units remain. Raises Unrecoverable."""
+    published = history.published
+    position = history.position_of(history.last_answered())
+    accepted = history.accepted_prepare()
+    if accepted is None:
+        return RecoveredDuplex(position)
+    prepare = accepted[1]
+    assert isinstance(prepare, PrepareIn)
+    inputs = {place.n: entry for place, entry in history.inputs}
+    results = [entry for entry in published if isinstance(entry, ResultOut)]
+    acks = _PlaybackAcks(history.inputs)
+    units = tuple(
+        _past_unit(result, inputs.get(result.input_n), acks.until(result.input_n))
+        for result in results
+    )
+    return RecoveredDuplex(
+        position=position,
+        prepare=prepare,
+        units=units,
+        paused_until=_paused_until(published),
+        current_time=results[-1].current_time if results else 0,
+        played_ms=acks.until(position.n) if position else None,
+        shortened=history.shortened,
+    )
+
+
+class _PlaybackAcks:
+    """The client's playback reports, consumed in the order of its input."""
+
+    def __init__(self, inputs: Sequence[StreamRecord]) -> None:
+        self._rest = deque(
+            (place.n, entry.played_ms) for place, entry in inputs if isinstance(entry, PlaybackIn)
+        )
+
+    def until(self, n: int) -> float | None:
+        """The newest report up to input `n` that was not consumed yet."""
+        newest: float | None = None
+        while self._rest and self._rest[0][0] <= n:
+            _, newest = self._rest.popleft()
+        return newest
+
+
+def _past_unit(result: ResultOut, given: StreamEntry | None, played_ms: float | None) -> PastUnit:
+    chunk = given if isinstance(given, ChunkIn) else None
+    return PastUnit(
+        audio=chunk.samples() if chunk else None,
+        frames=chunk.frames if chunk else (),
+        is_listen=result.is_listen,
+        text=result.text,
+        end_of_turn=result.end_of_turn,
+        played_ms=played_ms,
+        memo=result.memo,
+    )
+
+
+def _paused_until(published: Sequence[StreamEntry]) -> float | None:
+    """When the current pause expires (Redis-clock ms); None if not paused."""
+    until: float | None = None
+    for entry in published:
+        if isinstance(entry, PausedOut):
+            until = entry.at + entry.timeout_s * 1000
+        elif isinstance(entry, ResumedOut):
+            until = None
+    return until
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PendingTurn:
+    """A turn that needs an answer; `said` is the part of it that the client already has.
+
+    `input_n` is the input in which the utterance ended.
+    """
+
+    index: int
+    input_n: int
+    utterance: Samples = field(repr=False)
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredHalfDuplex:
+    """A half-duplex conversation. Input after `position` must be processed again (all if None).
+
+    `open_turn` was not complete when the last worker stopped. `turns` are the completed ones,
+    without failed ones. `speaking` is the last state sent to the client. `guard` is the number of
+    samples still to ignore. `shortened`: the first turns are no longer in the streams.
+    """
+
+    position: StreamPosition | None = None
+    prepare: HalfDuplexPrepareIn | None = None
+    turns: tuple[PastTurn, ...] = ()
+    open_turn: PendingTurn | None = None
+    next_index: int = 0
+    speaking: bool = False
+    guard: int = 0
+    shortened: bool = False
+
+
+def recover_half_duplex(history: StreamHistory) -> RecoveredHalfDuplex:
+    """If the streams were trimmed, the newest turns remain. Raises Unrecoverable."""
+    published = history.published
+    accepted = history.accepted_prepare()
+    if accepted is None:
+        return RecoveredHalfDuplex(position=history.position_of(history.last_answered()))
+    prepared_n, prepare = accepted
+    assert isinstance(prepare, HalfDuplexPrepareIn)
+    _check_question(published)
+    begun = [entry for entry in published if isinstance(entry, GeneratingOut)]
+    done = {entry.turn_index: entry for entry in published if isinstance(entry, TurnDoneOut)}
+    open_turn = _open_turn(published, begun, done)
+    settled = [prepared_n, *(entry.input_n for entry in done.values())]
+    start = _replay_start(history.inputs, open_turn.input_n if open_turn else max(settled))
+    speaking = [entry.speaking for entry in published if isinstance(entry, VadOut)]
+    return RecoveredHalfDuplex(
+        position=history.position_of(start),
+        prepare=prepare,
+        turns=tuple(
+            PastTurn(audio=_samples(turn.audio), text=end.text, memo=end.memo)
+            for turn in begun
+            if (end := done.get(turn.turn_index)) and not end.failed
+        ),
+        open_turn=open_turn,
+        next_index=max([*done, *(entry.turn_index for entry in begun)], default=-1) + 1,
+        speaking=bool(speaking) and speaking[-1],
+        guard=GUARD_SAMPLES if start == prepared_n else 0,
+        shortened=history.shortened,
+    )
+
+
+def _check_question(published: Sequence[StreamEntry]) -> None:
+    """An incomplete answer without its question can be neither continued nor dropped."""
+    kinds = [type(e) for e in published if isinstance(e, GeneratingOut | DeltaOut | TurnDoneOut)]
+    if kinds and all(kind is DeltaOut for kind in kinds):
+        raise Unrecoverable("the question of the answer is no longer in Redis (stream_max_entries)")
+
+
+def _open_turn(
+    published: Sequence[StreamEntry], begun: list[GeneratingOut], done: dict[int, TurnDoneOut]
+) -> PendingTurn | None:
+    if not begun or begun[-1].turn_index in done:
+        return None
+    last = begun[-1]
+    after = published[published.index(last) :]
+    said = "".join(entry.text_delta for entry in after if isinstance(entry, DeltaOut))
+    return PendingTurn(last.turn_index, last.input_n, _samples(last.audio), said)
+
+
+def _replay_start(inputs: Sequence[StreamRecord], answered: int) -> int:
+    """The input after which to start: `answered`, or a later one.
+
+    An utterance has a maximum length, so older silence does not need to be processed again.
+    """
+    count = 0
+    for position, entry in reversed(inputs):
+        if position.n <= answered:
+            break
+        if isinstance(entry, ChunkIn):
+            if count >= _REPLAYED_SAMPLES:
+                return position.n
+            count += len(entry.audio) // entry.pcm.width
+    return answered
+
+
+def _samples(audio: bytes) -> Samples:
+    return samples_from_bytes(audio, PcmFormat.F32)
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredChat:
+    """A chat request: whether the client knows that prefill is done, and the text it has."""
+
+    prefill_done: bool = False
+    said: str = ""
+
+
+def recover_chat(history: StreamHistory) -> RecoveredChat:
+    """Only a streamed answer can be recovered. Raises Unrecoverable if its start is lost."""
+    if history.shortened:
+        raise Unrecoverable("the start of the answer is no longer in Redis (stream_max_entries)")
+    published = history.published
+    return RecoveredChat(
+        prefill_done=any(isinstance(entry, PrefillDoneOut) for entry in published),
+        said="".join(entry.text_delta for entry in published if isinstance(entry, DeltaOut)),
+    )

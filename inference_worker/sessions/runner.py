@@ -1,0 +1,201 @@
+"""The life of a conversation on this worker. Full-duplex and half-duplex runners share it."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import structlog
+
+from antiphon.broker.retry import retry_until_available
+from antiphon.inference_worker.engines.types import EngineError, UnsupportedContent
+from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
+from antiphon.inference_worker.sessions.context import WorkerContext
+from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox, open_mailbox
+from antiphon.inference_worker.sessions.recovery import StreamHistory, read_history
+from antiphon.shared_schemas.audio import PcmFormat, Samples, samples_from_bytes
+from antiphon.shared_schemas.entries import (
+    ErrorOut,
+    HalfDuplexPrepareIn,
+    InEntry,
+    PreparedOut,
+    PrepareIn,
+    StoppedOut,
+    TimeoutOut,
+)
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.stream_position import StreamPosition
+
+log = structlog.get_logger()
+
+PrepareT = TypeVar("PrepareT", PrepareIn, HalfDuplexPrepareIn)
+PrepareT_co = TypeVar("PrepareT_co", PrepareIn, HalfDuplexPrepareIn, covariant=True)
+
+
+class RecoveredState(Protocol[PrepareT_co]):
+    """What every kind of conversation recovers; `prepare` is None if none was accepted yet."""
+
+    @property
+    def position(self) -> StreamPosition | None: ...
+
+    @property
+    def prepare(self) -> PrepareT_co | None: ...
+
+
+StateT = TypeVar("StateT", bound=RecoveredState[Any])
+
+
+class SessionRunner(ABC, Generic[StateT, PrepareT]):
+    """Recovers the conversation, waits for `prepare`, then handles one input after another."""
+
+    ACCEPTS: ClassVar[Mapping[SessionState, frozenset[type[InEntry]]]]
+    """Inputs that a state accepts. The edge rejects others; those that arrive anyway are ignored."""
+
+    def __init__(self, context: WorkerContext, session: ClaimedSession) -> None:
+        self._context = context
+        self._session = session
+        self._prepare_by = 0.0
+
+    async def run(self) -> EndReason:
+        """Serve until the conversation ends; returns the reason.
+
+        Raises StaleFence if another worker has the session, Unrecoverable if recovery fails.
+        """
+        context, claim = self._context, self._session.claim
+        history = await retry_until_available(
+            lambda: read_history(context.broker, claim), "read a session"
+        )
+        state = self._recover(history)
+        if state.prepare is None:
+            self._start_prepare_timeout()
+        else:
+            await self._session.move(SessionState.PREPARING)
+            await self._load(state.prepare)
+            await self._restore(state)
+            context.counters.recovered += 1
+        after = state.position or StreamPosition.before(claim.ticket)
+        limit = self._backlog_chunks()
+        try:
+            async with open_mailbox(context.broker, claim.sid, after, limit) as mailbox:
+                return await self._serve(mailbox, state)
+        finally:
+            await self._wait_for_engine()
+
+    async def _serve(self, mailbox: SessionMailbox, state: StateT) -> EndReason:
+        reason = await self._complete_open_turn(state, mailbox)
+        while reason is None:
+            item = await mailbox.next(self._timeout_s())
+            if item is None:
+                return await self._time_out()
+            if type(item.entry) in self.ACCEPTS[self._session.state]:
+                reason = await self._handle(item, mailbox)
+        return reason
+
+    def _start_prepare_timeout(self) -> None:
+        """Other input does not extend it."""
+        self._prepare_by = time.monotonic() + self._context.settings.prepare_timeout_s
+
+    def _timeout_s(self) -> float:
+        if self._session.state is SessionState.ASSIGNED:
+            return max(0.0, self._prepare_by - time.monotonic())
+        return self._silence_left_s()
+
+    async def _time_out(self) -> EndReason:
+        if self._session.state is not SessionState.ASSIGNED:
+            await self._session.publish(self._silence_timeout())
+            return EndReason.PAUSE_TIMEOUT
+        text = f"no `prepare` within {self._context.settings.prepare_timeout_s:g} s"
+        await self._session.publish(ErrorOut(code=ErrorCode.NOT_READY, message=text, fatal=True))
+        return EndReason.ERROR
+
+    async def _prepare(self, n: int, entry: PrepareT) -> None:
+        prompt = entry.system_prompt if isinstance(entry, PrepareIn) else entry.system().text
+        summary = {"system_prompt": prompt[:200], **entry.config.model_dump()}
+        await self._session.move(SessionState.PREPARING, summary)
+        try:
+            length = await self._load(entry)
+        except EngineError as error:
+            await publish_error(self._context, self._session, n, error)
+            await self._session.move(SessionState.ASSIGNED)
+            self._start_prepare_timeout()
+            return
+        await self._session.save_prepare(n, entry)
+        await self._session.publish(PreparedOut(input_n=n, prompt_length=length))
+        await self._session.move(SessionState.ACTIVE)
+        self._prepared()
+
+    async def _stop(self) -> EndReason:
+        await self._session.publish(StoppedOut())
+        return EndReason.STOPPED
+
+    @abstractmethod
+    def _backlog_chunks(self) -> int:
+        """How many unread chunks may wait before the oldest is dropped."""
+
+    @abstractmethod
+    def _recover(self, history: StreamHistory) -> StateT: ...
+
+    @abstractmethod
+    async def _load(self, entry: PrepareT) -> int:
+        """Prepare the engine; returns the prompt's length in tokens."""
+
+    @abstractmethod
+    async def _restore(self, state: StateT) -> None:
+        """Replay the conversation on the prepared engine and enter its state."""
+
+    @abstractmethod
+    async def _handle(self, item: QueuedInput, mailbox: SessionMailbox) -> EndReason | None:
+        """Handle one accepted input; returns a reason if it ends the session."""
+
+    @abstractmethod
+    def _silence_left_s(self) -> float:
+        """How long the client may still send nothing."""
+
+    @abstractmethod
+    def _silence_timeout(self) -> TimeoutOut: ...
+
+    async def _complete_open_turn(
+        self,
+        state: StateT,  # noqa: ARG002
+        mailbox: SessionMailbox,  # noqa: ARG002
+    ) -> EndReason | None:
+        """Complete the answer that the last worker began, if the kind has turns."""
+        return None
+
+    def _prepared(self) -> None:
+        """Called after `prepare` was accepted."""
+
+    async def _wait_for_engine(self) -> None:
+        """Called at the end, before the engine view is freed."""
+
+
+async def publish_error(
+    context: WorkerContext,
+    session: ClaimedSession,
+    input_n: int,
+    error: EngineError,
+    *,
+    code: ErrorCode = ErrorCode.INFERENCE_ERROR,
+    fatal: bool = False,
+    skipped: tuple[int, ...] = (),
+) -> None:
+    """Count, log and publish an engine error."""
+    context.counters.engine_errors += 1
+    log.warning("engine_error", input_n=input_n, error=str(error), fatal=fatal)
+    entry = ErrorOut(
+        input_n=input_n,
+        skipped=skipped,
+        code=code,
+        message=str(error),
+        field=error.field if isinstance(error, UnsupportedContent) else None,
+        fatal=fatal,
+    )
+    await session.publish(entry)
+
+
+def reference_voice(data: bytes) -> Samples | None:
+    """A reference voice as float32 samples; None if the client sent none."""
+    return samples_from_bytes(data, PcmFormat.F32) if data else None
