@@ -67,7 +67,7 @@ async def test_what_a_dead_edge_owes_is_lost(stack: Stack) -> None:
     summary = LoadSummary.of(result.requests)
     assert (summary.due, result.unserved) == (8, 0)
     assert 0 < summary.lost < 8
-    assert sum(result.ledger.failures.values()) == 2
+    assert sum(result.log.failures.values()) == 2
 
 
 async def test_who_is_not_served_in_time_goes_home(stack: Stack) -> None:
