@@ -230,4 +230,4 @@ async def _looked_again(edge: RunningEdge, times: int) -> None:
 
 
 def _is_looking() -> bool:
-    return any(task.get_name() == "live-feed" for task in asyncio.all_tasks())
+    return any(task.get_name() == "admin-feed" for task in asyncio.all_tasks())

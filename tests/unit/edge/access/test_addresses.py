@@ -51,7 +51,7 @@ def test_caller(
     assert caller(peer, forwarded, *trusted) == expected
 
 
-def test_the_host_that_was_asked_for() -> None:
+def test_requested_host() -> None:
     asked = {"host": "inner:8006", "x_forwarded_host": "a.example"}
     assert TrustedProxies([]).requested_host(connection("10.0.0.1", **asked)) == "inner:8006"
     assert (
@@ -60,12 +60,12 @@ def test_the_host_that_was_asked_for() -> None:
     assert TrustedProxies(["10.0.0.1"]).requested_host(connection("10.0.0.1")) is None
 
 
-def test_a_proxy_that_is_no_network() -> None:
+def test_an_invalid_proxy_network() -> None:
     with pytest.raises(ValueError, match="proxy"):
         TrustedProxies(["proxy"])
 
 
-def test_an_ipv6_subscriber_is_one_visitor() -> None:
+def test_an_ipv6_network_has_one_rate_limit_key() -> None:
     one, two, other = (
         parse_address(text) for text in ("2001:db8::1", "2001:db8::ff:1", "2001:db8:0:1::1")
     )
@@ -119,15 +119,15 @@ OWN = {
 
 
 @pytest.mark.parametrize(("pair", "same"), OWN.items(), ids=str)
-def test_own_origin(pair: tuple[str, str | None], same: bool) -> None:
+def test_same_origin(pair: tuple[str, str | None], same: bool) -> None:
     assert same_origin(*pair) is same
 
 
-def test_what_names_no_origin_is_no_browser() -> None:
+def test_a_request_without_origin_is_allowed() -> None:
     assert AllowedOrigins([]).allow(None, "a.example")
 
 
-def test_others_by_name() -> None:
+def test_listed_origins_are_allowed() -> None:
     origins = AllowedOrigins(["https://App.example/", "http://dev.example:80", "null"])
     for origin in ("https://app.example", "HTTPS://APP.EXAMPLE", "http://dev.example", "null"):
         assert origins.allow(origin, "edge.example")
@@ -135,13 +135,13 @@ def test_others_by_name() -> None:
         assert not origins.allow(origin, "edge.example")
 
 
-def test_any() -> None:
+def test_a_star_allows_every_origin() -> None:
     assert AllowedOrigins(["*"]).allow("https://anything.example", "edge.example")
 
 
 @pytest.mark.parametrize(
     "entry", ["app.example", "https://", "https://a.example/path", "https://a.example?x", ""]
 )
-def test_entries_that_are_no_origins(entry: str) -> None:
+def test_invalid_origins(entry: str) -> None:
     with pytest.raises(ValueError, match="allowed_origins"):
         AllowedOrigins([entry])

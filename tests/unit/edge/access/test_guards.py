@@ -1,4 +1,4 @@
-"""Keys, the admin token, and the one guard that everything stands behind."""
+"""Keys, the admin token, and the guards of all routes."""
 
 from __future__ import annotations
 
@@ -86,19 +86,19 @@ NO_WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_ways_to_give_a_key(way: dict[str, Any]) -> None:
+def test_ways_to_send_a_key(way: dict[str, Any]) -> None:
     rules = access(api_keys=[KEY, OTHER], admin_token=TOKEN)
     assert status(rules.check_client, **way) == 200
 
 
 @pytest.mark.parametrize("way", NO_WAYS.values(), ids=NO_WAYS)
-def test_what_opens_nothing(way: dict[str, Any]) -> None:
+def test_invalid_keys(way: dict[str, Any]) -> None:
     rules = access(api_keys=[KEY, OTHER], admin_token=TOKEN)
     assert status(rules.check_client, **way) == 401
     assert status(rules.check_admin, **way) == 401
 
 
-def test_without_keys_every_client_may_come_in() -> None:
+def test_without_keys_every_client_has_access() -> None:
     assert status(access().check_client, "203.0.113.5") == 200
     assert status(access(admin_token=TOKEN).check_client, "203.0.113.5") == 200
 
@@ -110,7 +110,7 @@ def test_origins_are_checked_before_keys() -> None:
     assert status(rules.check_client, origin="http://localhost:8006", x_api_key=KEY) == 200
 
 
-def test_a_client_key_is_no_admin_token() -> None:
+def test_a_client_key_is_not_an_admin_token() -> None:
     rules = access(api_keys=[KEY], admin_token=TOKEN)
     assert status(rules.check_admin, x_api_key=KEY) == 401
     assert status(rules.check_admin, authorization=f"Bearer {TOKEN}") == 200
@@ -133,13 +133,13 @@ def test_admin_without_a_token(host: str, call: dict[str, Any], expected: int) -
     assert status(access(host).check_admin, **call) == expected
 
 
-def test_admin_on_loopback_still_needs_a_key_where_keys_are_asked_for() -> None:
+def test_admin_on_loopback_needs_a_key_if_keys_are_set() -> None:
     rules = access(api_keys=[KEY])
     assert status(rules.check_admin) == 401
     assert status(rules.check_admin, x_api_key=KEY) == 200
 
 
-def test_this_machine_is_not_counted() -> None:
+def test_loopback_has_no_rate_limit_key() -> None:
     assert access().client_limit_key(connection("127.0.0.1")) is None
     assert access().client_limit_key(connection("203.0.113.5")) == "203.0.113.5"
     behind = access(trusted_proxies="127.0.0.1")
@@ -170,7 +170,7 @@ def test_keys_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.allowed_origins == ("https://a.example",)
 
 
-def test_no_text_of_ours_holds_a_key() -> None:
+def test_errors_and_logs_contain_no_key() -> None:
     settings = EdgeSettings(api_keys=[KEY], admin_token=TOKEN)
     for text in (repr(settings), str(settings), settings.model_dump_json()):
         assert KEY not in text
@@ -178,7 +178,7 @@ def test_no_text_of_ours_holds_a_key() -> None:
 
 
 @pytest.mark.parametrize("bad", [{"api_keys": ["short"]}, {"admin_token": "with spaces in it, 22"}])
-def test_keys_that_are_refused(bad: dict[str, Any]) -> None:
+def test_invalid_key_settings(bad: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="16 to 256") as refused:
         EdgeSettings(**bad)
     assert "with spaces" not in str(refused.value).replace("without spaces", "")
@@ -187,7 +187,7 @@ def test_keys_that_are_refused(bad: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "bad", [{"allowed_origins": ["app.example"]}, {"trusted_proxies": ["proxy.example"]}]
 )
-def test_rules_that_make_no_sense(bad: dict[str, Any]) -> None:
+def test_invalid_access_settings(bad: dict[str, Any]) -> None:
     with pytest.raises(InvalidAccessSettings):
         access(**bad)
 
@@ -200,7 +200,7 @@ def test_rules_that_make_no_sense(bad: dict[str, Any]) -> None:
         ("API_KEYS_FILE", "/does/not/exist"),
     ],
 )
-def test_an_edge_with_bad_rules_does_not_start(
+def test_an_edge_with_invalid_access_settings_does_not_start(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv("ANTIPHON_PORT", "0")
@@ -214,7 +214,7 @@ def test_an_edge_with_bad_rules_does_not_start(
 
 
 def _routes(app: Any, inherited: tuple[Any, ...] = ()) -> Iterator[tuple[str, list[Any]]]:
-    """Path and guards of every route; FastAPI keeps included routers as such, or flattens them."""
+    """Path and guards of every route; FastAPI keeps included routers, or flattens them."""
     for route in app.routes:
         router = getattr(route, "original_router", None)
         if router is not None:
@@ -225,7 +225,7 @@ def _routes(app: Any, inherited: tuple[Any, ...] = ()) -> Iterator[tuple[str, li
         yield route.path, guards
 
 
-def test_every_route_and_every_socket_stands_behind_the_guard() -> None:
+def test_every_route_and_every_socket_has_a_guard() -> None:
     guards: dict[str, list[Any]] = {}
     for path, found in _routes(create_app(EdgeSettings())):
         guards.setdefault(path, []).append(found)

@@ -48,7 +48,7 @@ def test_a_refused_amount_costs_nothing() -> None:
     assert bucket.take(2, now=0)
 
 
-def test_audio_in_real_time_never_ends() -> None:
+def test_real_time_audio_is_never_limited() -> None:
     clock = Clock()
     budget = InputBudget(20, 50, 1e6, clock=clock)
     for _ in range(3600):
@@ -57,7 +57,7 @@ def test_audio_in_real_time_never_ends() -> None:
         clock.now += 0.97  # a microphone clock that runs three per cent fast
 
 
-def test_audio_may_run_ahead_and_no_further() -> None:
+def test_audio_may_run_ahead_up_to_the_limit() -> None:
     clock = Clock()
     budget = InputBudget(20, 50, 1e6, clock=clock)
     for _ in range(20):
@@ -70,7 +70,7 @@ def test_audio_may_run_ahead_and_no_further() -> None:
     budget.charge_audio(1.0, "audio")
 
 
-def test_messages_come_in_bursts_of_a_few_seconds() -> None:
+def test_message_bursts() -> None:
     clock = Clock()
     budget = InputBudget(20, 5, 1e6, clock=clock)
     for _ in range(20):
@@ -82,7 +82,7 @@ def test_messages_come_in_bursts_of_a_few_seconds() -> None:
     budget.charge_message()
 
 
-def test_bytes_come_in_bursts_and_then_at_their_rate() -> None:
+def test_byte_bursts() -> None:
     clock = Clock()
     budget = InputBudget(20, 50, 1_000_000, clock=clock)
     for _ in range(4):
@@ -96,13 +96,13 @@ def test_bytes_come_in_bursts_and_then_at_their_rate() -> None:
         budget.charge_bytes(2_000)
 
 
-def test_what_is_short_costs_no_bytes() -> None:
+def test_short_messages_cost_no_bytes() -> None:
     budget = InputBudget(20, 50, 1_000_000, clock=Clock())
     budget.charge_bytes(4_000_000)
     budget.charge_bytes(1024)
 
 
-def test_the_largest_message_passes_however_low_the_rate_is() -> None:
+def test_the_largest_message_passes_at_any_rate() -> None:
     clock = Clock()
     budget = InputBudget(20, 50, 1024, largest=1_000_000, clock=clock)
     budget.charge_bytes(1_000_000)
@@ -113,7 +113,7 @@ def test_the_largest_message_passes_however_low_the_rate_is() -> None:
 
 
 def test_a_call_with_a_camera_stays_within_the_defaults() -> None:
-    """A second of sound and the largest frame in one message, 20 s of it ahead at the beginning."""
+    """One second of audio and the largest frame per message, 20 s ahead at the start."""
     clock, limits = Clock(), EdgeSettings()
     budget = InputBudget(20, 50, limits.input_bytes_per_s, limits.max_message_bytes, clock)
     second = (64_000 + limits.max_frame_bytes) * 4 // 3 + 1000
@@ -124,7 +124,7 @@ def test_a_call_with_a_camera_stays_within_the_defaults() -> None:
         budget.charge_bytes((64_000 + 4 * 120_000) * 4 // 3 + 1000)
 
 
-def test_connections_at_once() -> None:
+def test_open_connections() -> None:
     limiter = ConnectionLimiter(2, 0)
     with limiter.hold("a"):
         with limiter.hold("a"):
@@ -136,14 +136,14 @@ def test_connections_at_once() -> None:
             pass
 
 
-def test_a_place_is_free_again_after_a_failure() -> None:
+def test_an_error_releases_the_connection() -> None:
     limiter = ConnectionLimiter(1, 0)
     for _ in range(3):
         with pytest.raises(RuntimeError), limiter.hold("a"):
             raise RuntimeError
 
 
-def test_arrivals_per_minute() -> None:
+def test_connections_per_minute() -> None:
     clock = Clock()
     limiter = ConnectionLimiter(0, 60, clock)
     for _ in range(60):
@@ -157,7 +157,7 @@ def test_arrivals_per_minute() -> None:
         limiter.count("a")
 
 
-def test_no_limits_and_nobody() -> None:
+def test_zero_disables_limits_and_none_is_not_counted() -> None:
     limiter = ConnectionLimiter(0, 0)
     for _ in range(5000):
         limiter.count("a")
@@ -169,7 +169,7 @@ def test_no_limits_and_nobody() -> None:
     assert len(limiter) == 0
 
 
-def test_those_who_left_long_ago_are_forgotten() -> None:
+def test_old_clients_are_removed() -> None:
     clock = Clock()
     limiter = ConnectionLimiter(10, 60, clock)
     with limiter.hold("stays"):
@@ -181,7 +181,7 @@ def test_those_who_left_long_ago_are_forgotten() -> None:
             pass
 
 
-def test_a_flood_is_remembered_while_it_lasts() -> None:
+def test_recent_clients_are_kept() -> None:
     clock = Clock()
     limiter = ConnectionLimiter(10, 1, clock)
     for number in range(5000):
@@ -196,7 +196,7 @@ def _limiter(at_once: int, clock: Clock | None = None) -> PreRequestLimiter:
     return PreRequestLimiter(10.0, at_once, access.peer_limit_key, rejected, clock or Clock())
 
 
-def test_an_address_has_so_many_places_and_no_more() -> None:
+def test_connections_without_a_request_are_capped() -> None:
     limiter = _limiter(2)
     here = [limiter.acquire("203.0.113.5") for _ in range(2)]
     with pytest.raises(OverflowError):
@@ -206,7 +206,7 @@ def test_an_address_has_so_many_places_and_no_more() -> None:
     assert limiter.acquire("203.0.113.5")
 
 
-def test_a_household_of_ipv6_is_one_address() -> None:
+def test_an_ipv6_network_counts_as_one_address() -> None:
     limiter = _limiter(1)
     limiter.acquire("2001:db8::1")
     with pytest.raises(OverflowError):
@@ -215,14 +215,14 @@ def test_a_household_of_ipv6_is_one_address() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "10.1.2.3", ""])
-def test_this_machine_and_proxies_are_not_counted(host: str) -> None:
+def test_loopback_and_proxies_are_not_counted(host: str) -> None:
     limiter = _limiter(1)
     for _ in range(5):
         assert limiter.acquire(host) is None
     assert len(limiter) == 0
 
 
-def test_nothing_is_kept_of_who_has_come_in() -> None:
+def test_released_connections_leave_no_entry() -> None:
     limiter = _limiter(0)
     for number in range(100):
         limiter.release(limiter.acquire(f"203.0.113.{number}"))
@@ -230,7 +230,7 @@ def test_nothing_is_kept_of_who_has_come_in() -> None:
     assert not limiter._waiting
 
 
-def test_a_flood_is_worth_a_line_now_and_then() -> None:
+def test_a_flood_is_logged_at_intervals() -> None:
     clock = Clock()
     limiter = _limiter(1, clock)
     limiter.acquire("203.0.113.5")
@@ -250,7 +250,7 @@ def test_a_flood_is_worth_a_line_now_and_then() -> None:
 MIB = 1024 * 1024
 
 
-def test_what_is_over_the_limit_is_refused_and_costs_nothing() -> None:
+def test_a_rejected_request_takes_no_budget() -> None:
     budget = ByteBudget(10 * MIB)
     with budget.reserve() as one, budget.reserve() as other:
         one.add(6 * MIB)
@@ -265,7 +265,7 @@ def test_what_is_over_the_limit_is_refused_and_costs_nothing() -> None:
     assert budget.held == 0
 
 
-def test_pieces_count_like_a_whole() -> None:
+def test_chunks_count_like_one_request() -> None:
     budget = ByteBudget(2 * MIB)
     with budget.reserve() as one, budget.reserve() as other:
         one.add(1)
@@ -275,7 +275,7 @@ def test_pieces_count_like_a_whole() -> None:
             other.add(64 * 1024)
 
 
-def test_one_alone_always_has_room() -> None:
+def test_a_single_request_always_fits() -> None:
     budget = ByteBudget(1024)
     with budget.reserve() as one:
         one.add(MIB)

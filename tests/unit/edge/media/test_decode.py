@@ -1,4 +1,4 @@
-"""Audio and pictures at the door."""
+"""Checks of audio and images that clients send."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _frame(data: bytes, max_pixels: int = 4096 * 4096) -> bytes:
     return read_image(_text(data), "frame", max_bytes=100_000, max_pixels=max_pixels)
 
 
-def test_audio_passes_through_untouched() -> None:
+def test_audio_is_not_changed() -> None:
     data = np.linspace(-1, 1, 16_000, dtype="<f4").tobytes()
     assert _audio(data) == data
 
@@ -53,20 +53,20 @@ def test_five_seconds_are_the_limit() -> None:
         (struct.pack("<2f", float("-inf"), 0.0), "infinite"),
     ],
 )
-def test_bad_samples_are_refused(data: bytes, says: str) -> None:
+def test_invalid_samples_are_rejected(data: bytes, says: str) -> None:
     with pytest.raises(InvalidInput, match=says) as refused:
         _audio(data)
     assert refused.value.field == "audio"
 
 
 @pytest.mark.parametrize("text", ["A", "AAA", "AAAA AAAA", "AA-_", "====", "\u00e9" * 4, "AAAA\n"])
-def test_only_strict_base64_is_taken(text: str) -> None:
+def test_base64_is_strict(text: str) -> None:
     with pytest.raises(InvalidInput, match="audio: not valid base64"):
         read_audio(text, "audio", 5.0)
 
 
 @given(st.text(max_size=64))
-def test_any_text_is_audio_or_refused(text: str) -> None:
+def test_any_text_is_audio_or_an_error(text: str) -> None:
     try:
         data = read_audio(text, "audio", 5.0).data
     except InvalidInput as error:
@@ -77,13 +77,13 @@ def test_any_text_is_audio_or_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
-def test_three_formats_are_taken(kind: str) -> None:
+def test_accepted_image_formats(kind: str) -> None:
     data = picture(kind)
     assert _frame(data) == data
 
 
 @pytest.mark.parametrize("kind", ["GIF", "BMP", "TIFF", "PPM"])
-def test_other_formats_are_refused_whatever_they_are_called(kind: str) -> None:
+def test_other_image_formats_are_rejected(kind: str) -> None:
     with pytest.raises(InvalidInput, match="only JPEG, PNG and WebP"):
         _frame(picture(kind))
 
@@ -106,18 +106,18 @@ def _webp_header(width: int, height: int) -> bytes:
 
 
 @pytest.mark.parametrize("header", [_png_header, _jpeg_header, _webp_header])
-def test_a_bomb_is_refused_from_its_header(header: object) -> None:
+def test_a_decompression_bomb_is_rejected_by_its_header(header: object) -> None:
     assert callable(header)
     with pytest.raises(InvalidInput, match=r"limit|cannot be read"):
         _frame(header(16_000, 16_000))
 
 
-def test_the_pixel_limit_is_named() -> None:
+def test_the_error_names_the_pixel_limit() -> None:
     with pytest.raises(InvalidInput, match="50000x50000 pixels, the limit is 16777216"):
         _frame(_png_header(50_000, 50_000))
 
 
-def test_the_byte_limit_is_named() -> None:
+def test_the_error_names_the_byte_limit() -> None:
     with pytest.raises(InvalidInput, match="the limit is 100000") as refused:
         _frame(b"\xff\xd8\xff" + bytes(100_000))
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
@@ -125,7 +125,7 @@ def test_the_byte_limit_is_named() -> None:
 
 @pytest.mark.parametrize("start", [b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF1234WEBP", b""])
 @given(rest=st.binary(max_size=200))
-def test_garbage_behind_a_good_start_is_refused_or_small(start: bytes, rest: bytes) -> None:
+def test_garbage_after_a_valid_start(start: bytes, rest: bytes) -> None:
     try:
         _frame(start + rest, max_pixels=1000)
     except InvalidInput as error:
@@ -163,13 +163,13 @@ _FILM = bytes(range(256)) * 255
         "fill",
     ],
 )
-def test_what_cameras_write_before_the_pixels_is_passed_over(segments: bytes) -> None:
+def test_segments_before_the_pixels_are_skipped(segments: bytes) -> None:
     assert image_size(_jpeg_with(segments, picture("JPEG", (640, 480)))) == (640, 480)
 
 
 @pytest.mark.parametrize("options", [{}, {"progressive": True}, {"optimize": True}])
 @pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
-def test_every_kind_of_jpeg_tells_its_size(mode: str, options: dict[str, bool]) -> None:
+def test_jpeg_sizes(mode: str, options: dict[str, bool]) -> None:
     buffer = io.BytesIO()
     Image.new(mode, (321, 123)).save(buffer, "JPEG", **options)
     assert image_size(buffer.getvalue()) == (321, 123)
@@ -179,7 +179,7 @@ def test_every_kind_of_jpeg_tells_its_size(mode: str, options: dict[str, bool]) 
     "options", [{}, {"lossless": True}, {"exif": b"Exif\0\0MM\0*\0\0\0\x08\0\0"}]
 )
 @pytest.mark.parametrize("size", [(1, 1), (321, 123), (16383, 3)])
-def test_every_kind_of_webp_tells_its_size(size: tuple[int, int], options: dict[str, Any]) -> None:
+def test_webp_sizes(size: tuple[int, int], options: dict[str, Any]) -> None:
     buffer = io.BytesIO()
     Image.new("RGB", size).save(buffer, "WEBP", **options)
     assert image_size(buffer.getvalue()) == size
@@ -201,13 +201,13 @@ _BOMBS = {
 
 
 @pytest.mark.parametrize("name", _BOMBS)
-def test_no_more_than_a_header_is_read(name: str) -> None:
+def test_only_the_header_is_read(name: str) -> None:
     with pytest.raises(InvalidInput, match="the image cannot be read"):
         read_image(_text(_BOMBS[name]), "frame", max_bytes=2**21, max_pixels=2**24)
 
 
-def test_what_a_png_has_packed_stays_packed() -> None:
-    """Unpacking texts and profiles is what it would cost to ask a decoder for the size."""
+def test_png_chunks_are_not_unpacked() -> None:
+    """A decoder would unpack texts and profiles to read the size."""
     chunk = struct.pack(">I", len(_TEXT_BOMB) - 4) + _TEXT_BOMB + bytes(4)
     whole = _png_header(640, 480)
     data = whole[:33] + chunk * 60 + whole[33:]
@@ -220,7 +220,7 @@ def test_what_a_png_has_packed_stays_packed() -> None:
     assert peak < 10_000
 
 
-def test_a_header_is_judged_without_decoding() -> None:
-    """A picture whose pixels are missing still has a size; decoding it is the worker's affair."""
+def test_the_size_is_read_without_decoding() -> None:
+    """An image without pixels has a size; the worker decodes it."""
     whole = picture("JPEG", (640, 480))
     assert _frame(whole[:-1000]) == whole[:-1000]

@@ -1,4 +1,4 @@
-"""Voices that a client names."""
+"""Reference voices that a client selects by name."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ async def test_an_uploaded_voice() -> None:
 
 
 @pytest.mark.parametrize("name", ["uploaded:", "uploaded:nobody", "uploaded:a:b", "uploaded:é{*}"])
-async def test_uploaded_voices_that_are_none(name: str) -> None:
+async def test_unknown_uploaded_voices(name: str) -> None:
     with pytest.raises(InvalidInput, match="field: no such uploaded voice") as refused:
         await load_named_voice(EdgeSettings(), _store, name, "field")
     assert refused.value.field == "field"
 
 
-async def test_an_uploaded_voice_is_held_to_the_same_length() -> None:
+async def test_an_uploaded_voice_has_the_same_length_limit() -> None:
     with pytest.raises(InvalidInput, match="limit is 8000"):
         await load_named_voice(EdgeSettings(max_reference_s=0.5), _store, "uploaded:abc123")
 
 
-def test_the_documents_name_stands_for_the_default_voice() -> None:
+def test_the_documented_name_selects_the_default_voice() -> None:
     name = "assets/ref_audio/ref_minicpm_signature.wav"
     found = find_bundled_voice(SHIPPED_ASSETS, name, "english.wav", "field")
     assert found == (SHIPPED_ASSETS / "ref_audio" / "english.wav").resolve()
@@ -42,7 +42,7 @@ def test_the_documents_name_stands_for_the_default_voice() -> None:
         find_bundled_voice(SHIPPED_ASSETS, name, "missing.wav", "field")
 
 
-def test_what_is_shipped_is_small_and_short() -> None:
+def test_bundled_voices_are_small_and_short() -> None:
     voices = bundled_voices(SHIPPED_ASSETS)
     assert set(voices) == {"chinese", "english", "english_female"}
     for voice in voices.values():

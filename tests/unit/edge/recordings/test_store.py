@@ -1,4 +1,4 @@
-"""Nothing but a recording's own files can be opened, whatever name is asked for."""
+"""Only a recording's own files can be opened, for every requested name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOBODY = 65534
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two recordings; the first holds its own files and every kind of trap."""
+    """Two recordings. The first contains links and hidden files that must not be opened."""
     top = tmp_path_factory.mktemp("store")
     (top / "outside").mkdir()
     (top / "outside" / "000.wav").write_bytes(SECRET)
@@ -89,8 +89,8 @@ NAMES = st.one_of(st.just(ONE), st.sampled_from(["3" * 32, "4" * 32, OTHER[:-1]]
 @example(recording=f"{ONE}/../{OTHER}", path="user_audio/000.wav")
 @example(recording=ONE, path="a" * 100_000)
 @example(recording=ONE, path="\ud800")
-def test_no_name_leads_out(root: Path, recording: str, path: str) -> None:
-    """Either it is refused, or it is a file that the recording itself holds."""
+def test_no_path_leaves_the_recording(root: Path, recording: str, path: str) -> None:
+    """The path is rejected, or it is a file of the recording."""
     try:
         with RecordingStore(root).open(recording, path) as file:
             content = file.read()
@@ -102,7 +102,7 @@ def test_no_name_leads_out(root: Path, recording: str, path: str) -> None:
 
 
 @given(path=PATHS)
-def test_parts_are_plain_names(path: str) -> None:
+def test_path_parts_are_plain_names(path: str) -> None:
     try:
         parts = split_asset_path(path)
     except InvalidName:
@@ -116,7 +116,7 @@ def test_parts_are_plain_names(path: str) -> None:
 
 
 @given(name=PATHS)
-def test_nothing_is_put_or_removed_outside(root: Path, name: str) -> None:
+def test_nothing_is_written_or_removed_outside(root: Path, name: str) -> None:
     before = sorted(str(path) for path in root.parent.rglob("*") if ONE not in str(path))
     file = AtomicFile(RecordingStore(root))
     try:
@@ -132,7 +132,7 @@ def test_nothing_is_put_or_removed_outside(root: Path, name: str) -> None:
     assert (root / OTHER / "user_audio" / "000.wav").read_bytes() == SECRET
 
 
-def test_what_lies_there_is_listed_without_the_traps(root: Path) -> None:
+def test_files_lists_only_assets(root: Path) -> None:
     store = RecordingStore(root)
     assert sorted(store.recordings()) == [ONE, OTHER]
     names = [item.path for item in store.files(ONE)]
@@ -140,8 +140,8 @@ def test_what_lies_there_is_listed_without_the_traps(root: Path) -> None:
     assert not set(names) & {"out.wav", TIMELINE_FILE, USED_FILE, "outside/000.wav", ".hidden.wav"}
 
 
-def test_a_folder_that_becomes_a_link_meanwhile_leads_nowhere(tmp_path: Path) -> None:
-    """What was opened stays what it was: names are followed from descriptors, not anew from the root."""
+def test_a_folder_replaced_by_a_link_is_not_followed(tmp_path: Path) -> None:
+    """Names are opened relative to an open descriptor, not from the root."""
     store = RecordingStore(tmp_path / "sessions")
     (tmp_path / "sessions" / ONE / "user_audio").mkdir(parents=True)
     (tmp_path / "outside" / "user_audio").mkdir(parents=True)
@@ -180,7 +180,7 @@ def test_no_descriptor_is_left_open(root: Path) -> None:
 
 @contextmanager
 def without_privileges() -> Iterator[None]:
-    """As somebody whom the file system refuses: root is asked nothing."""
+    """Run as a user without access: root may do everything."""
     was = os.geteuid()
     if was == 0:
         os.seteuid(NOBODY)
@@ -190,7 +190,7 @@ def without_privileges() -> Iterator[None]:
         os.seteuid(was)
 
 
-def test_where_nothing_can_be_written_it_can_be_read() -> None:
+def test_a_read_only_directory_can_be_read() -> None:
     with TemporaryDirectory() as folder:  # pytest's own is closed to others
         root = Path(folder) / "sessions"
         (root / ONE).mkdir(parents=True)
@@ -210,7 +210,7 @@ def test_where_nothing_can_be_written_it_can_be_read() -> None:
         (root / ONE).chmod(0o755)
 
 
-def test_without_a_directory_there_is_a_reason(tmp_path: Path) -> None:
+def test_errors_without_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for place in ("nowhere", "file"):
         with pytest.raises(StoreUnavailable, match="recordings_dir"):
@@ -219,7 +219,7 @@ def test_without_a_directory_there_is_a_reason(tmp_path: Path) -> None:
         AtomicFile(RecordingStore(tmp_path / "file"))
 
 
-def test_only_known_forms_are_shown() -> None:
+def test_media_types() -> None:
     assert media_type("user_audio/000.WAV") == "audio/wav"
     assert media_type("x.html") is None
     assert media_type("x.svg") is None

@@ -1,4 +1,4 @@
-"""The file in a form is the same however the body is cut into pieces on its way."""
+"""The form parser returns the same file for any chunks of the body."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONTENT_TYPE = f"multipart/form-data; boundary={BOUNDARY}"
 
 
 def body(file: bytes, *, before: bytes = b"note") -> bytes:
-    """As a browser sends it: a field, then the file."""
+    """A form as a browser sends it: a field, then the file."""
     line = f"--{BOUNDARY}\r\n".encode()
     return b"".join(
         [
@@ -36,7 +36,7 @@ TRICKY = st.lists(
 
 
 @given(file=st.one_of(TRICKY, st.binary(max_size=300)), cuts=st.lists(st.integers(0, 700)))
-def test_pieces_make_no_difference(file: bytes, cuts: list[int]) -> None:
+def test_any_chunks_give_the_same_file(file: bytes, cuts: list[int]) -> None:
     sent = body(file)
     places = sorted({0, len(sent), *(cut for cut in cuts if cut < len(sent))})
     form = MultipartForm(CONTENT_TYPE)
@@ -47,7 +47,7 @@ def test_pieces_make_no_difference(file: bytes, cuts: list[int]) -> None:
 
 
 @given(st.integers(0, len(body(b"x" * 50)) - 5))
-def test_a_form_that_breaks_off_is_none(length: int) -> None:
+def test_an_incomplete_form_is_rejected(length: int) -> None:
     form = MultipartForm(CONTENT_TYPE)
     form.feed(body(b"x" * 50)[:length])
     with pytest.raises(InvalidUpload):
@@ -55,7 +55,7 @@ def test_a_form_that_breaks_off_is_none(length: int) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_no_body_does_harm(data: bytes) -> None:
+def test_any_body_is_a_form_or_an_error(data: bytes) -> None:
     form = MultipartForm(CONTENT_TYPE)
     try:
         form.feed(data)
@@ -65,8 +65,8 @@ def test_no_body_does_harm(data: bytes) -> None:
     assert form.found
 
 
-def test_the_file_is_not_gathered_in_memory() -> None:
-    """What is fed comes out at once, but for what might be the beginning of a boundary."""
+def test_the_file_is_not_buffered() -> None:
+    """`feed` returns the data at once, except for the possible start of a boundary."""
     head, tail = body(b"|").split(b"|")
     form = MultipartForm(CONTENT_TYPE)
     form.feed(head)
