@@ -1,7 +1,7 @@
-"""The build backend of the package: setuptools, after the pages were built.
+"""The build backend of the package: builds the pages, then calls setuptools.
 
-A wheel without pages would be a silent half, so a build that cannot make them fails; with
-ANTIPHON_WITHOUT_PAGES=1 it goes on without. An editable installation builds nothing: `make web` does.
+A build that cannot build the pages fails, unless ANTIPHON_WITHOUT_PAGES=1 is set. An editable
+installation builds no pages; `make web` does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WITHOUT = "ANTIPHON_WITHOUT_PAGES"
 
 
 def get_requires_for_build_wheel(config: Mapping[str, Any] | None = None) -> list[str]:
-    """Node.js too, where the machine has none that fits."""
+    """Adds Node.js if the machine has no suitable one."""
     own: list[str] = build_meta.get_requires_for_build_wheel(config)
     return own if _without_pages() or has_own_node() else [*own, WHEEL_REQUIREMENT]
 
@@ -46,7 +46,6 @@ def get_requires_for_build_wheel(config: Mapping[str, Any] | None = None) -> lis
 def build_wheel(
     folder: str, config: Mapping[str, Any] | None = None, metadata: str | None = None
 ) -> str:
-    """Build pages, then the wheel."""
     if not _without_pages():
         try:
             build_pages()

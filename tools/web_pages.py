@@ -1,7 +1,7 @@
-"""Builds the browser's pages: `web/` into `edge/pages/`, when something changed.
+"""Builds the browser pages from `web/` into `edge/pages/` if something changed.
 
-`python tools/web_pages.py build` does that; any other word is a script of `web/package.json`, run with the
-packages that it needs. Needs nothing but the standard library.
+`python tools/web_pages.py build` builds them; any other word runs a script of `web/package.json` with
+its packages installed. Uses only the standard library.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PAGES = ROOT / "edge" / "pages"
 
 _STAMP = ".built-from"
 _SOURCES = ("*.html", "*.json", "*.ts", ".npmrc", "src/**/*", "public/**/*", "scripts/**/*")
-_LATER = "The rest works without the pages; to build them later, run: make web"
+_LATER = "Everything else works without the pages. To build them later, run: make web"
 
 
 def main(words: list[str]) -> int:
@@ -38,28 +38,28 @@ def main(words: list[str]) -> int:
 
 
 def build_pages(web: Path = WEB, pages: Path = PAGES) -> bool:
-    """False when they are as they should be already. Raises NodeError."""
+    """False if the pages are up to date already. Raises NodeError."""
     wanted = fingerprint(web)
     stamp = pages / _STAMP
     if stamp.exists() and stamp.read_text() == wanted:
         return False
-    node = find_node() or _fetched()
+    node = find_node() or _download_node()
     require_packages(node, web, development=False)
-    _say("building the pages")
+    _print("building the pages")
     _build(node, web, pages, wanted)
     return True
 
 
 def run_script(words: list[str], web: Path = WEB) -> None:
-    """`npm run` with everything installed, tools for development too. Raises NodeError."""
-    node = find_node() or _fetched()
+    """`npm run` with the development packages installed. Raises NodeError."""
+    node = find_node() or _download_node()
     require_packages(node, web, development=True)
     if not node.run([*node.npm, "run", "--silent", *words], web):
         raise NodeError(f"npm run {' '.join(words)} failed; its messages are above")
 
 
 def fingerprint(web: Path) -> str:
-    """Changes whenever the pages must be built anew."""
+    """Changes whenever the pages must be built again."""
     digest = hashlib.sha256()
     files = {path for pattern in _SOURCES for path in web.glob(pattern) if path.is_file()}
     for path in sorted(path for path in files if ".test." not in path.name):
@@ -69,7 +69,7 @@ def fingerprint(web: Path) -> str:
 
 
 def _build(node: Node, web: Path, pages: Path, wanted: str) -> None:
-    """Into a folder beside it first: an edge never finds half of the pages."""
+    """Builds in a temporary folder first, so that an edge never sees incomplete pages."""
     fresh = pages.with_name(f"{pages.name}.{os.getpid()}")
     vite = [str(node.node), "node_modules/vite/bin/vite.js", "build", "--logLevel", "warn"]
     finish = [str(node.node), "scripts/finish.mjs", str(fresh)]
@@ -85,21 +85,21 @@ def _build(node: Node, web: Path, pages: Path, wanted: str) -> None:
 
 
 def require_packages(node: Node, web: Path, *, development: bool) -> None:
-    """`npm ci` unless all that the lock file names lies there already."""
+    """`npm ci`, unless every package of the lock file is installed. Raises NodeError."""
     if installed(web, development=development):
         return
-    _say("fetching what the pages are built from (npm)")
+    _print("downloading the packages for the pages (npm)")
     command = [*node.npm, "ci", "--ignore-scripts", "--prefer-offline", "--fetch-retries=1"]
     if not development:
         command.append("--omit=dev")
     if not node.run(command, web, quiet=True):
         raise NodeError(
-            f"npm could not fetch the packages; its messages are above. Is the network there? {_LATER}"
+            f"npm could not download the packages; its messages are above. Check the network. {_LATER}"
         )
 
 
 def installed(web: Path, *, development: bool) -> bool:
-    """Compares npm's own list of what it installed with the lock file."""
+    """Compares npm's list of installed packages with the lock file."""
     found = web / "node_modules" / ".package-lock.json"
     if not found.exists():
         return False
@@ -108,22 +108,22 @@ def installed(web: Path, *, development: bool) -> bool:
     return all(
         there.get(name, {}).get("version") == package["version"]
         for name, package in wanted.items()
-        if name and not _needless(package, development=development)
+        if name and not _is_optional(package, development=development)
     )
 
 
-def _needless(package: dict[str, object], *, development: bool) -> bool:
-    """Optional packages are for other machines, mostly."""
+def _is_optional(package: dict[str, object], *, development: bool) -> bool:
+    """Optional packages are mostly for other platforms."""
     skipped = package.get("optional") or package.get("devOptional")
     return bool(skipped or (package.get("dev") and not development))
 
 
-def _fetched() -> Node:
-    _say("fetching Node.js (60 MB): this machine has none that is new enough")
+def _download_node() -> Node:
+    _print("downloading Node.js (60 MB): this machine has no suitable version")
     return fetch_node()
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"▸ {text}\n")
     sys.stdout.flush()
 

@@ -101,7 +101,7 @@ def test_a_python_that_is_too_old_is_told_the_command() -> None:
         text=True,
     )
     assert shown.returncode != 0
-    assert "Python 3.11 or 3.12 is needed" in shown.stderr
+    assert "Python 3.11 or 3.12 is required" in shown.stderr
     assert "apt-get install -y python3 python3-venv" in shown.stderr
 
 
