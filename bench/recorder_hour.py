@@ -93,7 +93,7 @@ async def feed(session: Session, recorder: Recorder, units: range, *, frames: bo
     """As fast as the recorder takes them."""
     pictures = [(frame(number),) if frames else () for number in range(20)]
     for unit in units:
-        while 2 * unit - recorder.counters()["entries"] > AHEAD:  # noqa: ASYNC110
+        while 2 * unit - recorder.counters()["entries_total"] > AHEAD:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         await session.unit(SPEECH if unit % 4 >= 2 else SILENT, pictures[unit % len(pictures)])
 

@@ -26,7 +26,6 @@ import uvloop
 
 from antiphon.broker.client import open_broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.recorder_service.metrics import LAG_BOUNDS_MS
 from antiphon.shared_schemas.recording import RecordingState
 from antiphon.shared_schemas.states import SessionKind
 from processes import private_redis, spent
@@ -40,7 +39,7 @@ WARM_UP_S = 5.0
 class Reading:
     """What the recorder has counted, and seconds of processor time, at one moment."""
 
-    counters: dict[str, Any]
+    counters: dict[str, float]
     recorder_s: float
     redis_s: float
 
@@ -50,13 +49,13 @@ class Reading:
         return cls(recorder.counters(), spent(recorder.process), spent(server))
 
 
-def percentile(counts: list[int], share: float) -> float:
-    """Upper bound (ms) of the class in which this share of the entries lies, at most."""
-    wanted, seen = share * sum(counts), 0
-    for bound, count in zip((*LAG_BOUNDS_MS, float("inf")), counts, strict=True):
-        seen += count
-        if seen >= wanted:
-            return bound
+def lag_below_ms(was: dict[str, float], now: dict[str, float], share: float) -> float:
+    """Upper bound (ms) of the histogram bucket that holds this share of the entries' lag."""
+    wanted = share * (now["lag_seconds_count"] - was.get("lag_seconds_count", 0.0))
+    for name, count in now.items():
+        bound = name.removeprefix("lag_seconds_bucket")
+        if bound != name and count - was.get(name, 0.0) >= wanted:
+            return float(bound) * 1e3
     return float("inf")
 
 
@@ -87,7 +86,6 @@ async def talk(
 def costs(told: argparse.Namespace, before: Reading, after: Reading) -> dict[str, Any]:
     """Of the measured window."""
     was, now = before.counters, after.counters
-    lag = [b - a for a, b in zip(was["lag"]["counts"], now["lag"]["counts"], strict=True)]
     busy, redis_busy = after.recorder_s - before.recorder_s, after.redis_s - before.redis_s
     session_seconds = told.seconds * told.sessions
     return {
@@ -95,10 +93,10 @@ def costs(told: argparse.Namespace, before: Reading, after: Reading) -> dict[str
         "recorder_cpu_ms_per_session_s": round(busy * 1e3 / session_seconds, 3),
         "recorder_core_share": round(busy / told.seconds, 3),
         "redis_cpu_ms_per_session_s": round(redis_busy * 1e3 / session_seconds, 3),
-        "entries_per_s": round((now["entries"] - was["entries"]) / told.seconds, 1),
-        "lag_ms_p50_below": percentile(lag, 0.5),
-        "lag_ms_p99_below": percentile(lag, 0.99),
-        "lag_ms_worst": round(now["lag"]["worst_ms"], 1),
+        "entries_per_s": round((now["entries_total"] - was["entries_total"]) / told.seconds, 1),
+        "lag_ms_p50_below": lag_below_ms(was, now, 0.5),
+        "lag_ms_p99_below": lag_below_ms(was, now, 0.99),
+        "lag_ms_worst_below": lag_below_ms({}, now, 1.0),
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import dataclasses
 import json
 import os
 import signal
@@ -12,16 +11,16 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psutil
+from prometheus_client import CollectorRegistry
 
 from antiphon.broker.client import Broker
 from antiphon.broker.registry import WorkerReport
 from antiphon.broker.retry import retry_until_available
 from antiphon.broker.service.logs import configure_logging
-from antiphon.recorder_service.metrics import RecorderCounters
+from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.service import run
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import float_bytes
@@ -61,13 +60,13 @@ class Recorder:
         atexit.register(self._child.kill)  # whatever happens here
         self.process = psutil.Process(self._child.pid)
 
-    def counters(self) -> dict[str, Any]:
-        """What it has counted."""
+    def counters(self) -> dict[str, float]:
+        """The recorder's metrics now."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._child.stdin.write("\n")
         self._child.stdin.flush()
-        counted: dict[str, Any] = json.loads(self._child.stdout.readline())
+        counted: dict[str, float] = json.loads(self._child.stdout.readline())
         return counted
 
     def stop(self) -> None:
@@ -156,17 +155,28 @@ async def until_recorded(data_dir: Path, sessions: list[Session], *, merged: boo
         await asyncio.sleep(0.2)
 
 
+def samples(registry: CollectorRegistry) -> dict[str, float]:
+    """Every sample by its name and labels, without the common prefix."""
+    return {
+        sample.name.removeprefix("antiphon_recorder_")
+        + "".join(sample.labels.values()): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+    }
+
+
 def be_recorder() -> None:
     """Record until SIGTERM; print the counters for every line on stdin."""
     configure_logging("recorder")
-    counters = RecorderCounters()
+    registry = CollectorRegistry()
+    metrics = RecorderMetrics(registry)
 
     def answer() -> None:
         for _ in sys.stdin:
-            print(json.dumps(dataclasses.asdict(counters)), flush=True)
+            print(json.dumps(samples(registry)), flush=True)
 
     threading.Thread(target=answer, daemon=True).start()
-    asyncio.run(run(RecorderSettings(), counters=counters))
+    asyncio.run(run(RecorderSettings(), metrics=metrics))
 
 
 if __name__ == "__main__":

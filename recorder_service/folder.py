@@ -11,24 +11,23 @@ from typing import Self
 from antiphon.recorder_service.journal.files import sync_tree, write_atomic
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import (
-    SIDES,
-    TROUBLE,
     Journal,
-    Line,
+    OutageEntry,
+    OutageStart,
+    SavedMedia,
     Side,
-    describe,
-    read_lines,
+    read_journal,
+    to_journal,
 )
 from antiphon.recorder_service.journal.state import JournalState
-from antiphon.recorder_service.manifest.common import is_same, resumed
-from antiphon.recorder_service.manifest.duplex import build
+from antiphon.recorder_service.manifest.duplex import build_manifest
 from antiphon.recorder_service.manifest.meta import live_meta, read_meta
 from antiphon.recorder_service.media.audio import (
     join_answers,
     make_fragments_folder,
     remove_fragments,
 )
-from antiphon.recorder_service.media.save import save_media, save_turn_media
+from antiphon.recorder_service.media.save import save_duplex_media, save_turn_media
 from antiphon.shared_schemas.entries import StreamEntry
 from antiphon.shared_schemas.recording import (
     META_FILE,
@@ -42,11 +41,11 @@ from antiphon.shared_schemas.recording import (
 from antiphon.shared_schemas.stream_position import StreamPosition
 
 
-class SessionFolder:
-    """The state of one recording on disk; nothing exists there before the first entry.
+class RecordingFolder:
+    """The state of one recording on disk. The first entry creates the directory.
 
-    Every method blocks on the disk and may raise OSError, after which the folder must be opened
-    anew. Calls may come from several threads; an entry that is already recorded changes nothing.
+    Every method blocks on the disk and may raise OSError; open the folder again after that. Several
+    threads may call. An entry that is already recorded changes nothing.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class SessionFolder:
         root: Path,
         job: RecordingJob,
         worker: str,
-        troubles: Sequence[Line],
+        outages: Sequence[OutageStart],
         now_ms: Callable[[], float],
     ) -> None:
         self.path = root / job.recording
@@ -62,10 +61,10 @@ class SessionFolder:
         self._by_turns = not job.kind.is_duplex
         self._worker = worker
         self._lock = threading.Lock()
-        self._tally = JournalState(job.ticket)
+        self._state = JournalState(job.ticket)
         self._now_ms = now_ms
-        self._troubles = list(troubles)
-        self._noted: list[Line] = []
+        self._outages = list(outages)
+        self._noted: list[OutageEntry] = []
         self._journal: Journal | None = None
         self._complete = False
 
@@ -75,15 +74,14 @@ class SessionFolder:
         root: Path,
         job: RecordingJob,
         worker: str = "",
-        troubles: Sequence[Line] = (),
+        outages: Sequence[OutageStart] = (),
         now_ms: Callable[[], float] = lambda: time.time() * 1000,
     ) -> Self:
-        """Take up a recording where it stands, or be ready to begin one.
+        """Resume a recording, or prepare to begin one.
 
-        `troubles` (from `trouble_line`) are noted in it, each once, as soon as it can be written to
-        again; `now_ms` is the Redis clock.
+        The journal notes each of `outages` once, at the next write; `now_ms` is the Redis clock.
         """
-        folder = cls(root, job, worker, troubles, now_ms)
+        folder = cls(root, job, worker, outages, now_ms)
         with folder._lock:
             folder._load()
         return folder
@@ -95,43 +93,43 @@ class SessionFolder:
 
     @property
     def begun(self) -> bool:
-        """True when there is something on disk."""
+        """True when the directory exists."""
         return self._journal is not None
 
     def position(self, side: Side) -> StreamPosition:
-        """The last entry of a stream that is recorded."""
-        return self._tally.positions[side]
+        """The last recorded entry of a stream."""
+        return self._state.positions[side]
 
     def add(self, side: Side, position: StreamPosition, entry: StreamEntry) -> None:
-        """Record one entry: its files first, then its line."""
+        """Record one entry: its files first, then its journal line."""
         with self._lock:
-            if self._tally.has(side, position):
+            if self._state.has(side, position):
                 return
             journal = self._journal or self._begin()
-            line = describe(side, position, entry) | self._save(position, entry)
-            journal.append(line)
-            news = self._note_troubles(journal) or self._tally.first_at is None
-            self._tally.add(line)
-            if news or line is self._tally.prepare:
+            item = to_journal(side, position, entry, self._save(position, entry))
+            journal.append(item)
+            changed = self._note_outages(journal) or self._state.first_at is None
+            self._state.add(item)
+            if changed or item is self._state.prepare:
                 self._write_meta()
 
-    def _save(self, position: StreamPosition, entry: StreamEntry) -> Line:
+    def _save(self, position: StreamPosition, entry: StreamEntry) -> SavedMedia:
         if self._by_turns:
-            return save_turn_media(self.path, position, entry, self._tally)
-        return save_media(self.path, entry, self._tally)
+            return save_turn_media(self.path, position, entry, self._state)
+        return save_duplex_media(self.path, entry, self._state)
 
     def finish(self, ending: SessionEnding) -> RecordingState | None:
-        """Make it whole, and only then say so; None when nothing was recorded."""
+        """Make the recording whole on disk, then say so in `meta.json`; None when it is empty."""
         with self._lock:
             if self._journal is None:
                 return None
-            self._note_troubles(self._journal)
-            lines, _ = read_lines(self.path / TIMELINE_FILE)
-            if not (self.path / TIMELINE_FILE).exists():  # its pieces may have gone meanwhile
+            self._note_outages(self._journal)
+            contents = read_journal(self.path / TIMELINE_FILE)
+            if not (self.path / TIMELINE_FILE).exists():  # another recorder has finished meanwhile
                 raise FileNotFoundError(f"the journal of {self.path} is gone")
             if self._by_turns:
-                join_answers(self.path, lines)
-            recording, meta = build(self._job, ending, lines)
+                join_answers(self.path, contents.outputs)
+            recording, meta = build_manifest(self._job, ending, contents)
             sync_tree(self.path)
             write_atomic(self.path / RECORDING_FILE, encode_recording(recording), durable=True)
             write_atomic(self.path / META_FILE, encode_meta(meta), durable=True)
@@ -140,7 +138,7 @@ class SessionFolder:
             return meta.state
 
     def close(self) -> None:
-        """Wait for a write in progress and give the journal back."""
+        """Wait for a write in progress and close the journal."""
         with self._lock:
             if self._journal is not None:
                 self._journal.close()
@@ -155,14 +153,12 @@ class SessionFolder:
             self._resume(journal)
 
     def _resume(self, journal: Path) -> None:
-        lines, sound = read_lines(journal)
-        for line in lines:
-            if line["stream"] in SIDES:
-                self._tally.add(line)
-        self._noted = [line for line in lines if line["type"] == TROUBLE]
+        contents = read_journal(journal)
+        self._state = JournalState.of(self._job.ticket, contents)
+        self._noted = list(contents.outages)
         self._make_folders()
-        self._journal = Journal.resume(journal, sound)
-        if self._tally.first_at is not None:
+        self._journal = Journal.resume(journal, contents.size)
+        if self._state.first_at is not None:
             self._write_meta()
 
     def _begin(self) -> Journal:
@@ -170,13 +166,15 @@ class SessionFolder:
         self._journal = Journal(self.path / TIMELINE_FILE)
         return self._journal
 
-    def _note_troubles(self, journal: Journal) -> bool:
-        """Write down outages that are over; True when there were any."""
-        fresh = [x for x in self._troubles if not any(is_same(x, noted) for noted in self._noted)]
-        for trouble in fresh:
-            line = resumed(trouble, self._now_ms(), self._tally.positions)
-            journal.append(line)
-            self._noted.append(line)
+    def _note_outages(self, journal: Journal) -> bool:
+        """Write down the outages that are over; True when there were any."""
+        known = {noted.start for noted in self._noted}
+        fresh = [start for start in self._outages if start not in known]
+        for start in fresh:
+            resumed_ms = round(self._now_ms(), 3)
+            outage = OutageEntry(start, resumed_ms, dict(self._state.positions))
+            journal.append(outage)
+            self._noted.append(outage)
         return bool(fresh)
 
     def _make_folders(self) -> None:
@@ -186,14 +184,14 @@ class SessionFolder:
             make_fragments_folder(self.path)
 
     def _write_meta(self) -> None:
-        meta = live_meta(self._job, self._tally, self._worker, self._noted)
+        meta = live_meta(self._job, self._state, self._worker, self._noted)
         write_atomic(self.path / META_FILE, encode_meta(meta))
 
 
 def remove_working_files(folder: Path) -> None:
-    """What only an unfinished recording needs. Raises OSError.
+    """Delete what only an unfinished recording needs. Raises OSError.
 
-    The journal goes first: whoever still finds it finds the pieces it tells of, too.
+    The journal goes first: a recorder that still finds it must find the fragments that it names.
     """
     (folder / TIMELINE_FILE).unlink(missing_ok=True)
     remove_fragments(folder)

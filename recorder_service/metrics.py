@@ -1,121 +1,60 @@
-"""What a recorder counts, by the names that Prometheus sees."""
+"""The metrics of one recorder."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import accumulate
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
+_LAG_BOUNDS_S = (
+    *(0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75),
+    *(1.0, 2.0, 5.0, 10.0, 30.0, 60.0),
 )
-from prometheus_client.registry import Collector
-
-LAG_BOUNDS_MS = (
-    *(5.0, 10.0, 20.0, 35.0, 50.0, 75.0, 100.0, 150.0, 200.0, 300.0, 500.0, 750.0),
-    *(1000.0, 2000.0, 5000.0, 10_000.0, 30_000.0, 60_000.0),
-)
-"""Upper bounds of the histogram's classes; a last class holds what is beyond."""
-
-
-@dataclass(slots=True)
-class LagHistogram:
-    """How long after it was said an entry was on disk, in milliseconds."""
-
-    counts: list[int] = field(default_factory=lambda: [0] * (len(LAG_BOUNDS_MS) + 1))
-    sum_ms: float = 0.0
-    worst_ms: float = 0.0
-
-    def add(self, lag_ms: float) -> None:
-        """Count one entry."""
-        self.counts[bisect_left(LAG_BOUNDS_MS, lag_ms)] += 1
-        self.sum_ms += max(0.0, lag_ms)
-        self.worst_ms = max(self.worst_ms, lag_ms)
-
-    @property
-    def total(self) -> int:
-        """Entries counted."""
-        return sum(self.counts)
-
-
-@dataclass(slots=True)
-class RecorderCounters:
-    """Since the recorder's start. Gauges: `sessions`, `degraded`, `merges_waiting`.
-
-    `degraded` sessions are behind because the disk refuses them. `outages`: disk errors, repeats
-    included. `declined`: sessions that asked not to be recorded, or for nothing.
-    """
-
-    sessions: int = 0
-    degraded: int = 0
-    entries: int = 0
-    outages: int = 0
-    declined: int = 0
-    complete: int = 0
-    interrupted: int = 0
-    merges_waiting: int = 0
-    merges_done: int = 0
-    merges_failed: int = 0
-    merged_seconds: float = 0.0
-    lag: LagHistogram = field(default_factory=LagHistogram)
-
-
 _NAME = "antiphon_recorder_"
 
 
-class RecorderMetrics(Collector):
-    """The counters as they are when somebody asks."""
+class RecorderMetrics:
+    """Counters and gauges since the recorder's start.
 
-    def __init__(self, counters: RecorderCounters) -> None:
-        self._counters = counters
+    `degraded` sessions are behind because the disk refuses writes. `disk_errors` includes repeats.
+    `declined` sessions asked not to be recorded, or ended before they asked for anything.
+    """
 
-    def collect(self) -> Iterator[Metric]:
-        """Gauges, totals, and how long entries took to the disk."""
-        counters = self._counters
-        for name, text, value in (
-            ("sessions", "Sessions this recorder has in hand.", counters.sessions),
-            ("degraded_sessions", "Of these, behind as the disk fails.", counters.degraded),
-            ("merges_waiting", "Replays that wait to be made.", counters.merges_waiting),
-        ):
-            yield GaugeMetricFamily(_NAME + name, text, value=value)
-        for name, text, total in (
-            ("entries", "Entries written to disk.", counters.entries),
-            ("disk_errors", "Refusals of the disk, repeats included.", counters.outages),
-            (
-                "declined_sessions",
-                "Not recorded: asked not to be, or for nothing.",
-                counters.declined,
-            ),
-            ("replay_seconds", "Length of the replays made.", counters.merged_seconds),
-        ):
-            yield CounterMetricFamily(_NAME + name, text, value=total)
-        yield _recordings(counters)
-        yield _merges(counters)
-        yield _lag(counters.lag)
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        registry = CollectorRegistry() if registry is None else registry
+        self.registry = registry
+        self.sessions = 0
+        self.degraded = 0
+        self.merges_waiting = 0
 
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(_NAME + name, text, registry=registry)
 
-def _recordings(counters: RecorderCounters) -> Metric:
-    text = "Recordings brought to their end, by state."
-    family = CounterMetricFamily(_NAME + "recordings", text, labels=["state"])
-    family.add_metric(["complete"], counters.complete)
-    family.add_metric(["interrupted"], counters.interrupted)
-    return family
+        def counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
+            return Counter(_NAME + name, text, labels, registry=registry)
 
-
-def _merges(counters: RecorderCounters) -> Metric:
-    family = CounterMetricFamily(_NAME + "merges", "Replays made, or not.", labels=["outcome"])
-    family.add_metric(["done"], counters.merges_done)
-    family.add_metric(["failed"], counters.merges_failed)
-    return family
-
-
-def _lag(lag: LagHistogram) -> Metric:
-    """Prometheus wants seconds, and each class to hold all smaller ones."""
-    bounds = [str(bound / 1000) for bound in LAG_BOUNDS_MS]
-    buckets = list(zip([*bounds, "+Inf"], map(float, accumulate(lag.counts)), strict=True))
-    text = "From an entry's being said to its being on disk."
-    return HistogramMetricFamily(_NAME + "lag_seconds", text, buckets, lag.sum_ms / 1000)
+        gauge("sessions", "Sessions that this recorder records.").set_function(
+            lambda: self.sessions
+        )
+        gauge("degraded_sessions", "Of these, behind because the disk fails.").set_function(
+            lambda: self.degraded
+        )
+        gauge("merges_waiting", "Replays that wait to be made.").set_function(
+            lambda: self.merges_waiting
+        )
+        self.entries = counter("entries", "Entries written to disk.")
+        self.disk_errors = counter("disk_errors", "Writes that the disk refused, with repeats.")
+        self.declined = counter(
+            "declined_sessions", "Not recorded: asked not to be, or asked for nothing."
+        )
+        self.merged_seconds = counter("replay_seconds", "Length of the replays made.")
+        recordings = counter("recordings", "Recordings finished, by state.", ("state",))
+        self.complete = recordings.labels("complete")
+        self.interrupted = recordings.labels("interrupted")
+        merges = counter("merges", "Replays made or failed.", ("outcome",))
+        self.merges_done = merges.labels("done")
+        self.merges_failed = merges.labels("failed")
+        self.lag = Histogram(
+            _NAME + "lag_seconds",
+            "From an entry's append to Redis to its being on disk.",
+            buckets=_LAG_BOUNDS_S,
+            registry=registry,
+        )

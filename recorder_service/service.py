@@ -1,4 +1,4 @@
-"""A recorder's life: start, run, stop. Sessions reach it as transitions of a consumer group."""
+"""A recorder process: start, run, stop. It learns of sessions from a consumer group's transitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from antiphon.broker.service.metrics import BrokerMetrics, new_registry
 from antiphon.broker.service.process import stop_on_signals
 from antiphon.broker.service.status_port import status_port
 from antiphon.recorder_service.journal.job import RecordingJob
-from antiphon.recorder_service.metrics import RecorderCounters, RecorderMetrics
+from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.sessions.active import ActiveRecordings
 from antiphon.recorder_service.sessions.status import has_no_recorder, unfinished_recordings
 from antiphon.recorder_service.settings import RecorderSettings
@@ -31,20 +31,38 @@ GROUP = "recorder"
 _START_RETRY_S = 1.0
 
 
+async def serve(settings: RecorderSettings) -> None:
+    """Record until SIGTERM or SIGINT, with a status port.
+
+    Raises what `run` raises, and OSError when its status port is taken.
+    """
+    registry = new_registry("recorder", new_process_id("recorder"))
+    metrics = RecorderMetrics(registry)
+    host, port = settings.health_host, settings.recorder_health_port
+    async with status_port(host, port, lambda: health(metrics), registry) as address:
+        log.info("recorder_serving", status=address)
+        await run(settings, metrics=metrics, broker_metrics=BrokerMetrics(registry))
+
+
+def health(metrics: RecorderMetrics) -> tuple[bool, dict[str, Any]]:
+    """Healthy even while the disk fails: a restart would not help, and nothing is lost yet."""
+    status = "degraded" if metrics.degraded else "healthy"
+    return True, {"status": status, "sessions": metrics.sessions, "degraded": metrics.degraded}
+
+
 async def run(
     settings: RecorderSettings,
     stop: asyncio.Event | None = None,
-    counters: RecorderCounters | None = None,
-    metrics: BrokerMetrics | None = None,
+    metrics: RecorderMetrics | None = None,
+    broker_metrics: BrokerMetrics | None = None,
 ) -> None:
-    """Record until `stop` is set (by default by SIGTERM and SIGINT). Waits for Redis to come up.
+    """Record until `stop` is set (by default by SIGTERM and SIGINT). Waits until Redis is up.
 
-    `counters` and `metrics` are kept up to date meanwhile. Raises IncompatibleRedis, and OSError
-    when `data_dir` cannot be made.
+    Raises IncompatibleRedis, and OSError when `data_dir` cannot be created.
     """
     stop = stop or stop_on_signals()
     (settings.data_dir / "sessions").mkdir(parents=True, exist_ok=True)
-    recording = _run(settings, counters or RecorderCounters(), metrics)
+    recording = _run(settings, metrics or RecorderMetrics(), broker_metrics)
     running = asyncio.create_task(recording, name="recorder")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:
@@ -58,12 +76,12 @@ async def run(
 
 
 async def _run(
-    settings: RecorderSettings, counters: RecorderCounters, metrics: BrokerMetrics | None
+    settings: RecorderSettings, metrics: RecorderMetrics, broker_metrics: BrokerMetrics | None
 ) -> None:
     while True:
         try:
-            async with open_broker(settings, metrics) as broker:
-                await Recorder(broker, settings, counters).live()
+            async with open_broker(settings, broker_metrics) as broker:
+                await Recorder(broker, settings, metrics).live()
         except BrokerUnavailable as error:
             log.warning("recorder_waits_for_redis", error=str(error))
             await asyncio.sleep(_START_RETRY_S)
@@ -72,24 +90,24 @@ async def _run(
 class Recorder:
     """One replica. It owns a session by holding the session's `queued` transition unacknowledged.
 
-    That transition exists once per session and goes to one replica; it is acknowledged when the
-    recording is whole on disk. All others are acknowledged at once: each replica sees every
-    transition of its sessions through a watch of its own.
+    That transition exists once per session and goes to one replica, which acknowledges it when the
+    recording is whole on disk. All other transitions are acknowledged at once, because each replica
+    sees every transition of its sessions through its own watch.
     """
 
     def __init__(
-        self, broker: Broker, settings: RecorderSettings, counters: RecorderCounters
+        self, broker: Broker, settings: RecorderSettings, metrics: RecorderMetrics
     ) -> None:
         self.id = new_process_id("recorder")
         bind_contextvars(instance=self.id)
         self._broker = broker
         self._settings = settings
-        self._roster = ActiveRecordings(broker, settings, counters, self._acknowledge)
+        self._active = ActiveRecordings(broker, settings, metrics, self._acknowledge)
         self._group: EventGroup | None = None
         self._watch: EventWatch | None = None
 
     async def live(self) -> None:
-        """Start, run, and stop whatever happens."""
+        """Start, run until cancelled, and always stop in order."""
         try:
             await self.start()
             await self.run()
@@ -97,7 +115,7 @@ class Recorder:
             await self.stop()
 
     async def start(self) -> None:
-        """Join the group. The watch begins first, so that no transition falls between the two."""
+        """Join the group. The watch starts first, so that no transition is lost in between."""
         self._watch = await self._broker.watch_events()
         self._group = await self._broker.event_group(GROUP, self.id)
         log.info("recorder_ready", recorder=self.id, data=str(self._settings.data_dir))
@@ -105,29 +123,30 @@ class Recorder:
     async def run(self) -> None:
         """Until cancelled."""
         settings = self._settings
+        reclaim_s, adopt_s = settings.recorder_silence_s / 4, settings.recorder_adopt_s / 4
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._take(), name="take")
-            group.create_task(self._listen(), name="listen")
-            group.create_task(_every(settings.recorder_upkeep_s, self._keep), name="keep")
-            group.create_task(_every(settings.recorder_look_s, self._look), name="look")
-            group.create_task(_every(settings.recorder_silence_s / 4, self._reclaim), name="claim")
-            group.create_task(_every(settings.recorder_adopt_s / 4, self._adopt), name="adopt")
+            group.create_task(self._read_transitions(), name="take")
+            group.create_task(self._watch_transitions(), name="listen")
+            group.create_task(_every(settings.recorder_upkeep_s, self._keep_ownership), name="keep")
+            group.create_task(_every(settings.recorder_look_s, self._check_statuses), name="look")
+            group.create_task(_every(reclaim_s, self._reclaim), name="claim")
+            group.create_task(_every(adopt_s, self._adopt_orphans), name="adopt")
 
     async def stop(self) -> None:
-        """Finish what has ended, and hand the sessions that go on to the other replicas."""
+        """Finish the ended sessions and release the others to the other replicas."""
         try:
-            await self._look()
-            await self._roster.drain(self._settings.recorder_drain_s)
-            tails = self._roster.tails
-            await self._roster.stop()
-            for tail in tails:
-                await tail.confirm()
+            await self._check_statuses()
+            await self._active.drain(self._settings.recorder_drain_s)
+            recorders = self._active.recorders
+            await self._active.stop()
+            for recorder in recorders:
+                await recorder.save_progress()
             if self._group is not None:
                 await self._group.release()
         except BrokerUnavailable as error:
             log.warning("recorder_left_unannounced", error=str(error))
         finally:
-            await self._roster.stop()
+            await self._active.stop()
             await self._disconnect()
         log.info("recorder_stopped", recorder=self.id)
 
@@ -141,17 +160,17 @@ class Recorder:
         assert self._group is not None, "start() comes first"
         return self._group
 
-    async def _take(self) -> None:
+    async def _read_transitions(self) -> None:
         while True:
-            await self._work_off(await retry_until_available(self._events.read, "read transitions"))
+            await self._apply(await retry_until_available(self._events.read, "read transitions"))
 
-    async def _work_off(self, events: list[SessionEvent]) -> None:
+    async def _apply(self, events: list[SessionEvent]) -> None:
         others: list[str] = []
         for event in events:
             if event.state is SessionState.QUEUED:
-                self._roster.start(RecordingJob.from_event(event))
+                self._active.start(RecordingJob.from_event(event))
             else:
-                self._roster.notice(event)
+                self._active.notice(event)
                 others.append(event.id)
         await self._acknowledge(*others)
 
@@ -159,62 +178,41 @@ class Recorder:
         known = [event_id for event_id in event_ids if event_id]
         await retry_until_available(lambda: self._events.ack(*known), "acknowledge transitions")
 
-    async def _listen(self) -> None:
+    async def _watch_transitions(self) -> None:
         assert self._watch is not None, "start() comes first"
         async for events in follow(self._watch):
             for event in events:
-                self._roster.notice(event)
+                self._active.notice(event)
 
-    async def _keep(self) -> None:
-        self._roster.abandon(await self._events.touch(self._roster.event_ids))
-        for tail in self._roster.tails:
-            await tail.confirm()
+    async def _keep_ownership(self) -> None:
+        self._active.abandon(await self._events.touch(self._active.event_ids))
+        for recorder in self._active.recorders:
+            await recorder.save_progress()
 
-    async def _look(self) -> None:
-        for tail in self._roster.tails:
-            await tail.look()
+    async def _check_statuses(self) -> None:
+        for recorder in self._active.recorders:
+            await recorder.check_status()
 
     async def _reclaim(self) -> None:
-        await self._work_off(
-            await self._events.reclaim(int(self._settings.recorder_silence_s * 1000))
-        )
+        await self._apply(await self._events.reclaim(int(self._settings.recorder_silence_s * 1000)))
 
-    async def _adopt(self) -> None:
+    async def _adopt_orphans(self) -> None:
+        """Finish recordings without a recorder whose transition Redis has lost or trimmed."""
         quiet_s = self._settings.recorder_adopt_s
         root = self._settings.data_dir / "sessions"
         for job in await asyncio.to_thread(unfinished_recordings, root, quiet_s):
-            if job.recording not in self._roster and await has_no_recorder(
+            if job.recording not in self._active and await has_no_recorder(
                 self._broker, job, quiet_s
             ):
                 log.warning("recording_adopted", recording=job.recording)
-                self._roster.start(job)
+                self._active.start(job)
 
 
 async def _every(pause_s: float, step: Callable[[], Awaitable[None]]) -> None:
-    """Repeat a step for ever; an outage of Redis or the disk makes it wait for the next turn."""
+    """Repeat a step. After an outage of Redis or the disk the next repetition tries again."""
     while True:
         try:
             await step()
         except (BrokerUnavailable, OSError) as error:
             log.warning("recorder_step_failed", error=str(error))
         await asyncio.sleep(pause_s)
-
-
-async def serve(settings: RecorderSettings) -> None:
-    """Record until SIGTERM or SIGINT.
-
-    Raises what `run` raises, and OSError when its status port is taken.
-    """
-    counters = RecorderCounters()
-    registry = new_registry("recorder", new_process_id("recorder"))
-    registry.register(RecorderMetrics(counters))
-    host, port = settings.health_host, settings.recorder_health_port
-    async with status_port(host, port, lambda: health(counters), registry) as address:
-        log.info("recorder_serving", status=address)
-        await run(settings, counters=counters, metrics=BrokerMetrics(registry))
-
-
-def health(counters: RecorderCounters) -> tuple[bool, dict[str, Any]]:
-    """Well even while the disk fails: starting anew would not mend it, and nothing is lost yet."""
-    status = "degraded" if counters.degraded else "healthy"
-    return True, {"status": status, "sessions": counters.sessions, "degraded": counters.degraded}

@@ -1,4 +1,4 @@
-"""Files that a reader never sees half-written: a temporary name, then a rename."""
+"""Writes files that a reader never sees half-written: first a temporary name, then a rename."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TEMPORARY = ".tmp"
 
 
 def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Put `data` under `path` in one step; with `durable` it outlives a power failure.
+    """Replace `path` in one step; with `durable` the file survives a power failure.
 
     Raises OSError, and leaves no temporary file then.
     """
@@ -22,9 +22,9 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
 
 @contextmanager
 def atomic_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
-    """A new file to be written piece by piece, which takes the place of `path` at the end.
+    """Yield a temporary path to write to; it replaces `path` at the end.
 
-    Whatever is raised leaves `path` as it was, and no temporary file.
+    An exception leaves `path` as it was, and no temporary file.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_TEMPORARY}")
     try:
@@ -49,9 +49,9 @@ def sync(path: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """`sync` everything in a session directory, and remove what a killed writer left unfinished.
+    """`sync` everything in a session directory and remove the temporary files of a killed writer.
 
-    Hidden folders hold only what is removed once the recording is whole; they are left out.
+    Hidden folders are left out: their files are deleted once the recording is whole.
     """
     for place in (*_folders(folder), folder):
         for file in _files(place):
@@ -62,9 +62,9 @@ def sync_tree(folder: Path) -> None:
         sync(place)
 
 
-def remove_temporaries(place: Path) -> None:
-    """Remove what a killed writer left unfinished in a directory, not below it. Raises OSError."""
-    for file in filter(_is_temporary, _files(place)):
+def remove_temporaries(folder: Path) -> None:
+    """Remove a killed writer's temporary files in `folder`, not below it. Raises OSError."""
+    for file in filter(_is_temporary, _files(folder)):
         file.unlink(missing_ok=True)
 
 

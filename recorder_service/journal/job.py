@@ -1,4 +1,4 @@
-"""What a recorder is asked to do: one session, from its queueing to its end."""
+"""One session to record, and how it ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from antiphon.shared_schemas.states import EndReason, SessionKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingJob:
-    """One session to record. `event_id` is the transition that stands for the ownership, '' if none."""
+    """One session to record. `event_id`: the transition whose ownership means the job, '' if none."""
 
     sid: str
     ticket: int
@@ -21,7 +21,6 @@ class RecordingJob:
 
     @classmethod
     def from_event(cls, event: SessionEvent) -> RecordingJob:
-        """The session that this event put into the queue."""
         return cls(
             sid=event.sid,
             ticket=event.ticket,
@@ -32,7 +31,7 @@ class RecordingJob:
 
     @classmethod
     def from_meta(cls, meta: Meta) -> RecordingJob:
-        """A recording that was begun and has lost its recorder."""
+        """An unfinished recording that has lost its recorder."""
         return cls(
             sid=meta.session_id,
             ticket=meta.ticket,
@@ -43,7 +42,7 @@ class RecordingJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEnding:
-    """How a session ended: Redis-clock ms and reason, None where nobody knows any more."""
+    """When (Redis-clock ms) and why a session ended; None when Redis no longer knows."""
 
     at: int | None = None
     reason: EndReason | None = None

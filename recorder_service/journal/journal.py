@@ -1,98 +1,274 @@
 """The journal of a recording in progress: one JSON line per stream entry, written after its files.
 
-A line's `stream` and `id` say which entry it tells of, so that a line written twice counts once.
+A line names its stream and its entry's id, so an entry that was written twice counts once.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Generic, Literal, Self, TypeGuard, TypeVar
 
 import orjson
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 
-from antiphon.shared_schemas.entries import ResultOut, StreamEntry, TurnDoneOut
+from antiphon.shared_schemas.entries import (
+    ResultOut,
+    StreamEntry,
+    TurnDoneOut,
+    pack,
+    unpack,
+)
 from antiphon.shared_schemas.stream_position import StreamPosition
 
 Side = Literal["in", "out"]
 SIDES: tuple[Side, ...] = ("in", "out")
 
-Line = dict[str, Any]
-
-Placed = Sequence[tuple[StreamPosition, Line]]
-"""A stream's entries, oldest first."""
-
-TROUBLE = "trouble"
-"""Type of a line that tells of the disk, not of the session; `stream` is `note`."""
+EntryT = TypeVar("EntryT", bound=StreamEntry)
+EntryT_co = TypeVar("EntryT_co", bound=StreamEntry, covariant=True)
 
 
-def describe(side: Side, position: StreamPosition, entry: StreamEntry) -> Line:
-    """Everything an entry says except its media and the engine's memo."""
-    line: Line = {"stream": side, "id": position.id(), "type": entry.tag}
-    for item in dataclasses.fields(entry):
-        if item.metadata.get("binary") or item.name == "memo":
-            continue
-        value = getattr(entry, item.name)
-        line[item.name] = value.model_dump() if isinstance(value, BaseModel) else value
-    if isinstance(entry, ResultOut | TurnDoneOut) and isinstance(entry.memo.get("user"), str):
-        line["user_text"] = entry.memo["user"]
-    return line
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedFile:
+    """A sound, picture or video on disk, `size` bytes long. `samples`: the length of a sound.
+
+    `file` is None when the data could not be decoded; `unreadable` says why.
+    """
+
+    file: str | None = None
+    size: int = 0
+    samples: int | None = None
+    unreadable: str | None = None
 
 
-def read_lines(path: Path) -> tuple[list[Line], int]:
-    """The journal's lines, and how many bytes of it are sound.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedMedia:
+    """The files of one entry. `parts`: a request's blobs in order.
 
-    It ends at the first line that is torn or whose files have not reached the disk whole: what
-    follows is to be read from the streams again. A missing journal has no lines.
+    `references`: voice references by field name. `chunk_index`: a duplex chunk's number, from 0.
+    """
+
+    audio: SavedFile | None = None
+    frames: tuple[SavedFile, ...] = ()
+    parts: tuple[SavedFile, ...] = ()
+    references: dict[str, SavedFile] = field(default_factory=dict)
+    chunk_index: int | None = None
+
+    def files(self) -> Iterator[SavedFile]:
+        yield from (self.audio,) if self.audio else ()
+        yield from (*self.frames, *self.parts, *self.references.values())
+
+
+_MEDIA = TypeAdapter(SavedMedia)
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry(Generic[EntryT_co]):
+    """A recorded stream entry, without its media bytes, and the files that hold them."""
+
+    side: Side
+    position: StreamPosition
+    entry: EntryT_co
+    media: SavedMedia = field(default_factory=SavedMedia)
+
+    def encode(self) -> dict[str, Any]:
+        _, header = pack(self.entry)
+        line = {"stream": self.side, "id": self.position.id(), "entry": orjson.Fragment(header)}
+        return line if self.media == SavedMedia() else {**line, "media": self.media}
+
+
+JournalEntries = Sequence[JournalEntry[StreamEntry]]
+
+
+@dataclass(frozen=True, slots=True)
+class OutageStart:
+    """From `at_ms` on (Redis clock) the disk refused writes."""
+
+    at_ms: float
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutageEntry:
+    """A disk outage that is over. `after`: the last entries that were on disk before it."""
+
+    start: OutageStart
+    resumed_ms: float
+    after: dict[Side, StreamPosition]
+
+    def encode(self) -> dict[str, Any]:
+        return {
+            "stream": "note",
+            "id": "",
+            "type": "trouble",
+            "at": self.start.at_ms,
+            "error": self.start.error,
+            "resumed": self.resumed_ms,
+            "after": {side: position.id() for side, position in self.after.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class JournalContents:
+    """Each stream's entries, oldest first, each once. `size`: bytes of the valid lines."""
+
+    inputs: JournalEntries
+    outputs: JournalEntries
+    outages: Sequence[OutageEntry] = ()
+    size: int = 0
+
+    def of(self, side: Side) -> JournalEntries:
+        return self.inputs if side == "in" else self.outputs
+
+
+def is_entry(
+    item: JournalEntry[StreamEntry], kind: type[EntryT]
+) -> TypeGuard[JournalEntry[EntryT]]:
+    return isinstance(item.entry, kind)
+
+
+def select(
+    items: Iterable[JournalEntry[StreamEntry]], kind: type[EntryT]
+) -> Iterator[JournalEntry[EntryT]]:
+    return (item for item in items if is_entry(item, kind))
+
+
+def transcript(entry: ResultOut | TurnDoneOut) -> str | None:
+    """The engine's transcript of the user's speech, if it makes one."""
+    text = entry.memo.get("user")
+    return text if isinstance(text, str) else None
+
+
+def to_journal(
+    side: Side, position: StreamPosition, entry: EntryT, media: SavedMedia
+) -> JournalEntry[EntryT]:
+    """A stream entry as the journal keeps it: without media bytes and the engine's memo."""
+    empty: dict[str, Any] = {
+        item.name: type(getattr(entry, item.name))()
+        for item in fields(entry)
+        if item.metadata.get("binary")
+    }
+    if isinstance(entry, ResultOut | TurnDoneOut):
+        text = transcript(entry)
+        empty["memo"] = {} if text is None else {"user": text}
+    return JournalEntry(side, position, replace(entry, **empty), media)
+
+
+def read_journal(path: Path) -> JournalContents:
+    """Read up to the first line that is torn or unreadable, or whose files are not whole on disk.
+
+    The recorder reads everything after that from the streams again. A missing journal is empty.
     """
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return [], 0
-    lines: list[Line] = []
-    sound = 0
-    for raw in data.splitlines(keepends=True):
-        line = _parse(raw)
-        if line is None or not _has_files(path.parent, line.get("files", {})):
-            break
-        lines.append(line)
-        sound += len(raw)
-    return lines, sound
+        data = b""
+    lines: list[JournalEntry[StreamEntry] | OutageEntry] = []
+    size = 0
+    with suppress(ValueError):
+        for raw in data.splitlines(keepends=True):
+            line = _json_of(raw)
+            item = None if line is None else _decode(line)
+            if item is None or not _has_files(path.parent, item):
+                break
+            lines.append(item)
+            size += len(raw)
+    return _contents(lines, size)
 
 
-def all_lines(path: Path) -> list[Line]:
-    """The lines of a finished session's journal, whatever has become of its files. Raises OSError."""
-    return [line for raw in path.read_bytes().splitlines(keepends=True) if (line := _parse(raw))]
+def read_finished_journal(path: Path) -> JournalContents:
+    """Read every whole line of a finished session's journal without a look at its files.
+
+    Raises OSError, and ValueError when a line holds an entry that cannot be read.
+    """
+    data = path.read_bytes()
+    lines = (_json_of(raw) for raw in data.splitlines(keepends=True))
+    return _contents([_decode(line) for line in lines if line is not None], len(data))
 
 
-def _parse(raw: bytes) -> Line | None:
-    if not raw.endswith(b"\n"):
-        return None
+def _contents(
+    lines: Iterable[JournalEntry[StreamEntry] | OutageEntry], size: int
+) -> JournalContents:
+    found: dict[Side, dict[StreamPosition, JournalEntry[StreamEntry]]] = {"in": {}, "out": {}}
+    outages: list[OutageEntry] = []
+    for line in lines:
+        if isinstance(line, OutageEntry):
+            outages.append(line)
+        else:
+            found[line.side].setdefault(line.position, line)
+    inputs, outputs = ([item for _, item in sorted(found[side].items())] for side in SIDES)
+    return JournalContents(inputs, outputs, outages, size)
+
+
+def _json_of(raw: bytes) -> dict[str, Any] | None:
+    """None for a torn line."""
     try:
-        line = orjson.loads(raw)
+        line = orjson.loads(raw) if raw.endswith(b"\n") else None
     except orjson.JSONDecodeError:
         return None
     return line if isinstance(line, dict) else None
 
 
-def _has_files(folder: Path, sizes: dict[str, int]) -> bool:
+def _decode(line: dict[str, Any]) -> JournalEntry[StreamEntry] | OutageEntry:
+    """Raises ValueError on a line that is not of a known form."""
     try:
-        return all((folder / name).stat().st_size == size for name, size in sizes.items())
+        if line["stream"] == "note":
+            return _outage(line)
+        if "entry" in line:
+            header, media = line["entry"], _MEDIA.validate_python(line.get("media", {}))
+        else:
+            header, media = _flat_line(line)
+        entry = unpack({b"h": orjson.dumps(header)})
+        return JournalEntry(line["stream"], StreamPosition.parse(line["id"]), entry, media)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"journal line cannot be read: {error!r}") from error
+
+
+def _outage(line: dict[str, Any]) -> OutageEntry:
+    after: dict[Side, StreamPosition] = {
+        side: StreamPosition.parse(line["after"][side]) for side in SIDES
+    }
+    return OutageEntry(OutageStart(line["at"], line["error"]), line["resumed"], after)
+
+
+def _flat_line(line: dict[str, Any]) -> tuple[dict[str, Any], SavedMedia]:
+    """A line of the older format, which kept an entry's fields and its files side by side."""
+    sizes: dict[str, int] = line.get("files", {})
+
+    def saved(name: str | None, about: dict[str, Any]) -> SavedFile:
+        size = sizes.get(name or "", 0)
+        samples, unreadable = about.get("samples"), about.get("unreadable")
+        return SavedFile(file=name, size=size, samples=samples, unreadable=unreadable)
+
+    audio = next((line[key] for key in ("user_audio", "ai_audio", "piece") if key in line), None)
+    media = SavedMedia(
+        audio=saved(audio, line) if audio or "unreadable" in line else None,
+        frames=tuple(saved(name, {}) for name in line.get("user_frames", ())),
+        parts=tuple(saved(part.get("file"), part) for part in line.get("media", ())),
+        references={
+            name: saved(line[name], line) for name in ("ref_audio", "tts_ref_audio") if name in line
+        },
+        chunk_index=line.get("index"),
+    )
+    memo = {"user": line["user_text"]} if "user_text" in line else {}
+    return {**line, "memo": memo}, media
+
+
+def _has_files(folder: Path, line: JournalEntry[StreamEntry] | OutageEntry) -> bool:
+    if isinstance(line, OutageEntry):
+        return True
+    try:
+        return all(
+            (folder / saved.file).stat().st_size == saved.size
+            for saved in line.media.files()
+            if saved.file is not None
+        )
     except FileNotFoundError:
         return False
-
-
-def in_order(lines: Iterable[Line]) -> dict[Side, Placed]:
-    """The entries of each stream, oldest first, each once."""
-    found: dict[Side, dict[StreamPosition, Line]] = {side: {} for side in SIDES}
-    for line in lines:
-        if line["stream"] in found:
-            found[line["stream"]].setdefault(StreamPosition.parse(line["id"]), line)
-    return {side: sorted(entries.items()) for side, entries in found.items()}
 
 
 class Journal:
@@ -102,21 +278,21 @@ class Journal:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     @classmethod
-    def resume(cls, path: Path, sound: int) -> Self:
-        """Go on after the first `sound` bytes; the rest is cut off."""
+    def resume(cls, path: Path, size: int) -> Self:
+        """Continue after the first `size` bytes and cut off the rest."""
         journal = cls(path)
-        if os.fstat(journal._descriptor).st_size > sound:
-            os.ftruncate(journal._descriptor, sound)
+        if os.fstat(journal._descriptor).st_size > size:
+            os.ftruncate(journal._descriptor, size)
         return journal
 
-    def append(self, line: Line) -> None:
-        """Add one line. Raises OSError; the journal must be opened anew then."""
-        data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+    def append(self, entry: JournalEntry[StreamEntry] | OutageEntry) -> None:
+        """Add one line. Raises OSError; open the journal again after that."""
+        data = orjson.dumps(entry.encode(), option=orjson.OPT_APPEND_NEWLINE)
         if os.write(self._descriptor, data) != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
-        """Give the file back; may be called twice."""
+        """Close the file. A second call does nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,20 +1,36 @@
-"""What must be known of a recording's past to go on with it; folded from the journal's lines."""
+"""What a recorder must know of the entries it has recorded in order to continue."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from antiphon.recorder_service.journal.journal import Line, Placed, Side
+from antiphon.recorder_service.journal.journal import (
+    SIDES,
+    JournalContents,
+    JournalEntry,
+    Side,
+    is_entry,
+)
+from antiphon.shared_schemas.entries import (
+    ChatIn,
+    ChunkIn,
+    HalfDuplexPrepareIn,
+    PrepareIn,
+    ResultOut,
+    StreamEntry,
+)
 from antiphon.shared_schemas.stream_position import StreamPosition
+
+SessionConfigIn = PrepareIn | HalfDuplexPrepareIn | ChatIn
+"""The entries that state a session's configuration."""
 
 
 @dataclass(slots=True)
 class JournalState:
-    """Counts for one session. `turn` and `spoken` number the next unit with sound.
+    """Counts for one session. `turn` and `spoken` number the next unit that has sound.
 
-    Each count follows one stream only, so it does not matter how the two were interleaved. A turn
-    ends with `end_of_turn`. `prepare` is the entry that says what the session is to be like.
+    Each count follows one stream only, so the interleaving of the two does not matter. A turn ends
+    with `end_of_turn`. `prepare` is the first entry that states the configuration.
     """
 
     ticket: int
@@ -23,50 +39,55 @@ class JournalState:
     turn: int = 0
     spoken: int = 0
     first_at: float | None = None
-    prepare: Line | None = None
+    prepare: JournalEntry[SessionConfigIn] | None = None
 
     def __post_init__(self) -> None:
         start = StreamPosition.before(self.ticket)
         self.positions = {"in": start, "out": start}
 
     @classmethod
-    def of(cls, ticket: int, placed: Mapping[Side, Placed]) -> JournalState:
-        """Of everything that is recorded."""
-        tally = cls(ticket)
-        for entries in placed.values():
-            for _, line in entries:
-                tally.add(line)
-        return tally
+    def of(cls, ticket: int, contents: JournalContents) -> JournalState:
+        state = cls(ticket)
+        for side in SIDES:
+            for item in contents.of(side):
+                state.add(item)
+        return state
 
     def has(self, side: Side, position: StreamPosition) -> bool:
-        """True when this entry has been recorded."""
         return position <= self.positions[side]
 
-    def add(self, line: Line) -> None:
-        """Take one recorded entry into account; one that was added before changes nothing."""
-        position = StreamPosition.parse(line["id"])
-        if self.has(line["stream"], position):
+    def add(self, item: JournalEntry[StreamEntry]) -> None:
+        """Count one recorded entry. An entry that was added before changes nothing."""
+        if self.has(item.side, item.position):
             return
-        self.positions[line["stream"]] = position
-        self.first_at = line["at"] if self.first_at is None else min(self.first_at, line["at"])
-        match line["type"]:
-            case "prepare" | "half_prepare" | "chat" if self.prepare is None:
-                self.prepare = line
-            case "chunk":
+        self.positions[item.side] = item.position
+        at = item.entry.at
+        self.first_at = at if self.first_at is None else min(self.first_at, at)
+        if self.prepare is None and (
+            is_entry(item, PrepareIn)
+            or is_entry(item, HalfDuplexPrepareIn)
+            or is_entry(item, ChatIn)
+        ):
+            self.prepare = item
+        match item.entry:
+            case ChunkIn():
                 self.chunks += 1
-            case "result":
-                self._add_result(line)
+            case ResultOut() as result:
+                self._add_result(result, has_sound=_has_sound(item))
 
-    def _add_result(self, line: Line) -> None:
-        if "ai_audio" in line:
-            self.spoken += 1
-        if line["end_of_turn"] and not line["is_listen"]:
+    def _add_result(self, result: ResultOut, *, has_sound: bool) -> None:
+        self.spoken += has_sound
+        if result.end_of_turn and not result.is_listen:
             self.turn += 1
             self.spoken = 0
 
     @property
     def start_ms(self) -> float:
-        """When the session's time line begins: its `prepare`, else its first entry (Redis ms)."""
+        """Redis-clock ms at which the time line begins: at `prepare`, else at the first entry."""
         if self.prepare is not None:
-            return float(self.prepare["at"])
+            return self.prepare.entry.at
         return self.first_at or 0.0
+
+
+def _has_sound(item: JournalEntry[StreamEntry]) -> bool:
+    return item.media.audio is not None and item.media.audio.file is not None

@@ -1,85 +1,83 @@
-"""Which entries of an output stream make up which turn: pure."""
+"""Groups the entries of an output stream into turns. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from antiphon.recorder_service.journal.journal import Line, Placed
-
-_DONE = frozenset({"turn_done", "chat_done"})
+from antiphon.recorder_service.journal.journal import JournalEntries, JournalEntry, is_entry
+from antiphon.shared_schemas.entries import (
+    ChatDoneOut,
+    DeltaOut,
+    ErrorOut,
+    GeneratingOut,
+    PrefillDoneOut,
+    StoppedOut,
+    StreamEntry,
+    TurnDoneOut,
+)
 
 
 @dataclass(slots=True)
 class TurnAssembly:
-    """The entries of one turn. `begun` and `done` are None where they are missing.
-
-    `spoken`: the entries that may carry sound, in order; a chat's last one is among them.
-    """
+    """The entries of one turn. `begun`, `prefilled` and `done` are None when they are missing."""
 
     index: int
-    begun: Line | None = None
-    read: Line | None = None
-    deltas: list[Line] = field(default_factory=list)
-    done: Line | None = None
+    begun: JournalEntry[GeneratingOut] | None = None
+    prefilled: JournalEntry[PrefillDoneOut] | None = None
+    deltas: list[JournalEntry[DeltaOut]] = field(default_factory=list)
+    done: JournalEntry[TurnDoneOut] | JournalEntry[ChatDoneOut] | None = None
     stopped: bool = False
     failed: bool = False
 
     @property
-    def spoken(self) -> list[Line]:
-        """The entries that may carry sound."""
+    def spoken(self) -> list[JournalEntry[StreamEntry]]:
+        """The entries that may carry sound, in order. The last entry of a chat is one of them."""
         return [*self.deltas, *([self.done] if self.done else [])]
 
     @property
     def text(self) -> str:
         """The words as they were sent."""
-        return "".join(line["text_delta"] for line in self.deltas)
+        return "".join(delta.entry.text_delta for delta in self.deltas)
+
+    def add(self, item: JournalEntry[StreamEntry]) -> None:
+        if is_entry(item, GeneratingOut):
+            self.begun = item
+        elif is_entry(item, PrefillDoneOut):
+            self.prefilled = item
+        elif is_entry(item, DeltaOut):
+            self.deltas.append(item)
+        elif is_entry(item, TurnDoneOut):
+            self.done, self.stopped, self.failed = item, item.entry.stopped, item.entry.failed
+        elif is_entry(item, ChatDoneOut):
+            self.done, self.stopped, self.failed = item, item.entry.stopped, False
+        elif is_entry(item, StoppedOut):
+            self.stopped = True
+        elif is_entry(item, ErrorOut):
+            self.failed = True
 
 
-def assemble_turns(outputs: Placed) -> list[TurnAssembly]:
-    """The turns of a half-duplex session, or the one of a chat as far as it was answered."""
+def assemble_turns(outputs: JournalEntries) -> list[TurnAssembly]:
+    """The turns of a half-duplex session, or the one turn of a chat as far as it was answered."""
     found: list[TurnAssembly] = []
     current: TurnAssembly | None = None
-    for _, line in outputs:
-        if _opens(line, current):
-            current = TurnAssembly(line.get("turn_index", found[-1].index + 1 if found else 0))
+    for item in outputs:
+        if _opens(item.entry, current):
+            following = found[-1].index + 1 if found else 0
+            current = TurnAssembly(getattr(item.entry, "turn_index", following))
             found.append(current)
         if current is not None:
-            _add(current, line)
-        if line["type"] in _DONE:
+            current.add(item)
+        if isinstance(item.entry, TurnDoneOut | ChatDoneOut):
             current = None
     return found
 
 
-def spoken_lines(outputs: Placed) -> Iterator[tuple[int, list[Line]]]:
-    """Each turn's index with the entries that may carry its sound, in order."""
-    return ((draft.index, draft.spoken) for draft in assemble_turns(outputs))
-
-
-def _opens(line: Line, current: TurnAssembly | None) -> bool:
-    match line["type"]:
-        case "generating":
+def _opens(entry: StreamEntry, current: TurnAssembly | None) -> bool:
+    match entry:
+        case GeneratingOut():
             return True
-        case "turn_done":
-            return current is None or current.index != line["turn_index"]
-        case "delta" | "prefill_done" | "chat_done":
+        case TurnDoneOut():
+            return current is None or current.index != entry.turn_index
+        case DeltaOut() | PrefillDoneOut() | ChatDoneOut():
             return current is None
     return False
-
-
-def _add(draft: TurnAssembly, line: Line) -> None:
-    match line["type"]:
-        case "generating":
-            draft.begun = line
-        case "prefill_done":
-            draft.read = line
-        case "delta":
-            draft.deltas.append(line)
-        case "turn_done" | "chat_done":
-            draft.done = line
-            draft.stopped = line["stopped"]
-            draft.failed = line.get("failed", False)
-        case "stopped":
-            draft.stopped = True
-        case "error":
-            draft.failed = True

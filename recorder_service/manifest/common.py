@@ -1,64 +1,26 @@
-"""What the recordings of all kinds of sessions have in common: times, events, gaps. Pure."""
+"""What `recording.json` and `meta.json` share: times, events, configuration, gaps, disk outages. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
-from antiphon.recorder_service.journal.journal import SIDES, TROUBLE, Line, Placed, Side
-from antiphon.recorder_service.media.save import REF_AUDIO, TTS_REF_AUDIO
+from antiphon.recorder_service.journal.journal import (
+    SIDES,
+    JournalContents,
+    JournalEntries,
+    JournalEntry,
+    OutageEntry,
+    SavedFile,
+    Side,
+)
+from antiphon.recorder_service.journal.state import SessionConfigIn
+from antiphon.shared_schemas.entries import ChatIn, HalfDuplexPrepareIn, StreamEntry
 from antiphon.shared_schemas.recording import DiskOutage, EntryRange, EventRecord, Gap
-from antiphon.shared_schemas.stream_position import StreamPosition
 
-_EVENT_FIELDS = frozenset(EventRecord.model_fields)
-
-
-def events(
-    inputs: Placed,
-    outputs: Placed,
-    start: float,
-    no_event: Collection[str],
-    places: Mapping[int, int] | None = None,
-) -> list[EventRecord]:
-    """Both streams' other entries by time; where times agree, the input came first.
-
-    `no_event`: the types that are told elsewhere. `places`: the chunk that an input is.
-    """
-    lines = [line for _, line in (*inputs, *outputs) if line["type"] not in no_event]
-    lines.sort(key=lambda line: line["at"])
-    return [
-        EventRecord(
-            ts_ms=since(start, line),
-            chunk=(places or {}).get(line.get("input_n", 0)),
-            **{k: v for k, v in line.items() if k in _EVENT_FIELDS},
-        )
-        for line in lines
-    ]
-
-
-def gaps(stream: Literal["in", "out"], entries: Placed, answered: Iterable[int] = ()) -> list[Gap]:
-    """Numbers that are not there, though a later one is, or an answer to them."""
-    there = {position.n for position, _ in entries}
-    gaps: list[Gap] = []
-    for n in range(1, max((*there, *answered), default=0) + 1):
-        if n in there:
-            continue
-        if gaps and gaps[-1].last == n - 1:
-            gaps[-1] = Gap(stream=stream, first=gaps[-1].first, last=n)
-        else:
-            gaps.append(Gap(stream=stream, first=n, last=n))
-    return gaps
-
-
-def duration_ms(line: Line, rate: int) -> int | None:
-    """How long the sound of an entry lasts, None where it has none."""
-    return round(line["samples"] / rate * 1000) if "samples" in line else None
-
-
-def since(start: float, line: Line) -> float:
-    """Milliseconds from the session's start to an entry."""
-    return round(float(line["at"]) - start, 1)
+_EVENT_FIELDS = frozenset(EventRecord.model_fields) - {"ts_ms", "chunk", "type"}
+_LOST = "Redis did not hold them any more, or not in a form that can be read"
 
 
 def moment(ms: float) -> datetime:
@@ -66,95 +28,138 @@ def moment(ms: float) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
-def config_of(prepare: Line | None) -> dict[str, Any]:
-    """Prompt, settings and references from the entry that stated them; empty when there is none."""
+def since(start: float, entry: StreamEntry) -> float:
+    """Milliseconds from the session's start to an entry."""
+    return round(entry.at - start, 1)
+
+
+def duration_ms(audio: SavedFile | None, rate: int) -> int | None:
+    """The length of an entry's sound, None when it has none."""
+    if audio is None or audio.samples is None:
+        return None
+    return round(audio.samples / rate * 1000)
+
+
+def events(
+    contents: JournalContents,
+    start: float,
+    excluded: Collection[type[StreamEntry]],
+    chunks: Mapping[int, int] | None = None,
+) -> list[EventRecord]:
+    """Both streams' entries by time, except those of `excluded` types. At equal times inputs come first.
+
+    `chunks`: the chunk index of each input number.
+    """
+    entries = [
+        item.entry
+        for item in (*contents.inputs, *contents.outputs)
+        if type(item.entry) not in excluded
+    ]
+    entries.sort(key=lambda entry: entry.at)
+    return [
+        EventRecord(
+            ts_ms=since(start, entry),
+            type=entry.tag,
+            chunk=(chunks or {}).get(getattr(entry, "input_n", 0)),
+            **{name: getattr(entry, name, None) for name in _EVENT_FIELDS},
+        )
+        for entry in entries
+    ]
+
+
+def config_of(prepare: JournalEntry[SessionConfigIn] | None) -> dict[str, Any]:
+    """Prompt, settings and references from the entry that states them; empty when there is none."""
     if prepare is None:
         return {}
-    references = {name: prepare[name] for name in (REF_AUDIO, TTS_REF_AUDIO) if name in prepare}
-    return {**_stated(prepare), **references}
+    references = {name: saved.file for name, saved in prepare.media.references.items()}
+    return {**_stated_config(prepare), **references}
 
 
-def _stated(prepare: Line) -> dict[str, Any]:
-    match prepare["type"]:
-        case "half_prepare":
-            media = [item["file"] for item in prepare.get("media", []) if "file" in item]
+def _stated_config(prepare: JournalEntry[SessionConfigIn]) -> dict[str, Any]:
+    match prepare.entry:
+        case HalfDuplexPrepareIn() as half:
+            media = [part.file for part in prepare.media.parts if part.file is not None]
             shown = {"system_media": media} if media else {}
-            return {"system_prompt": _system_text(prepare), **prepare["config"], **shown}
-        case "chat":
-            return {"system_prompt": _system_text(prepare), **prepare["options"]}
-    return {
-        "system_prompt": prepare["system_prompt"],
-        **prepare["config"],
-        "deferred_finalize": prepare["deferred_finalize"],
-    }
+            prompt = _system_text(half.content)
+            return {"system_prompt": prompt, **half.config.model_dump(mode="json"), **shown}
+        case ChatIn() as chat:
+            options = chat.options.model_dump(mode="json")
+            return {"system_prompt": _system_text(chat.content), **options}
+        case duplex:
+            return {
+                "system_prompt": duplex.system_prompt,
+                **duplex.config.model_dump(mode="json"),
+                "deferred_finalize": duplex.deferred_finalize,
+            }
 
 
-def _system_text(line: Line) -> str:
-    return "\n".join(text_of(m["parts"]) for m in line["content"] if m["role"] == "system")
+def _system_text(content: Iterable[dict[str, Any]]) -> str:
+    return "\n".join(text_of(m["parts"]) for m in content if m["role"] == "system")
 
 
 def text_of(parts: Iterable[dict[str, Any]]) -> str:
-    """The words of a message, without the rest."""
+    """The text parts of a message."""
     return " ".join(part["text"] for part in parts if part["type"] == "text")
 
 
-_GONE = "Redis did not hold them any more, or not in a form that can be read"
+def gaps(side: Side, entries: JournalEntries, answered: Iterable[int] = ()) -> list[Gap]:
+    """Missing numbers: a later entry, or an answer to the missing one, exists."""
+    present = {item.position.n for item in entries}
+    found: list[Gap] = []
+    for n in range(1, max((*present, *answered), default=0) + 1):
+        if n in present:
+            continue
+        if found and found[-1].last == n - 1:
+            found[-1] = Gap(stream=side, first=found[-1].first, last=n)
+        else:
+            found.append(Gap(stream=side, first=n, last=n))
+    return found
 
 
-def trouble_line(at_ms: float, error: str) -> Line:
-    """From `at_ms` on (Redis clock) the disk refused to take what was said."""
-    return {"stream": "note", "id": "", "type": TROUBLE, "at": round(at_ms, 3), "error": error}
+def explain_gaps(gaps: Iterable[Gap], outages: Iterable[OutageEntry]) -> list[Gap]:
+    """Add the disk outage during which the entries were lost, if there was one."""
+    known = list(outages)
+    return [gap.model_copy(update={"why": _why(gap, known)}) for gap in gaps]
 
 
-def resumed(trouble: Line, at_ms: float, recorded: Mapping[Side, StreamPosition]) -> Line:
-    """The same, now that the disk takes it again; `recorded` was on it before."""
-    after = {side: recorded[side].id() for side in SIDES}
-    return {**trouble, "resumed": round(at_ms, 3), "after": after}
+def _why(gap: Gap, outages: Iterable[OutageEntry]) -> str:
+    for outage in outages:
+        if outage.after[gap.stream].n == gap.first - 1:
+            return f"{_LOST}; until then the disk had refused to take them: {outage.start.error}"
+    return _LOST
 
 
-def is_same(one: Line, other: Line) -> bool:
-    """True when both tell of the same outage."""
-    return (one["at"], one["error"]) == (other["at"], other["error"])
+def disk_outages(
+    outages: Iterable[OutageEntry], contents: JournalContents | None = None
+) -> list[DiskOutage]:
+    """The outages, with the entries of `contents` that were written late because of them."""
+    return [_disk_outage(outage, contents) for outage in outages]
 
 
-def troubles(lines: Iterable[Line], placed: Mapping[Side, Placed]) -> list[DiskOutage]:
-    """A journal's outages, with what of `placed` came late because of them."""
-    return [_trouble(line, placed) for line in lines if line["type"] == TROUBLE]
-
-
-def explained(gaps: Iterable[Gap], lines: Iterable[Line]) -> list[Gap]:
-    """With the outage during which the entries were lost, where there was one."""
-    outages = [line for line in lines if line["type"] == TROUBLE]
-    return [gap.model_copy(update={"why": _why(gap, outages)}) for gap in gaps]
-
-
-def _why(gap: Gap, outages: Iterable[Line]) -> str:
-    for line in outages:
-        if StreamPosition.parse(line["after"][gap.stream]).n == gap.first - 1:
-            return f"{_GONE}; until then the disk had refused to take them: {line['error']}"
-    return _GONE
-
-
-def _trouble(line: Line, placed: Mapping[Side, Placed]) -> DiskOutage:
-    late = [_late(side, line, placed[side]) for side in SIDES if side in placed]
+def _disk_outage(outage: OutageEntry, contents: JournalContents | None) -> DiskOutage:
+    late = [_late_range(side, outage, contents.of(side)) for side in SIDES] if contents else []
     return DiskOutage(
-        at=moment(line["at"]),
-        error=line["error"],
-        resumed_at=moment(line["resumed"]),
+        at=moment(outage.start.at_ms),
+        error=outage.start.error,
+        resumed_at=moment(outage.resumed_ms),
         late=[entries for entries in late if entries is not None],
     )
 
 
-def _late(side: Side, trouble: Line, entries: Placed) -> EntryRange | None:
-    after = StreamPosition.parse(trouble["after"][side])
-    late = [(p.n, x) for p, x in entries if p > after and x["at"] < trouble["resumed"]]
+def _late_range(side: Side, outage: OutageEntry, entries: JournalEntries) -> EntryRange | None:
+    late = [
+        item
+        for item in entries
+        if item.position > outage.after[side] and item.entry.at < outage.resumed_ms
+    ]
     if not late:
         return None
-    chunks = [line["index"] for _, line in late if "index" in line]
+    indexes = (item.media.chunk_index for item in late)
+    chunks = [index for index in indexes if index is not None]
     return EntryRange(
         stream=side,
-        first=late[0][0],
-        last=late[-1][0],
+        first=late[0].position.n,
+        last=late[-1].position.n,
         first_chunk=chunks[0] if chunks else None,
         last_chunk=chunks[-1] if chunks else None,
     )

@@ -1,18 +1,22 @@
-"""From a journal to `recording.json` and `meta.json`: pure, so that the same entries give the same bytes."""
+"""Builds `recording.json` and `meta.json` from a journal. Pure: the same entries give the same bytes."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
-from antiphon.recorder_service.journal.journal import Line, Placed, in_order
+from antiphon.recorder_service.journal.journal import (
+    JournalContents,
+    JournalEntry,
+    select,
+    transcript,
+)
 from antiphon.recorder_service.journal.state import JournalState
 from antiphon.recorder_service.manifest.common import (
     config_of,
     duration_ms,
     events,
-    explained,
+    explain_gaps,
     gaps,
     moment,
     since,
@@ -20,6 +24,7 @@ from antiphon.recorder_service.manifest.common import (
 from antiphon.recorder_service.manifest.meta import final_meta
 from antiphon.recorder_service.manifest.turns import turn_recording
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
+from antiphon.shared_schemas.entries import ChunkIn, DiagnosticIn, ErrorOut, ResultOut
 from antiphon.shared_schemas.recording import (
     ChunkRecord,
     DiagnosticRecord,
@@ -29,45 +34,45 @@ from antiphon.shared_schemas.recording import (
     UnitRecord,
     UnitTiming,
 )
-from antiphon.shared_schemas.stream_position import StreamPosition
 
-_COSTS = ("llm_ms", "tts_prep_ms", "tts_ms", "token2wav_ms", "all_ms")
-_COUNTS = ("n_tokens", "n_tts_tokens", "kv_cache_length", "vision_slices", "vision_tokens")
-_NO_EVENT = frozenset({"chunk", "result", "diagnostic"})
+_NOT_EVENTS = frozenset({ChunkIn, ResultOut, DiagnosticIn})
 
 
-def build(
-    job: RecordingJob, ending: SessionEnding, lines: Sequence[Line]
+def build_manifest(
+    job: RecordingJob, ending: SessionEnding, contents: JournalContents
 ) -> tuple[DuplexRecording | TurnRecording, Meta]:
     """The finished recording of everything the journal holds."""
-    placed = in_order(lines)
-    tally = JournalState.of(job.ticket, placed)
-    if tally.first_at is None and ending.at is not None:
-        tally.first_at = float(ending.at)
-    make = _recording if job.kind.is_duplex else turn_recording
-    recording = make(job, ending, tally, placed["in"], placed["out"])
+    state = JournalState.of(job.ticket, contents)
+    if state.first_at is None and ending.at is not None:
+        state.first_at = float(ending.at)
+    build = _duplex_recording if job.kind.is_duplex else turn_recording
+    recording = build(job, ending, state, contents)
     if recording.missing:
-        missing = explained(recording.missing, lines)
+        missing = explain_gaps(recording.missing, contents.outages)
         recording = recording.model_copy(update={"missing": missing})
-    return recording, final_meta(job, ending, tally, recording, placed, lines)
+    return recording, final_meta(job, ending, state, recording, contents)
 
 
-def _recording(
-    job: RecordingJob, ending: SessionEnding, tally: JournalState, inputs: Placed, outputs: Placed
+def _duplex_recording(
+    job: RecordingJob, ending: SessionEnding, state: JournalState, contents: JournalContents
 ) -> DuplexRecording:
-    start = tally.start_ms
+    start = state.start_ms
     results: dict[int, list[UnitRecord]] = defaultdict(list)
-    for position, line in outputs:
-        if line["type"] == "result":
-            results[line["input_n"]].append(_unit(position, line, start))
-    skipped = {n for _, line in outputs for n in line.get("skipped", ())}
+    for result in select(contents.outputs, ResultOut):
+        results[result.entry.input_n].append(_unit(result, start))
+    skipped = {
+        n
+        for item in contents.outputs
+        if isinstance(item.entry, ResultOut | ErrorOut)
+        for n in item.entry.skipped
+    }
     chunks = [
-        _chunk(position.n, line, start, results.pop(position.n, []), position.n in skipped)
-        for position, line in inputs
-        if line["type"] == "chunk"
+        _chunk(item, start, results.pop(item.position.n, []), item.position.n in skipped)
+        for item in select(contents.inputs, ChunkIn)
     ]
-    places = {chunk.input_n: chunk.index for chunk in chunks}
     orphans = [unit for units in results.values() for unit in units]
+    indexes = {chunk.input_n: chunk.index for chunk in chunks}
+    missing = [*gaps("in", contents.inputs, results), *gaps("out", contents.outputs)]
     return DuplexRecording(
         session_id=job.sid,
         recording_id=job.recording,
@@ -75,65 +80,70 @@ def _recording(
         app_type=job.kind,
         worker_id=ending.worker,
         start_ts=moment(start),
-        config=config_of(tally.prepare),
+        config=config_of(state.prepare),
         chunks=chunks,
-        events=events(inputs, outputs, start, _NO_EVENT, places),
-        diagnostics=_diagnostics(inputs, start),
+        events=events(contents, start, _NOT_EVENTS, indexes),
+        diagnostics=[
+            DiagnosticRecord(ts_ms=since(start, item.entry), metrics=item.entry.metrics)
+            for item in select(contents.inputs, DiagnosticIn)
+        ],
         orphan_results=orphans or None,
-        missing=[*gaps("in", inputs, results), *gaps("out", outputs)] or None,
+        missing=missing or None,
     )
 
 
 def _chunk(
-    n: int, line: Line, start: float, results: list[UnitRecord], skipped: bool
+    item: JournalEntry[ChunkIn], start: float, results: list[UnitRecord], skipped: bool
 ) -> ChunkRecord:
-    frames = line["user_frames"]
+    audio = item.media.audio
+    frames = [frame.file for frame in item.media.frames if frame.file is not None]
     return ChunkRecord(
-        index=line["index"],
-        input_n=n,
-        receive_ts_ms=since(start, line),
-        user_audio=line.get("user_audio"),
-        user_audio_duration_ms=duration_ms(line, INPUT_RATE),
+        index=item.media.chunk_index or 0,
+        input_n=item.position.n,
+        receive_ts_ms=since(start, item.entry),
+        user_audio=audio.file if audio else None,
+        user_audio_duration_ms=duration_ms(audio, INPUT_RATE),
         user_frame=frames[0] if frames else None,
         user_frames=frames if len(frames) > 1 else None,
-        force_listen=line["force_listen"] or None,
+        force_listen=item.entry.force_listen or None,
         skipped=(skipped and not results) or None,
-        unreadable=line.get("unreadable"),
+        unreadable=audio.unreadable if audio else None,
         result=results[0] if results else None,
         repeated_results=results[1:] or None,
     )
 
 
-def _unit(position: StreamPosition, line: Line, start: float) -> UnitRecord:
-    speaks = not line["is_listen"]
+def _unit(item: JournalEntry[ResultOut], start: float) -> UnitRecord:
+    unit, audio = item.entry, item.media.audio
+    speaks = not unit.is_listen
     return UnitRecord(
         mode="SPEAK" if speaks else "LISTEN",
-        publish_ts_ms=since(start, line),
-        epoch=position.epoch,
-        timing=_timing(line),
-        text=line["text"] or None,
-        user_text=line.get("user_text"),
-        ai_audio=line.get("ai_audio"),
-        ai_audio_duration_ms=duration_ms(line, OUTPUT_RATE),
-        end_of_turn=(speaks and line["end_of_turn"]) or None,
-        simulated=line["simulated"] or None,
-        unreadable=line.get("unreadable"),
+        publish_ts_ms=since(start, unit),
+        epoch=item.position.epoch,
+        timing=_timing(unit),
+        text=unit.text or None,
+        user_text=transcript(unit),
+        ai_audio=audio.file if audio else None,
+        ai_audio_duration_ms=duration_ms(audio, OUTPUT_RATE),
+        end_of_turn=(speaks and unit.end_of_turn) or None,
+        simulated=unit.simulated or None,
+        unreadable=audio.unreadable if audio else None,
     )
 
 
-def _timing(line: Line) -> UnitTiming:
+def _timing(unit: ResultOut) -> UnitTiming:
     return UnitTiming(
-        prefill_ms=round(line["prefill_ms"], 1),
-        wall_clock_ms=round(line["wall_clock_ms"], 1),
-        edge_to_worker_ms=round(line["read_at"] - line["received_at"], 1),
-        **{name: round(line[f"cost_{name}"], 1) for name in _COSTS},
-        **{name: line[name] for name in _COUNTS},
+        prefill_ms=round(unit.prefill_ms, 1),
+        llm_ms=round(unit.cost_llm_ms, 1),
+        tts_prep_ms=round(unit.cost_tts_prep_ms, 1),
+        tts_ms=round(unit.cost_tts_ms, 1),
+        token2wav_ms=round(unit.cost_token2wav_ms, 1),
+        all_ms=round(unit.cost_all_ms, 1),
+        wall_clock_ms=round(unit.wall_clock_ms, 1),
+        edge_to_worker_ms=round(unit.read_at - unit.received_at, 1),
+        n_tokens=unit.n_tokens,
+        n_tts_tokens=unit.n_tts_tokens,
+        kv_cache_length=unit.kv_cache_length,
+        vision_slices=unit.vision_slices,
+        vision_tokens=unit.vision_tokens,
     )
-
-
-def _diagnostics(inputs: Placed, start: float) -> list[DiagnosticRecord]:
-    return [
-        DiagnosticRecord(ts_ms=since(start, line), metrics=line["metrics"])
-        for _, line in inputs
-        if line["type"] == "diagnostic"
-    ]

@@ -1,15 +1,60 @@
-"""From a journal to what is to be heard and seen of a session, on one clock: pure."""
+"""Plans a replay from a journal: what is heard and seen at what time, on one clock. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import merge
 
-from antiphon.recorder_service.journal.journal import Line, Placed, Side
+from antiphon.recorder_service.journal.journal import (
+    JournalContents,
+    JournalEntries,
+    JournalEntry,
+    is_entry,
+    select,
+)
 from antiphon.recorder_service.journal.state import JournalState
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
+from antiphon.shared_schemas.entries import (
+    BreakIn,
+    ChatIn,
+    ChunkIn,
+    GeneratingOut,
+    ResultOut,
+    StreamEntry,
+)
 from antiphon.shared_schemas.states import SessionKind
+
+JITTER_S = 0.2
+"""A chunk that arrives late by less than this follows the previous chunk without a gap."""
+
+_CAPTION_CHARS = 84
+"""About two lines of a subtitle. A turn that says more starts a new caption."""
+
+_CAPTION_STAYS_MS = 1500.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSound:
+    """`samples` of sound in a file that arrived `at_ms` after the session's start."""
+
+    at_ms: float
+    file: str
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedClip:
+    """The first `samples` of a file, played from sample `start` of its channel."""
+
+    start: int
+    file: str
+    samples: int
+
+    @property
+    def stop(self) -> int:
+        """The sample after the last one."""
+        return self.start + self.samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,40 +66,56 @@ class TimedFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayPlan:
-    """Clips of the user (16 kHz) and the model (24 kHz), pictures and captions.
+class SpokenText:
+    """The words of one unit and when they are heard. `ends_turn`: the last unit of its turn."""
 
-    Their clock begins `lead_ms` before the session: a chat's user has spoken before the request.
+    at_ms: float
+    until_ms: float
+    text: str
+    ends_turn: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """A subtitle, shown from `start_ms` until `end_ms`."""
+
+    start_ms: int
+    end_ms: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """Clips of the user (16 kHz) and the model (24 kHz), frames and captions.
+
+    The clock starts `lead_ms` before the session: a chat's user spoke before the request.
     """
 
     lead_ms: float
     user: list[PlacedClip]
     model: list[PlacedClip]
-    pictures: list[TimedFrame]
+    frames: list[TimedFrame]
     captions: list[Caption]
 
     @property
     def seconds(self) -> float:
-        """Until the last sound has been heard."""
+        """The end of the last sound."""
         return _seconds(self.user, self.model)
 
 
-def plan_replay(
-    kind: SessionKind, tally: JournalState, placed: Mapping[Side, Placed]
-) -> ReplayPlan:
-    """The score of a recorded session; nothing in it where nothing was heard."""
-    start, inputs, outputs = tally.start_ms, placed["in"], placed["out"]
+def plan_replay(kind: SessionKind, state: JournalState, contents: JournalContents) -> ReplayPlan:
+    """The plan of a recorded session; empty when the session has no sound."""
+    start, inputs, outputs = state.start_ms, contents.inputs, contents.outputs
     if kind is SessionKind.CHAT:
-        return _chat(tally.prepare, outputs, start)
-    spoken = [_sound(line, line[name], start) for line, name in _user_sounds(inputs, kind)]
-    user = place_captured(spoken, INPUT_RATE)
-    model = place_played(
-        _model_sounds(outputs, start), _hushes(inputs, outputs, start), OUTPUT_RATE
-    )
+        return _plan_chat(state, outputs)
+    user = place_captured(list(_sounds(select(inputs, ChunkIn), start)), INPUT_RATE)
+    cutoffs = _cutoffs(inputs, outputs, start)
+    model = place_played(_model_sounds(outputs, start), cutoffs, OUTPUT_RATE)
     if not kind.is_duplex:
         return ReplayPlan(0.0, user, model, [], [])
-    words = captions(list(_words(outputs, model, start)), _seconds(user, model) * 1000)
-    return ReplayPlan(0.0, user, model, list(_pictures(inputs, user, start)), words)
+    words = list(_spoken_texts(outputs, model, start))
+    captions = lay_out_captions(words, _seconds(user, model) * 1000)
+    return ReplayPlan(0.0, user, model, list(_frames(inputs, user, start)), captions)
 
 
 def _seconds(user: list[PlacedClip], model: list[PlacedClip]) -> float:
@@ -63,140 +124,124 @@ def _seconds(user: list[PlacedClip], model: list[PlacedClip]) -> float:
     return max(users, models)
 
 
-def _chat(request: Line | None, outputs: Placed, start: float) -> ReplayPlan:
-    asked = list(_asked(request, start)) if request else []
+def _plan_chat(state: JournalState, outputs: JournalEntries) -> ReplayPlan:
+    request, start = state.prepare, state.start_ms
+    asked = list(_asked(request, start)) if request and is_entry(request, ChatIn) else []
     lead_ms = sum(sound.samples for sound in asked) * 1000 / INPUT_RATE
-    user = place_captured(
-        [TimedSound(sound.at_ms + lead_ms, sound.file, sound.samples) for sound in asked],
-        INPUT_RATE,
-    )
+    shifted = [replace(sound, at_ms=sound.at_ms + lead_ms) for sound in asked]
+    user = place_captured(shifted, INPUT_RATE)
     model = place_played(_model_sounds(outputs, start - lead_ms), (), OUTPUT_RATE)
     return ReplayPlan(lead_ms, user, model, [], [])
 
 
-def _asked(request: Line, start: float) -> Iterator[TimedSound]:
-    """What the user's messages say aloud."""
-    for message in request["content"]:
-        for part in message["parts"]:
-            saved = request["media"][part["blob"]] if "blob" in part else {}
-            if message["role"] == "user" and "samples" in saved:
-                yield TimedSound(request["at"] - start, saved["file"], saved["samples"])
+def _asked(request: JournalEntry[ChatIn], start: float) -> Iterator[TimedSound]:
+    """The sounds in the user's messages."""
+    for message in request.entry.content:
+        for part in message["parts"] if message["role"] == "user" else ():
+            saved = request.media.parts[part["blob"]] if "blob" in part else None
+            if saved is not None and saved.file is not None and saved.samples is not None:
+                yield TimedSound(request.entry.at - start, saved.file, saved.samples)
 
 
-def _sound(line: Line, file: str, start: float) -> TimedSound:
-    return TimedSound(line["at"] - start, file, line["samples"])
+def _sounds(items: Iterable[JournalEntry[StreamEntry]], start: float) -> Iterator[TimedSound]:
+    for item in items:
+        sound = _sound(item, item.entry.at - start)
+        if sound is not None:
+            yield sound
 
 
-def _user_sounds(inputs: Placed, kind: SessionKind) -> Iterator[tuple[Line, str]]:
-    name = "user_audio" if kind.is_duplex else "piece"
-    return ((line, name) for _, line in inputs if line["type"] == "chunk" and name in line)
+def _sound(item: JournalEntry[StreamEntry], at_ms: float) -> TimedSound | None:
+    audio = item.media.audio
+    if audio is None or audio.file is None or audio.samples is None:
+        return None
+    return TimedSound(at_ms, audio.file, audio.samples)
 
 
-def _received(outputs: Placed, start: float) -> Iterator[tuple[float, Line]]:
-    """When each entry came: in the stream's order, though a second worker's clock may be behind."""
+def _arrivals(
+    outputs: JournalEntries, start: float
+) -> Iterator[tuple[float, JournalEntry[StreamEntry]]]:
+    """When each entry arrived, in the stream's order: a second worker's clock may be behind."""
     latest = float("-inf")
-    for _, line in outputs:
-        latest = max(latest, line["at"] - start)
-        yield latest, line
+    for item in outputs:
+        latest = max(latest, item.entry.at - start)
+        yield latest, item
 
 
-def _model_sounds(outputs: Placed, start: float) -> Iterator[TimedSound]:
-    for at_ms, line in _received(outputs, start):
-        file = line.get("ai_audio") or line.get("piece")
-        if file is not None:
-            yield TimedSound(at_ms, file, line["samples"])
+def _model_sounds(outputs: JournalEntries, start: float) -> Iterator[TimedSound]:
+    """The sound of answers; a `generating` entry carries the user's utterance instead."""
+    for at_ms, item in _arrivals(outputs, start):
+        sound = None if isinstance(item.entry, GeneratingOut) else _sound(item, at_ms)
+        if sound is not None:
+            yield sound
 
 
-def _hushes(inputs: Placed, outputs: Placed, start: float) -> list[float]:
-    """When the client fell silent: it wanted to be listened to, or the model broke off mid-turn."""
-    times = [line["at"] - start for line in _interruptions(inputs)]
+def _cutoffs(inputs: JournalEntries, outputs: JournalEntries, start: float) -> list[float]:
+    """When the client dropped unplayed sound: on its own interruption, or when the model broke off."""
+    times = [at - start for at in _interruptions(inputs)]
     mid_turn = False
-    for at_ms, line in _received(outputs, start):
-        if line["type"] != "result":
+    for at_ms, item in _arrivals(outputs, start):
+        if not is_entry(item, ResultOut):
             continue
-        if line["is_listen"] and mid_turn:
+        if item.entry.is_listen and mid_turn:
             times.append(at_ms)
-        mid_turn = not line["is_listen"] and not line["end_of_turn"]
+        mid_turn = not item.entry.is_listen and not item.entry.end_of_turn
     return sorted(times)
 
 
-def _interruptions(inputs: Placed) -> Iterator[Line]:
-    """A half-duplex `break`, and every chunk from which on the model is forced to listen."""
+def _interruptions(inputs: JournalEntries) -> Iterator[float]:
+    """A half-duplex `break`, and every chunk at which the client starts to force listening."""
     forced = False
-    for _, line in inputs:
-        if line["type"] == "break":
-            yield line
-        elif line["type"] == "chunk":
-            if line["force_listen"] and not forced:
-                yield line
-            forced = line["force_listen"]
+    for item in inputs:
+        match item.entry:
+            case BreakIn():
+                yield item.entry.at
+            case ChunkIn(force_listen=force_listen):
+                if force_listen and not forced:
+                    yield item.entry.at
+                forced = force_listen
 
 
-def _words(outputs: Placed, model: list[PlacedClip], start: float) -> Iterator[SpokenText]:
-    """Each unit's words when they are heard; what was cut off before it was heard is not said."""
-    heard = {clip.file: clip for clip in model}
-    for _, line in outputs:
-        if line["type"] != "result" or line["is_listen"] or not line["text"]:
+def _spoken_texts(
+    outputs: JournalEntries, model: list[PlacedClip], start: float
+) -> Iterator[SpokenText]:
+    """Each unit's words when they are heard. Words cut off before they were heard are left out."""
+    clips = {clip.file: clip for clip in model}
+    for item in select(outputs, ResultOut):
+        unit, audio = item.entry, item.media.audio
+        if unit.is_listen or not unit.text:
             continue
-        at = until = line["at"] - start
-        if "ai_audio" in line:
-            clip = heard.get(line["ai_audio"])
+        at = until = unit.at - start
+        if audio is not None and audio.file is not None:
+            clip = clips.get(audio.file)
             if clip is None:
                 continue
             at, until = (sample * 1000 / OUTPUT_RATE for sample in (clip.start, clip.stop))
-        yield SpokenText(at, until, line["text"], line["end_of_turn"])
+        yield SpokenText(at, until, unit.text, unit.end_of_turn)
 
 
-def _pictures(inputs: Placed, user: list[PlacedClip], start: float) -> Iterator[TimedFrame]:
-    """A chunk's frames spread over the time in which it was spoken; times only grow."""
-    heard = {clip.file: clip for clip in user}
+def _frames(inputs: JournalEntries, user: list[PlacedClip], start: float) -> Iterator[TimedFrame]:
+    """A chunk's frames, spread over the time in which it was spoken. Times only grow."""
+    clips = {clip.file: clip for clip in user}
     latest = -1
-    for _, line in inputs:
-        if line["type"] != "chunk":
-            continue
-        clip, frames = heard.get(line.get("user_audio", "")), line["user_frames"]
-        begin = clip.start * 1000 / INPUT_RATE if clip else max(0.0, line["at"] - start)
+    for item in select(inputs, ChunkIn):
+        audio = item.media.audio
+        clip = clips.get(audio.file) if audio and audio.file else None
+        begin = clip.start * 1000 / INPUT_RATE if clip else max(0.0, item.entry.at - start)
         lasts = clip.samples * 1000 / INPUT_RATE if clip else 0.0
-        for place, file in enumerate(frames):
-            latest = max(latest + 1, round(begin + lasts * place / len(frames)))
+        names = [frame.file for frame in item.media.frames if frame.file is not None]
+        for place, file in enumerate(names):
+            latest = max(latest + 1, round(begin + lasts * place / len(names)))
             yield TimedFrame(latest, file)
-
-
-JITTER_S = 0.2
-"""A chunk that comes this much later than it should still follows the one before without a gap."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimedSound:
-    """`samples` of sound in a file, which came `at_ms` after the session's start."""
-
-    at_ms: float
-    file: str
-    samples: int
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedClip:
-    """The first `samples` of a file, to be heard from sample `start` of its channel on."""
-
-    start: int
-    file: str
-    samples: int
-
-    @property
-    def stop(self) -> int:
-        """The sample after its last."""
-        return self.start + self.samples
 
 
 def place_captured(
     sounds: Sequence[TimedSound], rate: int, not_before: int | None = 0
 ) -> list[PlacedClip]:
-    """Where a microphone's chunks lie: each one ended when it came, or earlier.
+    """Place a microphone's chunks: each one ended when it arrived, or earlier.
 
-    A network may delay a chunk but cannot hurry it, so a late one is moved ahead until those after
-    it fit; what came faster than it can have been spoken lies end to end. Nothing lies before
-    `not_before`.
+    A network can delay a chunk but not hurry it, so a late chunk moves forward until the chunks
+    after it fit. Chunks that arrived faster than real time follow each other without a gap. No clip
+    starts before `not_before`.
     """
     clips: list[PlacedClip] = []
     for sound, end in zip(sounds, _latest_ends(sounds, rate), strict=True):
@@ -210,44 +255,43 @@ def place_captured(
 
 
 def _latest_ends(sounds: Sequence[TimedSound], rate: int) -> list[int]:
-    """The latest sample at which each can have ended, seen from those that came after it."""
+    """The latest sample at which each sound can have ended, given the sounds after it."""
     ends: list[int] = []
     limit: int | None = None
     for sound in reversed(sounds):
-        came = round(sound.at_ms * rate / 1000)
-        end = came if limit is None else min(came, limit)
+        arrival = round(sound.at_ms * rate / 1000)
+        end = arrival if limit is None else min(arrival, limit)
         ends.append(end)
         limit = end - sound.samples
     return ends[::-1]
 
 
 def place_played(
-    sounds: Iterable[TimedSound], hushes: Iterable[float], rate: int
+    sounds: Iterable[TimedSound], cutoffs: Iterable[float], rate: int
 ) -> list[PlacedClip]:
-    """What a client plays: each sound when it comes, or after what still plays.
+    """Place what a client plays: each sound when it arrives, or after the one that still plays.
 
-    `hushes`: the times (ms) at which it drops whatever has not been heard yet. Both in order.
+    `cutoffs`: the times (ms) at which the client drops unplayed sound. Both are in order.
     """
     clips: list[PlacedClip] = []
-    pen = 0
+    free_from = 0
     for at_ms, sound in merge(
-        ((hush, None) for hush in hushes),
+        ((cutoff, None) for cutoff in cutoffs),
         ((sound.at_ms, sound) for sound in sounds),
         key=lambda event: event[0],
     ):
         now = max(0, round(at_ms * rate / 1000))
         if sound is None:
-            clips = _cut(clips, now)
-            pen = min(pen, now)
+            clips = _cut_off(clips, now)
+            free_from = min(free_from, now)
             continue
-        start = max(pen, now)
+        start = max(free_from, now)
         clips.append(PlacedClip(start, sound.file, sound.samples))
-        pen = start + sound.samples
+        free_from = start + sound.samples
     return clips
 
 
-def _cut(clips: list[PlacedClip], now: int) -> list[PlacedClip]:
-    """Without what would be heard from `now` on."""
+def _cut_off(clips: list[PlacedClip], now: int) -> list[PlacedClip]:
     while clips and clips[-1].start >= now:
         clips.pop()
     if clips and clips[-1].stop > now:
@@ -255,45 +299,20 @@ def _cut(clips: list[PlacedClip], now: int) -> list[PlacedClip]:
     return clips
 
 
-_LINE_CHARS = 84
-"""About two lines of a subtitle; a turn that says more begins anew."""
+def lay_out_captions(texts: Sequence[SpokenText], end_ms: float) -> list[Caption]:
+    """A turn's words fill a caption one unit after the other; the last caption stays for a while.
 
-_STAYS_MS = 1500.0
-
-
-@dataclass(frozen=True, slots=True)
-class SpokenText:
-    """What a unit says, from `at_ms` until `until_ms`; `ends_turn`: nothing follows it."""
-
-    at_ms: float
-    until_ms: float
-    text: str
-    ends_turn: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Caption:
-    """Shown from `start_ms` until `end_ms`."""
-
-    start_ms: int
-    end_ms: int
-    text: str
-
-
-def captions(said: Sequence[SpokenText], end_ms: float) -> list[Caption]:
-    """A turn's words grow until they fill the line; the last of them stay for a while.
-
-    Nothing is shown after `end_ms`.
+    No caption is shown after `end_ms`.
     """
     shown: list[Caption] = []
     text, turn_over = "", True
-    for words in said:
-        if turn_over or len(text) + len(words.text) > _LINE_CHARS:
+    for words in texts:
+        if turn_over or len(text) + len(words.text) > _CAPTION_CHARS:
             text = ""
         text, turn_over = text + words.text, words.ends_turn
         start = round(words.at_ms)
         if shown:
             shown[-1] = replace(shown[-1], end_ms=min(shown[-1].end_ms, start))
-        end = round(min(words.until_ms + _STAYS_MS, end_ms))
+        end = round(min(words.until_ms + _CAPTION_STAYS_MS, end_ms))
         shown.append(Caption(start, end, text.strip()))
     return [caption for caption in shown if caption.text and caption.end_ms > caption.start_ms]

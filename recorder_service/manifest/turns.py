@@ -1,4 +1,4 @@
-"""`recording.json` of half-duplex and chat sessions: pure, as `manifest` is."""
+"""Builds `recording.json` of half-duplex and chat sessions from a journal. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
-from antiphon.recorder_service.journal.journal import Line, Placed
+from antiphon.recorder_service.journal.journal import (
+    JournalContents,
+    JournalEntries,
+    JournalEntry,
+    SavedFile,
+    is_entry,
+    transcript,
+)
 from antiphon.recorder_service.journal.state import JournalState
 from antiphon.recorder_service.journal.turns import TurnAssembly, assemble_turns
 from antiphon.recorder_service.manifest.common import (
@@ -19,8 +26,20 @@ from antiphon.recorder_service.manifest.common import (
     text_of,
 )
 from antiphon.recorder_service.media.audio import answer_name
-from antiphon.recorder_service.media.save import USER_AUDIO
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
+from antiphon.shared_schemas.entries import (
+    ChatDoneOut,
+    ChatIn,
+    ChunkIn,
+    DeltaOut,
+    DiagnosticIn,
+    ErrorOut,
+    GeneratingOut,
+    PrefillDoneOut,
+    StoppedOut,
+    StreamEntry,
+    TurnDoneOut,
+)
 from antiphon.shared_schemas.recording import (
     MessageRecord,
     PartRecord,
@@ -32,20 +51,21 @@ from antiphon.shared_schemas.recording import (
 )
 from antiphon.shared_schemas.states import SessionKind
 
-_TOLD_IN_TURNS = frozenset(
-    {"chunk", "diagnostic", "generating", "delta", "turn_done"}
-    | {"chat", "prefill_done", "chat_done"}
+_NOT_EVENTS = frozenset(
+    {ChunkIn, DiagnosticIn, GeneratingOut, DeltaOut, TurnDoneOut}
+    | {ChatIn, PrefillDoneOut, ChatDoneOut}
 )
 
 
 def turn_recording(
-    job: RecordingJob, ending: SessionEnding, tally: JournalState, inputs: Placed, outputs: Placed
+    job: RecordingJob, ending: SessionEnding, state: JournalState, contents: JournalContents
 ) -> TurnRecording:
     """The turns of what both streams held."""
-    start = tally.start_ms
+    start, outputs = state.start_ms, contents.outputs
     is_chat = job.kind is SessionKind.CHAT
-    turns = _chat_turns(tally, outputs) if is_chat else _spoken_turns(outputs, start)
-    answered = {line["input_n"] for _, line in outputs if "input_n" in line}
+    turns = _chat_turns(state, outputs) if is_chat else _spoken_turns(outputs, start)
+    answered = {getattr(item.entry, "input_n", 0) for item in outputs}
+    missing = [*gaps("in", contents.inputs, answered), *gaps("out", outputs)]
     return TurnRecording(
         session_id=job.sid,
         recording_id=job.recording,
@@ -53,95 +73,113 @@ def turn_recording(
         app_type=job.kind,
         worker_id=ending.worker,
         start_ts=moment(start),
-        config=config_of(tally.prepare),
+        config=config_of(state.prepare),
         turns=turns,
-        events=events(inputs, outputs, start, _TOLD_IN_TURNS),
-        missing=[*gaps("in", inputs, answered), *gaps("out", outputs)] or None,
+        events=events(contents, start, _NOT_EVENTS),
+        missing=missing or None,
     )
 
 
-def _spoken_turns(outputs: Placed, start: float) -> list[TurnRecord]:
+def _spoken_turns(outputs: JournalEntries, start: float) -> list[TurnRecord]:
     return [
-        _turn(draft, draft.begun or draft.spoken[0], _utterance(draft), start)
-        for draft in assemble_turns(outputs)
+        _turn(turn, (turn.begun or turn.spoken[0]).entry, _utterance(turn), start)
+        for turn in assemble_turns(outputs)
     ]
 
 
-def _chat_turns(tally: JournalState, outputs: Placed) -> list[TurnRecord]:
-    """The one turn; none where nothing was asked and nothing said."""
-    request, start = tally.prepare, tally.start_ms
-    draft = next(iter(assemble_turns(outputs)), TurnAssembly(0))
-    if request is None and not draft.spoken:
+def _chat_turns(state: JournalState, outputs: JournalEntries) -> list[TurnRecord]:
+    """The one turn; none when the streams hold neither a request nor an answer."""
+    start = state.start_ms
+    request = state.prepare if state.prepare and is_entry(state.prepare, ChatIn) else None
+    turn = next(iter(assemble_turns(outputs)), TurnAssembly(0))
+    if request is None and not turn.spoken:
         return []
-    if draft.done is None:
-        said = {line["type"] for _, line in outputs}
-        draft.failed, draft.stopped = "error" in said, "stopped" in said
+    if turn.done is None:
+        turn.failed = any(isinstance(item.entry, ErrorOut) for item in outputs)
+        turn.stopped = any(isinstance(item.entry, StoppedOut) for item in outputs)
     if request is None:
-        return [_turn(draft, draft.spoken[0], TurnInput(), start)]
-    return [_turn(draft, request, _request(request), start)]
+        return [_turn(turn, turn.spoken[0].entry, TurnInput(), start)]
+    return [_turn(turn, request.entry, _request(request), start)]
 
 
-def _turn(draft: TurnAssembly, request: Line, asked: TurnInput, start: float) -> TurnRecord:
+def _turn(turn: TurnAssembly, request: StreamEntry, asked: TurnInput, start: float) -> TurnRecord:
     return TurnRecord(
-        index=draft.index,
+        index=turn.index,
         request_ts_ms=since(start, request),
-        done_ts_ms=since(start, draft.done) if draft.done else None,
+        done_ts_ms=since(start, turn.done.entry) if turn.done else None,
         input=asked,
-        output=_answer(draft),
-        timing=_timing(draft, float(request["at"])),
-        stopped=draft.stopped or None,
-        failed=draft.failed or None,
-        unfinished=draft.done is None or None,
+        output=_answer(turn),
+        timing=_timing(turn, request.at),
+        stopped=turn.stopped or None,
+        failed=turn.failed or None,
+        unfinished=turn.done is None or None,
     )
 
 
-def _answer(draft: TurnAssembly) -> TurnOutput:
-    streamed = draft.text
-    text = draft.done["text"] if draft.done else streamed
-    pieces = [line for line in draft.spoken if "piece" in line]
+def _answer(turn: TurnAssembly) -> TurnOutput:
+    streamed = turn.text
+    text = turn.done.entry.text if turn.done else streamed
+    sounds = [item.media.audio for item in turn.spoken if item.media.audio is not None]
+    samples = [sound.samples for sound in sounds if sound.samples is not None]
+    joined = SavedFile(file=answer_name(turn.index), samples=sum(samples)) if samples else None
     return TurnOutput(
         text=text,
         streamed_text=streamed if streamed and streamed != text else None,
-        audio=answer_name(draft.index) if pieces else None,
-        audio_duration_ms=duration_ms({"samples": _samples(pieces)}, OUTPUT_RATE)
-        if pieces
-        else None,
-        unreadable=_first(draft.spoken, "unreadable"),
+        audio=joined.file if joined else None,
+        audio_duration_ms=duration_ms(joined, OUTPUT_RATE),
+        unreadable=next((sound.unreadable for sound in sounds if sound.unreadable), None),
     )
 
 
-def _timing(draft: TurnAssembly, asked_at: float) -> TurnTiming:
-    done, read = draft.done or {}, draft.read or {}
-    elapsed = done.get("cost_all_ms", done.get("duration_ms"))
-    return TurnTiming(
-        elapsed_ms=None if elapsed is None else round(elapsed, 1),
-        prefill_ms=round(read["at"] - asked_at, 1) if read else None,
-        first_delta_ms=round(draft.deltas[0]["at"] - asked_at, 1) if draft.deltas else None,
-        tokens=done.get("n_tokens", done.get("generated_tokens")),
-        input_tokens=done.get("input_tokens", read.get("input_tokens")),
-        kv_cache_length=done.get("kv_cache_length"),
+def _timing(turn: TurnAssembly, asked_at: float) -> TurnTiming:
+    read = turn.prefilled.entry if turn.prefilled else None
+    timing = TurnTiming(
+        prefill_ms=round(read.at - asked_at, 1) if read else None,
+        first_delta_ms=round(turn.deltas[0].entry.at - asked_at, 1) if turn.deltas else None,
+        input_tokens=read.input_tokens if read else None,
     )
+    match turn.done.entry if turn.done else None:
+        case TurnDoneOut() as done:
+            costs: dict[str, Any] = {
+                "elapsed_ms": round(done.cost_all_ms, 1),
+                "tokens": done.n_tokens,
+                "kv_cache_length": done.kv_cache_length,
+            }
+        case ChatDoneOut() as done:
+            costs = {
+                "elapsed_ms": round(done.duration_ms, 1),
+                "tokens": done.generated_tokens,
+                "input_tokens": done.input_tokens,
+            }
+        case _:
+            costs = {}
+    return timing.model_copy(update=costs)
 
 
-def _utterance(draft: TurnAssembly) -> TurnInput:
-    begun, done = draft.begun or {}, draft.done or {}
+def _utterance(turn: TurnAssembly) -> TurnInput:
+    audio = turn.begun.media.audio if turn.begun else None
+    done = turn.done.entry if turn.done else None
     return TurnInput(
-        text=done.get("user_text"),
-        audio=begun.get(USER_AUDIO),
-        audio_duration_ms=duration_ms(begun, INPUT_RATE),
-        speech_ms=begun.get("speech_duration_ms"),
-        unreadable=begun.get("unreadable"),
+        text=transcript(done) if isinstance(done, TurnDoneOut) else None,
+        audio=audio.file if audio else None,
+        audio_duration_ms=duration_ms(audio, INPUT_RATE),
+        speech_ms=turn.begun.entry.speech_duration_ms if turn.begun else None,
+        unreadable=audio.unreadable if audio else None,
     )
 
 
-def _request(line: Line) -> TurnInput:
-    messages = [_message(raw, line["media"]) for raw in line["content"]]
-    said = [raw for raw in line["content"] if raw["role"] == "user"]
+def _request(request: JournalEntry[ChatIn]) -> TurnInput:
+    content, media = request.entry.content, request.media.parts
+    messages = [
+        MessageRecord(role=raw["role"], parts=[_part(part, media) for part in raw["parts"]])
+        for raw in content
+    ]
+    user = [raw for raw in content if raw["role"] == "user"]
     parts = [part for message in messages if message.role == "user" for part in message.parts]
     durations = [part.duration_ms for part in parts if part.duration_ms is not None]
     sounds = list(_files(parts, "audio"))
     return TurnInput(
-        text=(text_of(said[-1]["parts"]) if said else "") or None,
+        text=(text_of(user[-1]["parts"]) if user else "") or None,
         audio=sounds[0] if sounds else None,
         audios=sounds if len(sounds) > 1 else None,
         audio_duration_ms=sum(durations) if durations else None,
@@ -151,29 +189,17 @@ def _request(line: Line) -> TurnInput:
     )
 
 
-def _message(raw: dict[str, Any], media: list[Line]) -> MessageRecord:
-    return MessageRecord(role=raw["role"], parts=[_part(part, media) for part in raw["parts"]])
-
-
-def _part(raw: dict[str, Any], media: list[Line]) -> PartRecord:
-    saved = media[raw["blob"]] if "blob" in raw else {}
+def _part(raw: dict[str, Any], media: tuple[SavedFile, ...]) -> PartRecord:
+    saved = media[raw["blob"]] if "blob" in raw else SavedFile()
     return PartRecord(
         type=raw["type"],
         text=raw.get("text"),
-        file=saved.get("file"),
+        file=saved.file,
         duration_ms=duration_ms(saved, INPUT_RATE),
         stack_frames=raw.get("stack_frames"),
-        unreadable=saved.get("unreadable"),
+        unreadable=saved.unreadable,
     )
 
 
 def _files(parts: list[PartRecord], kind: str) -> Iterator[str]:
     return (part.file for part in parts if part.type == kind and part.file is not None)
-
-
-def _samples(lines: list[Line]) -> int:
-    return sum(line["samples"] for line in lines)
-
-
-def _first(lines: list[Line], name: str) -> str | None:
-    return next((line[name] for line in lines if name in line), None)

@@ -1,15 +1,19 @@
-"""Sound on disk: 16-bit mono WAV."""
+"""Sound on disk: 16-bit mono WAV files, and the PCM fragments that an answer is joined from.
+
+A fragment is 16-bit PCM without a header. Fragments live in a hidden folder, which the recorder
+deletes when the recording is whole and merged. What a half-duplex user says between utterances is
+kept as fragments only, for the replay.
+"""
 
 from __future__ import annotations
 
 import shutil
 import struct
-from collections.abc import Iterable
 from pathlib import Path
 
 from antiphon.recorder_service.journal.files import write_atomic
-from antiphon.recorder_service.journal.journal import Line, Side, in_order
-from antiphon.recorder_service.journal.turns import spoken_lines
+from antiphon.recorder_service.journal.journal import JournalEntries, SavedFile, Side
+from antiphon.recorder_service.journal.turns import assemble_turns
 from antiphon.shared_schemas.audio import (
     OUTPUT_RATE,
     PcmFormat,
@@ -21,25 +25,16 @@ from antiphon.shared_schemas.stream_position import StreamPosition
 
 HEADER_BYTES = 44
 _MAX_DATA_BYTES = 2**32 - HEADER_BYTES
+_FRAGMENTS = ".pieces"
 
 
 def wav_bytes(samples: Samples, rate: int) -> bytes:
     """A whole WAV file: PCM, 16 bits, mono, `rate` Hz."""
-    return wav_of_pcm(pcm_bytes(samples), rate)
-
-
-def pcm_bytes(samples: Samples) -> bytes:
-    """16-bit little-endian PCM, without a header."""
-    return to_pcm16(samples).astype("<i2", copy=False).tobytes()
-
-
-def wav_of_pcm(pcm: bytes, rate: int) -> bytes:
-    """A whole WAV file around 16-bit mono PCM."""
-    return wav_header(len(pcm), rate) + pcm
+    return _wav_of_pcm(_pcm_bytes(samples), rate)
 
 
 def wav_header(size: int, rate: int, channels: int = 1) -> bytes:
-    """What comes before `size` bytes of 16-bit PCM. Raises ValueError when a WAV cannot hold them."""
+    """The header for `size` bytes of 16-bit PCM. Raises ValueError when a WAV cannot hold them."""
     if size > _MAX_DATA_BYTES:
         raise ValueError(f"{size} bytes of sound are more than a WAV can hold")
     frame = 2 * channels
@@ -49,61 +44,71 @@ def wav_header(size: int, rate: int, channels: int = 1) -> bytes:
 
 
 def user_audio_name(chunk: int) -> str:
-    """Where the audio of a chunk lies."""
     return f"user_audio/{chunk:03d}.wav"
 
 
 def ai_audio_name(turn: int, spoken: int) -> str:
-    """Where a spoken unit's audio lies: the `spoken`-th with sound in its turn, both from 0."""
+    """A duplex unit's file: the `spoken`-th unit with sound in its turn, both from 0."""
     return f"ai_audio/turn_{turn}_chunk_{spoken:03d}.wav"
 
 
 def answer_name(turn: int) -> str:
-    """Where the whole sound of a half-duplex or chat answer lies."""
+    """The file with the whole sound of a half-duplex or chat answer."""
     return f"ai_audio/turn_{turn}.wav"
 
 
-def save_audio(folder: Path, name: str, samples: Samples, rate: int) -> int:
-    """Write one WAV below a session directory; returns the file's size."""
-    data = wav_bytes(samples, rate)
-    write_atomic(folder / name, data)
-    return len(data)
-
-
-_FOLDER = ".pieces"
+def save_audio(folder: Path, name: str, data: bytes, pcm: PcmFormat, rate: int) -> SavedFile:
+    """Write one WAV below a session directory."""
+    try:
+        samples = samples_from_bytes(data, pcm)
+    except ValueError as error:
+        return SavedFile(unreadable=str(error))
+    return _save(folder, name, wav_bytes(samples, rate), len(samples))
 
 
 def make_fragments_folder(folder: Path) -> None:
-    """Be ready to save pieces below a session directory."""
-    (folder / _FOLDER).mkdir(exist_ok=True)
+    (folder / _FRAGMENTS).mkdir(exist_ok=True)
 
 
 def save_fragment(
-    folder: Path, side: Side, position: StreamPosition, audio: bytes, pcm: PcmFormat
-) -> Line:
-    """Keep what one entry holds of a sound; returns what its line says of it."""
+    folder: Path, side: Side, position: StreamPosition, data: bytes, pcm: PcmFormat
+) -> SavedFile:
+    """Write the sound of one entry as PCM."""
     try:
-        samples = samples_from_bytes(audio, pcm)
+        samples = samples_from_bytes(data, pcm)
     except ValueError as error:
-        return {"unreadable": str(error)}
-    name, data = f"{_FOLDER}/{side}_{position.n:06d}.pcm", pcm_bytes(samples)
-    write_atomic(folder / name, data)
-    return {"piece": name, "samples": len(samples), "files": {name: len(data)}}
+        return SavedFile(unreadable=str(error))
+    name = f"{_FRAGMENTS}/{side}_{position.n:06d}.pcm"
+    return _save(folder, name, _pcm_bytes(samples), len(samples))
 
 
-def join_answers(folder: Path, lines: Iterable[Line]) -> None:
-    """Write each turn's sound as one WAV; doing it again changes nothing.
+def join_answers(folder: Path, outputs: JournalEntries) -> None:
+    """Write each turn's sound as one WAV; a second call changes nothing.
 
-    Holds one turn's sound in memory. Raises OSError, also when a piece is not there.
+    Holds one turn's sound in memory. Raises OSError, also when a fragment is missing.
     """
-    for index, spoken in spoken_lines(in_order(lines)["out"]):
-        names = [line["piece"] for line in spoken if "piece" in line]
+    for turn in assemble_turns(outputs):
+        sounds = (item.media.audio for item in turn.spoken)
+        names = [sound.file for sound in sounds if sound is not None and sound.file is not None]
         if names:
             pcm = b"".join((folder / name).read_bytes() for name in names)
-            write_atomic(folder / answer_name(index), wav_of_pcm(pcm, OUTPUT_RATE))
+            write_atomic(folder / answer_name(turn.index), _wav_of_pcm(pcm, OUTPUT_RATE))
 
 
 def remove_fragments(folder: Path) -> None:
-    """They are not needed any more. Raises OSError."""
-    if (folder / _FOLDER).exists():
-        shutil.rmtree(folder / _FOLDER)
+    """Raises OSError."""
+    if (folder / _FRAGMENTS).exists():
+        shutil.rmtree(folder / _FRAGMENTS)
+
+
+def _save(folder: Path, name: str, data: bytes, samples: int) -> SavedFile:
+    write_atomic(folder / name, data)
+    return SavedFile(file=name, size=len(data), samples=samples)
+
+
+def _pcm_bytes(samples: Samples) -> bytes:
+    return to_pcm16(samples).astype("<i2", copy=False).tobytes()
+
+
+def _wav_of_pcm(pcm: bytes, rate: int) -> bytes:
+    return wav_header(len(pcm), rate) + pcm

@@ -1,4 +1,8 @@
-"""Takes the sound and the pictures out of an entry and into files; the journal line names them."""
+"""Writes the media of an entry to files; the entry's journal line names them.
+
+Of a half-duplex session the utterances become files, as the worker cut them out. The silence
+between them, and what the user said during an answer, is in the replay only.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.recorder_service.journal.files import write_atomic
-from antiphon.recorder_service.journal.journal import Line
+from antiphon.recorder_service.journal.journal import SavedFile, SavedMedia
 from antiphon.recorder_service.journal.state import JournalState
 from antiphon.recorder_service.media.audio import (
     ai_audio_name,
@@ -16,7 +20,7 @@ from antiphon.recorder_service.media.audio import (
     save_fragment,
     user_audio_name,
 )
-from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat, samples_from_bytes
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat
 from antiphon.shared_schemas.entries import (
     ChatDoneOut,
     ChatIn,
@@ -30,122 +34,65 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.stream_position import StreamPosition
 
-REF_AUDIO = "ref_audio"
-TTS_REF_AUDIO = "tts_ref_audio"
+_PartNaming = Callable[[str, int, str], str]
+"""The file name of the n-th part of a type, given its suffix."""
 
 
-def save_media(folder: Path, entry: StreamEntry, tally: JournalState) -> Line:
-    """Write an entry's files below a session directory; returns what its line says of them."""
+def save_duplex_media(folder: Path, entry: StreamEntry, state: JournalState) -> SavedMedia:
+    """Write a full-duplex entry's files below a session directory."""
     match entry:
         case ChunkIn():
-            return _chunk(folder, entry, tally.chunks)
+            return _save_chunk(folder, entry, state.chunks)
         case ResultOut() if entry.audio:
-            name = ai_audio_name(tally.turn, tally.spoken)
-            return _sound(folder, "ai_audio", name, entry.audio, PcmFormat.F32, OUTPUT_RATE)
-        case PrepareIn() if tally.prepare is None:
-            return _references(folder, entry)
-    return {}
-
-
-def _chunk(folder: Path, chunk: ChunkIn, index: int) -> Line:
-    name = user_audio_name(index)
-    line = _sound(folder, "user_audio", name, chunk.audio, chunk.pcm, INPUT_RATE)
-    frames = save_frames(folder, index, chunk.frames)
-    files = {**line.get("files", {}), **frames}
-    return {**line, "index": index, "user_frames": list(frames), "files": files}
-
-
-def _references(folder: Path, prepare: PrepareIn) -> Line:
-    line: Line = {"files": {}}
-    sounds = {REF_AUDIO: prepare.ref_audio, TTS_REF_AUDIO: prepare.tts_ref_audio}
-    for field, data in sounds.items():
-        if data:
-            saved = _sound(folder, field, f"{field}.wav", data, PcmFormat.F32, INPUT_RATE)
-            line = {**line, **saved, "files": {**line["files"], **saved.get("files", {})}}
-    return line
-
-
-def _sound(
-    folder: Path, field: str, name: str, data: bytes, pcm_format: PcmFormat, rate: int
-) -> Line:
-    try:
-        samples = samples_from_bytes(data, pcm_format)
-    except ValueError as error:
-        return {"unreadable": str(error)}
-    size = save_audio(folder, name, samples, rate)
-    return {field: name, "samples": len(samples), "files": {name: size}}
-
-
-USER_AUDIO = "user_audio"
-
-_Naming = Callable[[str, int, str], str]
-"""Where the n-th part of a type lies, given the suffix of its form."""
+            name = ai_audio_name(state.turn, state.spoken)
+            return SavedMedia(
+                audio=save_audio(folder, name, entry.audio, PcmFormat.F32, OUTPUT_RATE)
+            )
+        case PrepareIn() if state.prepare is None:
+            voices = {"ref_audio": entry.ref_audio, "tts_ref_audio": entry.tts_ref_audio}
+            return SavedMedia(references=_save_references(folder, voices))
+    return SavedMedia()
 
 
 def save_turn_media(
-    folder: Path, position: StreamPosition, entry: StreamEntry, tally: JournalState
-) -> Line:
-    """Write an entry's files below a session directory; returns what its line says of them.
+    folder: Path, position: StreamPosition, entry: StreamEntry, state: JournalState
+) -> SavedMedia:
+    """Write a half-duplex or chat entry's files below a session directory.
 
-    Of several requests the first counts, as it does for the worker.
+    The first of several requests counts, as it does for the worker.
     """
     match entry:
         case GeneratingOut() if entry.audio:
             name = user_audio_name(entry.turn_index)
-            return _sound(folder, USER_AUDIO, name, entry.audio, PcmFormat.F32, INPUT_RATE)
+            audio = save_audio(folder, name, entry.audio, PcmFormat.F32, INPUT_RATE)
+            return SavedMedia(audio=audio)
         case ChunkIn():
-            return save_fragment(folder, "in", position, entry.audio, entry.pcm)
+            return SavedMedia(audio=save_fragment(folder, "in", position, entry.audio, entry.pcm))
         case DeltaOut() | ChatDoneOut() if entry.audio:
-            return save_fragment(folder, "out", position, entry.audio, PcmFormat.F32)
-        case HalfDuplexPrepareIn() if tally.prepare is None:
-            return _request(folder, entry, _system_name)
-        case ChatIn() if tally.prepare is None:
-            return _request(folder, entry, _user_name)
-    return {}
+            audio = save_fragment(folder, "out", position, entry.audio, PcmFormat.F32)
+            return SavedMedia(audio=audio)
+        case HalfDuplexPrepareIn() if state.prepare is None:
+            return _save_request(folder, entry, _system_name)
+        case ChatIn() if state.prepare is None:
+            return _save_request(folder, entry, _user_name)
+    return SavedMedia()
 
 
-def _request(folder: Path, entry: HalfDuplexPrepareIn | ChatIn, naming: _Naming) -> Line:
-    media = list(_save_parts(folder, entry.content, entry.blobs, naming))
-    line: Line = {}
-    if entry.ref_audio:
-        line = _sound(
-            folder, REF_AUDIO, f"{REF_AUDIO}.wav", entry.ref_audio, PcmFormat.F32, INPUT_RATE
-        )
-    return {**line, "files": _sizes([*media, line]), "media": media}
+def frame_name(chunk: int, place: int) -> str:
+    """A frame's file: `000.jpg`, further frames of the same chunk `000_1.jpg` and so on."""
+    suffix = f"_{place}" if place else ""
+    return f"user_frames/{chunk:03d}{suffix}.jpg"
 
 
-def _save_parts(
-    folder: Path, content: Sequence[dict[str, Any]], blobs: Sequence[bytes], naming: _Naming
-) -> Iterator[Line]:
-    """What became of each blob, in their order."""
-    counts: Counter[str] = Counter()
-    parts = {part["blob"]: part for m in content for part in m["parts"] if "blob" in part}
-    for place, data in enumerate(blobs):
-        part = parts.get(place, {"type": "unknown"})
-        kind = part["type"]
-        name = naming(kind, counts[kind], suffix(data))
-        counts[kind] += 1
-        if kind == "audio":
-            yield _sound(folder, "file", name, data, PcmFormat(part["pcm"]), INPUT_RATE)
-        else:
-            yield _copy(folder, name, data)
+def save_frames(folder: Path, chunk: int, frames: Sequence[bytes]) -> tuple[SavedFile, ...]:
+    """Write the client's JPEG bytes, unchanged."""
+    return tuple(
+        _save_copy(folder, frame_name(chunk, place), frame) for place, frame in enumerate(frames)
+    )
 
 
-def _user_name(kind: str, n: int, form: str) -> str:
-    match kind:
-        case "audio":
-            return user_audio_name(n)
-        case "image":
-            return f"user_images/img_{n}.{form}"
-    return f"user_videos/{kind}_{n}.{form}"
-
-
-def _system_name(kind: str, n: int, form: str) -> str:
-    return f"system_{kind}_{n}.{'wav' if kind == 'audio' else form}"
-
-
-def suffix(data: bytes) -> str:
-    """What a file of this content is to be called; `bin` where nobody knows."""
+def media_suffix(data: bytes) -> str:
+    """The file suffix for this content; `bin` when it is unknown."""
     if data.startswith(b"RIFF"):
         return {b"WEBP": "webp", b"AVI ": "avi"}.get(data[8:12], "bin")
     if data[4:8] == b"ftyp":
@@ -154,28 +101,64 @@ def suffix(data: bytes) -> str:
     return next((form for start, form in starts.items() if data.startswith(start)), "bin")
 
 
-def _copy(folder: Path, name: str, data: bytes) -> Line:
-    (folder / name).parent.mkdir(exist_ok=True)
+def _save_chunk(folder: Path, chunk: ChunkIn, index: int) -> SavedMedia:
+    return SavedMedia(
+        audio=save_audio(folder, user_audio_name(index), chunk.audio, chunk.pcm, INPUT_RATE),
+        frames=save_frames(folder, index, chunk.frames),
+        chunk_index=index,
+    )
+
+
+def _save_request(
+    folder: Path, entry: HalfDuplexPrepareIn | ChatIn, naming: _PartNaming
+) -> SavedMedia:
+    return SavedMedia(
+        parts=tuple(_save_parts(folder, entry.content, entry.blobs, naming)),
+        references=_save_references(folder, {"ref_audio": entry.ref_audio}),
+    )
+
+
+def _save_references(folder: Path, voices: dict[str, bytes]) -> dict[str, SavedFile]:
+    """Write the readable ones; the reference is optional, so an unreadable one is not named."""
+    saved = {
+        field: save_audio(folder, f"{field}.wav", data, PcmFormat.F32, INPUT_RATE)
+        for field, data in voices.items()
+        if data
+    }
+    return {field: voice for field, voice in saved.items() if voice.file is not None}
+
+
+def _save_parts(
+    folder: Path, content: Sequence[dict[str, Any]], blobs: Sequence[bytes], naming: _PartNaming
+) -> Iterator[SavedFile]:
+    """Write each blob, in their order."""
+    counts: Counter[str] = Counter()
+    parts = {part["blob"]: part for m in content for part in m["parts"] if "blob" in part}
+    for place, data in enumerate(blobs):
+        part = parts.get(place, {"type": "unknown"})
+        kind = part["type"]
+        name = naming(kind, counts[kind], media_suffix(data))
+        counts[kind] += 1
+        if kind == "audio":
+            yield save_audio(folder, name, data, PcmFormat(part["pcm"]), INPUT_RATE)
+        else:
+            (folder / name).parent.mkdir(exist_ok=True)
+            yield _save_copy(folder, name, data)
+
+
+def _user_name(kind: str, n: int, suffix: str) -> str:
+    match kind:
+        case "audio":
+            return user_audio_name(n)
+        case "image":
+            return f"user_images/img_{n}.{suffix}"
+    return f"user_videos/{kind}_{n}.{suffix}"
+
+
+def _system_name(kind: str, n: int, suffix: str) -> str:
+    return f"system_{kind}_{n}.{'wav' if kind == 'audio' else suffix}"
+
+
+def _save_copy(folder: Path, name: str, data: bytes) -> SavedFile:
     write_atomic(folder / name, data)
-    return {"file": name, "files": {name: len(data)}}
-
-
-def _sizes(items: Sequence[Line]) -> dict[str, int]:
-    """Take the files out of the items: a journal line lists all of its entry's."""
-    return {name: size for item in items for name, size in item.pop("files", {}).items()}
-
-
-def frame_name(chunk: int, place: int) -> str:
-    """Where a chunk's frame lies: `000.jpg`, further ones of the same chunk `000_1.jpg` and so on."""
-    suffix = f"_{place}" if place else ""
-    return f"user_frames/{chunk:03d}{suffix}.jpg"
-
-
-def save_frames(folder: Path, chunk: int, frames: Sequence[bytes]) -> dict[str, int]:
-    """Write a chunk's frames below a session directory; returns name → size."""
-    sizes: dict[str, int] = {}
-    for place, frame in enumerate(frames):
-        name = frame_name(chunk, place)
-        write_atomic(folder / name, frame)
-        sizes[name] = len(frame)
-    return sizes
+    return SavedFile(file=name, size=len(data))

@@ -1,7 +1,7 @@
-"""Camera frames made fit for a video: one size, even, whatever sizes the client sent.
+"""Decodes camera frames and fits them to the size of a video.
 
-What a client sends may be made to cost as much as it can, or to break a decoder: no frame costs
-another one its place, nor other sessions' replays their time.
+Frames are untrusted: a costly or malformed one is dropped, and it delays neither other frames nor
+other sessions' replays.
 """
 
 from __future__ import annotations
@@ -20,48 +20,48 @@ log = structlog.get_logger()
 
 LONGEST_SIDE = 1280
 SHORTEST_MS = 100
-"""A frame is shown at least so long: others that come meanwhile are left out."""
+"""The shortest time a frame is shown: frames within that time are left out."""
 
 _COST_PER_MS = 4096 * 4096 / 1000
-"""What a replay's millisecond may cost: a pixel of a frame counts once, a byte of its file more."""
+"""The decoding budget of one millisecond of replay: a pixel costs 1, a byte of the file more."""
 
 _BYTE_COST = 8
 _MAX_PIXELS = 64_000_000
 _MAX_SCANS = 32
-"""A progressive JPEG has about ten; each one costs time for all of the picture."""
+"""A progressive JPEG has about ten scans; each one takes time for the whole picture."""
 
 _SCAN = b"\xff\xda"
 
 Size = tuple[int, int]
 """Width and height."""
 
-PngImagePlugin.MAX_TEXT_MEMORY = 2**20  # nobody reads it, and 60 KiB unpack to 64 MiB
+PngImagePlugin.MAX_TEXT_MEMORY = 2**20  # unused here, and 60 KiB unpack to 64 MiB
 
 
-def readable(
-    folder: Path, pictures: Iterable[TimedFrame], check: StopCheck
+def decode_frames(
+    folder: Path, frames: Iterable[TimedFrame], check: StopCheck
 ) -> Iterator[tuple[TimedFrame, Image.Image]]:
-    """The frames that can be read, upright; as many as the replay's time allows. Raises OSError."""
+    """The readable frames, upright, as many as the time budget allows. Raises OSError."""
     free_at_ms = 0.0
-    for picture in pictures:
-        if picture.at_ms < free_at_ms:
+    for frame in frames:
+        if frame.at_ms < free_at_ms:
             continue
         check()
-        data = _content(folder / picture.file)
-        image, pixels = _decoded(data, picture.file)
+        data = _content(folder / frame.file)
+        image, pixels = _decoded(data, frame.file)
         cost = pixels + _BYTE_COST * len(data)
-        free_at_ms = picture.at_ms + max(SHORTEST_MS, cost / _COST_PER_MS)
+        free_at_ms = frame.at_ms + max(SHORTEST_MS, cost / _COST_PER_MS)
         if image is not None:
-            yield picture, image
+            yield frame, image
 
 
 def canvas_size(first: Image.Image) -> Size:
-    """The size of a video that begins with this frame, even and bounded."""
+    """The size of a video whose first frame is `first`: even and bounded."""
     return _even(*_fitted(first.size, (LONGEST_SIDE, LONGEST_SIDE), grow=False))
 
 
 def on_canvas(image: Image.Image, size: Size) -> Image.Image:
-    """The whole picture as large as it fits, with black beside it."""
+    """The whole picture scaled to fit, on black."""
     if image.size == size:
         return image
     fitted = image.resize(_fitted(image.size, size, grow=True))
@@ -78,7 +78,7 @@ def _content(path: Path) -> bytes:
 
 
 def _decoded(data: bytes, name: str) -> tuple[Image.Image | None, int]:
-    """The picture, None where it cannot be read; and how many pixels that took."""
+    """The picture, None when it is unreadable; and the number of pixels decoded."""
     pixels = 0
     try:
         with Image.open(io.BytesIO(data), formats=("JPEG", "PNG", "WEBP")) as image:
@@ -86,13 +86,13 @@ def _decoded(data: bytes, name: str) -> tuple[Image.Image | None, int]:
             pixels = image.width * image.height
             image.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))
             return ImageOps.exif_transpose(image.convert("RGB")), pixels
-    except Exception as error:  # noqa: BLE001 - Pillow promises nothing about broken files
+    except Exception as error:  # noqa: BLE001 - Pillow raises anything on broken files
         log.info("frame_unreadable", file=name, error=repr(error))
         return None, pixels
 
 
 def _refuse_costly(image: Image.Image, data: bytes) -> None:
-    """Raises ValueError for what is beyond any camera's use, before its pixels are read."""
+    """Raises ValueError, before its pixels are read, for a picture that no camera makes."""
     if image.width * image.height > _MAX_PIXELS:
         raise ValueError(f"{image.width} x {image.height} pixels are too many")
     if image.format == "JPEG" and data.count(_SCAN) > _MAX_SCANS:
@@ -107,5 +107,5 @@ def _fitted(size: Size, into: Size, *, grow: bool) -> Size:
 
 
 def _even(width: int, height: int) -> Size:
-    """H.264 halves the colours in both directions."""
+    """H.264 halves the colour planes in both directions."""
     return max(2, width // 2 * 2), max(2, height // 2 * 2)

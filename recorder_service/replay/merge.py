@@ -1,4 +1,4 @@
-"""Makes a recorded session's replay out of its files, and says so in its JSON. Blocks on the disk."""
+"""Merges a recorded session's files into its replay and names the replay in its JSON files."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import structlog
 
 from antiphon.recorder_service.folder import remove_working_files
 from antiphon.recorder_service.journal.files import remove_temporaries, write_atomic
-from antiphon.recorder_service.journal.journal import all_lines, in_order
+from antiphon.recorder_service.journal.journal import read_finished_journal
 from antiphon.recorder_service.journal.state import JournalState
 from antiphon.recorder_service.manifest.meta import read_meta
-from antiphon.recorder_service.manifest.plan import ReplayPlan, plan_replay
-from antiphon.recorder_service.metrics import RecorderCounters
+from antiphon.recorder_service.manifest.plan import plan_replay
+from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.replay.mix import MergeStopped, StopCheck, write_replay
 from antiphon.recorder_service.replay.video import write_video
 from antiphon.shared_schemas.recording import (
@@ -36,56 +36,95 @@ from antiphon.shared_schemas.states import SessionKind
 
 log = structlog.get_logger()
 
+_NICENESS = 10
+
+
+class MergeQueue:
+    """Merges one session after the other, in a thread with a lower priority than the rest."""
+
+    def __init__(self, metrics: RecorderMetrics) -> None:
+        self._metrics = metrics
+        self._stopping = threading.Event()
+        self._thread = ThreadPoolExecutor(
+            1, thread_name_prefix="merge", initializer=_lower_priority
+        )
+
+    async def merge(self, folder: Path) -> Meta | None:
+        """Wait until the session's replay is made. Raises OSError, or MergeStopped after `close`."""
+        self._metrics.merges_waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            meta = await loop.run_in_executor(self._thread, merge, folder, self._check)
+        finally:
+            self._metrics.merges_waiting -= 1
+        self._count(meta)
+        return meta
+
+    async def close(self) -> None:
+        """Stop the merge in progress and drop those that wait."""
+        self._stopping.set()
+        await asyncio.to_thread(self._thread.shutdown, wait=True, cancel_futures=True)
+
+    def _check(self) -> None:
+        if self._stopping.is_set():
+            raise MergeStopped
+
+    def _count(self, meta: Meta | None) -> None:
+        if meta is None:
+            return
+        if meta.replay is ReplayState.FAILED:
+            self._metrics.merges_failed.inc()
+        elif meta.merged_replay:
+            self._metrics.merges_done.inc()
+            self._metrics.merged_seconds.inc(meta.duration_s or 0.0)
+
+
+def _lower_priority() -> None:
+    """On Linux a niceness belongs to a thread."""
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+
 
 def merge(folder: Path, check: StopCheck) -> Meta | None:
-    """Merge what waits for it; done again, or by two at once, it gives the same files.
+    """Merge a session's replay if it is not merged yet. Blocks on the disk.
 
-    `check` raises when the work is to be broken off; nothing is lost then. None where the session
-    directory has gone. Raises OSError when the disk refuses; anything else that goes wrong is told
-    in `meta.json`, once and for all.
+    A second call, or a call by two recorders at once, gives the same files. `check` raises to stop
+    the work; nothing is lost then. Returns None when the session directory is gone. Raises OSError
+    when the disk refuses; `meta.json` names any other error, and there is no second attempt.
     """
     meta = read_meta(folder)
     if meta is None or meta.replay is not ReplayState.MERGING:
         return meta
     error: str | None = None
     lead_ms: float | None = None
-    if (folder / TIMELINE_FILE).exists():  # else another recorder has just finished with it
-        lead_ms, error = _replay(folder, meta, check)
+    if (folder / TIMELINE_FILE).exists():  # else another recorder has just merged it
+        lead_ms, error = _write_replay(folder, meta, check)
     return _announce(folder, meta, lead_ms, error)
 
 
-def _replay(folder: Path, meta: Meta, check: StopCheck) -> tuple[float | None, str | None]:
-    """The silence before the session, and what went wrong for good, if anything did.
+def _write_replay(folder: Path, meta: Meta, check: StopCheck) -> tuple[float | None, str | None]:
+    """The milliseconds before the session, and the permanent error, if any.
 
-    What a disk or a full machine does may be over the next time; what a recording holds stays as it is.
+    A failing disk or a full memory may recover, so those errors are raised for a retry. Anything
+    else depends on the recording's files, which stay the same.
     """
     try:
-        score = _read_score(folder, meta)
-        _write(folder, meta, score, check)
-    except (OSError, MergeStopped, MemoryError):  # FFmpeg's refusals of the disk are among them
+        contents = read_finished_journal(folder / TIMELINE_FILE)
+        plan = plan_replay(meta.app_type, JournalState.of(meta.ticket, contents), contents)
+        write_replay(folder, REPLAY_WAV, plan, check)
+        if meta.app_type is SessionKind.OMNI_DUPLEX:
+            write_video(folder, REPLAY_VIDEO, REPLAY_WAV, plan, check)
+    except (OSError, MergeStopped, MemoryError):  # FFmpeg reports a refusing disk as OSError
         raise
     except Exception as error:
         log.exception("replay_failed", recording=meta.recording_id)
         return None, f"{type(error).__name__}: {error}"
-    return round(score.lead_ms, 1) or None, None
-
-
-def _read_score(folder: Path, meta: Meta) -> ReplayPlan:
-    placed = in_order(all_lines(folder / TIMELINE_FILE))
-    tally = JournalState.of(meta.ticket, placed)
-    return plan_replay(meta.app_type, tally, placed)
-
-
-def _write(folder: Path, meta: Meta, score: ReplayPlan, check: StopCheck) -> None:
-    write_replay(folder, REPLAY_WAV, score, check)
-    if meta.app_type is SessionKind.OMNI_DUPLEX:
-        write_video(folder, REPLAY_VIDEO, REPLAY_WAV, score, check)
+    return round(plan.lead_ms, 1) or None, None
 
 
 def _announce(folder: Path, meta: Meta, lead_ms: float | None, error: str | None) -> Meta:
-    """What exists is named; what only the merge needed goes when everyone can know it.
+    """Name the replay in both JSON files, then delete the working files.
 
-    Not before: another recorder may just be writing the same, and would begin again.
+    Not before: a recorder that merges the same session needs them until the meta names the replay.
     """
     wav = REPLAY_WAV if (folder / REPLAY_WAV).exists() else None
     video = REPLAY_VIDEO if (folder / REPLAY_VIDEO).exists() else None
@@ -116,49 +155,3 @@ def _name_in_recording(
         named = {"merged_replay": wav, "merged_replay_lead_ms": lead_ms}
     text = encode_recording(recording.model_copy(update=named))
     write_atomic(folder / RECORDING_FILE, text, durable=True)
-
-
-_NICENESS = 10
-
-
-class MergeQueue:
-    """Merges one session after the other, with less of a claim on the processor than the rest."""
-
-    def __init__(self, counters: RecorderCounters) -> None:
-        self._counters = counters
-        self._halt = threading.Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="merge", initializer=_step_back)
-
-    async def merge(self, folder: Path) -> Meta | None:
-        """Wait for the session's turn, and for its replay. Raises OSError, or MergeStopped at the end."""
-        self._counters.merges_waiting += 1
-        try:
-            loop = asyncio.get_running_loop()
-            meta = await loop.run_in_executor(self._thread, merge, folder, self._check)
-        finally:
-            self._counters.merges_waiting -= 1
-        self._count(meta)
-        return meta
-
-    async def close(self) -> None:
-        """Break off what is being merged; what waits is not begun."""
-        self._halt.set()
-        await asyncio.to_thread(self._thread.shutdown, wait=True, cancel_futures=True)
-
-    def _check(self) -> None:
-        if self._halt.is_set():
-            raise MergeStopped
-
-    def _count(self, meta: Meta | None) -> None:
-        if meta is None:
-            return
-        if meta.replay is ReplayState.FAILED:
-            self._counters.merges_failed += 1
-        elif meta.merged_replay:
-            self._counters.merges_done += 1
-            self._counters.merged_seconds += meta.duration_s or 0.0
-
-
-def _step_back() -> None:
-    """On Linux a niceness is a thread's own."""
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

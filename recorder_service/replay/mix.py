@@ -1,4 +1,4 @@
-"""`merged_replay.wav`: both sides of a session on one time line, streamed from the files on disk.
+"""Writes `merged_replay.wav`: both sides of a session on one time line, streamed from files on disk.
 
 16 bits, 24 kHz, the user left and the model right, so that neither can drown or clip the other. The
 model's samples are those that were sent; the user's are resampled from 16 kHz.
@@ -22,46 +22,46 @@ from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_p
 
 Pcm16 = NDArray[np.int16]
 StopCheck = Callable[[], None]
-"""Called now and then; raises MergeStopped when the work is to be broken off."""
+"""Called once per block; raises MergeStopped when the work must stop."""
 
 _BLOCK_S = 1
 
 
 class MergeStopped(Exception):
-    """The recorder stops; the merge is made anew by whoever takes the session over."""
+    """The recorder stops; the recorder that takes the session over starts the merge again."""
 
 
-def write_replay(folder: Path, name: str, score: ReplayPlan, check: StopCheck) -> None:
+def write_replay(folder: Path, name: str, plan: ReplayPlan, check: StopCheck) -> None:
     """Write the WAV below a session directory, whole or not at all. Holds seconds in memory.
 
     Raises OSError, and ValueError when it would be longer than a WAV can be.
     """
-    frames = math.ceil(score.seconds * OUTPUT_RATE)
+    frames = math.ceil(plan.seconds * OUTPUT_RATE)
     header = wav_header(4 * frames, OUTPUT_RATE, channels=2)
     with atomic_file(folder / name) as temporary, temporary.open("xb") as file:
         file.write(header)
-        for block in _stereo(folder, score, frames):
+        for block in _stereo(folder, plan, frames):
             check()
             file.write(block.astype("<i2", copy=False).tobytes())
 
 
-def _stereo(folder: Path, score: ReplayPlan, frames: int) -> Iterator[Pcm16]:
+def _stereo(folder: Path, plan: ReplayPlan, frames: int) -> Iterator[Pcm16]:
     """Blocks of shape (n, 2), `frames` samples in all."""
-    model = _channel(folder, score.model, frames, OUTPUT_RATE)
-    for left, right in zip(_user_channel(folder, score.user, frames), model, strict=True):
+    model = _channel(folder, plan.model, frames, OUTPUT_RATE)
+    for left, right in zip(_user_channel(folder, plan.user, frames), model, strict=True):
         yield np.stack([left, right], axis=1)
 
 
 def _user_channel(folder: Path, clips: Sequence[PlacedClip], frames: int) -> Iterator[Pcm16]:
-    """16 kHz in, 24 kHz out, block for block; a resampler's delay is made up for."""
+    """Resample from 16 to 24 kHz block by block, with the resampler's delay compensated."""
     resampler = soxr.ResampleStream(INPUT_RATE, OUTPUT_RATE, 1, dtype="float32")
     ahead: Samples = np.zeros(0, dtype=np.float32)
     source = _channel(folder, clips, math.ceil(frames * INPUT_RATE / OUTPUT_RATE), INPUT_RATE)
     for length in _lengths(frames, OUTPUT_RATE):
         while len(ahead) < length:
             block = next(source, None)
-            heard = np.zeros(0, np.float32) if block is None else block.astype(np.float32) / 32767
-            more = resampler.resample_chunk(heard, last=block is None)
+            sound = np.zeros(0, np.float32) if block is None else block.astype(np.float32) / 32767
+            more = resampler.resample_chunk(sound, last=block is None)
             if block is None:
                 more = np.pad(more, (0, max(0, length - len(ahead) - len(more))))
             ahead = np.concatenate([ahead, more])
@@ -70,11 +70,11 @@ def _user_channel(folder: Path, clips: Sequence[PlacedClip], frames: int) -> Ite
 
 
 def _channel(folder: Path, clips: Sequence[PlacedClip], frames: int, rate: int) -> Iterator[Pcm16]:
-    """A channel's blocks of a second each, silent where no clip lies."""
-    tape = _Tape(folder, clips)
+    """A channel's blocks of a second each, silent between clips."""
+    reader = _ClipReader(folder, clips)
     start = 0
     for length in _lengths(frames, rate):
-        yield tape.read(start, length)
+        yield reader.read(start, length)
         start += length
 
 
@@ -84,8 +84,8 @@ def _lengths(frames: int, rate: int) -> Iterator[int]:
         yield min(block, frames - start)
 
 
-class _Tape:
-    """Reads clips in order; a file that is not there any more is silence."""
+class _ClipReader:
+    """Reads clips in order; a missing file is silence."""
 
     def __init__(self, folder: Path, clips: Sequence[PlacedClip]) -> None:
         self._folder = folder
@@ -93,7 +93,7 @@ class _Tape:
         self._next = 0
 
     def read(self, start: int, length: int) -> Pcm16:
-        """The samples from `start` on; each call goes on where the last one ended."""
+        """The samples from `start` on; `start` must be where the last call ended."""
         block = np.zeros(length, dtype=np.int16)
         stop = start + length
         while self._next < len(self._clips) and self._clips[self._next].start < stop:
@@ -108,7 +108,7 @@ class _Tape:
 
 
 def _samples(path: Path, first: int, count: int) -> Pcm16:
-    """Samples of a WAV, or of bare PCM, as this recorder wrote it; fewer where it ends before."""
+    """Samples of a WAV or PCM file that this recorder wrote; fewer when the file is shorter."""
     try:
         with path.open("rb") as file:
             file.seek(2 * first + (0 if path.suffix == ".pcm" else HEADER_BYTES))

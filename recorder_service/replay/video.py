@@ -1,7 +1,7 @@
-"""`merged_replay.mp4`: the frames at their times, the replay's sound, the words as a subtitle track.
+"""Writes `merged_replay.mp4`: the frames at their times, the replay's sound, the words as subtitles.
 
 H.264 and AAC, with the index in front, so that browsers play it while it loads. A frame stays until
-the next one that can be shown. Written in one pass over the finished WAV, seconds in memory at a time.
+the next readable one. One pass over the finished WAV holds a second of sound in memory at a time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from PIL import Image
 from antiphon.recorder_service.journal.files import atomic_file
 from antiphon.recorder_service.manifest.plan import Caption, ReplayPlan, TimedFrame
 from antiphon.recorder_service.media.audio import HEADER_BYTES
-from antiphon.recorder_service.replay.frames import Size, canvas_size, on_canvas, readable
+from antiphon.recorder_service.replay.frames import Size, canvas_size, decode_frames, on_canvas
 from antiphon.recorder_service.replay.mix import StopCheck
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 
@@ -45,32 +45,32 @@ Style: Default,Sans,16,&Hffffff,2
 [Events]
 Format: Layer, Start, End, Style, Text
 """
-"""The encoder wants one, though the track carries plain text."""
+"""The encoder requires a header, though the track carries plain text."""
 
 _Shown = tuple[int, Image.Image]
-"""A frame on its canvas, and from when on it is shown (ms)."""
+"""The time (ms) from which a frame is shown, and the frame on its canvas."""
 
 
-def write_video(folder: Path, name: str, sound: str, score: ReplayPlan, check: StopCheck) -> bool:
-    """Write the MP4 below a session directory, whole or not at all; False where no frame can be seen.
+def write_video(folder: Path, name: str, sound: str, plan: ReplayPlan, check: StopCheck) -> bool:
+    """Write the MP4 below a session directory, whole or not at all; False when no frame is readable.
 
-    `sound` names the finished replay WAV. Raises OSError, also what FFmpeg could not do.
+    `sound` names the finished replay WAV. Raises OSError, also for failures of FFmpeg.
     """
-    found = _on_one_canvas(readable(folder, score.pictures, check))
+    found = _on_one_canvas(decode_frames(folder, plan.frames, check))
     if found is None:
         return False
     size, shown = found
     with atomic_file(folder / name) as temporary:
         options = {"movflags": "+faststart"}
         with av.open(str(temporary), "w", format="mp4", options=options) as container:
-            _Video(container, size, score, shown).write(folder / sound, check)
+            _Video(container, size, plan, shown).write(folder / sound, check)
     return True
 
 
 def _on_one_canvas(
     frames: Iterator[tuple[TimedFrame, Image.Image]],
 ) -> tuple[Size, Iterator[_Shown]] | None:
-    """In the size of the first; None where there is none. Reads no more than it must."""
+    """All frames in the size of the first one, decoded lazily; None when there is none."""
     first = next(frames, None)
     if first is None:
         return None
@@ -81,19 +81,19 @@ def _on_one_canvas(
 
 class _Video:
     def __init__(
-        self, container: OutputContainer, size: Size, score: ReplayPlan, shown: Iterator[_Shown]
+        self, container: OutputContainer, size: Size, plan: ReplayPlan, shown: Iterator[_Shown]
     ) -> None:
         self._container = container
         self._frames = _frame_stream(container, size)
         self._sound: AudioStream = container.add_stream("aac", rate=OUTPUT_RATE, layout="stereo")
-        self._words = _caption_stream(container) if score.captions else None
-        self._ends_ms = round(score.seconds * 1000)
+        self._words = _caption_stream(container) if plan.captions else None
+        self._ends_ms = round(plan.seconds * 1000)
         self._shown = shown
         self._next = next(shown, None)
-        self._captions = deque(score.captions)
+        self._captions = deque(plan.captions)
 
     def write(self, wav: Path, check: StopCheck) -> None:
-        """Everything in the order of time, a second at a time."""
+        """Mux everything in order of time, a second at a time."""
         resampler = AudioResampler(format="fltp", layout="stereo", rate=OUTPUT_RATE)
         for second, block in enumerate(_seconds(wav)):
             check()
@@ -130,7 +130,7 @@ class _Video:
 
 
 def _frame_stream(container: OutputContainer, size: Size) -> VideoStream:
-    """No frame waits for another one, so that each packet is its frame's."""
+    """Each packet holds one frame: no frame waits for a later one."""
     stream: VideoStream = container.add_stream("libx264", rate=1000)
     stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
     stream.time_base = _MS
@@ -149,7 +149,7 @@ def _caption_stream(container: OutputContainer) -> SubtitleStream:
 
 
 def _seconds(wav: Path) -> Iterator[AudioFrame]:
-    """The WAV's sound, a second at a time."""
+    """The WAV in frames of one second."""
     start = 0
     with wav.open("rb") as file:
         file.seek(HEADER_BYTES)

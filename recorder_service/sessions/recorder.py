@@ -1,9 +1,9 @@
-"""Records one session: follows its two streams while it lives, then makes the recording whole."""
+"""Records one session: follows its two streams while it runs, then finishes the recording."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -11,13 +11,14 @@ import structlog
 from antiphon.broker.client import Broker
 from antiphon.broker.keys import StreamKey
 from antiphon.broker.retry import retry_until_available
-from antiphon.recorder_service.folder import SessionFolder
+from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import SIDES, Side
-from antiphon.recorder_service.metrics import RecorderCounters
+from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.replay.merge import MergeQueue
 from antiphon.recorder_service.sessions.disk_retry import DiskRetry
 from antiphon.recorder_service.sessions.status import (
+    Settled,
     client_may_return_s,
     may_discard,
     may_record,
@@ -31,58 +32,60 @@ from antiphon.shared_schemas.states import SessionState
 
 log = structlog.get_logger()
 
+_UNREAD_LIMIT = 64
+"""Entries held in memory per stream; further entries are read from Redis again."""
+
 
 class SessionRecorder:
-    """One session's recording. `run` ends when nothing is left to be done for it."""
+    """One session's recording. `run` returns when the recording is finished and merged."""
 
     def __init__(
         self,
         broker: Broker,
         settings: RecorderSettings,
-        room: MergeQueue,
-        counters: RecorderCounters,
+        merges: MergeQueue,
+        metrics: RecorderMetrics,
         job: RecordingJob,
     ) -> None:
         self.job = job
         self._broker = broker
         self._settings = settings
-        self._room = room
-        self._counters = counters
+        self._merges = merges
+        self._metrics = metrics
         self._root = settings.data_dir / "sessions"
         self._worker = ""
         self._allowed = False
         self._assigned = asyncio.Event()
         self._ended: asyncio.Future[SessionEnding] = asyncio.get_running_loop().create_future()
-        self._folder: SessionFolder | None = None
-        self._confirming = asyncio.Lock()
-        retry_s = settings.recorder_retry_s
-        self._endurance = DiskRetry(job.recording, broker.clock, retry_s, counters)
+        self._folder: RecordingFolder | None = None
+        self._saving_progress = asyncio.Lock()
+        self._retry = DiskRetry(job.recording, broker.clock, settings.recorder_retry_s, metrics)
 
     @property
     def ended(self) -> bool:
-        """True when the session is over and only its recording remains to be finished."""
+        """True when the session is over and only its recording is unfinished."""
         return self._ended.done()
 
     def notice(self, event: SessionEvent) -> None:
-        """Take one of this session's transitions into account; repeats do no harm."""
+        """Apply one of this session's transitions; a repeated one changes nothing."""
         if event.worker:
-            self._take_up(event.worker)
+            self._assign(event.worker)
         if event.state is SessionState.ENDED:
             self._end(SessionEnding(at=event.at, reason=event.reason, worker=event.worker))
 
-    async def look(self) -> None:
-        """Ask Redis how the session stands, for transitions that went unnoticed."""
+    async def check_status(self) -> None:
+        """Ask Redis for the session's status, in case a transition was missed."""
         if self.ended:
             return
-        standing = await session_status(self._broker, self.job)
-        if standing.assigned:
-            self._take_up(standing.worker)
-        if standing.ending is not None:
-            self._end(standing.ending)
+        status = await session_status(self._broker, self.job)
+        if status.assigned:
+            self._assign(status.worker)
+        if status.ending is not None:
+            self._end(status.ending)
 
-    async def confirm(self) -> None:
-        """Tell Redis how far the recording has come."""
-        async with self._confirming:
+    async def save_progress(self) -> None:
+        """Write to Redis how far the recording is."""
+        async with self._saving_progress:
             folder = self._folder
             if folder is not None and (folder.begun or folder.complete):
                 progress: dict[str, Any] = {side: folder.position(side).id() for side in SIDES}
@@ -90,8 +93,8 @@ class SessionRecorder:
                 await self._broker.recorder_progress.save(self.job.ticket, progress)
 
     async def run(self) -> None:
-        """Record the session to its end. A session that no worker took up leaves nothing behind."""
-        await retry_until_available(self.look, "look a session up")
+        """Record the session to its end. A session without a worker leaves no files."""
+        await retry_until_available(self.check_status, "look a session up")
         assigned: asyncio.Future[Any] = asyncio.ensure_future(self._assigned.wait())
         outcomes: list[asyncio.Future[Any]] = [assigned, self._ended]
         try:
@@ -100,29 +103,29 @@ class SessionRecorder:
             assigned.cancel()
         if self._assigned.is_set():
             try:
-                await self._serve()
+                await self._run_assigned()
             finally:
-                self._endurance.caught_up()
+                self._retry.disk_recovered()
 
-    async def _serve(self) -> None:
-        await self._endurance.endure(self._ask)
+    async def _run_assigned(self) -> None:
+        await self._retry.run(self._ask_consent)
         if self._allowed:
-            await self._endurance.endure(self._record)
+            await self._retry.run(self._record)
         else:
-            self._counters.declined += 1
+            self._metrics.declined.inc()
             await self._settled()
-        await retry_until_available(self._let_go, "discard a recorded session")
-        await self._endurance.endure(self._merge)
-        await retry_until_available(self._forget, "forget a recorded session")
+        await retry_until_available(self._discard_streams, "discard a recorded session")
+        await self._retry.run(self._merge)
+        await retry_until_available(self._clear_progress, "forget a recorded session")
 
-    async def _ask(self) -> None:
-        """May the session be recorded? Where its recording has begun, that was asked before."""
+    async def _ask_consent(self) -> None:
+        """A recording that has begun had the client's consent."""
         folder = self._root / self.job.recording
         names = [folder / name for name in (META_FILE, TIMELINE_FILE)]
         begun = await asyncio.to_thread(lambda: any(path.exists() for path in names))
-        self._allowed = begun or await may_record(self._broker, self.job, self._settled())
+        self._allowed = begun or await may_record(self._broker, self.job, self._settled)
 
-    def _take_up(self, worker: str) -> None:
+    def _assign(self, worker: str) -> None:
         self._worker = worker or self._worker
         self._assigned.set()
 
@@ -134,43 +137,45 @@ class SessionRecorder:
         self._folder = folder = await self._open()
         try:
             if not folder.complete:
-                intake = StreamFollower(self._broker, self.job, self._endurance.recorded)
-                await intake.run(folder, self._settled())
+                follower = StreamFollower(self._broker, self.job, folder, self._retry.recorded)
+                await follower.run(self._settled)
                 await self._finish(folder)
         finally:
             await asyncio.to_thread(folder.close)
 
-    async def _open(self) -> SessionFolder:
-        args = (self._root, self.job, self._worker, self._endurance.troubles)
+    async def _open(self) -> RecordingFolder:
+        args = (self._root, self.job, self._worker, self._retry.outages)
         opening = asyncio.create_task(
-            asyncio.to_thread(SessionFolder.open, *args, self._broker.clock.now_ms)
+            asyncio.to_thread(RecordingFolder.open, *args, self._broker.clock.now_ms)
         )
         try:
             return await asyncio.shield(opening)
-        except asyncio.CancelledError:  # a thread cannot be cancelled: what it opens is closed
+        except asyncio.CancelledError:  # a thread cannot be cancelled: close what it opens
             (outcome,) = await asyncio.gather(opening, return_exceptions=True)
-            if isinstance(outcome, SessionFolder):
+            if isinstance(outcome, RecordingFolder):
                 outcome.close()
             raise
 
     async def _settled(self) -> None:
-        """Wait for the end, and a while longer: a worker may just be publishing its last unit."""
+        """Wait for the end, and `recorder_settle_s` longer: a worker may be publishing its last unit."""
         ending = await asyncio.shield(self._ended)
         if ending.at is not None:
             settles_at = ending.at + self._settings.recorder_settle_s * 1000
             await asyncio.sleep(max(0.0, settles_at - self._broker.clock.now_ms()) / 1000)
 
-    async def _finish(self, folder: SessionFolder) -> None:
+    async def _finish(self, folder: RecordingFolder) -> None:
         state = await asyncio.to_thread(folder.finish, self._ended.result())
         if state is None:
             log.info("nothing_recorded")
             return
-        self._counters.complete += state is RecordingState.COMPLETE
-        self._counters.interrupted += state is RecordingState.INTERRUPTED
+        if state is RecordingState.COMPLETE:
+            self._metrics.complete.inc()
+        else:
+            self._metrics.interrupted.inc()
         log.info("recording_finished", recording=self.job.recording, state=state.value)
 
-    async def _let_go(self) -> None:
-        """What the streams hold of a session is not needed once no client can come back for it."""
+    async def _discard_streams(self) -> None:
+        """Delete the session's streams once its client can no longer reconnect."""
         if await may_discard(self._broker, self.job):
             grace_s = self._settings.resume_grace_s
             await asyncio.sleep(await client_may_return_s(self._broker, self.job, grace_s))
@@ -178,26 +183,30 @@ class SessionRecorder:
 
     async def _merge(self) -> None:
         if self._folder is not None and (self._folder.begun or self._folder.complete):
-            await self._room.merge(self._folder.path)
+            await self._merges.merge(self._folder.path)
 
-    async def _forget(self) -> None:
-        async with self._confirming:
+    async def _clear_progress(self) -> None:
+        async with self._saving_progress:
             self._folder = None
             await self._broker.recorder_progress.clear(self.job.ticket)
 
 
-_UNREAD_LIMIT = 64
-"""Entries held in memory per stream; beyond that they are read from Redis again."""
-
-
 class StreamFollower:
-    """`on_recorded` is told of each entry that is on disk, by the time it was said (Redis-clock ms)."""
+    """Writes the entries of a session's two streams to its folder.
+
+    `on_recorded` receives the append time (Redis-clock ms) of each entry that is on disk.
+    """
 
     def __init__(
-        self, broker: Broker, job: RecordingJob, on_recorded: Callable[[float], None]
+        self,
+        broker: Broker,
+        job: RecordingJob,
+        folder: RecordingFolder,
+        on_recorded: Callable[[float], None],
     ) -> None:
         self._broker = broker
-        self._job = job
+        self._ticket = job.ticket
+        self._folder = folder
         self._on_recorded = on_recorded
         keys = broker.keys
         self._keys: dict[Side, StreamKey[Entry]] = {
@@ -205,10 +214,10 @@ class StreamFollower:
             "out": keys.outbound(job.sid),
         }
 
-    async def run(self, folder: SessionFolder, settled: Awaitable[None]) -> None:
-        """Until the session is over and has settled. Raises OSError and BrokerUnavailable."""
-        tasks = [asyncio.create_task(self._follow(folder, side)) for side in SIDES]
-        over = asyncio.ensure_future(settled)
+    async def run(self, settled: Settled) -> None:
+        """Follow both streams until the session has settled. Raises OSError and BrokerUnavailable."""
+        tasks = [asyncio.create_task(self._follow(side)) for side in SIDES]
+        over = asyncio.ensure_future(settled())
         try:
             done, _ = await asyncio.wait([*tasks, over], return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -218,20 +227,20 @@ class StreamFollower:
                 task.cancel()
             await asyncio.gather(*tasks, over, return_exceptions=True)
         for side in SIDES:
-            await self._drain(folder, side)
+            await self._drain(side)
 
-    async def _follow(self, folder: SessionFolder, side: Side) -> None:
+    async def _follow(self, side: Side) -> None:
         subscribe = self._broker.reader.subscribe
-        while True:  # a disk that fell behind: go on from where it stands
-            after = folder.position(side)
+        while True:  # the subscription ends when the disk falls behind: continue from there
+            after = self._folder.position(side)
             async with subscribe(self._keys[side], after, limit=_UNREAD_LIMIT) as entries:
                 async for position, entry in entries:
-                    await asyncio.to_thread(folder.add, side, position, entry)
+                    await asyncio.to_thread(self._folder.add, side, position, entry)
                     self._on_recorded(entry.at)
 
-    async def _drain(self, folder: SessionFolder, side: Side) -> None:
-        after = folder.position(side)
-        history = self._broker.streams.history(self._keys[side], self._job.ticket, after)
+    async def _drain(self, side: Side) -> None:
+        after = self._folder.position(side)
+        history = self._broker.streams.history(self._keys[side], self._ticket, after)
         async for position, entry in history:
-            await asyncio.to_thread(folder.add, side, position, entry)
+            await asyncio.to_thread(self._folder.add, side, position, entry)
             self._on_recorded(entry.at)

@@ -1,10 +1,10 @@
-"""Where a session stands, as far as Redis still knows."""
+"""What Redis knows of a session: its status, its client's consent, and whether a recorder has it."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +29,18 @@ from antiphon.shared_schemas.registry import SessionRow
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 from antiphon.shared_schemas.stream_position import StreamPosition
 
+log = structlog.get_logger()
+
+Settled = Callable[[], Awaitable[None]]
+"""Waits until a session is over and its last entries have arrived."""
+
+_BEFORE_THE_REQUEST = (DiagnosticIn, StopIn)
+"""What a client may send before it asks for anything."""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """`assigned`: a worker has, or may have, had it. `ending` is None while it lives."""
+    """`assigned`: a worker has, or may have had, the session. `ending` is None while it runs."""
 
     assigned: bool
     worker: str
@@ -40,24 +48,24 @@ class SessionStatus:
 
 
 async def session_status(broker: Broker, job: RecordingJob) -> SessionStatus:
-    """The session's row; when that is gone, what the transitions since its queueing tell.
+    """Read the session's row, or its transitions when the row is gone.
 
-    Where neither is left the session is over, and nobody knows how it ended.
+    When both are gone the session is over and its ending is unknown.
     """
     row = await broker.sessions.get(job.sid)
     if row is not None and row.recording == job.recording:
-        return _of_row(row)
-    return await _of_events(broker, job)
+        return _status_of_row(row)
+    return await _status_of_events(broker, job)
 
 
-def _of_row(row: SessionRow) -> SessionStatus:
+def _status_of_row(row: SessionRow) -> SessionStatus:
     ending = None
     if row.state is SessionState.ENDED:
         ending = SessionEnding(at=row.ended_at, reason=row.reason, worker=row.worker)
     return SessionStatus(row.assigned_at is not None, row.worker, ending)
 
 
-async def _of_events(broker: Broker, job: RecordingJob) -> SessionStatus:
+async def _status_of_events(broker: Broker, job: RecordingJob) -> SessionStatus:
     assigned, worker = False, ""
     async for event in broker.past_events(job.event_id or "0-0"):
         if event.recording != job.recording:
@@ -71,13 +79,13 @@ async def _of_events(broker: Broker, job: RecordingJob) -> SessionStatus:
 
 
 async def may_discard(broker: Broker, job: RecordingJob) -> bool:
-    """False when the id now belongs to a session with a lower ticket: Redis has lost its counters."""
+    """False when the id belongs to a session with a lower ticket: Redis has lost its counters."""
     row = await broker.sessions.get(job.sid)
     return row is None or row.ticket >= job.ticket
 
 
 async def client_may_return_s(broker: Broker, job: RecordingJob, grace_s: float) -> float:
-    """How long the client of an ended session may still come back for its last words; 0 if it may not."""
+    """Seconds in which the client of an ended session may still reconnect; 0 if it may not."""
     row = await broker.sessions.get(job.sid)
     if row is None or row.ticket != job.ticket or not row.resumable or row.ended_at is None:
         return 0.0
@@ -86,98 +94,10 @@ async def client_may_return_s(broker: Broker, job: RecordingJob, grace_s: float)
     return max(0.0, grace_s - (broker.clock.now_ms() - row.ended_at) / 1000)
 
 
-_AT_ANY_TIME = (DiagnosticIn, StopIn)
-"""What a client may send before it has said what it wants."""
-
-
-async def may_record(broker: Broker, job: RecordingJob, settled: Awaitable[None]) -> bool:
-    """Wait until a worker has done what the client wants, or until the session is over.
-
-    Not only until the client has said it: one whose `prepare` fails may ask for something else. One
-    refusal is enough. Where Redis has let go of what was said, the worker's note of it in the
-    session's row counts; a client that is not known to have said anything is not recorded.
-    """
-    await _one_of(_answered(broker, job), settled)
-    wishes, whole = await retry_until_available(
-        lambda: _stated(broker, job), "read what a client wants"
-    )
-    if not all(wishes):
-        return False
-    if wishes and whole:
-        return True
-    noted = await retry_until_available(lambda: _noted(broker, job), "read a session's settings")
-    return bool(wishes) if noted is None else noted
-
-
-async def _one_of(*events: Awaitable[None]) -> None:
-    """Wait for the first of them; the others are given up. Raises what it raises."""
-    tasks = [asyncio.ensure_future(event) for event in events]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _answered(broker: Broker, job: RecordingJob) -> None:
-    """A worker has said something else than that it cannot; a chat cannot be asked anew."""
-    is_chat = job.kind is SessionKind.CHAT
-    key = (broker.keys.inbound if is_chat else broker.keys.outbound)(job.sid)
-    after = StreamPosition.before(job.ticket)
-    while True:  # it may fall behind: go on from where it stands
-        async with broker.reader.subscribe(key, after) as entries:
-            async for position, entry in entries:
-                if not isinstance(entry, ErrorOut):
-                    return
-                after = position
-
-
-async def _stated(broker: Broker, job: RecordingJob) -> tuple[list[bool], bool]:
-    """Every wish that the stream still holds, and whether it holds all entries up to the last one.
-
-    None comes after the conversation has begun, so no more than its beginning is read.
-    """
-    wishes: list[bool] = []
-    whole, n = True, 0
-    async with aclosing(broker.streams.history(broker.keys.inbound(job.sid), job.ticket)) as past:
-        async for position, entry in past:
-            whole, n = whole and position.n == n + 1, position.n
-            wish = _wish(entry)
-            if wish is not None:
-                wishes.append(wish)
-            elif not isinstance(entry, _AT_ANY_TIME):
-                break
-    return wishes, whole
-
-
-async def _noted(broker: Broker, job: RecordingJob) -> bool | None:
-    """What the worker that prepared the session last noted; None when no worker has, or it is gone."""
-    row = await broker.sessions.get(job.sid)
-    if row is None or row.recording != job.recording:
-        return None
-    noted: bool | None = row.config.get("record")
-    return noted
-
-
-def _wish(entry: StreamEntry) -> bool | None:
-    match entry:
-        case PrepareIn(config=config) | HalfDuplexPrepareIn(config=config):
-            return config.record
-        case ChatIn(options=options):
-            return options.record
-    return None
-
-
-log = structlog.get_logger()
-
-
 def unfinished_recordings(root: Path, quiet_s: float) -> list[RecordingJob]:
-    """Recordings below `root` that are unfinished or unmerged, with a journal as old as `quiet_s`.
+    """Recordings below `root` without a final meta or replay whose journal is at least `quiet_s` old.
 
-    Blocks on the disk; folders may vanish meanwhile.
+    Blocks on the disk; folders may vanish during the call.
     """
     oldest = time.time() - quiet_s
     found: list[RecordingJob] = []
@@ -194,6 +114,89 @@ def unfinished_recordings(root: Path, quiet_s: float) -> list[RecordingJob]:
 
 
 async def has_no_recorder(broker: Broker, job: RecordingJob, quiet_s: float) -> bool:
-    """True when no recorder has confirmed progress for `quiet_s`. Raises BrokerUnavailable."""
+    """True when no recorder has saved progress for `quiet_s`. Raises BrokerUnavailable."""
     progress = await broker.recorder_progress.load(job.ticket)
     return progress is None or progress["at"] < broker.clock.now_ms() - quiet_s * 1000
+
+
+async def may_record(broker: Broker, job: RecordingJob, settled: Settled) -> bool:
+    """Whether the client consents: its `prepare` or chat request says so with `record`.
+
+    Waits until a worker has served the request or the session is over, because a client whose
+    `prepare` fails may send another one. One refusal is enough. When Redis no longer holds the
+    request, the worker's note in the session's row counts. Without either there is no recording.
+    """
+    await _first_of(_request_served(broker, job), settled())
+    consents, whole = await retry_until_available(
+        lambda: _stated_consents(broker, job), "read a request"
+    )
+    if not all(consents):
+        return False
+    if consents and whole:
+        return True
+    noted = await retry_until_available(
+        lambda: _noted_consent(broker, job), "read a session's settings"
+    )
+    return bool(consents) if noted is None else noted
+
+
+async def _first_of(*events: Awaitable[None]) -> None:
+    """Wait for the first event and cancel the others. Raises what the first one raises."""
+    tasks = [asyncio.ensure_future(event) for event in events]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _request_served(broker: Broker, job: RecordingJob) -> None:
+    """A worker has answered with anything but an error. A chat's only request needs no answer."""
+    is_chat = job.kind is SessionKind.CHAT
+    key = (broker.keys.inbound if is_chat else broker.keys.outbound)(job.sid)
+    after = StreamPosition.before(job.ticket)
+    while True:  # the subscription ends when it falls behind: continue from the last entry
+        async with broker.reader.subscribe(key, after) as entries:
+            async for position, entry in entries:
+                if not isinstance(entry, ErrorOut):
+                    return
+                after = position
+
+
+async def _stated_consents(broker: Broker, job: RecordingJob) -> tuple[list[bool], bool]:
+    """Every `record` that the stream still holds, and whether it holds all entries up to the last.
+
+    Requests come before the conversation, so only the beginning of the stream is read.
+    """
+    consents: list[bool] = []
+    whole, n = True, 0
+    async with aclosing(broker.streams.history(broker.keys.inbound(job.sid), job.ticket)) as past:
+        async for position, entry in past:
+            whole, n = whole and position.n == n + 1, position.n
+            consent = _consent_in(entry)
+            if consent is not None:
+                consents.append(consent)
+            elif not isinstance(entry, _BEFORE_THE_REQUEST):
+                break
+    return consents, whole
+
+
+async def _noted_consent(broker: Broker, job: RecordingJob) -> bool | None:
+    """The last note of a worker that prepared the session; None when there is none."""
+    row = await broker.sessions.get(job.sid)
+    if row is None or row.recording != job.recording:
+        return None
+    noted: bool | None = row.config.get("record")
+    return noted
+
+
+def _consent_in(entry: StreamEntry) -> bool | None:
+    match entry:
+        case PrepareIn(config=config) | HalfDuplexPrepareIn(config=config):
+            return config.record
+        case ChatIn(options=options):
+            return options.record
+    return None

@@ -17,13 +17,19 @@ from hypothesis import strategies as st
 from antiphon.broker.client import Broker
 from antiphon.broker.registry import WorkerReport
 from antiphon.broker.streams import StreamWriter
-from antiphon.recorder_service.folder import SessionFolder
+from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import SIDES, Side
 from antiphon.recorder_service.replay.merge import merge
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.entries import ChunkIn, Entry, PreparedOut, PrepareIn, ResultOut
+from antiphon.shared_schemas.entries import (
+    ChunkIn,
+    Entry,
+    PreparedOut,
+    PrepareIn,
+    ResultOut,
+)
 from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.recording import META_FILE, TIMELINE_FILE, Meta
 from antiphon.shared_schemas.registry import Claim
@@ -188,7 +194,7 @@ def record_in_order(
     root: Path, job: RecordingJob, script: Script, ending: SessionEnding
 ) -> dict[str, bytes]:
     """The same, with the entries as they stand in the script, from where a recording stands."""
-    folder = SessionFolder.open(root, job)
+    folder = RecordingFolder.open(root, job)
     for side, position, entry in script:
         folder.add(side, position, entry)
     folder.finish(ending)

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from antiphon.broker.settings import BrokerSettings
-from antiphon.recorder_service.metrics import RecorderCounters
+from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.service import run
 from antiphon.recorder_service.settings import RecorderSettings
 
@@ -30,9 +30,9 @@ def quick(settings: BrokerSettings, data_dir: Path, **more: float) -> RecorderSe
 
 
 def environment(settings: RecorderSettings) -> dict[str, str]:
-    """The variables by which a process is told the same."""
-    told = settings.model_dump(exclude_none=True)
-    return {f"ANTIPHON_{name.upper()}": str(value) for name, value in told.items()}
+    """The same settings as environment variables."""
+    values = settings.model_dump(exclude_none=True)
+    return {f"ANTIPHON_{name.upper()}": str(value) for name, value in values.items()}
 
 
 @asynccontextmanager
@@ -51,13 +51,20 @@ async def process(settings: RecorderSettings) -> AsyncIterator[asyncio.subproces
         await child.wait()
 
 
+def count(metrics: RecorderMetrics, name: str, **labels: str) -> float:
+    """One sample of a recorder's metrics."""
+    value = metrics.registry.get_sample_value(f"antiphon_recorder_{name}", labels)
+    assert value is not None, name
+    return value
+
+
 @asynccontextmanager
 async def in_process(
-    settings: RecorderSettings, counters: RecorderCounters | None = None
+    settings: RecorderSettings, metrics: RecorderMetrics | None = None
 ) -> AsyncIterator[asyncio.Event]:
     """A recorder in this process; setting the event stops it early."""
     stop = asyncio.Event()
-    task = asyncio.create_task(run(settings, stop, counters))
+    task = asyncio.create_task(run(settings, stop, metrics))
     try:
         yield stop
     finally:

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from antiphon.cleanup_job.metrics import CleanupMetrics
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.inference_worker.metrics import WorkerCounters, WorkerMetrics
-from antiphon.recorder_service.metrics import RecorderCounters, RecorderMetrics
+from antiphon.recorder_service.metrics import RecorderMetrics
 
 DOC = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 
@@ -33,7 +33,7 @@ def exported() -> set[str]:
     """What the services' registries hold, under the names that a query uses."""
     registry = CollectorRegistry()
     WorkerMetrics(registry).show(WorkerCounters(), 1, lambda: 0)
-    registry.register(RecorderMetrics(RecorderCounters()))
+    RecorderMetrics(registry)
     CleanupMetrics(registry)
     names = set(ONLY_WITH_REDIS)
     for family in (*registry.collect(), *EdgeMetrics("edge-1").registry.collect()):

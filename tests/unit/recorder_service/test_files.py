@@ -58,10 +58,11 @@ def test_names() -> None:
 def test_frames_are_kept_byte_by_byte(tmp_path: Path) -> None:
     (tmp_path / "user_frames").mkdir()
     frames = (b"\xff\xd8one", b"\xff\xd8two")
-    assert save_frames(tmp_path, 3, frames) == {
-        "user_frames/003.jpg": 5,
-        "user_frames/003_1.jpg": 5,
-    }
+    saved = save_frames(tmp_path, 3, frames)
+    assert [(each.file, each.size) for each in saved] == [
+        ("user_frames/003.jpg", 5),
+        ("user_frames/003_1.jpg", 5),
+    ]
     assert (tmp_path / "user_frames/003_1.jpg").read_bytes() == frames[1]
 
 

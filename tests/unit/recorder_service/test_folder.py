@@ -11,16 +11,28 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from antiphon.recorder_service.folder import SessionFolder
+from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal.files import write_atomic
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
-from antiphon.recorder_service.journal.journal import TROUBLE, Journal, read_lines
-from antiphon.recorder_service.manifest.common import trouble_line
+from antiphon.recorder_service.journal.journal import (
+    Journal,
+    OutageStart,
+    SavedMedia,
+    read_journal,
+    to_journal,
+)
 from antiphon.recorder_service.manifest.meta import read_meta
 from antiphon.recorder_service.media import audio
 from antiphon.recorder_service.replay.merge import merge
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.entries import ChunkIn, ErrorOut, PreparedOut, PrepareIn
+from antiphon.shared_schemas.entries import (
+    ChunkIn,
+    DiagnosticIn,
+    ErrorOut,
+    PreparedOut,
+    PrepareIn,
+    StopIn,
+)
 from antiphon.shared_schemas.recording import RecordingState, ReplayState
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from antiphon.shared_schemas.stream_position import StreamPosition
@@ -55,7 +67,7 @@ def script(units: int) -> Script:
     return entries
 
 
-def feed(folder: SessionFolder, entries: Script) -> None:
+def feed(folder: RecordingFolder, entries: Script) -> None:
     for side, position, entry in entries:
         folder.add(side, position, entry)
 
@@ -85,7 +97,7 @@ def test_a_crash_at_any_byte_changes_no_byte(
     expected = record_undisturbed(root / "quiet", JOB, entries, ENDING)
     path = root / "data" / JOB.recording
     for _ in range(data.draw(st.integers(1, 4), "crashes")):
-        folder = SessionFolder.open(root / "data", JOB)
+        folder = RecordingFolder.open(root / "data", JOB)
         feed(folder, entries[: data.draw(st.integers(0, len(entries)), "entries read")])
         folder.close()
         damage(path, data)
@@ -96,7 +108,7 @@ def test_a_kill_between_the_last_steps_is_made_good(tmp_path: Path) -> None:
     """After recording.json but before meta.json; before the merge; after it but before the journal went."""
     entries = script(4)
     expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
-    folder = SessionFolder.open(tmp_path, JOB)
+    folder = RecordingFolder.open(tmp_path, JOB)
     feed(folder, entries)
     journal = (folder.path / "timeline.jsonl").read_bytes()
     live_meta = (folder.path / "meta.json").read_bytes()
@@ -112,12 +124,12 @@ def test_a_kill_between_the_last_steps_is_made_good(tmp_path: Path) -> None:
     (folder.path / "timeline.jsonl").write_bytes(journal)
     (folder.path / "meta.json").write_bytes(unmerged)
     (folder.path / ".merged_replay.wav.0a0b0c0d.tmp").write_bytes(b"half")
-    assert SessionFolder.open(tmp_path, JOB).complete
+    assert RecordingFolder.open(tmp_path, JOB).complete
     merge(folder.path, keep_going)
     assert_same(tree(folder.path), expected)
 
     (folder.path / "timeline.jsonl").write_bytes(journal)
-    assert SessionFolder.open(tmp_path, JOB).complete
+    assert RecordingFolder.open(tmp_path, JOB).complete
     assert_same(tree(folder.path), expected)
 
 
@@ -125,7 +137,7 @@ def test_two_that_write_at_once_count_once(tmp_path: Path) -> None:
     """One that was taken over and has not noticed yet; the second to finish finds it done."""
     entries = script(12)
     expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
-    first, second = SessionFolder.open(tmp_path, JOB), SessionFolder.open(tmp_path, JOB)
+    first, second = RecordingFolder.open(tmp_path, JOB), RecordingFolder.open(tmp_path, JOB)
     dice = random.Random(3)
     places = [0, 0]
     while min(places) < len(entries):
@@ -139,19 +151,19 @@ def test_two_that_write_at_once_count_once(tmp_path: Path) -> None:
         merge(first.path, keep_going)
     with pytest.raises(FileNotFoundError):
         second.finish(ENDING)
-    assert SessionFolder.open(tmp_path, JOB).complete
+    assert RecordingFolder.open(tmp_path, JOB).complete
     assert_same(tree(first.path), expected)
 
 
 def test_nothing_said_leaves_nothing(tmp_path: Path) -> None:
-    folder = SessionFolder.open(tmp_path, JOB)
+    folder = RecordingFolder.open(tmp_path, JOB)
     assert not folder.begun
     assert folder.finish(ENDING) is None
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unknown_end_is_interrupted(tmp_path: Path) -> None:
-    folder = SessionFolder.open(tmp_path, JOB)
+    folder = RecordingFolder.open(tmp_path, JOB)
     feed(folder, script(3))
     assert folder.finish(SessionEnding()) is RecordingState.INTERRUPTED
     meta = read_meta(folder.path)
@@ -167,7 +179,7 @@ def test_gaps_are_named(tmp_path: Path) -> None:
         if not (side == "in" and position.n in (3, 4, 6))
         and not (side == "out" and position.n == 5)
     ]
-    folder = SessionFolder.open(tmp_path, JOB)
+    folder = RecordingFolder.open(tmp_path, JOB)
     feed(folder, entries)
     assert folder.finish(ENDING) is RecordingState.INTERRUPTED
     meta = read_meta(folder.path)
@@ -188,20 +200,19 @@ def test_unreadable_sound_is_said_and_nothing_stops(tmp_path: Path) -> None:
     assert chunks[3]["user_audio"] == "user_audio/003.wav"
 
 
-def test_troubles_are_noted_once_and_only_in_meta(tmp_path: Path) -> None:
+def test_outages_are_noted_once_and_only_in_meta(tmp_path: Path) -> None:
     entries = script(4)
     expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
-    trouble = trouble_line(T0 + 1, "No space left on device")
+    outage = OutageStart(T0 + 1, "No space left on device")
     for end in (3, 6, 9):
-        folder = SessionFolder.open(tmp_path, JOB, troubles=[trouble])
+        folder = RecordingFolder.open(tmp_path, JOB, outages=[outage])
         feed(folder, entries[:end])
         folder.close()
-    lines, _ = read_lines(folder.path / "timeline.jsonl")
-    assert sum(line["type"] == TROUBLE for line in lines) == 1
+    assert len(read_journal(folder.path / "timeline.jsonl").outages) == 1
     files = finish(tmp_path, entries)
     meta = read_meta(folder.path)
     assert meta is not None
-    assert [t.error for t in meta.degraded] == ["No space left on device"]
+    assert [outage.error for outage in meta.degraded] == ["No space left on device"]
     assert meta.state is RecordingState.COMPLETE
     assert_same({**files, "meta.json": b""}, {**expected, "meta.json": b""})
 
@@ -211,26 +222,27 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path) -> None:
     import resource
     import signal
 
+    long = DiagnosticIn(metrics={"text": "y" * 200})
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     journal = Journal(tmp_path / "timeline.jsonl")
-    journal.append({"stream": "in", "id": "7001-1", "at": 1.0})
+    journal.append(to_journal("in", StreamPosition(7, 1, 1), StopIn(at=1.0), SavedMedia()))
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
         with pytest.raises(OSError, match="too large") as caught:
             write_atomic(tmp_path / "a.wav", b"x" * 200)
         assert caught.value.errno == errno.EFBIG
         with pytest.raises(OSError, match="space left"):
-            journal.append({"stream": "in", "id": "7001-2", "text": "y" * 200})
+            journal.append(to_journal("in", StreamPosition(7, 1, 2), long, SavedMedia()))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, ignored)
         journal.close()
     assert [path.name for path in tmp_path.iterdir()] == ["timeline.jsonl"]
-    lines, sound = read_lines(tmp_path / "timeline.jsonl")
-    assert len(lines) == 1
-    Journal.resume(tmp_path / "timeline.jsonl", sound).close()
-    assert (tmp_path / "timeline.jsonl").stat().st_size == sound
+    contents = read_journal(tmp_path / "timeline.jsonl")
+    assert len(contents.inputs) == 1
+    Journal.resume(tmp_path / "timeline.jsonl", contents.size).close()
+    assert (tmp_path / "timeline.jsonl").stat().st_size == contents.size
 
 
 def test_what_was_skipped_is_marked_also_where_the_next_step_failed(tmp_path: Path) -> None:

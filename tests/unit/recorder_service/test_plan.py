@@ -12,7 +12,7 @@ from antiphon.recorder_service.manifest.plan import (
     PlacedClip,
     SpokenText,
     TimedSound,
-    captions,
+    lay_out_captions,
     place_captured,
     place_played,
 )
@@ -113,7 +113,7 @@ def test_captions_grow_with_the_turn_and_stay_a_while() -> None:
         SpokenText(2000, 2600, "is Rome.", ends_turn=True),
         SpokenText(9000, 9500, "Anything else?", ends_turn=True),
     ]
-    assert captions(said, 60_000) == [
+    assert lay_out_captions(said, 60_000) == [
         Caption(1000, 2000, "The capital of Italy"),
         Caption(2000, 4100, "The capital of Italy is Rome."),
         Caption(9000, 11000, "Anything else?"),
@@ -122,4 +122,11 @@ def test_captions_grow_with_the_turn_and_stay_a_while() -> None:
 
 def test_a_long_turn_begins_a_new_caption() -> None:
     said = [SpokenText(1000 * n, 1000 * n + 900, "x" * 30 + " ", ends_turn=False) for n in range(6)]
-    assert [len(caption.text) for caption in captions(said, 60_000)] == [30, 61, 30, 61, 30, 61]
+    assert [len(caption.text) for caption in lay_out_captions(said, 60_000)] == [
+        30,
+        61,
+        30,
+        61,
+        30,
+        61,
+    ]

@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.recorder_service.metrics import RecorderCounters
+from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.entries import (
     DiagnosticIn,
@@ -22,7 +22,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.states import SessionKind
 from support.recorded_talk import LiveTalk, chunk, until_acknowledged, until_finished
-from support.recorder_process import in_process, quick
+from support.recorder_process import count, in_process, quick
 from support.turn_talk import chat_request, chat_talk, half_duplex_talk, half_prepare
 
 DUPLEX = PrepareIn(system_prompt="p", config=DuplexConfig(record=False), ref_audio=b"\0" * 64)
@@ -94,9 +94,9 @@ async def test_nothing_is_kept(
     kind: SessionKind,
     entries: list[tuple[str, Entry]],
 ) -> None:
-    counters = RecorderCounters()
+    metrics = RecorderMetrics()
     sessions = tmp_path / "sessions"
-    async with in_process(quick(settings, tmp_path), counters):
+    async with in_process(quick(settings, tmp_path), metrics):
         talk = await LiveTalk.queue(broker, kind=kind)
         await talk.assign()
         await say(talk, entries)
@@ -108,7 +108,8 @@ async def test_nothing_is_kept(
         assert await talk.script() == []
         assert await broker.recorder_progress.load(talk.ticket) is None
         assert names(sessions) == [other]
-    assert (counters.declined, counters.complete) == (1, 1)
+    assert count(metrics, "declined_sessions_total") == 1
+    assert count(metrics, "recordings_total", state="complete") == 1
 
 
 @pytest.mark.parametrize(("kind", "entries"), CASES)

@@ -12,7 +12,7 @@ import pytest
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.recorder_service.metrics import RecorderCounters
+from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.service import Recorder
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.recording import RecordingState
@@ -287,7 +287,7 @@ async def test_a_task_cancelled_anywhere_changes_no_byte(
     dice = random.Random(7)
     talk = await LiveTalk.begin(broker)
     for seed in range(40):
-        recorder = Recorder(broker, quickly, RecorderCounters())
+        recorder = Recorder(broker, quickly, RecorderMetrics())
         await recorder.start()
         running = asyncio.create_task(recorder.run())
         await talk.exchange(seed)
@@ -297,7 +297,7 @@ async def test_a_task_cancelled_anywhere_changes_no_byte(
             await asyncio.sleep(0)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        await recorder._roster.stop()
+        await recorder._active.stop()
         await recorder._disconnect()
     assert await unacknowledged(broker) == 1
     script = await talk.script()

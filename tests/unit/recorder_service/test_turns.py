@@ -11,13 +11,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from antiphon.recorder_service.folder import SessionFolder
+from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.manifest.meta import read_meta
-from antiphon.recorder_service.media.save import suffix
+from antiphon.recorder_service.media.save import media_suffix
 from antiphon.recorder_service.replay.merge import merge
 from antiphon.shared_schemas.audio import to_pcm16
-from antiphon.shared_schemas.entries import ChatIn, DeltaOut, ErrorOut, GeneratingOut
+from antiphon.shared_schemas.entries import (
+    ChatIn,
+    DeltaOut,
+    ErrorOut,
+    GeneratingOut,
+)
 from antiphon.shared_schemas.recording import RecordingState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from antiphon.shared_schemas.stream_position import StreamPosition
@@ -57,7 +62,7 @@ CASES = [
 ]
 
 
-def feed(folder: SessionFolder, entries: Script) -> None:
+def feed(folder: RecordingFolder, entries: Script) -> None:
     for side, position, entry in entries:
         folder.add(side, position, entry)
 
@@ -99,7 +104,7 @@ def test_a_crash_at_any_byte_changes_no_byte(
     root = tmp_path_factory.mktemp("crash")
     expected = record_undisturbed(root / "quiet", job, entries, ENDING)
     for _ in range(data.draw(st.integers(1, 4), "crashes")):
-        folder = SessionFolder.open(root / "data", job)
+        folder = RecordingFolder.open(root / "data", job)
         feed(folder, entries[: data.draw(st.integers(0, len(entries)), "entries read")])
         folder.close()
         damage(folder.path, data)
@@ -112,7 +117,7 @@ def test_a_kill_between_the_last_steps_is_made_good(
 ) -> None:
     """After recording.json but before meta.json; before the merge; before the journal, or the pieces, went."""
     expected = record_undisturbed(tmp_path / "quiet", job, entries, ENDING)
-    folder = SessionFolder.open(tmp_path, job)
+    folder = RecordingFolder.open(tmp_path, job)
     feed(folder, entries)
     before = tree(folder.path)
     folder.finish(ENDING)
@@ -126,14 +131,14 @@ def test_a_kill_between_the_last_steps_is_made_good(
     assert_same(finish(tmp_path, job, entries), expected)
 
     _put_back(folder.path, unmerged)
-    taken_over = SessionFolder.open(tmp_path, job)
+    taken_over = RecordingFolder.open(tmp_path, job)
     assert taken_over.complete
     merge(folder.path, keep_going)
     assert_same(tree(folder.path), expected)
 
     for left in (lost, {k: v for k, v in lost.items() if k != "timeline.jsonl"}):
         _put_back(folder.path, left)
-        assert SessionFolder.open(tmp_path, job).complete
+        assert RecordingFolder.open(tmp_path, job).complete
         assert_same(tree(folder.path), expected)
 
 
@@ -146,7 +151,7 @@ def _put_back(path: Path, files: dict[str, bytes]) -> None:
 def test_one_that_was_overtaken_while_finishing_spoils_nothing(tmp_path: Path) -> None:
     entries = numbered(half_duplex_talk(), TICKET)
     expected = record_undisturbed(tmp_path / "quiet", HALF, entries, ENDING)
-    first, second = SessionFolder.open(tmp_path, HALF), SessionFolder.open(tmp_path, HALF)
+    first, second = RecordingFolder.open(tmp_path, HALF), RecordingFolder.open(tmp_path, HALF)
     for entry in entries:
         first.add(*entry)
         second.add(*entry)
@@ -278,4 +283,4 @@ def test_only_the_first_request_counts(tmp_path: Path) -> None:
     ],
 )
 def test_files_are_named_by_their_content(data: bytes, form: str) -> None:
-    assert suffix(data) == form
+    assert media_suffix(data) == form

@@ -11,8 +11,8 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.recorder_service.folder import SessionFolder
-from antiphon.recorder_service.metrics import RecorderCounters
+from antiphon.recorder_service.folder import RecordingFolder
+from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.shared_schemas.recording import Meta, RecordingState, ReplayState
 from support.recorded_talk import (
     LiveTalk,
@@ -24,7 +24,7 @@ from support.recorded_talk import (
     until_acknowledged,
     until_finished,
 )
-from support.recorder_process import in_process, process, quick
+from support.recorder_process import count, in_process, process, quick
 
 UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
@@ -191,17 +191,17 @@ async def test_a_slow_disk_delays_nobody_else(
 ) -> None:
     """One session's writes take a fifth of a second each; nothing of it is lost."""
     slow, fast = await LiveTalk.begin(broker), await LiveTalk.begin(broker)
-    undelayed = SessionFolder.add
+    undelayed = RecordingFolder.add
 
-    def add(folder: SessionFolder, *entry: object) -> None:
+    def add(folder: RecordingFolder, *entry: object) -> None:
         if folder.path.name == slow.recording:
             time.sleep(0.2)
         undelayed(folder, *entry)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(SessionFolder, "add", add)
-    counters = RecorderCounters()
+    monkeypatch.setattr(RecordingFolder, "add", add)
+    metrics = RecorderMetrics()
     quickly = quick(settings, tmp_path / "data")
-    async with in_process(quickly, counters):
+    async with in_process(quickly, metrics):
         for seed in range(10):
             await slow.exchange(seed)
             await fast.exchange(seed)
@@ -211,33 +211,38 @@ async def test_a_slow_disk_delays_nobody_else(
         await until_finished(quickly.data_dir, fast)
         assert lines(quickly.data_dir, slow) < 22
         await until_finished(quickly.data_dir, slow)
-    assert counters.lag.worst_ms > 1000
-    assert counters.entries >= 40
+    assert count(metrics, "lag_seconds_count") > count(metrics, "lag_seconds_bucket", le="1.0")
+    assert count(metrics, "entries_total") >= 40
     monkeypatch.undo()
     expected = record_undisturbed(tmp_path / "quiet", slow.job, script, ending)
     folder = quickly.data_dir / "sessions" / slow.recording
     assert_recorded_as_undisturbed(folder, expected, but_meta=False)
 
 
-async def test_the_counters_tell_of_it(
+async def test_the_metrics_show_it(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
-    counters = RecorderCounters()
+    metrics = RecorderMetrics()
     quickly = quick(settings, tmp_path / "data")
     talk, other = await LiveTalk.begin(broker), await LiveTalk.begin(broker)
     obstacle = quickly.data_dir / "sessions" / talk.recording
     obstacle.parent.mkdir(parents=True)
     obstacle.write_bytes(b"")  # a file where a directory must be
-    async with in_process(quickly, counters):
+    async with in_process(quickly, metrics):
         await talk.exchange(2)
-        await until(lambda: counters.degraded == 1 and counters.outages > 1, "it is said")
-        assert counters.sessions == 2
+        await until(
+            lambda: metrics.degraded == 1 and count(metrics, "disk_errors_total") > 1, "it is said"
+        )
+        assert metrics.sessions == 2
         obstacle.unlink()
-        await until(lambda: counters.degraded == 0, "it is over")
+        await until(lambda: metrics.degraded == 0, "it is over")
         await talk.end()
         await other.end()
         await until_finished(quickly.data_dir, talk, other)
         await until_acknowledged(broker)
-        assert (counters.complete, counters.interrupted, counters.declined) == (2, 0, 0)
-        assert (counters.sessions, counters.merges_waiting, counters.merges_done) == (0, 0, 1)
-    assert counters.lag.total == counters.entries >= 4
+        states = ("complete", "interrupted")
+        assert [count(metrics, "recordings_total", state=state) for state in states] == [2, 0]
+        assert count(metrics, "declined_sessions_total") == 0
+        assert (metrics.sessions, metrics.merges_waiting) == (0, 0)
+        assert count(metrics, "merges_total", outcome="done") == 1
+    assert count(metrics, "lag_seconds_count") == count(metrics, "entries_total") >= 4

@@ -1,0 +1,161 @@
+"""The journal's lines: what is read back from them, and from those of the older format."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import orjson
+import pytest
+
+from antiphon.recorder_service.journal.journal import (
+    Journal,
+    OutageEntry,
+    OutageStart,
+    SavedFile,
+    SavedMedia,
+    Side,
+    read_finished_journal,
+    read_journal,
+    to_journal,
+    transcript,
+)
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.entries import (
+    ChunkIn,
+    PrepareIn,
+    ResultOut,
+    StopIn,
+    StreamEntry,
+)
+from antiphon.shared_schemas.stream_position import StreamPosition
+from support.recorded_talk import SIDES, chunk, result
+from support.turn_talk import T0, chat_talk, half_duplex_talk, numbered
+
+
+@pytest.mark.parametrize("talk", [chat_talk, half_duplex_talk])
+def test_every_entry_is_read_back_without_its_media(tmp_path: Path, talk: object) -> None:
+    script = numbered(talk(), 7)  # type: ignore[operator]
+    written = [to_journal(side, at, entry, SavedMedia()) for side, at, entry in script]
+    journal = Journal(tmp_path / "timeline.jsonl")
+    for item in written:
+        journal.append(item)
+    journal.close()
+    contents = read_journal(tmp_path / "timeline.jsonl")
+    for side in SIDES:
+        assert list(contents.of(side)) == [item for item in written if item.side == side]
+    for item in written:
+        for field in dataclasses.fields(item.entry):
+            if field.metadata.get("binary"):
+                assert not getattr(item.entry, field.name)
+
+
+def test_the_memo_keeps_the_transcript_alone() -> None:
+    heard = result(3, memo={"user": "hello", "tokens": [1, 2]})
+    item = to_journal("out", StreamPosition(7, 1, 3), heard, SavedMedia())
+    assert item.entry.memo == {"user": "hello"}
+    assert transcript(item.entry) == "hello"
+    unheard = to_journal("out", StreamPosition(7, 1, 3), result(3, memo={"user": 1}), SavedMedia())
+    assert transcript(unheard.entry) is None
+
+
+def test_media_and_outages_are_read_back(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_bytes(b"12345")
+    sound = SavedFile(file="a.wav", size=5, samples=2)
+    media = SavedMedia(
+        audio=sound,
+        frames=(SavedFile(file="a.wav", size=5),),
+        parts=(SavedFile(unreadable="noise"),),
+        references={"ref_audio": sound},
+        chunk_index=4,
+    )
+    item = to_journal("in", StreamPosition(7, 1, 2), chunk(1), media)
+    after: dict[Side, StreamPosition] = {
+        "in": StreamPosition(7, 1, 2),
+        "out": StreamPosition(7, 0, 0),
+    }
+    outage = OutageEntry(OutageStart(T0, "No space left on device"), T0 + 5.5, after)
+    journal = Journal(tmp_path / "timeline.jsonl")
+    journal.append(item)
+    journal.append(outage)
+    journal.close()
+    contents = read_journal(tmp_path / "timeline.jsonl")
+    assert contents.inputs == [item]
+    assert contents.outages == [outage]
+    assert contents.size == (tmp_path / "timeline.jsonl").stat().st_size
+
+    (tmp_path / "a.wav").write_bytes(b"123")
+    assert read_journal(tmp_path / "timeline.jsonl").size == 0
+    assert read_finished_journal(tmp_path / "timeline.jsonl").inputs == [item]
+
+
+def test_what_cannot_be_read_ends_a_journal_in_progress(tmp_path: Path) -> None:
+    path = tmp_path / "timeline.jsonl"
+    journal = Journal(path)
+    journal.append(to_journal("in", StreamPosition(7, 1, 1), StopIn(at=1.0), SavedMedia()))
+    journal.close()
+    whole = path.read_bytes()
+    for rest in (b'{"stream":"in"', b"[]\n", b'{"stream":"in","id":"7001-2","entry":{}}\n'):
+        path.write_bytes(whole + rest + whole)
+        contents = read_journal(path)
+        assert (len(contents.inputs), contents.size) == (1, len(whole))
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_finished_journal(path)
+
+
+def older_line(side: Side, n: int, entry: StreamEntry, **more: object) -> dict[str, object]:
+    """Fields and files side by side, as the recorder wrote them before entries were kept whole."""
+    values = {
+        field.name: getattr(entry, field.name)
+        for field in dataclasses.fields(entry)
+        if not field.metadata.get("binary") and field.name != "memo"
+    }
+    if isinstance(entry, PrepareIn):
+        values["config"] = entry.config.model_dump()
+    return {"stream": side, "id": f"7001-{n}", "type": entry.tag, **values, **more}
+
+
+def test_a_journal_of_the_older_format_is_read(tmp_path: Path) -> None:
+    for name in ("ref_audio.wav", "u.wav", "f.jpg", "a.wav"):
+        (tmp_path / name).write_bytes(b"12345")
+    prepare = PrepareIn(at=T0, system_prompt="p", config=DuplexConfig(top_k=7))
+    sizes = {"u.wav": 5, "f.jpg": 5}
+    lines = [
+        older_line("in", 1, prepare, ref_audio="ref_audio.wav", files={"ref_audio.wav": 5}),
+        older_line(
+            *("in", 2, chunk(0, at=T0 + 1)),
+            user_audio="u.wav",
+            samples=3,
+            index=0,
+            user_frames=["f.jpg"],
+            files=sizes,
+        ),
+        older_line(
+            *("out", 1, result(2, speak=True, at=T0 + 2)),
+            ai_audio="a.wav",
+            samples=4,
+            files={"a.wav": 5},
+            user_text="hi",
+        ),
+        older_line("in", 3, chunk(1, at=T0 + 3), unreadable="NaN", index=1, user_frames=[]),
+    ]
+    path = tmp_path / "timeline.jsonl"
+    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    contents = read_journal(path)
+    assert contents.size == path.stat().st_size
+    first, second, third = contents.inputs
+    (answer,) = contents.outputs
+    assert first.entry == prepare
+    assert first.media.references["ref_audio"].file == "ref_audio.wav"
+    assert isinstance(second.entry, ChunkIn)
+    assert second.media == SavedMedia(
+        audio=SavedFile(file="u.wav", size=5, samples=3),
+        frames=(SavedFile(file="f.jpg", size=5, samples=None),),
+        chunk_index=0,
+    )
+    assert third.media.audio == SavedFile(unreadable="NaN")
+    assert isinstance(answer.entry, ResultOut)
+    assert (transcript(answer.entry), answer.media.audio) == (
+        "hi",
+        SavedFile(file="a.wav", size=5, samples=4),
+    )
