@@ -93,7 +93,9 @@ class AdminFeed:
                 changed = self._changed  # taken before reading, so that no change is missed
                 for message in reader.catch_up(self._snapshot, self._events):
                     yield message
-                if not await _within(_KEEPALIVE_S, changed):
+                try:
+                    await asyncio.wait_for(changed.wait(), _KEEPALIVE_S)
+                except TimeoutError:
                     yield FeedMessage("alive", {})
                 if refreshing.done():
                     refreshing.result()
@@ -246,12 +248,3 @@ def _waiting_row(waiting: QueuedSession) -> JsonObject:
 
 def _session_row(job: RunningSession) -> JsonObject:
     return _row(job, "kind", "state", "worker", "assigned_at", "attempt", "resumes")
-
-
-async def _within(seconds: float, event: asyncio.Event) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True

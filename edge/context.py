@@ -42,7 +42,7 @@ class EdgeContext:
     upkeep: asyncio.Task[None]
     """Watches events and sends heartbeats. It ends before the edge only if it fails."""
     metrics: EdgeMetrics
-    live: AdminFeed
+    admin_feed: AdminFeed
     tracing: Tracing | None = None
     draining: bool = False
 

@@ -68,7 +68,7 @@ async def serving(settings: EdgeSettings) -> AsyncIterator[tuple[EdgeContext, st
                 host, port = listener.getsockname()[:2]
                 yield app.state.edge, f"http://{f'[{host}]' if ':' in host else host}:{port}"
             finally:
-                app.state.edge.live.close()
+                app.state.edge.admin_feed.close()
                 server.should_exit = True
                 await task
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 
 from fastapi.openapi.models import HTTPBearer
@@ -56,6 +56,13 @@ class AccessPolicy:
         if self._keys and not _has_key(connection, self._keys + self._admin):
             raise HttpError(401, ErrorCode.UNAUTHORIZED, "an API key is required")
 
+    def check_reader(self, connection: HTTPConnection) -> None:
+        """Accepts the token of a share link as a key; the route looks the token up."""
+        if is_share_token(connection.path_params.get("session_id", "")):
+            self.check_origin(connection)
+        else:
+            self.check_client(connection)
+
     def check_admin(self, connection: HTTPConnection) -> None:
         """Raises HttpError: 401 for a missing or wrong token, 403 if the server has no token."""
         self.check_client(connection)
@@ -97,46 +104,24 @@ class Guard(SecurityBase):
     Raises HttpError, for a socket before the handshake is accepted.
     """
 
-    def __init__(self, name: str, description: str) -> None:
+    def __init__(
+        self, name: str, description: str, check: Callable[[AccessPolicy, HTTPConnection], None]
+    ) -> None:
         self.model = HTTPBearer(description=description)
         self.scheme_name = name
+        self._check = check
 
     async def __call__(self, connection: HTTPConnection) -> None:
-        self.check(connection.app.state.edge.access, connection)
-
-    def check(self, access: AccessPolicy, connection: HTTPConnection) -> None:
-        access.check_client(connection)
-
-
-class AdminGuard(Guard):
-    """Requires the admin token."""
-
-    def check(self, access: AccessPolicy, connection: HTTPConnection) -> None:
-        access.check_admin(connection)
-
-
-class RecordingGuard(Guard):
-    """Accepts the token of a share link instead of a key; the route looks the token up."""
-
-    def check(self, access: AccessPolicy, connection: HTTPConnection) -> None:
-        if is_share_token(connection.path_params.get("session_id", "")):
-            access.check_origin(connection)
-        else:
-            access.check_client(connection)
-
-
-class MetricsGuard(Guard):
-    """Requires the admin token unless `metrics_open` is set."""
-
-    def check(self, access: AccessPolicy, connection: HTTPConnection) -> None:
-        access.check_metrics(connection)
+        self._check(connection.app.state.edge.access, connection)
 
 
 _KEY_TEXT = "An API key, if the server requires one. Or: `X-Api-Key`."
-CLIENT = Guard("key", _KEY_TEXT)
-READER = RecordingGuard("key", _KEY_TEXT)
-METRICS = MetricsGuard("admin", "The admin token, unless metrics are open.")
-ADMIN = AdminGuard("admin", "The admin token. Or: `X-Api-Key`.")
+_ADMIN_TEXT = "The admin token. Or: `X-Api-Key`."
+_METRICS_TEXT = "The admin token, unless metrics are open."
+CLIENT = Guard("key", _KEY_TEXT, AccessPolicy.check_client)
+READER = Guard("key", _KEY_TEXT, AccessPolicy.check_reader)
+ADMIN = Guard("admin", _ADMIN_TEXT, AccessPolicy.check_admin)
+METRICS = Guard("admin", _METRICS_TEXT, AccessPolicy.check_metrics)
 
 
 def presented_keys(connection: HTTPConnection) -> Iterator[str]:

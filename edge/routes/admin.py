@@ -84,7 +84,7 @@ async def drain(edge: EdgeDep, worker_id: WorkerId) -> DrainResult:
 @admin_router.get("/live", include_in_schema=False)  # the response never ends
 async def live(edge: EdgeDep) -> StreamingResponse:
     """A snapshot, then changes and events as Server-Sent Events, until the client disconnects."""
-    return _EventStream(edge.live.messages())
+    return _EventStream(edge.admin_feed.messages())
 
 
 class _EventStream(StreamingResponse):

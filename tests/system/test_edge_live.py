@@ -168,7 +168,7 @@ async def test_an_edge_that_stops_lets_its_watchers_go(settings: BrokerSettings)
     async with AsyncExitStack() as stack:
         edge = await stack.enter_async_context(edge_context(settings))
         watcher = await stack.enter_async_context(watching(edge))
-        edge.edge.live.close()
+        edge.edge.admin_feed.close()
         with pytest.raises(StopAsyncIteration):
             await watcher.hear_until(lambda: False)
 
