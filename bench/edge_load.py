@@ -155,7 +155,7 @@ def answer(n: int, heard_ms: int, received_at: float, read_at: float) -> ResultO
 
 
 async def weigh(url: str, form: AudioTransport) -> dict[str, int]:
-    """Bytes of one chunk's message and of its result's, on a connection of their own."""
+    """Bytes of one chunk's message and of its result's, on a separate connection."""
     sound = recording(INPUT_RATE)[:INPUT_RATE]
     query, subprotocols = "", None
     chunk: str | bytes = to_text({"type": "audio_chunk", "audio": Raw(float_bytes(sound))})

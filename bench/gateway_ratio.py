@@ -4,7 +4,7 @@
 
 `--gateway` is a checkout of github.com/OpenBMB/MiniCPM-o-Demo with a config.json. Its gateway.py runs as
 it is, by `--python`: an interpreter with what its requirements.txt names for the web service. Behind it
-stands one process that plays all of its workers, each on an address of its own in 127.0.0.0/8, and
+runs one process that plays all of its workers, each on its own address in 127.0.0.0/8, and
 answers every chunk at once with a second of speech. As shipped the gateway compresses what it sends to
 its workers; with `--plain` they refuse that: its best case. The clients never compress. What counts is
 the CPU of the gateway or the edge itself, for each session and second, without Redis, workers, clients.

@@ -1,4 +1,4 @@
-"""What a bench starts beside itself: processes of its own, a private Redis."""
+"""Processes that a benchmark starts, and a private Redis."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def random_vocoder(sizes: str, device: torch.device) -> Token2WavVocoder | None:
     inner.flow.to(device)
     inner.hift.to(device)
     if device.type == "cuda":
-        torch.cuda.synchronize()  # the vocoder computes on a stream of its own
+        torch.cuda.synchronize()  # the vocoder computes on its own stream
     prompt = inner._prepare_prompt  # noqa: SLF001  # by chance: the weights of a voice are not here
     inner._prepare_prompt = lambda path: [part.to(device) for part in prompt(path)]  # noqa: SLF001
     return Token2WavVocoder(inner, device)

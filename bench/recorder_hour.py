@@ -3,7 +3,7 @@
     python bench/recorder_hour.py
     python bench/recorder_hour.py --frames
 
-The memory is told for every ten minutes, while the session is finished, and while its replay is merged.
+The memory is printed for every ten minutes, while the session is finished, and while its replay is merged.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Peak:
             time.sleep(0.02)
 
     def taken(self) -> float:
-        """And begin anew."""
+        """Resets them."""
         most, self._most = self._most, 0.0
         return round(most, 1)
 
@@ -74,7 +74,7 @@ class Stopwatch:
         self._at, self._used = time.monotonic(), spent(process)
 
     def lap(self) -> tuple[float, float]:
-        """Both in seconds; and begin anew."""
+        """Both in seconds; resets them."""
         at, used = time.monotonic(), spent(self._process)
         passed = at - self._at, used - self._used
         self._at, self._used = at, used
@@ -155,7 +155,7 @@ def _outcome(folder: Path, meta: Meta) -> dict[str, Any]:
 
 
 async def measure(url: str, data: Path, *, frames: bool) -> dict[str, Any]:
-    """With a recorder of its own."""
+    """Starts a recorder."""
     recorder = Recorder(url, data)
     async with open_broker(BrokerSettings(redis_url=url)) as broker:
         report = await record_an_hour(broker, recorder, data, frames=frames)
@@ -167,9 +167,9 @@ def main() -> None:
     """Start everything, measure, print JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--frames", action="store_true", help="a picture a second")
-    told = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, private_redis() as (url, _):
-        report = uvloop.run(measure(url, Path(folder) / "data", frames=told.frames))
+        report = uvloop.run(measure(url, Path(folder) / "data", frames=options.frames))
     print(json.dumps(report, indent=2))
 
 

@@ -6,7 +6,7 @@ Beside the recorder stand redis-server (no persistence) and this process, which 
 workers would. With `--pin` the recorder has a core to itself and the others share the rest. CPU is
 process time over the measured window; the lag is from an entry's stamp to its being on disk, as the
 recorder counts it. After the window every session ends, and every chunk must be in its recording.
-With `--merging`, an hour with pictures is merged meanwhile.
+With `--merging`, an hour with pictures is merged at the same time.
 """
 
 from __future__ import annotations
@@ -67,33 +67,33 @@ def pin(recorder: Recorder, server: psutil.Process) -> None:
 
 
 async def talk(
-    sessions: list[Session], told: argparse.Namespace, recorder: Recorder, server: psutil.Process
+    sessions: list[Session], options: argparse.Namespace, recorder: Recorder, server: psutil.Process
 ) -> tuple[Reading, Reading]:
     """All of them, spread over the second; readings around the measured window."""
     loop = asyncio.get_running_loop()
     first = loop.time() + 1.0
-    begin, stop = first + WARM_UP_S, first + WARM_UP_S + told.seconds
+    begin, stop = first + WARM_UP_S, first + WARM_UP_S + options.seconds
     async with asyncio.TaskGroup() as talks:
         for place, session in enumerate(sessions):
             offset = place / len(sessions)
-            talks.create_task(session.talk(first + offset, stop + offset, told.speak))
+            talks.create_task(session.talk(first + offset, stop + offset, options.speak))
         await asyncio.sleep(begin - loop.time())
         before = Reading.of(recorder, server)
         await asyncio.sleep(stop - loop.time())
         return before, Reading.of(recorder, server)
 
 
-def costs(told: argparse.Namespace, before: Reading, after: Reading) -> dict[str, Any]:
+def costs(options: argparse.Namespace, before: Reading, after: Reading) -> dict[str, Any]:
     """Of the measured window."""
     was, now = before.counters, after.counters
     busy, redis_busy = after.recorder_s - before.recorder_s, after.redis_s - before.redis_s
-    session_seconds = told.seconds * told.sessions
+    session_seconds = options.seconds * options.sessions
     return {
         "merges_meanwhile": now["merges_waiting"],
         "recorder_cpu_ms_per_session_s": round(busy * 1e3 / session_seconds, 3),
-        "recorder_core_share": round(busy / told.seconds, 3),
+        "recorder_core_share": round(busy / options.seconds, 3),
         "redis_cpu_ms_per_session_s": round(redis_busy * 1e3 / session_seconds, 3),
-        "entries_per_s": round((now["entries_total"] - was["entries_total"]) / told.seconds, 1),
+        "entries_per_s": round((now["entries_total"] - was["entries_total"]) / options.seconds, 1),
         "lag_ms_p50_below": lag_below_ms(was, now, 0.5),
         "lag_ms_p99_below": lag_below_ms(was, now, 0.99),
         "lag_ms_worst_below": lag_below_ms({}, now, 1.0),
@@ -121,24 +121,24 @@ async def finish(
     return report
 
 
-async def load(told: argparse.Namespace, url: str, server: psutil.Process, data: Path) -> None:
+async def load(options: argparse.Namespace, url: str, server: psutil.Process, data: Path) -> None:
     """N paced sessions; prints JSON."""
     recorder = Recorder(url, data)
-    if told.pin:
+    if options.pin:
         pin(recorder, server)
     async with open_broker(BrokerSettings(redis_url=url)) as broker:
         await announce_worker(broker)
-        if told.merging:
+        if options.merging:
             await merge_an_hour(broker, recorder, data)
         kind = SessionKind.AUDIO_DUPLEX
-        sessions = [Session(broker, number, kind) for number in range(told.sessions)]
+        sessions = [Session(broker, number, kind) for number in range(options.sessions)]
         for session in sessions:
             await session.begin()
-        report = costs(told, *await talk(sessions, told, recorder, server))
+        report = costs(options, *await talk(sessions, options, recorder, server))
         report["rss_mib"] = round(recorder.process.memory_info().rss / 2**20, 1)
-        report |= await finish(sessions, recorder, data, merged=not told.merging)
+        report |= await finish(sessions, recorder, data, merged=not options.merging)
     recorder.stop()
-    asked = {name: getattr(told, name) for name in ("sessions", "seconds", "speak", "pin")}
+    asked = {name: getattr(options, name) for name in ("sessions", "seconds", "speak", "pin")}
     print(json.dumps(asked | report, indent=2))
     if report["incomplete"] or report["chunks_sent"] != report["chunks_recorded"]:
         sys.exit("something was lost")
@@ -152,9 +152,9 @@ def main() -> None:
     parser.add_argument("--speak", type=float, default=0.5, help="share of units that speak")
     parser.add_argument("--pin", action="store_true", help="the recorder alone on core 0")
     parser.add_argument("--merging", action="store_true", help="while an hour is merged")
-    told = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, private_redis() as (url, pid):
-        uvloop.run(load(told, url, psutil.Process(pid), Path(folder) / "data"))
+        uvloop.run(load(options, url, psutil.Process(pid), Path(folder) / "data"))
 
 
 if __name__ == "__main__":

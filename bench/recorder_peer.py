@@ -1,4 +1,4 @@
-"""A recorder in a process of its own, and the conversations that edges and workers would write for it."""
+"""A recorder process, and the conversations that edges and workers would write for it."""
 
 from __future__ import annotations
 
@@ -47,17 +47,22 @@ class Recorder:
     """Runs this file as a process, which answers with its counters."""
 
     def __init__(self, redis_url: str, data_dir: Path) -> None:
-        told = {"ANTIPHON_REDIS_URL": redis_url, "ANTIPHON_DATA_DIR": str(data_dir)}
+        settings = {"ANTIPHON_REDIS_URL": redis_url, "ANTIPHON_DATA_DIR": str(data_dir)}
         self._child = subprocess.Popen(
             [sys.executable, __file__],
             cwd=ROOT,
-            env={**os.environ, **told, "ANTIPHON_RECORDER_ADOPT_S": "5", "PYTHONPATH": str(ROOT)},
+            env={
+                **os.environ,
+                **settings,
+                "ANTIPHON_RECORDER_ADOPT_S": "5",
+                "PYTHONPATH": str(ROOT),
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        atexit.register(self._child.kill)  # whatever happens here
+        atexit.register(self._child.kill)  # also after an error
         self.process = psutil.Process(self._child.pid)
 
     def counters(self) -> dict[str, float]:
@@ -151,7 +156,7 @@ async def until_recorded(data_dir: Path, sessions: list[Session], *, merged: boo
             return False
         return not (merged and meta.is_busy)
 
-    while not all(done(session) for session in sessions):  # noqa: ASYNC110 - the disk tells nobody
+    while not all(done(session) for session in sessions):  # noqa: ASYNC110 - the disk has no notification
         await asyncio.sleep(0.2)
 
 

@@ -1,4 +1,4 @@
-"""The Python clients come back by themselves when their edge is killed: nothing lost, nothing twice."""
+"""The Python clients resume when their edge is killed: nothing lost, nothing twice."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def resuming(edges: TwoEdges) -> Connecting:
 
 @asynccontextmanager
 async def microphone(send: Callable[[Samples], Awaitable[object]]) -> AsyncIterator[None]:
-    """Silence, sent on and on, as a client does whatever becomes of its socket."""
+    """Silence, sent without pause, as a client does while its socket breaks."""
 
     async def speak() -> None:
         while True:
@@ -70,9 +70,9 @@ async def test_duplex(stack: Stack, edges: TwoEdges) -> None:
                     edges.one.kill()
                 if len(units) > 7 and unit.end_of_turn:
                     break
-        heard = whole([unit.audio for unit in units])
+        item = whole([unit.audio for unit in units])
         assert [unit.message.seq for unit in units] == list(range(3, 3 + len(units)))
-        assert heard == (await said(stack, "adx_1"))[: len(heard)]
+        assert item == (await said(stack, "adx_1"))[: len(item)]
     assert await ended(stack, "adx_1") is EndReason.STOPPED
 
 
@@ -82,15 +82,15 @@ async def test_realtime(stack: Stack, edges: TwoEdges) -> None:
         await session.wait_for_turn()
         sid = (await session.update()).session_id
         async with microphone(session.append):
-            async for heard in session.events():
-                if not isinstance(heard, Spoken):
+            async for item in session.events():
+                if not isinstance(item, Spoken):
                     continue
-                spoke.append(heard)
+                spoke.append(item)
                 if len(spoke) == 2:
                     edges.one.kill()
-                if len(spoke) > 2 and heard.end_of_turn:
+                if len(spoke) > 2 and item.end_of_turn:
                     break
-        sound = whole([heard.audio for heard in spoke])
+        sound = whole([item.audio for item in spoke])
         assert sound == (await said(stack, sid))[: len(sound)]
     assert await ended(stack, sid) is EndReason.STOPPED
 

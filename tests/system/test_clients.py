@@ -66,10 +66,10 @@ def how(request: pytest.FixtureRequest) -> Connecting:
     return FORMS[request.param]
 
 
-def same(heard: Samples, said: Samples, how: Connecting) -> bool:
+def same(received: Samples, said: Samples, how: Connecting) -> bool:
     """16-bit sound is rounded, the other forms change nothing."""
     close = 1 / 32767 if how.get("pcm") is PcmFormat.S16 else 0.0
-    return np.allclose(heard, said, rtol=0, atol=close)
+    return np.allclose(received, said, rtol=0, atol=close)
 
 
 async def stopped(session: PlayedSession) -> None:
@@ -122,21 +122,21 @@ async def test_half_duplex(edge: RunningEdge, worker: PlayedWorker, how: Connect
         await session.publish(GeneratingOut(input_n=2, turn_index=0, speech_duration_ms=900))
         await session.publish(DeltaOut(text_delta="Hello", audio=float_bytes(SPEECH)))
         await session.publish(TurnDoneOut(input_n=2, turn_index=0, text="Hello"))
-        heard: list[Event] = []
+        received: list[Event] = []
         async for event in client.events():
-            heard.append(event)
+            received.append(event)
             if isinstance(event, TurnDone):
                 break
-        assert [type(event) for event in heard] == [VadState, Generating, Piece, TurnDone]
-        assert isinstance(heard[2], Piece)
-        assert same(heard[2].audio, SPEECH, how)
+        assert [type(event) for event in received] == [VadState, Generating, Piece, TurnDone]
+        assert isinstance(received[2], Piece)
+        assert same(received[2].audio, SPEECH, how)
         closing = asyncio.create_task(client.stop())
         await stopped(session)
         assert (await closing).session_id == client.session_id
 
 
 async def test_chat(edge: RunningEdge, worker: PlayedWorker, how: Connecting) -> None:
-    told: list[float] = []
+    progress: list[float] = []
     parts = (
         TextPart("What is this?"),
         AudioPart(float_bytes(SECOND)),
@@ -148,7 +148,7 @@ async def test_chat(edge: RunningEdge, worker: PlayedWorker, how: Connecting) ->
         ConversationMessage(Role.USER, parts),
     ]
     tts = ChatTts(enabled=True)
-    async with ask(edge.ws, history, tts=tts, on_progress=told.append, **how) as answer:
+    async with ask(edge.ws, history, tts=tts, on_progress=progress.append, **how) as answer:
         session = await worker.claim()
         request: ChatIn = await session.expect(ChatIn)
         assert list(request.messages()) == history
@@ -162,7 +162,7 @@ async def test_chat(edge: RunningEdge, worker: PlayedWorker, how: Connecting) ->
         pieces = [piece async for piece in answer.pieces()]
         assert [piece.text for piece in pieces] == ["Hi", ""]
         assert same(pieces[1].audio, SPEECH, how)
-        assert (told, answer.input_tokens, answer.ended_by) == ([0.5], 9, "done")
+        assert (progress, answer.input_tokens, answer.ended_by) == ([0.5], 9, "done")
         assert answer.done is not None
         assert (answer.done.text, answer.done.generated_tokens) == ("Hi", 1)
 
@@ -226,7 +226,7 @@ async def test_realtime(edge: RunningEdge, worker: PlayedWorker, how: Connecting
         await session.publish(ErrorOut(code="inference_error", message="no", fatal=True))
         with pytest.raises(ServerError, match="no"):
             await anext(client.events())
-        assert [heard async for heard in client.events()] == []
+        assert [received async for received in client.events()] == []
         assert client.ended_by == "error"
         with pytest.raises(SessionOver, match="error"):
             await client.append(SECOND)

@@ -44,7 +44,7 @@ def antiphon(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[s
 
 
 class Up:
-    """A running `antiphon up`, in a process group of its own as a terminal makes one."""
+    """A running `antiphon up`, in its own process group, as a terminal makes one."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -165,11 +165,11 @@ def test_up_serves_and_ctrl_c_stops_everything_in_order(tmp_path: Path) -> None:
     with running_up(tmp_path, port) as up:
         family = up.family()
         assert len(family) == 5
-        told = antiphon(
+        talk = antiphon(
             "talk", str(QUESTION), "--url", f"ws://127.0.0.1:{port}", "--out", "r.wav", cwd=tmp_path
         )
-        assert told.returncode == 0, told.stdout
-        assert "(simulated)" in told.stdout
+        assert talk.returncode == 0, talk.stdout
+        assert "(simulated)" in talk.stdout
         assert (tmp_path / "r.wav").exists()
         found = antiphon("workers", "--json", cwd=tmp_path, ANTIPHON_DATA_DIR=str(tmp_path))
         [worker] = orjson.loads(found.stdout)

@@ -29,7 +29,7 @@ Track = np.ndarray[Any, np.dtype[np.int16]]
 
 
 async def merged(stack: Stack, recording: str) -> Path:
-    """The session's directory, once nobody writes there any more."""
+    """The session's directory, once no service writes there."""
     folder = stack.data_dir / "sessions" / recording
 
     def meta() -> Meta | None:
@@ -57,15 +57,15 @@ def find(track: Track, samples: Track, start: int, stop: int) -> int:
 
 
 def find_user(track: Track, sent: Samples, received_ms: list[float]) -> float:
-    """The second at which what was sent lies in the user's channel, in one stretch.
+    """The second at which the sent audio is in the user's channel, in one stretch.
 
     `received_ms`: when each second of it came, to a tenth of a millisecond; none can have begun later.
     """
-    heard = to_pcm16(sent).astype(np.float32) / 32767
+    received = to_pcm16(sent).astype(np.float32) / 32767
     begun_ms = min(came - 1000 * (place + 1) for place, came in enumerate(received_ms))
     near = round(begun_ms * INPUT_RATE / 1000)
     for start in range(max(0, near - 2), near + 3):
-        laid = np.concatenate([np.zeros(start, np.float32), heard])
+        laid = np.concatenate([np.zeros(start, np.float32), received])
         expected = (soxr.resample(laid, INPUT_RATE, OUTPUT_RATE) * 32767)[: len(track)]
         if np.abs(track[: len(expected)] - expected).max() <= 1.0:
             return start / INPUT_RATE
@@ -78,7 +78,7 @@ async def test_the_replay_is_what_the_client_sent_and_heard(stack: Stack) -> Non
     stack.recorder()
     stack.worker(engine_options=ENGINE, slots=4)
     sent = [noise(second, 1.0, INPUT_RATE) for second in range(SECONDS)]
-    heard: list[tuple[float, Track]] = []
+    received: list[tuple[float, Track]] = []
     async with connect_duplex(stack.ws_url) as session:
         await session.wait_for_turn()
         asked = time.monotonic()
@@ -90,7 +90,7 @@ async def test_the_replay_is_what_the_client_sent_and_heard(stack: Stack) -> Non
             await session.send_audio(chunk)
             unit = await anext(units)
             if not unit.is_listen:
-                heard.append((time.monotonic() - asked, to_pcm16(unit.audio)))
+                received.append((time.monotonic() - asked, to_pcm16(unit.audio)))
         await session.stop()
     assert prepared.recording_session_id is not None
     folder = await merged(stack, prepared.recording_session_id)
@@ -100,9 +100,9 @@ async def test_the_replay_is_what_the_client_sent_and_heard(stack: Stack) -> Non
     received_ms = [chunk["receive_ts_ms"] for chunk in recording["chunks"]]
     user_s = find_user(track[:, 0], np.concatenate(sent), received_ms)
     assert abs(user_s - (opened - asked)) < 1.0
-    assert len(heard) >= 2
+    assert len(received) >= 2
     pen = 0
-    for at_s, samples in heard:
+    for at_s, samples in received:
         place = find(track[:, 1], samples, pen, round((at_s + 1) * OUTPUT_RATE))
         assert abs(place / OUTPUT_RATE - max(at_s, pen / OUTPUT_RATE)) < 1.0
         pen = place + len(samples)
@@ -138,7 +138,7 @@ async def _realtime(wire: Wire) -> None:
 
 
 async def test_who_asks_not_to_be_recorded_leaves_nothing_on_disk(stack: Stack) -> None:
-    """Every protocol, a chat with a picture too; one that did not ask is recorded meanwhile."""
+    """Every protocol, a chat with a picture too; one that did not ask is recorded at the same time."""
     stack.edge()
     stack.recorder(recorder_settle_s=0.2)
     stack.worker(engine_options=ENGINE, slots=4)

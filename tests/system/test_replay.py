@@ -100,13 +100,13 @@ async def test_an_engine_is_held_against_what_it_said_before(stack: Stack) -> No
     worker = stack.worker("local", slots=1)
     recording = await talk(stack)
 
-    # A machine that is busy with other things may think a second longer: that is told, and tolerated.
-    status, told = await replay(
+    # A machine that is busy with other things may think a second longer: that is reported, and tolerated.
+    status, report = await replay(
         stack, recording, "--fast", "--decisions", "0.4", "--slower", "1000"
     )
-    assert (status, told["differs"], told["reasons"]) == (0, False, []), told
-    assert told["text"] == 1.0
-    assert "Rome" in "".join(row["after"]["text"] for row in told["rows"] if row["after"])
+    assert (status, report["differs"], report["reasons"]) == (0, False, []), report
+    assert report["text"] == 1.0
+    assert "Rome" in "".join(row["after"]["text"] for row in report["rows"] if row["after"])
 
     worker.stop()
     stack.worker("simulated", slots=1)
@@ -116,9 +116,9 @@ async def test_an_engine_is_held_against_what_it_said_before(stack: Stack) -> No
     assert "Rome" in other.stdout
 
     steady = await sit_silent(stack, 6)
-    status, told = await replay(stack, steady, "--slower", "1000")  # at the pace it came
-    assert (status, told["decisions"], told["text"]) == (0, 1.0, 1.0), told
-    assert {row["after"]["speaks"] for row in told["rows"]} == {True, False}
+    status, report = await replay(stack, steady, "--slower", "1000")  # at the pace it came
+    assert (status, report["decisions"], report["text"]) == (0, 1.0, 1.0), report
+    assert {row["after"]["speaks"] for row in report["rows"]} == {True, False}
 
 
 async def test_turns_and_chats_are_held_again_too(stack: Stack) -> None:
@@ -142,9 +142,9 @@ async def test_turns_and_chats_are_held_again_too(stack: Stack) -> None:
         chat = await finished(stack, (await answer.whole()).recording_session_id)
 
     for recording in (turns, chat):
-        status, told = await replay(stack, recording, "--fast", "--slower", "1000")
-        assert (status, told["reasons"]) == (0, []), told
-        [row] = told["rows"]
+        status, report = await replay(stack, recording, "--fast", "--slower", "1000")
+        assert (status, report["reasons"]) == (0, []), report
+        [row] = report["rows"]
         assert "Rome" in row["before"]["text"]
         assert row["after"]["text"] == row["before"]["text"]
     assert len(list((stack.data_dir / "sessions").iterdir())) == 2  # replays are not recorded

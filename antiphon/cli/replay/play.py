@@ -208,7 +208,7 @@ async def _in_real_time(plan: DuplexPlan, player: _DuplexPlayer, patience_s: flo
         await asyncio.sleep(start + step.at_s - time.monotonic())
         await player.play(step)
         if player.refused:
-            raise ReplayFailed("the edge takes no more sound: it came too far ahead of real time")
+            raise ReplayFailed("the edge refuses the audio: it came too far ahead of real time")
     await player.wait_for(len(plan.steps) - 1, patience_s)
 
 

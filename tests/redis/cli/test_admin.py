@@ -1,4 +1,4 @@
-"""`antiphon queue cancel` and `antiphon worker drain`, and what a worker makes of the wish."""
+"""`antiphon queue cancel` and `antiphon worker drain`, and the response of a worker."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_a_running_session_is_left_alone(broker: Broker, settings: BrokerS
     assert "adx_a does not wait" in said
 
 
-async def test_a_claim_meanwhile_wins_over_a_cancel(broker: Broker) -> None:
+async def test_a_concurrent_claim_wins_over_a_cancel(broker: Broker) -> None:
     """What the cancel has read of the session before does not hold any more."""
     await serve(broker)
     ticket = await join(broker, "adx_a")
@@ -75,7 +75,7 @@ async def test_a_claim_meanwhile_wins_over_a_cancel(broker: Broker) -> None:
     )
 
 
-async def test_a_wish_reaches_the_worker_with_its_next_beat(broker: Broker) -> None:
+async def test_a_drain_reaches_the_worker_with_its_next_beat(broker: Broker) -> None:
     await serve(broker, "w1")
     await serve(broker, "w2")
     assert await broker.registry.command_worker("w1", WorkerCommand.DRAIN)
@@ -83,7 +83,7 @@ async def test_a_wish_reaches_the_worker_with_its_next_beat(broker: Broker) -> N
     assert await broker.registry.worker_beat("w2", 0, report()) is None
 
 
-async def test_a_wish_of_a_newer_version_is_let_go(broker: Broker, raw: Redis) -> None:
+async def test_an_unknown_command_is_ignored(broker: Broker, raw: Redis) -> None:
     await serve(broker, "w1")
     await raw.hset(broker.keys.worker("w1"), "asked", "sing")
     assert await broker.registry.worker_beat("w1", 0, report()) is None

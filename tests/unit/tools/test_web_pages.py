@@ -1,4 +1,4 @@
-"""When the pages are built anew, and with which Node.js."""
+"""When the pages are built again, and with which Node.js."""
 
 from __future__ import annotations
 

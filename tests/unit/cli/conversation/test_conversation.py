@@ -40,7 +40,7 @@ def _short_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answering(reply: Callable[[int], dict[str, Any] | None]) -> Any:
-    """A server that answers the n-th chunk with `reply(n)` until it is told to stop."""
+    """A server that answers the n-th chunk with `reply(n)` until it receives `stop`."""
 
     async def script(wire: Wire) -> None:
         await wire.begin()
@@ -70,27 +70,27 @@ async def test_listens_until_the_turn_has_ended() -> None:
         4: speaking(" two.", current_time=4000, end_of_turn=True),
     }
     seen = Seen()
-    heard = await asked(lambda n: replies.get(n, {}), seen)
-    assert heard.answered
-    assert heard.text == "One two."
-    np.testing.assert_array_equal(heard.speech, np.concatenate([SPOKEN, SPOKEN]))
+    result = await asked(lambda n: replies.get(n, {}), seen)
+    assert result.answered
+    assert result.text == "One two."
+    np.testing.assert_array_equal(result.speech, np.concatenate([SPOKEN, SPOKEN]))
     assert [unit.is_listen for unit, _ in seen.units] == [True, True, False, False]
     assert all(latency is not None and latency.total > 0 for _, latency in seen.units)
-    assert heard.first_words_s is not None
+    assert result.first_words_s is not None
 
 
 async def test_a_turn_that_ended_before_the_question_is_no_answer() -> None:
     early = {1: speaking("Hm?", current_time=1000, end_of_turn=True)}
-    heard = await asked(lambda n: early.get(n, {}), Seen())
-    assert not heard.answered
-    assert heard.text == "Hm?"
-    assert heard.first_words_s is None
+    result = await asked(lambda n: early.get(n, {}), Seen())
+    assert not result.answered
+    assert result.text == "Hm?"
+    assert result.first_words_s is None
 
 
 async def test_silence_exhausts_patience() -> None:
-    heard = await asked(lambda _: {}, Seen())
-    assert not heard.answered
-    assert not len(heard.speech)
+    result = await asked(lambda _: {}, Seen())
+    assert not result.answered
+    assert not len(result.speech)
 
 
 async def test_an_error_is_shown_and_the_conversation_goes_on() -> None:
@@ -100,8 +100,8 @@ async def test_an_error_is_shown_and_the_conversation_goes_on() -> None:
         3: speaking("Yes.", current_time=3000, end_of_turn=True),
     }
     seen = Seen()
-    heard = await asked(lambda n: replies.get(n, {}), seen)
-    assert heard.answered
+    result = await asked(lambda n: replies.get(n, {}), seen)
+    assert result.answered
     assert [error.message for error in seen.errors] == ["late"]
 
 

@@ -21,7 +21,7 @@ from support.scripted_server import SPOKEN, Scripted, Wire, speaking
 
 
 class HalfDeaf(Headset):
-    """Plays half of what it is given before it is told to be quiet."""
+    """Plays half of what it is given before the playback is dropped."""
 
     def __init__(self) -> None:
         self._captured: asyncio.Queue[Samples] = asyncio.Queue()
@@ -44,7 +44,7 @@ class HalfDeaf(Headset):
 async def test_an_interrupted_answer_is_told_as_far_as_it_was_played(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[dict[str, Any]] = []
+    acks: list[dict[str, Any]] = []
 
     async def script(wire: Wire) -> None:
         await wire.begin()
@@ -52,7 +52,7 @@ async def test_an_interrupted_answer_is_told_as_far_as_it_was_played(
         await wire.send("result", **speaking("Well, "))
         await wire.send("result", **speaking("you see"))
         await wire.send("result", is_listen=True, current_time=3000)
-        told.append(await wire.expect("playback_ack"))
+        acks.append(await wire.expect("playback_ack"))
         await wire.send("result", is_listen=True, current_time=4000)
         await wire.send("timeout", reason="enough")
 
@@ -61,4 +61,4 @@ async def test_an_interrupted_answer_is_told_as_far_as_it_was_played(
     async with Scripted(script).running() as server:
         with suppress(ClientError):
             await dialogue.talk_live(server.url, "Hi.", tmp_path / "reply.wav", transcript)
-    assert told == [{"type": "playback_ack", "played_ms": len(SPOKEN) / 24}]
+    assert acks == [{"type": "playback_ack", "played_ms": len(SPOKEN) / 24}]

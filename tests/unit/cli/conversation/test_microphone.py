@@ -66,7 +66,7 @@ async def test_an_interrupted_reply_falls_silent(card: Card) -> None:
     with Headset() as headset:
         headset.play(np.ones(2400, np.float32))
         played(card, 1200)
-        assert headset.drop_unplayed() == 50.0  # ms that nobody heard
+        assert headset.drop_unplayed() == 50.0  # ms that were not played
         assert played(card, 2) == [0, 0]
         assert headset.drop_unplayed() == 0.0
 

@@ -50,11 +50,11 @@ def test_a_whole_conversation_in_order_and_uncut() -> None:
     shown.prepared(Prepared(prompt_length=30, recording_session_id=None))
     shown.question("question.wav", SpokenQuestion(np.ones(24000, np.float32)))
     shown.error(ServerError(Error(error="e", message="too much at once", code="c")))
-    heard = ConversationResult(answered=True, first_words_s=1.234)
-    heard.add(unit(is_listen=False, text="Yes, indeed, and at some length."), None)
-    heard.add(unit(is_listen=False, text=" Quite."), UnitLatency(total=5.0))
-    shown.reply(heard, Path("reply.wav"))
-    shown.summary(heard)
+    result = ConversationResult(answered=True, first_words_s=1.234)
+    result.add(unit(is_listen=False, text="Yes, indeed, and at some length."), None)
+    result.add(unit(is_listen=False, text=" Quite."), UnitLatency(total=5.0))
+    shown.reply(result, Path("reply.wav"))
+    shown.summary(result)
     assert out.getvalue().splitlines() == [
         " connected  ws://h, session adx_1",
         "   waiting  number 2 of 3, about 42 s to go",

@@ -52,11 +52,11 @@ def test_show_tells_what_happened(data: Path, recording: str) -> None:
 
 def test_show_as_json(data: Path, recording: str) -> None:
     _, shown, _ = antiphon(data, "sessions", "show", recording, "--json")
-    told = json.loads(shown)
+    output = json.loads(shown)
     folder = data / "sessions" / recording
-    assert told["meta"] == json.loads((folder / META_FILE).read_text())
-    assert told["files"] == {name: len(content) for name, content in tree(folder).items()}
-    assert [row["did"] for row in told["rows"]] == ["listening", "speaking"] * 2
+    assert output["meta"] == json.loads((folder / META_FILE).read_text())
+    assert output["files"] == {name: len(content) for name, content in tree(folder).items()}
+    assert [row["did"] for row in output["rows"]] == ["listening", "speaking"] * 2
 
 
 def test_show_while_the_session_goes_on(data: Path, recording: str) -> None:
@@ -72,8 +72,8 @@ def test_export_is_the_whole_recording(data: Path, recording: str, tmp_path: Pat
     with zipfile.ZipFile(target) as archive:
         archive.extractall(tmp_path / "unpacked")
     assert tree(tmp_path / "unpacked" / recording) == tree(data / "sessions" / recording)
-    status, _, told = antiphon(data, "sessions", "export", recording, str(target))
-    assert (status, "--force" in told) == (2, True)
+    status, _, output = antiphon(data, "sessions", "export", recording, str(target))
+    assert (status, "--force" in output) == (2, True)
     assert antiphon(data, "sessions", "export", recording, str(target), "--force")[0] == 0
     assert [path.name for path in tmp_path.glob(".*")] == []
 
@@ -84,9 +84,9 @@ def test_what_is_not_there_is_told_without_a_traceback(
     data: Path, command: tuple[str, ...], name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    status, _, told = antiphon(data, *command, name)
+    status, _, output = antiphon(data, *command, name)
     assert status == (2 if command == ("replay",) else 1)
-    assert "recording" in told
+    assert "recording" in output
     assert list(tmp_path.glob("*.zip")) == []
 
 

@@ -77,8 +77,8 @@ async def test_a_service_that_keeps_failing_is_given_up() -> None:
     thing = service("raise SystemExit(3)", log)
     with pytest.raises(ServiceFailed, match=r"thing keeps failing \(ended with exit status 3"):
         await thing.run()
-    told = [log.lines.get_nowait() for _ in range(log.lines.qsize())]
-    assert [line.rpartition("(")[2] for line in told] == ["1 of 2)", "2 of 2)"]
+    lines = [log.lines.get_nowait() for _ in range(log.lines.qsize())]
+    assert [line.rpartition("(")[2] for line in lines] == ["1 of 2)", "2 of 2)"]
 
 
 async def test_the_stubborn_are_killed_with_their_children() -> None:

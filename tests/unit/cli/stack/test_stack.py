@@ -66,7 +66,7 @@ def test_a_configured_drain_is_granted(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_from(redis_url=None, redis_port=0)
     assert float(plan.env("redis://r")["ANTIPHON_DRAIN_S"]) == 45
     graces_s = {spec.name: spec.grace_s for spec in specs(plan.drain_s)}
-    assert min(graces_s["edge"], graces_s["worker"]) > 45, "and nobody is killed before"
+    assert min(graces_s["edge"], graces_s["worker"]) > 45, "services are not killed before"
 
 
 def test_the_edge_starts_last_and_stops_first() -> None:

@@ -49,7 +49,7 @@ async def greeting(certificate: tuple[Path, Path]) -> AsyncIterator[str]:
         yield f"wss://localhost:{next(iter(server.sockets)).getsockname()[1]}"
 
 
-async def heard(address: str, how: Connecting) -> object:
+async def received(address: str, how: Connecting) -> object:
     socket = await open_socket(address, how)
     try:
         return await socket.recv()
@@ -62,12 +62,12 @@ async def test_the_machines_authorities_are_asked(
 ) -> None:
     async with greeting(certificate) as address:
         with pytest.raises(CannotConnect, match="CERTIFICATE_VERIFY_FAILED"):
-            await heard(address, Connecting())
+            await received(address, Connecting())
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
-        assert await heard(address, Connecting()) == "welcome"
+        assert await received(address, Connecting()) == "welcome"
 
 
 async def test_the_caller_may_bring_others(certificate: tuple[Path, Path]) -> None:
     async with greeting(certificate) as address:
         trust = ssl.create_default_context(cafile=str(certificate[0]))
-        assert await heard(address, Connecting(tls=trust)) == "welcome"
+        assert await received(address, Connecting(tls=trust)) == "welcome"

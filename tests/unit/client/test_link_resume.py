@@ -1,4 +1,4 @@
-"""A client whose connection breaks comes back by itself, against a real WebSocket server with a script."""
+"""A client resumes after a broken connection, against a real WebSocket server with a script."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _query(wire: Wire) -> dict[str, str]:
 
 
 class Server:
-    """Counts connections; each has a script of its own."""
+    """Counts connections; each has its own script."""
 
     def __init__(self) -> None:
         self.queries: list[dict[str, str]] = []
