@@ -115,9 +115,14 @@ def _described(assets: Path, path: str) -> dict[str, Any]:
     voice = bundled_voices(assets).get(file.stem)
     if voice is None:
         raise InvalidInput(f"path: {path} is not in ref_audio/", field="path")
-    return {"data": None, "path": path, "name": file.name, "duration": round(voice.duration_s, 1)}
+    return {
+        "data": None,
+        "path": path,
+        "name": file.name,
+        "duration": round(voice.duration_ms / 1000, 1),
+    }
 
 
 def _sound(assets: Path, voice: VoiceRef) -> PresetSound:
-    sound = bundled_sound(find_bundled_voice(assets, voice.path, "", "path"))
+    sound = bundled_sound(assets, voice.path)
     return PresetSound(data=sound.base64, name=sound.name, duration=sound.duration)

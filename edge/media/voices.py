@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -45,45 +44,22 @@ UploadedVoices = Callable[[str], Awaitable[bytes | None]]
 """Looks up the 16-bit PCM of an uploaded voice by its id; None: unknown id."""
 
 
-@dataclass(frozen=True, slots=True)
-class BundledVoice:
-    """One WAV of `ref_audio/`. Its id is the file's name without the suffix."""
-
-    file: Path
-    duration_s: float
-
-    @property
-    def id(self) -> str:
-        return self.file.stem
-
-    def info(self) -> VoiceInfo:
-        return VoiceInfo(
-            id=self.id,
-            name=self.id.replace("_", " ").capitalize(),
-            filename=self.file.name,
-            source_type="shipped",
-            duration_ms=round(self.duration_s * 1000),
-            sample_rate=INPUT_RATE,
-            created_at=datetime.fromtimestamp(self.file.stat().st_mtime, tz=UTC),
-            path=f"assets/{_FOLDER}/{self.file.name}",
-        )
-
-
 @cache
-def bundled_voices(assets: Path) -> dict[str, BundledVoice]:
-    """By id, ordered by name. A file that is not a sound is logged and skipped."""
+def bundled_voices(assets: Path) -> dict[str, VoiceInfo]:
+    """By id, the file's name without its suffix. A file that is not a sound is logged and skipped."""
     voices = {}
     for file in sorted((assets / _FOLDER).glob("*.wav")):
         try:
-            voices[file.stem] = BundledVoice(file, float(soundfile.info(str(file)).duration))
+            voices[file.stem] = _bundled_info(file)
         except soundfile.LibsndfileError as error:
             log.error("voice_unusable", file=str(file), error=str(error))  # noqa: TRY400
     return voices
 
 
 @cache
-def bundled_sound(file: Path) -> VoiceSound:
-    """A bundled WAV for playback in a page. Raises InvalidInput."""
+def bundled_sound(assets: Path, path: str) -> VoiceSound:
+    """A bundled WAV for playback in a page; `path` as in `find_bundled_voice`. Raises InvalidInput."""
+    file = find_bundled_voice(assets, path, "", "path")
     return voice_sound(file.name, read_wav(file, "ref_audio", _MAX_BUNDLED_S))
 
 
@@ -185,6 +161,19 @@ async def _load_uploaded(
     voice = Raw(pcm, PcmFormat.S16)
     check_audio(voice, field, max_s)
     return as_float32(voice)
+
+
+def _bundled_info(file: Path) -> VoiceInfo:
+    return VoiceInfo(
+        id=file.stem,
+        name=file.stem.replace("_", " ").capitalize(),
+        filename=file.name,
+        source_type="shipped",
+        duration_ms=round(float(soundfile.info(str(file)).duration) * 1000),
+        sample_rate=INPUT_RATE,
+        created_at=datetime.fromtimestamp(file.stat().st_mtime, tz=UTC),
+        path=f"assets/{_FOLDER}/{file.name}",
+    )
 
 
 def _check_header(sound: soundfile.SoundFile, field: str, max_s: float) -> None:

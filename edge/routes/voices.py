@@ -57,8 +57,7 @@ defaults_router = APIRouter(prefix="/api", tags=["defaults"])
 async def voices(edge: EdgeDep) -> VoiceList:
     """Every voice that `ref_audio_path` may name."""
     bundled = await asyncio.to_thread(bundled_voices, edge.settings.assets_dir)
-    rows = [voice.info() for voice in bundled.values()]
-    rows += [_info(voice) for voice in await edge.broker.voices.all()]
+    rows = [*bundled.values(), *(_info(voice) for voice in await edge.broker.voices.all())]
     return VoiceList(total=len(rows), ref_audios=rows)
 
 
@@ -90,7 +89,9 @@ async def sound(edge: EdgeDep, voice_id: VoiceId) -> VoiceSound:
     """The sound of one voice."""
     bundled = await asyncio.to_thread(bundled_voices, edge.settings.assets_dir)
     if voice_id in bundled:
-        return await asyncio.to_thread(bundled_sound, bundled[voice_id].file)
+        return await asyncio.to_thread(
+            bundled_sound, edge.settings.assets_dir, bundled[voice_id].path
+        )
     voice = await edge.broker.voices.get(voice_id)
     pcm = await edge.broker.voices.sound(voice_id) if voice else None
     if voice is None or pcm is None:
@@ -142,7 +143,7 @@ async def default_ref_audio(edge: EdgeDep) -> VoiceSound:
     bundled = await asyncio.to_thread(bundled_voices, edge.settings.assets_dir)
     if name not in bundled:
         raise HttpError(404, ErrorCode.NOT_FOUND, "no default voice on this server")
-    return await asyncio.to_thread(bundled_sound, bundled[name].file)
+    return await asyncio.to_thread(bundled_sound, edge.settings.assets_dir, bundled[name].path)
 
 
 def _samples(limits: EdgeSettings, text: str) -> Samples:
