@@ -1,4 +1,4 @@
-"""Which chat a browser began last: its page's stop button names none, so a cookie does."""
+"""Cookie with the last chat of a browser: the page's stop button sends no chat id."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _COOKIE = "antiphon_chat"
 
 
 def remember_chat(socket: HTTPConnection, name: str) -> list[tuple[bytes, bytes]]:
-    """Headers of a handshake; none for a client that comes back to its chat.
+    """Handshake headers that set the cookie; none for a client that resumes its chat.
 
-    Pages of other origins can neither read the cookie nor send it.
+    Pages of other origins can neither read nor send the cookie.
     """
     if "resume_token" in socket.query_params:
         return []
@@ -22,6 +22,6 @@ def remember_chat(socket: HTTPConnection, name: str) -> list[tuple[bytes, bytes]
 
 
 def remembered_chat(request: HTTPConnection) -> str | None:
-    """The chat's id, if the client has one."""
+    """The id of the browser's last chat, if it sent a valid one."""
     name = request.cookies.get(_COOKIE)
     return name if name and is_session_id(name) else None
