@@ -1,4 +1,4 @@
-"""What a service holds of the broker: one object, opened at start-up and closed at the end."""
+"""The broker as a service uses it: one object, opened at start-up and closed at the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from antiphon.shared_schemas.events import SessionEvent
 
 
 class Broker:
-    """The pipeline's shared state, by concern."""
+    """The shared state in Redis, by concern."""
 
     def __init__(self, redis: Redis, settings: BrokerSettings, metrics: BrokerMetrics) -> None:
         self._redis = redis
@@ -55,20 +55,19 @@ class Broker:
         self.recorder_progress = RecorderProgress(redis, self.keys, settings.session_row_ttl_s)
 
     async def watch_events(self, after: str | None = None) -> EventWatch:
-        """A watch over transitions after an event id, or from now on."""
+        """Follow the transitions after an event id, by default the future ones."""
         after = after or await latest_event_id(self._redis, self.keys)
         return EventWatch(connect_blocking(self._settings), self.keys, after)
 
     async def recent_events(self, count: int) -> list[SessionEvent]:
-        """The newest transitions, oldest first."""
         return await recent(self._redis, self.keys, count)
 
     def past_events(self, after: str) -> AsyncIterator[SessionEvent]:
-        """Transitions after an event id, as far as they are still held; for rare look-ups."""
+        """The stored transitions after an event id; for rare look-ups."""
         return history(self._redis, self.keys, after)
 
     async def event_group(self, group: str, consumer: str) -> EventGroup:
-        """This consumer's part in a group; the group is made if it is missing."""
+        """Join a consumer group; it is created if it is missing."""
         blocking = connect_blocking(self._settings)
         members = EventGroup(self._redis, blocking, self.keys, group, consumer)
         await members.create()
@@ -83,9 +82,7 @@ class Broker:
 async def open_broker(
     settings: BrokerSettings, metrics: BrokerMetrics | None = None
 ) -> AsyncIterator[Broker]:
-    """Connect, check the server's version and that of the keys, set the clock.
-
-    What it measures of Redis goes into `metrics`, if they are given.
+    """Connect, check the versions of the server and of the keys, and set the clock.
 
     Raises BrokerUnavailable or IncompatibleRedis.
     """

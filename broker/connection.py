@@ -1,4 +1,4 @@
-"""Connections to Redis and the one clock that all processes share."""
+"""Connections to Redis, and the clock that all processes share."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from antiphon.broker.errors import BadPasswordFile, BrokerUnavailable, Incompati
 from antiphon.broker.settings import BrokerSettings
 
 POOL_SIZE = 64
-"""Connections per process. Few shared ones serialise round trips behind a lock (p50 in seconds)."""
+"""Connections per process. With few of them, calls wait for a connection (p50 in seconds)."""
 
 _READ_SIZE = 256 * 1024
 """Bytes per socket read: results of about 100 kB arrive in one piece."""
 
 _LONGEST_BLOCK_S = 30.0
-"""A blocking read unanswered this long means that the network has gone, not that nothing happened."""
+"""A blocking read without an answer for this long means that the network failed."""
 
 OLDEST_REDIS = (6, 2)
 
@@ -56,11 +56,11 @@ _REFUSALS = (
 _REFUSED = re.compile(
     r"\b(BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|UNKILLABLE)\b"
 )
-"""What a server says that is there but cannot serve for now; redis-py has classes for some of it,
-and scripts pass it on in words of their own."""
+"""Replies of a server that runs but cannot serve now. redis-py has classes for some of them, and
+errors raised inside a script only contain the code in their text."""
 
 _NO_RETRY = Retry(NoBackoff(), 0)
-"""Whether a call may be repeated is known to its caller only: a second claim is another session."""
+"""Only the caller knows whether a call may be repeated: a second claim takes another session."""
 
 
 def connect(settings: BrokerSettings, *, size: int = POOL_SIZE) -> Redis:
@@ -80,9 +80,9 @@ def connect(settings: BrokerSettings, *, size: int = POOL_SIZE) -> Redis:
 
 
 def connect_blocking(settings: BrokerSettings) -> Redis:
-    """A client for one task, whose reads may block for as long as the server lets them.
+    """A client for one task, whose reads may block.
 
-    It keeps one connection until a call fails, so that CLIENT ID names it until then.
+    It keeps one connection until a call fails, so CLIENT ID stays valid until then.
     """
     pool = BlockingConnectionPool.from_url(
         settings.redis_url,
@@ -102,7 +102,7 @@ def connect_blocking(settings: BrokerSettings) -> Redis:
 
 
 def _password(settings: BrokerSettings) -> str | None:
-    """Read anew for each client; a password in the URL wins. Raises BadPasswordFile."""
+    """Read the file for each client; a password in the URL wins. Raises BadPasswordFile."""
     path = settings.redis_password_file
     if path is None:
         return None
@@ -118,7 +118,7 @@ def _password(settings: BrokerSettings) -> str | None:
 
 @contextmanager
 def translate_outages() -> Iterator[None]:
-    """Raise BrokerUnavailable for whatever way Redis has of not answering."""
+    """Raise BrokerUnavailable for every way in which Redis can fail to answer."""
     try:
         yield
     except TimeoutError as error:
@@ -132,19 +132,19 @@ def translate_outages() -> Iterator[None]:
 
 
 async def call(redis: Redis, *command: Any, **options: Any) -> Any:
-    """One command; `options` tell redis-py how to parse the reply.
+    """Run one command; redis-py uses `options` to parse the reply.
 
     Raises BrokerUnavailable when Redis does not answer within the pool's `timeout`.
     """
     with translate_outages():
-        async with asyncio.timeout(_patience_s(redis)):
+        async with asyncio.timeout(_timeout_s(redis)):
             return await redis.execute_command(*command, **options)
 
 
 async def call_all(redis: Redis, *commands: tuple[Any, ...]) -> list[Any]:
-    """Several commands on one key in one transaction; raises the first error as `call` would."""
+    """Run several commands on one key in one transaction; raises the first error like `call`."""
     with translate_outages():
-        async with asyncio.timeout(_patience_s(redis)), redis.pipeline(transaction=True) as batch:
+        async with asyncio.timeout(_timeout_s(redis)), redis.pipeline(transaction=True) as batch:
             for command in commands:
                 batch.execute_command(*command)
             answers: list[Any] = await batch.execute(raise_on_error=False)
@@ -154,18 +154,18 @@ async def call_all(redis: Redis, *commands: tuple[Any, ...]) -> list[Any]:
             return answers
 
 
-def _patience_s(redis: Redis) -> float | None:
-    """One deadline for the whole call: connection, sending and answer.
+def _timeout_s(redis: Redis) -> float | None:
+    """One deadline for the whole call: connection, request and reply.
 
-    redis-py's own `socket_timeout` would apply to each step anew, cost a task per command, and on
-    Python 3.11 lose a cancellation now and then (`asyncio.wait_for`).
+    redis-py's `socket_timeout` applies to each step separately, costs a task per command, and on
+    Python 3.11 can lose a cancellation (`asyncio.wait_for`).
     """
     pool = redis.connection_pool
     return pool.timeout if isinstance(pool, BlockingConnectionPool) else None
 
 
 async def check_server(redis: Redis) -> str:
-    """The server's version. Raises IncompatibleRedis when it is too old."""
+    """Return the server's version. Raises IncompatibleRedis when it is too old."""
     info = await call(redis, "INFO", "server")
     version = str(info["redis_version"])
     major, minor = (int(part) for part in version.split(".")[:2])
@@ -175,14 +175,14 @@ async def check_server(redis: Redis) -> str:
 
 
 class RedisClock:
-    """Redis time without asking each time: this process's monotonic clock plus a measured offset."""
+    """Redis time without a round trip: this process's monotonic clock plus a measured offset."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._offset_ms = 0.0
 
     async def sync(self, tries: int = 3) -> None:
-        """Measure the offset, from the fastest of a few round trips."""
+        """Measure the offset by the fastest of a few round trips."""
         best = float("inf")
         for _ in range(tries):
             before = time.monotonic()
@@ -194,5 +194,5 @@ class RedisClock:
                 self._offset_ms = int(seconds) * 1000.0 + int(micros) / 1000.0 - middle_ms
 
     def now_ms(self) -> float:
-        """Redis-clock milliseconds now; error about half a round trip."""
+        """Redis-clock milliseconds; the error is about half a round trip."""
         return time.monotonic() * 1000.0 + self._offset_ms

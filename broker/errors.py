@@ -1,18 +1,18 @@
-"""What can go wrong between a service and Redis, in the pipeline's own words."""
+"""The errors of the broker."""
 
 from __future__ import annotations
 
 
 class BrokerError(Exception):
-    """Base of everything the broker raises on purpose."""
+    """Base of the broker's errors."""
 
 
 class BrokerUnavailable(BrokerError):
-    """Redis does not answer; the call may or may not have been carried out."""
+    """Redis does not answer; the call may or may not have taken effect."""
 
 
 class QueueFull(BrokerError):
-    """The queue holds `length` sessions and takes no more."""
+    """The queue is at its limit, with `length` sessions."""
 
     def __init__(self, length: int) -> None:
         super().__init__(f"the queue is full ({length} sessions wait); try again later")
@@ -28,7 +28,7 @@ class SessionExists(BrokerError):
 
 
 class VoicesFull(BrokerError):
-    """There are as many uploaded voices as are allowed."""
+    """The number of uploaded voices is at its limit."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"there are {limit} uploaded voices already; delete one first")
@@ -36,7 +36,7 @@ class VoicesFull(BrokerError):
 
 
 class SharesFull(BrokerError):
-    """A recording has as many share links as it may have."""
+    """The share links of a recording are at their limit."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"this recording has {limit} share links already; revoke one first")
@@ -44,12 +44,12 @@ class SharesFull(BrokerError):
 
 
 class StaleFence(BrokerError):
-    """Another process has taken this stream over, or the session is over; write no more."""
+    """A newer process writes this stream, or the session is over: stop writing."""
 
 
 class IncompatibleRedis(BrokerError):
-    """The server lacks something the pipeline needs; the message says what and what to do."""
+    """This Redis cannot be used; the message says why and what to do."""
 
 
 class BadPasswordFile(BrokerError):
-    """The file with Redis's password cannot be used; the message names it."""
+    """The file with the Redis password cannot be used; the message names it."""

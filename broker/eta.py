@@ -1,4 +1,4 @@
-"""How long a queued session will wait: expected lengths per kind, and a simulation of the slots."""
+"""Queue wait estimates: expected session lengths per kind, and a simulation of the slots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BASELINES = {
     SessionKind.AUDIO_DUPLEX: 120.0,
     SessionKind.OMNI_DUPLEX: 90.0,
 }
-"""Seconds a session is taken to last until enough have been measured."""
+"""Expected seconds of a session until enough have been measured."""
 
 ENOUGH_SAMPLES = 3
 DEFAULT_ALPHA = 0.3
@@ -47,7 +47,6 @@ class SessionLengths:
         )
 
     def expected_s(self, kind: SessionKind) -> float:
-        """Seconds a session of this kind is expected to last."""
         if self.counts.get(kind, 0) >= ENOUGH_SAMPLES and kind in self.averages:
             return self.averages[kind]
         return self.baselines[kind]
@@ -61,9 +60,9 @@ def estimate_waits(
 ) -> list[float]:
     """Seconds until each queued session (given by kind, in order) should get a slot.
 
-    Hands the slots out first come, first served, each busy for its occupant's expected length. Never
-    decreases along the queue: nobody is told to wait longer than the person behind. With no open
-    worker for a kind, sessions ahead are assumed to run one after the other.
+    Slots are given out in queue order, each for the expected length of its session. Estimates never
+    decrease along the queue. Without an open worker for a kind, its sessions are assumed to run one
+    after the other.
     """
     slots = _Slots(running, workers)
     waits: list[float] = []
@@ -75,7 +74,7 @@ def estimate_waits(
 
 
 class _Slots:
-    """Every worker's slots as the times (s from now) at which they come free."""
+    """The times (s from now) at which each worker's slots become free."""
 
     def __init__(self, running: Sequence[RunningSession], workers: Sequence[WorkerRow]) -> None:
         self._kinds = {w.id: w.kinds for w in workers if w.open}
@@ -90,7 +89,7 @@ class _Slots:
             heapq.heapreplace(heap, job.remaining_s)
 
     def take(self, kind: SessionKind, length_s: float) -> float:
-        """Use the slot that comes free first; returns when."""
+        """Use the slot that becomes free first; returns the wait in seconds."""
         heaps = [h for w, h in self._free.items() if h and kind in self._kinds[w]]
         if not heaps:
             wait = self._backlog
@@ -103,14 +102,13 @@ class _Slots:
 
 
 class EtaStore:
-    """The `eta` hash: operators may change the baselines and the smoothing."""
+    """The `eta` hash. Operators may change the baselines and the smoothing."""
 
     def __init__(self, redis: Redis, keys: Keys) -> None:
         self._redis = redis
         self._key = keys.eta
 
     async def status(self) -> SessionLengths:
-        """What estimates are made from now."""
         return SessionLengths.read(_flat(await call(self._redis, "HGETALL", self._key)))
 
     async def configure(

@@ -1,4 +1,4 @@
-"""Session transitions as they happen: watched by edges and workers, worked off by recorders."""
+"""The stream of session transitions: watched by edges and workers, processed by recorders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RELEASED_IDLE_MS = 86_400_000
 
 
 class EventWatch:
-    """Every transition from now on, for one process. Each `read` blocks up to five seconds."""
+    """Follows the transitions after an event id. Each `read` blocks for up to five seconds."""
 
     def __init__(self, blocking: Redis, keys: Keys, after: str) -> None:
         self._redis = blocking
@@ -35,7 +35,7 @@ class EventWatch:
         self._after = after
 
     async def read(self) -> list[SessionEvent]:
-        """The next transitions, oldest first; empty when nothing happened for a while."""
+        """The next transitions, oldest first; empty after a timeout."""
         head = ("XREAD", "COUNT", _COUNT, "BLOCK", _BLOCK_MS, "STREAMS", self._key, self._after)
         reply = await call(self._redis, *head)
         if not reply:
@@ -45,12 +45,11 @@ class EventWatch:
         return _parse(entries)
 
     async def close(self) -> None:
-        """Give the connection back."""
         await self._redis.aclose()
 
 
 class EventGroup:
-    """A consumer group over the transitions: each goes to one of the replicas, until it is acked."""
+    """A consumer group: each transition goes to one of the replicas, until it is acked."""
 
     def __init__(
         self, redis: Redis, blocking: Redis, keys: Keys, group: str, consumer: str
@@ -62,7 +61,7 @@ class EventGroup:
         self._consumer = consumer
 
     async def create(self) -> None:
-        """Make the group, from the oldest transition on; an existing one is left as it is."""
+        """Create the group at the oldest transition, unless it exists."""
         try:
             await call(self._redis, "XGROUP", "CREATE", self._key, self._group, "0", "MKSTREAM")
         except ResponseError as error:
@@ -70,19 +69,19 @@ class EventGroup:
                 raise
 
     async def read(self) -> list[SessionEvent]:
-        """New transitions for this consumer; blocks for a random while, a second at most.
+        """New transitions for this consumer; blocks for a random time of at most a second.
 
-        Redis serves those who wait in turn. Were they never to change places, a regular traffic of
-        two transitions per session would bring every first one to the same of two consumers.
+        Redis serves waiting consumers in order. A random block time shuffles them; otherwise, with two
+        transitions per session, one of two consumers would get every first transition.
         """
-        block_ms = random.randint(1, _GROUP_BLOCK_MS)  # noqa: S311 - places, not secrets
+        block_ms = random.randint(1, _GROUP_BLOCK_MS)  # noqa: S311 - not a secret
         head = ("XREADGROUP", "GROUP", self._group, self._consumer, "COUNT", _COUNT)
         tail = ("BLOCK", block_ms, "STREAMS", self._key, ">")
         reply = await self._try(*head, *tail, redis=self._blocking)
         return _parse(reply[0][1]) if reply else []
 
     async def reclaim(self, idle_ms: int) -> list[SessionEvent]:
-        """Take over transitions that some consumer was given `idle_ms` ago and never acked."""
+        """Take over transitions that a consumer received `idle_ms` ago and has not acked."""
         found: list[SessionEvent] = []
         cursor = b"0-0"
         while True:
@@ -98,7 +97,7 @@ class EventGroup:
     async def touch(self, event_ids: Sequence[str]) -> set[str]:
         """Keep transitions from being reclaimed; returns those another consumer has taken over.
 
-        One that nobody has pending any more (acked, or trimmed from the stream) is not among them.
+        Transitions that no consumer has pending (acked, or trimmed) are not among them.
         """
         mine = set(await self._pending(self._consumer)) & set(event_ids)
         await self._claim(mine)
@@ -106,12 +105,12 @@ class EventGroup:
         return missing & set(await self._pending()) if missing else set()
 
     async def release(self) -> None:
-        """Hand back what this consumer has not acked: the next `reclaim` of any consumer finds it."""
+        """Make the pending transitions of this consumer available to `reclaim` at once."""
         mine = set(await self._pending(self._consumer))
         await self._claim(mine, "IDLE", _RELEASED_IDLE_MS)
 
     async def _pending(self, *consumer: str) -> list[str]:
-        """Ids that one consumer (by default: any) was given and has not acked."""
+        """Ids that one consumer (by default: any) has received and not acked."""
         head = ("XPENDING", self._key, self._group, "-", "+", _MAX_PENDING)
         reply = await self._try(*head, *consumer, parse_detail=True)
         return [row["message_id"].decode() for row in reply or ()]
@@ -122,7 +121,7 @@ class EventGroup:
             await self._try(*head, *sorted(event_ids), *options, "JUSTID", parse_justid=True)
 
     async def _try(self, *command: Any, redis: Redis | None = None, **options: Any) -> Any:
-        """One command on the group; None, and a new group, when Redis came back without it."""
+        """Run a command on the group. Returns None and creates the group when Redis has lost it."""
         try:
             return await call(redis or self._redis, *command, **options)
         except ResponseError as error:
@@ -132,17 +131,15 @@ class EventGroup:
             return None
 
     async def ack(self, *event_ids: str) -> None:
-        """Work on these is done and on disk."""
         if event_ids:
             await call(self._redis, "XACK", self._key, self._group, *event_ids)
 
     async def close(self) -> None:
-        """Give the blocking connection back."""
         await self._blocking.aclose()
 
 
 def _parse(entries: list[tuple[bytes, dict[bytes, bytes]]]) -> list[SessionEvent]:
-    """Those that this version understands; the others are logged, as during a rolling upgrade."""
+    """The events that this version understands. Others are logged; a rolling upgrade causes them."""
     events: list[SessionEvent] = []
     for entry_id, data in entries:
         try:
@@ -153,7 +150,7 @@ def _parse(entries: list[tuple[bytes, dict[bytes, bytes]]]) -> list[SessionEvent
 
 
 async def history(redis: Redis, keys: Keys, after: str) -> AsyncIterator[SessionEvent]:
-    """Every transition after an event id that the stream still holds, oldest first."""
+    """The stored transitions after an event id, oldest first."""
     while page := await call(
         redis, "XRANGE", keys.events, f"({after}", "+", "COUNT", _HISTORY_PAGE
     ):
@@ -163,19 +160,19 @@ async def history(redis: Redis, keys: Keys, after: str) -> AsyncIterator[Session
 
 
 async def recent(redis: Redis, keys: Keys, count: int) -> list[SessionEvent]:
-    """The newest transitions that the stream still holds, oldest first."""
+    """The newest stored transitions, oldest first."""
     newest = await call(redis, "XREVRANGE", keys.events, "+", "-", "COUNT", count)
     return _parse(newest[::-1])
 
 
 async def latest_event_id(redis: Redis, keys: Keys) -> str:
-    """Where a watch that is interested in the future only begins."""
+    """The id after which all future transitions come."""
     newest = await call(redis, "XREVRANGE", keys.events, "+", "-", "COUNT", 1)
     return newest[0][0].decode() if newest else "0-0"
 
 
 async def follow(watch: EventWatch, retry_s: float = 0.5) -> AsyncIterator[list[SessionEvent]]:
-    """Batches of transitions for ever; an outage yields an empty batch and is retried."""
+    """Endless batches of transitions; an outage yields an empty batch and is retried."""
     while True:
         try:
             yield await watch.read()

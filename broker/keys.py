@@ -88,7 +88,7 @@ class Keys:
 
     @property
     def ref_audio(self) -> str:
-        """HASH voice id → JSON (name, duration, creation); the audio has a key of its own. Permanent."""
+        """HASH voice id → JSON (name, duration, creation); the audio has a separate key. Permanent."""
         return self.control + "ref_audio"
 
     @property

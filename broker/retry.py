@@ -1,4 +1,4 @@
-"""Sitting out an outage of Redis."""
+"""Retry during an outage of Redis."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _DELAY_S = (0.05, 1.0)
 async def retry_until_available(
     attempt: Callable[[], Awaitable[T]], what: str, *, patience_s: float = float("inf")
 ) -> T:
-    """Repeat a call until Redis answers, with jittered growing pauses.
+    """Retry a call until Redis answers, with exponential backoff and jitter.
 
-    Raises BrokerUnavailable once `patience_s` have passed. The call must be safe to repeat.
+    Raises BrokerUnavailable after `patience_s`. The call must be safe to repeat.
     """
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + patience_s

@@ -1,4 +1,4 @@
-"""Settings that every service shares: where Redis is and how long things live there."""
+"""Settings of every service: the address of Redis, and lifetimes of what is stored there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic_settings import (
 
 
 class AntiphonSettings(BaseSettings):
-    """Read once at start-up: constructor arguments (flags) win over `ANTIPHON_*`, then `antiphon.toml`."""
+    """Read once at start-up: flags win over `ANTIPHON_*` variables, and these over `antiphon.toml`."""
 
     model_config = SettingsConfigDict(
         env_prefix="ANTIPHON_", toml_file="antiphon.toml", extra="ignore", frozen=True
@@ -29,33 +29,34 @@ class AntiphonSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the base class names it
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags, then environment, then the file."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
 
 class BrokerSettings(AntiphonSettings):
-    """What every service that talks to Redis has in common."""
+    """Settings of every service that uses Redis."""
 
     redis_url: str = Field(
-        default="redis://127.0.0.1:6379/0", description="where Redis is, 6.2 or newer"
+        default="redis://127.0.0.1:6379/0", description="address of Redis, 6.2 or newer"
     )
     redis_password_file: Path | None = Field(
-        default=None, description="a file that holds its password, unless the URL does"
+        default=None, description="file with the Redis password, unless the URL has it"
     )
     key_prefix: str = Field(
         default="antiphon",
         pattern=r"^[A-Za-z0-9_.-]{1,32}$",
-        description="begins every key; systems with different ones may share a Redis",
+        description="prefix of every key; systems with different prefixes may share a Redis",
     )
-    max_queue_size: int = Field(default=1000, ge=1, description="sessions that may wait")
+    max_queue_size: int = Field(default=1000, ge=1, description="longest queue, in sessions")
     lease_s: float = Field(
-        default=5.0, gt=0, description="a worker that is silent this long loses its sessions"
+        default=5.0,
+        gt=0,
+        description="a worker that does not renew for this long loses its sessions",
     )
     heartbeat_ttl_s: float = Field(
-        default=5.0, gt=0, description="a process silent this long counts as gone"
+        default=5.0, gt=0, description="a process without a heartbeat for this long counts as dead"
     )
     max_attempts: int = Field(
-        default=3, ge=1, description="workers that may fail under one session"
+        default=3, ge=1, description="workers that one session may lose before it ends"
     )
     recovery_timeout_s: float = Field(
         default=30.0, gt=0, description="how long a session waits for another worker"
@@ -63,18 +64,18 @@ class BrokerSettings(AntiphonSettings):
     resume_grace_s: float = Field(
         default=15.0, gt=0, description="how long a session waits for a client that may resume"
     )
-    stream_ttl_s: int = Field(default=900, ge=60, description="life of a stream nobody writes to")
+    stream_ttl_s: int = Field(
+        default=900, ge=60, description="expiry of a stream after its last entry"
+    )
     stream_max_entries: int = Field(default=4000, ge=100, description="entries kept per stream")
     session_row_ttl_s: int = Field(
-        default=3600, ge=60, description="life of an ended session's row"
+        default=3600, ge=60, description="expiry of an ended session's row"
     )
-    redis_timeout_s: float = Field(
-        default=5.0, gt=0, description="longest wait for one Redis answer"
-    )
+    redis_timeout_s: float = Field(default=5.0, gt=0, description="timeout of one Redis call")
 
 
 class StatusSettings(BrokerSettings):
-    """Workers, recorders and cleanup jobs tell of themselves on a small port beside their work."""
+    """Workers, recorders and cleanup jobs serve /health and /metrics on a port."""
 
     health_host: str = Field(
         default="127.0.0.1", description="address of the port with /health and /metrics"

@@ -1,4 +1,4 @@
-"""What an operator can switch off: the pages, and the realtime protocol."""
+"""What an operator can disable: the pages, and the realtime protocol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from antiphon.shared_schemas.states import SessionKind
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """One switch. `page` is False where `route` is no page, so that no menu shows it."""
+    """One switch. `page` is False when `route` is not a page; menus do not show it then."""
 
     app_id: str
     name: str
@@ -26,7 +26,7 @@ AUDIO_DUPLEX = App("audio_duplex", "Audio Full-Duplex", "/audio_duplex")
 REALTIME = App("realtime", "Realtime API", "/v1/realtime", page=False)
 
 APPS = {app.app_id: app for app in (TURNBASED, HALF_DUPLEX, OMNI, AUDIO_DUPLEX, REALTIME)}
-"""All of them, in the order that menus show."""
+"""In the order of the menu."""
 
 APP_OF_KIND = {
     SessionKind.CHAT: TURNBASED,
@@ -34,7 +34,7 @@ APP_OF_KIND = {
     SessionKind.AUDIO_DUPLEX: AUDIO_DUPLEX,
     SessionKind.OMNI_DUPLEX: OMNI,
 }
-"""The page that a session of each kind belongs to; `/v1/realtime` has a switch of its own."""
+"""The page of each kind of session; `/v1/realtime` has a separate switch."""
 
 
 class PageInfo(BaseModel):
@@ -46,31 +46,31 @@ class PageInfo(BaseModel):
 
 
 class AppInfo(PageInfo):
-    """A switch and how it stands."""
+    """A switch and its state."""
 
     enabled: bool
 
 
 class Pages(BaseModel):
-    """The pages that are on, in the order of the menu."""
+    """The enabled pages, in the order of the menu."""
 
     apps: list[PageInfo]
 
 
 class AppList(BaseModel):
-    """Every switch."""
+    """All switches."""
 
     apps: list[AppInfo]
 
 
 class AppSwitch(BaseModel):
-    """How a switch shall stand."""
+    """The wanted state of a switch."""
 
     enabled: bool = Field(strict=True)
 
 
 class AppSwitched(BaseModel):
-    """How a switch stands now."""
+    """The new state of a switch."""
 
     success: bool
     app: AppInfo

@@ -1,4 +1,4 @@
-"""PCM as Antiphon moves it: sample rates, formats, and conversions between bytes and arrays."""
+"""PCM audio: sample rates, formats, and conversions between bytes and arrays."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ INPUT_RATE = 16_000
 """Hz of everything a client sends (float32 mono on the wire)."""
 
 OUTPUT_RATE = 24_000
-"""Hz of everything an engine says (float32 mono on the wire)."""
+"""Hz of everything an engine sends (float32 mono on the wire)."""
 
 _FULL_SCALE = np.float32(32767.0)
-"""The same both ways, so that 16-bit audio is recorded as it came."""
+"""The same in both directions, so that 16-bit audio is recorded unchanged."""
 
 Samples = NDArray[np.float32]
 """Mono PCM, shape (n,), values nominally in [-1, 1]."""
@@ -30,7 +30,6 @@ class PcmFormat(StrEnum):
 
     @property
     def width(self) -> int:
-        """Bytes per sample."""
         return 4 if self is PcmFormat.F32 else 2
 
 

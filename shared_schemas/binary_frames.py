@@ -1,7 +1,7 @@
-"""Messages as WebSocket frames: JSON text with base64, or `antiphon.binary.v1` with bytes as they are.
+"""Messages as WebSocket frames: JSON text with base64, or `antiphon.binary.v1` with raw bytes.
 
-A binary frame is a 4-byte little-endian header length, the header (the message as JSON, where
-`{"at", "bytes", "format"}` stands in place of base64) and the payload that `at` counts from.
+A binary frame is a 4-byte little-endian header length, the header, and the payload. The header is the
+message as JSON with `{"at", "bytes", "format"}` instead of base64; `at` is an offset in the payload.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PLAIN_PROTOCOL = "antiphon.v1"
 
 _LENGTH_BYTES = 4
 _ALIGNMENT = 4
-"""A payload begins at a multiple of this, so that an array of floats can look at it in place."""
+"""The payload starts at a multiple of this, so that an array of floats can use it without a copy."""
 
 
 def to_text(message: Mapping[str, Any]) -> str:
@@ -29,9 +29,9 @@ def to_text(message: Mapping[str, Any]) -> str:
 
 
 def to_frame(message: Mapping[str, Any]) -> str | bytes:
-    """A binary frame, or text when there is nothing to carry as bytes.
+    """A binary frame, or text when the message has no bytes.
 
-    Sound is a `Raw` value, whose format goes along; a picture is `bytes`.
+    Audio is a `Raw` value and sent with its format; an image is `bytes`.
     """
     payload = bytearray()
 
@@ -51,7 +51,7 @@ def to_frame(message: Mapping[str, Any]) -> str | bytes:
 
 
 def split_frame(frame: bytes) -> tuple[bytes, Payload]:
-    """A binary frame's header, not parsed yet, and its payload. Raises InvalidInput."""
+    """Split a binary frame into its unparsed header and its payload. Raises InvalidInput."""
     room = len(frame) - _LENGTH_BYTES
     if room < 0:
         text = f"header: a binary frame begins with 4 bytes of length, this one has {len(frame)}"

@@ -26,7 +26,7 @@ MAX_PARTS = 1000
 
 
 class TextItem(ClientMessage):
-    """Words."""
+    """Text."""
 
     type: Literal["text"]
     text: str
@@ -72,13 +72,13 @@ class ChatMessage(ClientMessage):
 
 
 class ChatGeneration(GenerationConfig):
-    """How the answer is generated; `do_sample: false` always takes the likeliest token."""
+    """How the answer is generated; `do_sample: false` selects the most likely token."""
 
     do_sample: bool = True
 
 
 class ChatImage(ClientMessage):
-    """How pictures are looked at."""
+    """Image options."""
 
     max_slice_nums: int | None = Field(default=None, ge=1, le=9)
 
@@ -86,8 +86,8 @@ class ChatImage(ClientMessage):
 class ChatTts(ClientMessage):
     """Whether and with which voice the answer is spoken; `default` ignores the reference.
 
-    `ref_audio_data` is base64 float32 PCM at 16 kHz or a WAV; `ref_audio_path` names a voice of the
-    server instead.
+    `ref_audio_data` is base64 float32 PCM at 16 kHz or a WAV; `ref_audio_path` is a voice of the
+    server.
     """
 
     enabled: bool = False
@@ -100,7 +100,7 @@ class ChatTts(ClientMessage):
 
 
 class ChatRequest(ClientMessage):
-    """A chat request. `streaming` counts on the WebSocket only."""
+    """A chat request. `streaming` applies to the WebSocket only."""
 
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES), FailFast()]
     streaming: bool = True
@@ -128,7 +128,7 @@ def parse_chat_request(data: object, payload: Payload | None = None) -> ChatRequ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillProgress(ServerMessage):
-    """So much of the request, between 0 and 1, has been read; for clients only that asked for it."""
+    """The share of the request, 0 to 1, that has been processed; only for clients that asked."""
 
     type: ClassVar[str] = "progress"
     done: float
@@ -136,7 +136,7 @@ class PrefillProgress(ServerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillDone(ServerMessage):
-    """The request has been read."""
+    """The request has been processed."""
 
     type: ClassVar[str] = "prefill_done"
     input_tokens: int
@@ -144,7 +144,7 @@ class PrefillDone(ServerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatChunk(ServerMessage):
-    """A piece of the answer; float32 PCM at 24 kHz. What is missing is not sent."""
+    """A part of the answer; float32 PCM at 24 kHz. None-valued fields are not sent."""
 
     type: ClassVar[str] = "chunk"
     text_delta: str | None
@@ -153,7 +153,7 @@ class ChatChunk(ServerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatDone(ServerMessage):
-    """The answer is complete, and was streamed. `stopped` is sent when the client cut it short."""
+    """The streamed answer is complete. `stopped` is sent when the client interrupted it."""
 
     type: ClassVar[str] = "done"
     text: str
@@ -165,7 +165,7 @@ class ChatDone(ServerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnstreamedChatDone(ChatDone):
-    """The answer in one piece; `audio_data` is null where it was not spoken."""
+    """The whole answer, not streamed; `audio_data` is null if it was not spoken."""
 
     audio_data: bytes | None = field(metadata=NULLABLE)
 
@@ -193,10 +193,12 @@ class TokenStats(BaseModel):
 
 
 class ChatResponse(BaseModel):
-    """What `POST /api/chat` answers."""
+    """The response of `POST /api/chat`."""
 
     text: str
-    audio_path: str | None = Field(default=None, description="always null: nothing is kept by path")
+    audio_path: str | None = Field(
+        default=None, description="always null: nothing is stored by path"
+    )
     audio_data: str | None = Field(default=None, description="base64 float32 PCM at 24 kHz")
     audio_sample_rate: int = OUTPUT_RATE
     tokens_generated: int
@@ -211,7 +213,7 @@ class ChatResponse(BaseModel):
 
 
 class ChatProblem(BaseModel):
-    """Why `POST /api/chat` could not answer; `error`, `message` and `detail` are the same text."""
+    """The error response of `POST /api/chat`; `error`, `message` and `detail` are the same text."""
 
     success: bool = False
     text: str = ""
@@ -225,11 +227,10 @@ class ChatProblem(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpBody(ServerMessage):
-    """The one thing that an HTTP client is told."""
+    """The only message to an HTTP client."""
 
     type: ClassVar[str] = "body"
     body: ChatResponse | ChatProblem
 
     def wire(self) -> dict[str, Any]:
-        """The body itself."""
         return self.body.model_dump(mode="json")

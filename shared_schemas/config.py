@@ -1,4 +1,4 @@
-"""Settings of one conversation, as a client states them in `prepare` (duplex-api.txt)."""
+"""Settings of one conversation, as a client sends them in `prepare`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Probability = Annotated[float, Field(gt=0.0, le=1.0)]
 
 
 class DuplexConfig(BaseModel):
-    """The seed's DuplexConfig with its defaults; unknown fields are ignored, wrong types refused by name.
+    """Unknown fields are ignored, wrong types are rejected by name.
 
-    With `record: false`, here as in the other kinds' settings, nothing of the session is kept on disk.
+    With `record: false`, here and in the other kinds, nothing of the session is stored on disk.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
@@ -36,7 +36,7 @@ class _Options(BaseModel):
 
 
 class VadConfig(_Options):
-    """When speech counts as begun and ended (half-duplex-api.txt); durations in milliseconds."""
+    """Voice activity detection; durations in milliseconds."""
 
     threshold: float = Field(default=0.8, gt=0.0, lt=1.0)
     min_speech_duration_ms: int = Field(default=128, ge=0, le=10_000)
@@ -45,7 +45,7 @@ class VadConfig(_Options):
 
 
 class GenerationConfig(_Options):
-    """How an answer is generated."""
+    """Generation of an answer."""
 
     max_new_tokens: int = Field(default=256, ge=1, le=4096)
     length_penalty: float = Field(default=1.1, gt=0.0, le=5.0)
@@ -67,7 +67,7 @@ class HalfDuplexSessionConfig(_Options):
 
 
 class HalfDuplexConfig(_Options):
-    """The seed's half-duplex `config` with its defaults."""
+    """The `config` of a half-duplex session."""
 
     vad: VadConfig = VadConfig()
     generation: GenerationConfig = GenerationConfig()
@@ -77,7 +77,7 @@ class HalfDuplexConfig(_Options):
 
 
 class ChatOptions(_Options):
-    """What a chat request asks for beside its messages, as it lies in the stream."""
+    """The options of a chat request, as stored in the stream."""
 
     streaming: bool = True
     generation: GenerationConfig = GenerationConfig()
@@ -93,5 +93,5 @@ Recordable = TypeVar("Recordable", DuplexConfig, HalfDuplexConfig)
 
 
 def with_consent(config: Recordable, *, given: bool) -> Recordable:
-    """The settings, not to be recorded if that was refused in them or beside them."""
+    """The settings, with `record` turned off unless consent is given."""
     return config if given else config.model_copy(update={"record": False})

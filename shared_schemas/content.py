@@ -11,7 +11,7 @@ from antiphon.shared_schemas.audio import PcmFormat, Samples, samples_from_bytes
 
 
 class Role(StrEnum):
-    """Who says a message."""
+    """The author of a message."""
 
     SYSTEM = "system"
     USER = "user"
@@ -20,20 +20,20 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """Words."""
+    """Text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class AudioPart:
-    """Sound, mono 16 kHz."""
+    """Audio, mono 16 kHz."""
 
     pcm: bytes = field(repr=False)
     form: PcmFormat = PcmFormat.F32
 
     def samples(self) -> Samples:
-        """The sound as float32, shape (n,)."""
+        """Float32, shape (n,)."""
         return samples_from_bytes(self.pcm, self.form)
 
 
@@ -64,14 +64,13 @@ class ConversationMessage:
 
     @property
     def text(self) -> str:
-        """Its words, without the rest."""
         return " ".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
 def flatten(
     messages: Iterable[ConversationMessage],
 ) -> tuple[list[dict[str, Any]], tuple[bytes, ...]]:
-    """JSON-ready messages, and the media they refer to by place (`blob`)."""
+    """JSON-ready messages, and the media they refer to by index (`blob`)."""
     blobs: list[bytes] = []
     content = [
         {"role": str(m.role), "parts": [_flat(part, blobs) for part in m.parts]} for m in messages
@@ -94,16 +93,16 @@ def _flat(part: Part, blobs: list[bytes]) -> dict[str, Any]:
         case TextPart(text):
             return {"type": "text", "text": text}
         case AudioPart(pcm, form):
-            return {"type": "audio", "blob": _keep(pcm, blobs), "pcm": str(form)}
+            return {"type": "audio", "blob": _add(pcm, blobs), "pcm": str(form)}
         case ImagePart(data):
-            return {"type": "image", "blob": _keep(data, blobs)}
+            return {"type": "image", "blob": _add(data, blobs)}
         case VideoPart(data, stack_frames):
-            return {"type": "video", "blob": _keep(data, blobs), "stack_frames": stack_frames}
+            return {"type": "video", "blob": _add(data, blobs), "stack_frames": stack_frames}
         case _:
             assert_never(part)
 
 
-def _keep(data: bytes, blobs: list[bytes]) -> int:
+def _add(data: bytes, blobs: list[bytes]) -> int:
     blobs.append(data)
     return len(blobs) - 1
 

@@ -73,13 +73,13 @@ class Pause(ClientMessage):
 
 
 class Resume(ClientMessage):
-    """Go on after a pause."""
+    """Resume after a pause."""
 
     type: Literal["resume"]
 
 
 class PlaybackAck(ClientMessage):
-    """How much of the current answer's sound has been played, so that it remembers what was heard."""
+    """How much audio of the current answer the client has played."""
 
     type: Literal["playback_ack"]
     played_ms: PlayedMs
@@ -92,7 +92,7 @@ class Stop(ClientMessage):
 
 
 class ClientDiagnostic(ClientMessage):
-    """Figures measured by the client; every field is kept with the recording."""
+    """Metrics measured by the client; every field is stored in the recording."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -129,7 +129,7 @@ class Prepared(ServerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result(ServerMessage):
-    """One unit's outcome. `audio_data` is float32 PCM at 24 kHz; `current_time` and costs in ms."""
+    """The result of one unit. `audio_data` is float32 PCM at 24 kHz; `current_time`, costs in ms."""
 
     type: ClassVar[str] = "result"
     is_listen: bool
@@ -156,7 +156,7 @@ class Result(ServerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paused(ServerMessage):
-    """The session rests for at most `timeout` seconds."""
+    """The session is paused for at most `timeout` seconds."""
 
     type: ClassVar[str] = "paused"
     timeout: float

@@ -1,4 +1,4 @@
-"""Errors that a client may be told of, and how invalid input is put into words."""
+"""Errors that are reported to clients, and the texts for invalid input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 
 class ErrorCode(StrEnum):
-    """Machine-readable cause, beside the text of every error message."""
+    """Machine-readable cause of an error message."""
 
     INVALID_JSON = "invalid_json"
     UNKNOWN_TYPE = "unknown_type"
@@ -42,13 +42,13 @@ class ErrorCode(StrEnum):
 
 
 PART_TAGS = frozenset({"text", "audio", "image", "video"})
-"""Variants of a content part, which pydantic puts into the path of an error."""
+"""Tags of content parts, which pydantic adds to the path of an error."""
 
 
 class InvalidInput(ValueError):
-    """Something a client sent is unusable; the session goes on.
+    """Invalid input of a client; the session continues.
 
-    `field` is the offending field's wire name, or None when the message as a whole is meant.
+    `field` is the wire name of the invalid field, or None for the message as a whole.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class InvalidInput(ValueError):
 
 
 def from_validation(error: ValidationError, *, skip: int = 0) -> InvalidInput:
-    """Name the first offending field of a pydantic error; `skip` drops leading union tags.
+    """Name the first invalid field of a pydantic error; `skip` drops leading union tags.
 
-    In a list of variants the tag that follows an index (`content.0.image.data`) is no field either.
+    In a list of variants, the tag after an index (`content.0.image.data`) is not a field either.
     """
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     name = ".".join(_path(first["loc"][skip:])) or None

@@ -11,17 +11,17 @@ from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 
 
 class SessionCommand(StrEnum):
-    """What someone asks of a running session from outside of its connection."""
+    """A command to a running session from outside its connection."""
 
     INTERRUPT = "break"
-    """Stop the reply that is being generated."""
+    """Stop the answer that is being generated."""
 
 
 class WorkerCommand(StrEnum):
-    """What an operator asks of a worker."""
+    """An operator's command to a worker."""
 
     DRAIN = "drain"
-    """Take no new session, let those that run end or hand them on, and leave: as SIGTERM does."""
+    """Claim nothing new, finish or hand over current sessions, then exit (same as SIGTERM)."""
 
 
 class UnreadableEvent(ValueError):
@@ -32,8 +32,7 @@ class UnreadableEvent(ValueError):
 class SessionEvent:
     """One transition: the session is now in `state`. `at` is Redis-clock ms; `reason` is set when ended.
 
-    With `ask` set the state is the same as before: the edge that serves the session is asked for
-    something.
+    With `ask` set the state has not changed: the event is a command to the edge of the session.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""What a check of a system found, and what to do about it."""
+"""Results of system checks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class FindingStatus(StrEnum):
-    """A failure keeps the system from working; a warning will be regretted later."""
+    """A failure prevents the system from working; a warning does not yet."""
 
     OK = "ok"
     WARNING = "warning"
@@ -17,7 +17,7 @@ class FindingStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check. `remedy` says what to do, where something is to be done."""
+    """The result of one check. `remedy` says what to do, if anything."""
 
     about: str
     verdict: FindingStatus
@@ -26,20 +26,16 @@ class Finding:
 
 
 def ok(about: str, found: str) -> Finding:
-    """All is well."""
     return Finding(about, FindingStatus.OK, found)
 
 
 def warning(about: str, found: str, remedy: str) -> Finding:
-    """It works, for now."""
     return Finding(about, FindingStatus.WARNING, found, remedy)
 
 
 def failure(about: str, found: str, remedy: str) -> Finding:
-    """It does not work."""
     return Finding(about, FindingStatus.FAILURE, found, remedy)
 
 
 def skipped(about: str, why: str) -> Finding:
-    """It was not looked at."""
     return Finding(about, FindingStatus.SKIPPED, why)

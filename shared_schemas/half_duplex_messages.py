@@ -1,4 +1,4 @@
-"""Both directions of `/ws/half_duplex/{session_id}` (half-duplex-api.txt)."""
+"""Both directions of `/ws/half_duplex/{session_id}`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ MAX_SYSTEM_ITEMS = 32
 
 
 class SystemText(ClientMessage):
-    """Words; an empty one is passed over."""
+    """Text; ignored if empty."""
 
     type: Literal["text"]
     text: str | None = None
 
 
 class SystemAudio(ClientMessage):
-    """Base64 float32 PCM at 16 kHz; an empty one, as pages without a voice send it, is passed over."""
+    """Base64 float32 PCM at 16 kHz; ignored if empty (pages without a voice send it)."""
 
     type: Literal["audio"]
     data: Media | None = None
@@ -42,10 +42,10 @@ SystemItem = Annotated[SystemText | SystemAudio, Field(discriminator="type")]
 
 
 class HalfDuplexPrepare(ClientMessage):
-    """Initialise the session. `system_content` replaces `system_prompt` where it says anything.
+    """Initialise the session. A non-empty `system_content` replaces `system_prompt`.
 
     Audio is base64 float32 PCM at 16 kHz; the first audio of `system_content` is the voice to
-    speak with, unless `ref_audio_base64` names another.
+    speak with, unless `ref_audio_base64` is set.
     """
 
     type: Literal["prepare"]
@@ -97,7 +97,7 @@ class HalfDuplexPrepared(ServerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VadState(ServerMessage):
-    """The user began or ceased to speak."""
+    """The user started or stopped speaking."""
 
     type: ClassVar[str] = "vad_state"
     speaking: bool
@@ -105,7 +105,7 @@ class VadState(ServerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generating(ServerMessage):
-    """The user has finished; the answer begins."""
+    """The user has finished; the answer starts."""
 
     type: ClassVar[str] = "generating"
     speech_duration_ms: int
@@ -113,7 +113,7 @@ class Generating(ServerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnChunk(ServerMessage):
-    """A piece of the answer; either part may be empty. Float32 PCM at 24 kHz."""
+    """A part of the answer; text or audio may be empty. Float32 PCM at 24 kHz."""
 
     type: ClassVar[str] = "chunk"
     text_delta: str
@@ -131,7 +131,7 @@ class TurnDone(ServerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalfDuplexTimeout(ServerMessage):
-    """No audio came for too long; the session has ended."""
+    """The session has ended because no audio arrived for too long."""
 
     type: ClassVar[str] = "timeout"
     elapsed_s: float

@@ -1,4 +1,4 @@
-"""Names of sessions, recordings, workers and edges."""
+"""Ids of sessions, recordings, workers and edges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import secrets
 from antiphon.shared_schemas.states import SessionKind
 
 SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
-"""The ids a client may choose; anything else is refused, never rewritten."""
+"""The session ids a client may choose; others are rejected, never rewritten."""
 
 RECORDING_ID = re.compile(r"[0-9a-f]{32}\Z")
 SHARE_TOKEN = re.compile(r"share_[0-9a-f]{32}\Z")
@@ -19,7 +19,6 @@ _AUDIO_PREFIXES = ("adx_", "audio_duplex_")
 
 
 def is_session_id(text: str) -> bool:
-    """True when `text` may name a session."""
     return SESSION_ID.match(text) is not None
 
 
@@ -31,26 +30,24 @@ def duplex_kind(session_id: str) -> SessionKind:
 
 
 def new_recording_id() -> str:
-    """128 unguessable bits: whoever holds it may read the recording."""
+    """A 128-bit capability: anyone who has it can read the recording."""
     return secrets.token_hex(16)
 
 
 def is_recording_id(text: str) -> bool:
-    """True when `text` may name a recording."""
     return RECORDING_ID.match(text) is not None
 
 
 def new_share_token() -> str:
-    """128 unguessable bits that stand for a recording until the link expires or is revoked."""
+    """A 128-bit capability for one recording, until the link expires or is revoked."""
     return f"share_{secrets.token_hex(16)}"
 
 
 def is_share_token(text: str) -> bool:
-    """True when `text` may be the token of a share link."""
     return SHARE_TOKEN.match(text) is not None
 
 
 def new_process_id(role: str) -> str:
-    """A name for one run of a service, such as `worker-host1-4711-9f3a`; never reused after a restart."""
+    """The id of one run of a service, such as `worker-host1-4711-9f3a`; unique across restarts."""
     host = re.sub(r"[^A-Za-z0-9-]", "-", platform.node())[:32]
     return f"{role}-{host}-{os.getpid()}-{secrets.token_hex(2)}"

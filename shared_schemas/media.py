@@ -1,4 +1,4 @@
-"""Sound and pictures inside messages: base64 in JSON text, or bytes behind a binary frame's header."""
+"""Audio and images in messages: base64 in JSON text, or bytes after the header of a binary frame."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ _FORMATS = ", ".join(PcmFormat)
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Media as bytes; `pcm` is how sound is encoded and says nothing of a picture."""
+    """Media as bytes; `pcm` is the encoding of audio and has no meaning for an image."""
 
     data: bytes = field(repr=False)
     pcm: PcmFormat = PcmFormat.F32
 
 
 class Payload:
-    """What follows a frame's header, and how much of it the header has named so far."""
+    """The payload of a frame, and how many of its bytes the header has used so far."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
-        self._named = 0
+        self._used = 0
 
     def part(self, reference: Mapping[Any, Any]) -> Raw:
-        """The bytes of `{at, bytes, format?}`. Raises ValueError saying what is wrong.
+        """The bytes of `{at, bytes, format?}`. Raises ValueError with the reason.
 
-        What is named twice is refused: a small frame must not grow into a large request.
+        Bytes may be used once only: a small frame must not grow into a large request.
         """
         at, size = _count(reference, "at"), _count(reference, "bytes")
         if at + size > len(self._data):
             raise ValueError(
                 f"{size} bytes from {at} on, but {len(self._data)} bytes follow the header"
             )
-        self._named += size
-        if self._named > len(self._data):
+        self._used += size
+        if self._used > len(self._data):
             raise ValueError("shares bytes with another field")
         return Raw(bytes(self._data[at : at + size]), _format(reference.get("format", "f32")))
 
@@ -59,7 +59,7 @@ def _format(name: Any) -> PcmFormat:
 
 
 def _read(value: Any, read_text: ValidatorFunctionWrapHandler, info: ValidationInfo) -> str | Raw:
-    """A reference counts only where a payload came along; elsewhere it is no string."""
+    """Accept a reference only if the message has a payload."""
     payload = info.context
     if not (isinstance(value, dict) and isinstance(payload, Payload)):
         text: str = read_text(value)

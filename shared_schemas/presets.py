@@ -1,4 +1,4 @@
-"""Presets: prompts and voices that pages offer, as `/api/presets` answers them."""
+"""Presets: prompts and voices that pages offer, as `/api/presets` returns them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, RootModel
 
 
 class VoiceRef(BaseModel):
-    """A voice without its sound, which `/api/presets/{mode}/{preset_id}/audio` has. Seconds."""
+    """A voice without its audio (`/api/presets/{mode}/{preset_id}/audio`). `duration` in seconds."""
 
     data: None = None
     path: str
@@ -24,7 +24,7 @@ class PresetText(BaseModel):
 
 
 class PresetVoice(VoiceRef):
-    """A voice within a system message."""
+    """A voice in a system message."""
 
     type: Literal["audio"]
 
@@ -46,7 +46,7 @@ class Preset(BaseModel):
 
 
 class Presets(RootModel[dict[str, list[Preset]]]):
-    """Per page, in the order in which they are offered."""
+    """Per page, in display order."""
 
 
 class PresetSound(BaseModel):
@@ -58,7 +58,7 @@ class PresetSound(BaseModel):
 
 
 class PresetSounds(BaseModel):
-    """The sounds of one preset: of its system message in order, and the voice to speak with."""
+    """The audio of one preset: of its system message in order, and of the voice to speak with."""
 
     system_content_audio: list[PresetSound] | None = None
     ref_audio: PresetSound | None = None

@@ -1,4 +1,4 @@
-"""Both directions of `/v1/realtime` (video-duplex-protocol.txt). Nothing undocumented is sent."""
+"""Both directions of `/v1/realtime`. Nothing undocumented is sent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTEXT_TOKENS = 8192
 
 
 class SessionSettings(ClientMessage):
-    """What a session is set up with. References are base64 WAV, or raw float32 PCM at 16 kHz."""
+    """The settings of a session. References are base64 WAV, or raw float32 PCM at 16 kHz."""
 
     instructions: str = Field(min_length=1, max_length=20_000)
     max_slice_nums: Slices | None = None
@@ -29,7 +29,7 @@ class SessionSettings(ClientMessage):
 
 
 class SessionUpdate(ClientMessage):
-    """Set the session up; once."""
+    """Configure the session; once."""
 
     type: Literal["session.update"]
     session: SessionSettings
@@ -53,7 +53,7 @@ class SessionClose(ClientMessage):
 
 
 class PlaybackEvent(ClientMessage):
-    """How much of the current answer's sound has been played; for clients only that asked for it."""
+    """How much audio of the current answer was played; only if the client asked for `playback_ack`."""
 
     type: Literal["output_audio_buffer.playback_ack"]
     played_ms: PlayedMs
@@ -73,7 +73,7 @@ _EXTENDED: MessageReader[RealtimeClientEvent] = MessageReader(
 def parse_realtime_event(
     data: object, payload: Payload | None = None, *, playback_ack: bool = False
 ) -> RealtimeClientEvent:
-    """Check one decoded JSON value; without `playback_ack` the document's events only are known.
+    """Check one decoded JSON value; `playback_ack` is known only if it was requested.
 
     Raises InvalidInput naming the field and the remedy.
     """
@@ -95,7 +95,7 @@ class RealtimeCode(StrEnum):
 
     @property
     def blames(self) -> str:
-        """The error's `type`: whose fault it is."""
+        """The error's `type`: client or server."""
         return "client_error" if self in _CLIENT_CODES else "server_error"
 
 
@@ -110,7 +110,7 @@ _CLIENT_CODES = frozenset(
 
 
 class ClosedReason(StrEnum):
-    """Why a session was closed."""
+    """The reason for closing a session."""
 
     STOPPED = "stopped"
     TIMEOUT = "timeout"
@@ -121,7 +121,7 @@ class ClosedReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionQueueUpdate(ServerMessage):
-    """The place in the queue, or the estimate, has changed. Seconds; position is 1-based."""
+    """The position in the queue (1-based), or the estimate (seconds), has changed."""
 
     type: ClassVar[str] = "session.queue_update"
     position: int
@@ -188,7 +188,7 @@ class SessionClosed(ServerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionNotice(ServerMessage):
-    """A limit is near, as `Notice` has it; for clients only that asked for notices."""
+    """A limit is near, see `Notice`; only for clients that asked for notices."""
 
     type: ClassVar[str] = "session.notice"
     limit: str
@@ -204,7 +204,7 @@ class ErrorEvent(ServerMessage):
 
     @classmethod
     def of(cls, code: RealtimeCode, message: str) -> ErrorEvent:
-        """An error in the document's form."""
+        """An error in the form of the protocol document."""
         return cls(error={"code": str(code), "message": message, "type": code.blames})
 
 

@@ -22,13 +22,13 @@ TIMELINE_FILE = "timeline.jsonl"
 """The recorder's journal; it exists only while a session is being recorded or merged."""
 
 USED_FILE = ".last_used"
-"""Whoever reads a recording may touch this file: its time counts as the last use."""
+"""Readers of a recording touch this file: its mtime is the time of last use."""
 
 SESSION_FOLDERS = ("user_audio", "user_frames", "ai_audio", "user_images")
 
 
 class Record(BaseModel):
-    """Base of everything in a session directory's JSON; what a later version adds is passed over."""
+    """Base of everything in a recording's JSON; fields of a later version are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -47,13 +47,13 @@ class EntryRange(Record):
 
 
 class Gap(EntryRange):
-    """Entries that were lost: nothing of them could be recorded. `why` says what is known of it."""
+    """Entries that were lost and could not be recorded. `why` is the known cause."""
 
     why: str = ""
 
 
 class DiskOutage(Record):
-    """An outage of the disk. `late`: what it kept back and was written afterwards, from `resumed_at` on."""
+    """An outage of the disk. `late`: entries that were written late, after `resumed_at`."""
 
     at: AwareDatetime
     error: str
@@ -62,7 +62,7 @@ class DiskOutage(Record):
 
 
 class EventRecord(Record):
-    """Anything else that was said: `type` is the stream entry's (prepare, paused, error …)."""
+    """Any other entry; `type` is the stream entry's (prepare, paused, error …)."""
 
     ts_ms: float
     type: str
@@ -89,7 +89,7 @@ class RecordingState(StrEnum):
 
 
 class ReplayState(StrEnum):
-    """Where the merged replay stands. `none`: there is nothing to hear; `failed`: `Meta.replay_error`."""
+    """State of the merged replay. `none`: there is no audio; `failed`: see `Meta.replay_error`."""
 
     MERGING = "merging"
     READY = "ready"
@@ -98,11 +98,11 @@ class ReplayState(StrEnum):
 
 
 class Meta(Record):
-    """`meta.json`. `reason` is why the session ended, None where that is unknown.
+    """`meta.json`. `reason` is why the session ended, None if unknown.
 
-    `chunks` counts those of a duplex session, `turns` those of the other kinds. `replay` is None
-    while the session is recorded; `merged_replay`, `merged_replay_video` name what exists of it.
-    `missing` and `degraded` tell what was lost, what came late, and why.
+    `chunks` counts the chunks of a duplex session, `turns` the turns of other kinds. `replay` is None
+    while the session is recorded; `merged_replay`, `merged_replay_video` are file names.
+    `missing` and `degraded` list what was lost, what was late, and why.
     """
 
     session_id: str
@@ -127,14 +127,14 @@ class Meta(Record):
 
     @property
     def is_busy(self) -> bool:
-        """True while a recorder writes there: the session is being recorded, or merged."""
+        """True while a recorder writes in the directory."""
         return self.state is RecordingState.RECORDING or self.replay is ReplayState.MERGING
 
 
 class UnitTiming(Record):
-    """What one unit cost. `all_ms` is the engine's share, `wall_clock_ms` the worker's.
+    """Durations of one unit. `all_ms` is the engine's share, `wall_clock_ms` the worker's.
 
-    `edge_to_worker_ms`: from the edge's stamp on the chunk to the worker's reading it.
+    `edge_to_worker_ms`: from the edge's timestamp of the chunk until the worker reads it.
     """
 
     prefill_ms: float
@@ -153,7 +153,7 @@ class UnitTiming(Record):
 
 
 class UnitRecord(Record):
-    """One result. `user_text` is the engine's transcript of what it heard, if it makes one."""
+    """One result. `user_text` is the engine's transcript of the user, if it makes one."""
 
     mode: Literal["LISTEN", "SPEAK"]
     publish_ts_ms: float
@@ -171,7 +171,7 @@ class UnitRecord(Record):
 class ChunkRecord(Record):
     """One chunk of user audio. `input_n` is its number in the input stream.
 
-    `user_frame` is the first frame, `user_frames` lists all where there are several. `skipped`: the
+    `user_frame` is the first frame, `user_frames` lists all if there are several. `skipped`: the
     worker dropped it under backpressure. `repeated_results`: further results the client received
     for the same chunk, after a change of workers, in order.
     """
@@ -191,7 +191,7 @@ class ChunkRecord(Record):
 
 
 class DiagnosticRecord(Record):
-    """Figures that the client measured."""
+    """Metrics that the client measured."""
 
     ts_ms: float
     metrics: dict[str, Any]
@@ -200,7 +200,7 @@ class DiagnosticRecord(Record):
 class DuplexRecording(Record):
     """`recording.json` of a duplex session. `orphan_results`: results whose chunk is missing.
 
-    `merged_replay`, `merged_replay_video`: the replay's files, once there are any.
+    `merged_replay`, `merged_replay_video`: file names, once the files exist.
     """
 
     session_id: str
@@ -220,7 +220,7 @@ class DuplexRecording(Record):
 
 
 class PartRecord(Record):
-    """A part of a message: `text`, or the `file` it was put into."""
+    """A part of a message: its `text`, or the `file` it is stored in."""
 
     type: Literal["text", "audio", "image", "video"]
     text: str | None = None
@@ -238,12 +238,11 @@ class MessageRecord(Record):
 
 
 class TurnInput(Record):
-    """What a turn answers: one utterance, or a chat request.
+    """The input of a turn: one utterance, or a chat request.
 
-    `text`: the last user message; of an utterance, the engine's transcript if it makes one. `audio`
-    is the first sound, `audios` lists all where there are several; `images`, `videos`: all that the
-    user's messages hold, in order; `audio_duration_ms` of the sound together. `messages`: a chat's
-    whole history.
+    `text`: the last user message, or the engine's transcript of an utterance. `audio` is the first
+    audio, `audios` lists all if there are several. `images`, `videos`: those of the user's messages, in
+    order. `audio_duration_ms`: of all audio. `messages`: the whole history of a chat.
     """
 
     text: str | None = None
@@ -258,10 +257,10 @@ class TurnInput(Record):
 
 
 class TurnOutput(Record):
-    """An answer. `audio` is all the sound that was sent, joined.
+    """An answer. `audio` is all audio that was sent, joined.
 
-    `streamed_text`: the words as they were sent, where they differ from `text`: a worker that could
-    not go on with another's answer began anew.
+    `streamed_text`: the text as it was sent, if it differs from `text` because a second worker
+    had to start the answer again.
     """
 
     text: str
@@ -272,9 +271,9 @@ class TurnOutput(Record):
 
 
 class TurnTiming(Record):
-    """What a turn cost; `elapsed_ms` is the worker's figure.
+    """Durations of a turn; `elapsed_ms` is measured by the worker.
 
-    `prefill_ms`, `first_delta_ms`: from the request to its having been read, to the first piece.
+    `prefill_ms`, `first_delta_ms`: from the request until it was processed, until the first delta.
     """
 
     elapsed_ms: float | None = None
@@ -288,7 +287,7 @@ class TurnTiming(Record):
 class TurnRecord(Record):
     """One request and its answer.
 
-    `stopped`: broken off by the client; `failed`: the engine could not answer; `unfinished`: the
+    `stopped`: interrupted by the client; `failed`: the engine could not answer; `unfinished`: the
     session ended before the answer did.
     """
 
@@ -306,8 +305,8 @@ class TurnRecord(Record):
 class TurnRecording(Record):
     """`recording.json` of a half-duplex or chat session; VAD and errors are among the events.
 
-    `merged_replay`: the replay's file, once there is one. Its first `merged_replay_lead_ms` lie
-    before `start_ts`: a chat's user has spoken before the request comes.
+    `merged_replay`: a file name, once the file exists. Its first `merged_replay_lead_ms` are
+    before `start_ts`: the user of a chat has spoken before the request arrives.
     """
 
     session_id: str
@@ -357,5 +356,5 @@ def encode_recording(recording: DuplexRecording | TurnRecording) -> bytes:
 
 
 def parse_recording(text: bytes) -> DuplexRecording | TurnRecording:
-    """Inverse of `encode_recording`, told apart by `mode`. Raises ValueError."""
+    """Inverse of `encode_recording`; `mode` selects the class. Raises ValueError."""
     return _RECORDING.validate_json(text)

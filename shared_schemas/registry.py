@@ -1,4 +1,4 @@
-"""Rows of the control plane: sessions, workers, edges, the queue as a whole."""
+"""Rows of the control plane: sessions, workers, edges, the queue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRow:
-    """`{antiphon}:session:<sid>`. Times are Redis-clock ms; None where it has not happened yet."""
+    """`{antiphon}:session:<sid>`. Times are Redis-clock ms; None for what has not happened."""
 
     sid: str
     kind: SessionKind
@@ -32,7 +32,7 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes that an engine has taken of its device, and bytes that the device has."""
+    """Device memory in bytes: used by the engine, and in total."""
 
     used: int
     total: int
@@ -40,10 +40,10 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """How long a session's newest answer was waited for: the `count`th, `ms` milliseconds.
+    """Latency of a session's newest answer: the `count`th, `ms` milliseconds.
 
-    Of a full-duplex session every unit is an answer, from the edge's append to the result; of the
-    others every turn is, from the whole question to the first piece.
+    In a full-duplex session every unit is an answer, from the edge's append to the result; in other
+    sessions every turn is, from the complete question to the first delta.
     """
 
     count: int
@@ -76,7 +76,7 @@ class WorkerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeRow:
-    """A live edge: its last heartbeat (Redis-clock ms) and the sessions whose clients it serves."""
+    """A live edge: its last heartbeat (Redis-clock ms) and how many sessions it serves."""
 
     id: str
     beat_at: int
@@ -85,7 +85,7 @@ class EdgeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeSnapshot:
-    """Every live edge, at Redis-clock ms `at`."""
+    """The live edges, at Redis-clock ms `at`."""
 
     at: int
     edges: tuple[EdgeRow, ...]
@@ -93,7 +93,7 @@ class EdgeSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """A place in the queue. `position` is 1-based; `wait` is False when a free slot is at hand."""
+    """A place in the queue. `position` is 1-based; `wait` is False when a slot is free."""
 
     number: int
     position: int
@@ -103,7 +103,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A session that a worker now holds, under `epoch`."""
+    """A session that a worker has claimed, under `epoch`."""
 
     sid: str
     kind: SessionKind
@@ -116,7 +116,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedSession:
-    """One waiting session as a snapshot sees it. `eta_s`: seconds until a slot should be free."""
+    """A queued session. `eta_s`: seconds until a slot should be free."""
 
     sid: str
     kind: SessionKind
@@ -129,9 +129,9 @@ class QueuedSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningSession:
-    """One session that a worker holds. `remaining_s` is the estimate of the time it still needs.
+    """A session that a worker holds. `remaining_s` is an estimate.
 
-    `attempt` counts the workers that have had it, `resumes` the returns of its client.
+    `attempt` counts the workers that have held it, `resumes` the reconnections of its client.
     """
 
     sid: str
@@ -147,7 +147,7 @@ class RunningSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSnapshot:
-    """The queue and what runs, at Redis-clock ms `at`."""
+    """The queue and the running sessions, at Redis-clock ms `at`."""
 
     at: int
     waiting: tuple[QueuedSession, ...]

@@ -1,4 +1,4 @@
-"""The secret with which a client comes back to its session."""
+"""The secret with which a client resumes its session."""
 
 from __future__ import annotations
 
@@ -15,32 +15,29 @@ _SECRET_BYTES = 24
 
 @dataclass(frozen=True, slots=True)
 class ResumeToken:
-    """`<session id>.<192 random bits>`. Redis holds its digest only."""
+    """`<session id>.<192 random bits>`. Redis stores only its digest."""
 
     sid: str
     secret: str = field(repr=False)
 
     @classmethod
     def new(cls, sid: str) -> Self:
-        """A token that nobody can guess."""
         return cls(sid, secrets.token_urlsafe(_SECRET_BYTES))
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Inverse of `text`; None for what cannot be one."""
+        """Inverse of `text`; None for anything else."""
         sid, _, secret = text.partition(".")
         return cls(sid, secret) if is_session_id(sid) and secret else None
 
     @property
     def text(self) -> str:
-        """As clients carry it."""
         return f"{self.sid}.{self.secret}"
 
     @property
     def digest(self) -> str:
-        """What may be stored."""
         return sha256(self.text.encode()).hexdigest()
 
     def matches(self, digest: str) -> bool:
-        """Compared in constant time; an empty digest matches nothing."""
+        """Compare in constant time; an empty digest matches nothing."""
         return hmac.compare_digest(self.digest, digest)

@@ -1,4 +1,4 @@
-"""What a session is, the states it passes through, and how it may end."""
+"""Kinds, states and end reasons of sessions, and the states of workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class SessionKind(StrEnum):
-    """What kind of conversation a session holds; workers claim by kind."""
+    """The kind of a session; workers claim by kind."""
 
     CHAT = "chat"
     HALF_DUPLEX = "half_duplex_audio"
@@ -20,7 +20,7 @@ class SessionKind(StrEnum):
 
 
 class SessionState(StrEnum):
-    """Where a session stands; LEGAL_MOVES says what may come next."""
+    """The state of a session; LEGAL_MOVES lists the next states."""
 
     QUEUED = "queued"
     ASSIGNED = "assigned"
@@ -48,7 +48,7 @@ HELD_STATES = frozenset({_S.ASSIGNED, _S.PREPARING, _S.ACTIVE, _S.PAUSED})
 """States in which a worker holds a lease on the session."""
 
 WAITING_STATES = frozenset({_S.QUEUED, _S.RECOVERING})
-"""States in which the session stands in the queue."""
+"""States in which the session is in the queue."""
 
 
 class EndReason(StrEnum):
@@ -66,7 +66,7 @@ class EndReason(StrEnum):
 
 
 class WorkerState(StrEnum):
-    """A worker as the registry shows it (internals.txt, Worker State Machine)."""
+    """The state of a worker in the registry."""
 
     LOADING = "loading"
     IDLE = "idle"

@@ -1,4 +1,4 @@
-"""What an engine returns for one unit (duplex-api.txt, DuplexGenerateResult)."""
+"""The result of an engine for one unit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class UnitResult:
     """One step of a duplex session: listen, or speak `text` with up to a second of `audio`.
 
     Durations are milliseconds. `audio` is float32 mono at 24 kHz and empty while listening.
-    `memo` is the engine's own note for recovery: it is stored with the result and handed back to
-    `DuplexView.replay`. Its `user`, if it has one, is the text of what the user said, which is
-    recorded and sent to clients that ask for it; nothing else of it is.
+    `memo` is the engine's data for recovery: it is stored with the result and passed to
+    `DuplexView.replay`. Its `user`, if any, is the transcript of the user, which is recorded and sent
+    to clients that ask for it. Nothing else of it leaves the engine.
     """
 
     is_listen: bool

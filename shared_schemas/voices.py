@@ -1,4 +1,4 @@
-"""Reference voices: what the registry keeps, and what `/api/assets/ref_audio` says of them."""
+"""Reference voices: the stored record, and the messages of `/api/assets/ref_audio`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 UPLOADED = "uploaded:"
-"""Start of the path under which an uploaded voice is named in `ref_audio_path`."""
+"""Prefix of an uploaded voice in `ref_audio_path`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Voice:
-    """An uploaded voice without its sound. `created_at` is Redis-clock ms."""
+    """An uploaded voice without its audio. `created_at` is Redis-clock ms."""
 
     id: str
     name: str
@@ -24,17 +24,16 @@ class Voice:
 
     @property
     def path(self) -> str:
-        """What a client writes into `ref_audio_path`."""
+        """The value for `ref_audio_path`."""
         return UPLOADED + self.id
 
 
 def new_voice_id() -> str:
-    """128 unguessable bits."""
     return secrets.token_hex(16)
 
 
 class VoiceInfo(BaseModel):
-    """One reference voice. `path` goes into `ref_audio_path`."""
+    """A reference voice. `path` is the value for `ref_audio_path`."""
 
     id: str
     name: str
@@ -47,7 +46,7 @@ class VoiceInfo(BaseModel):
 
 
 class VoiceList(BaseModel):
-    """Shipped voices first, then the uploaded ones, oldest first."""
+    """Bundled voices first, then the uploaded ones, oldest first."""
 
     total: int
     ref_audios: list[VoiceInfo]
@@ -61,7 +60,7 @@ class VoiceUpload(BaseModel):
 
 
 class VoiceChange(BaseModel):
-    """An upload or a deletion that was carried out."""
+    """The result of an upload or a deletion."""
 
     success: bool
     id: str
@@ -71,7 +70,7 @@ class VoiceChange(BaseModel):
 
 
 class VoiceSound(BaseModel):
-    """A voice to listen to or to send along: base64 of float32 mono PCM. `duration` in seconds."""
+    """The audio of a voice: base64 of float32 mono PCM. `duration` in seconds."""
 
     name: str
     duration: float

@@ -1,4 +1,4 @@
-"""What the messages of every protocol have in common: checked on the way in, encoded on the way out."""
+"""The base of the messages of every protocol, and the messages that all of them share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Message = TypeVar("Message")
 
 
 class ClientMessage(BaseModel):
-    """Base of what a client sends. Unknown fields are ignored, wrong types refused by name."""
+    """Base of what a client sends. Unknown fields are ignored, wrong types are rejected by name."""
 
     model_config = ConfigDict(
         frozen=True, strict=True, extra="ignore", allow_inf_nan=False, populate_by_name=True
@@ -28,20 +28,20 @@ class ClientMessage(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerMessage:
-    """Base of what the edge sends; None-valued fields are left out, `bytes` are float32 sound.
+    """Base of what the edge sends; None-valued fields are left out, `bytes` are float32 audio.
 
-    The fields here are sent to clients only that asked for them on the URL (`resume`, `capabilities`).
+    The fields here are sent only to clients that request them in the URL (`resume`, `capabilities`).
     """
 
     type: ClassVar[str]
     bears_token: ClassVar[bool] = False
-    """True where `resume_token` goes along."""
+    """True if `resume_token` is sent with this message."""
     seq: int | None = None
     resume_token: str | None = None
     capabilities: dict[str, Any] | None = None
 
     def wire(self) -> dict[str, Any]:
-        """The message as a dict that is ready for JSON but for its sound."""
+        """The message as a dict; everything but its audio is ready for JSON."""
         message: dict[str, Any] = {"type": self.type}
         for item in fields(self):
             value = getattr(self, item.name)
@@ -52,7 +52,7 @@ class ServerMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queued(ServerMessage):
-    """The session waits; sent only when there is a wait. Seconds; position is 1-based."""
+    """The session waits; sent only when there is a wait. `position` is 1-based."""
 
     type: ClassVar[str] = "queued"
     bears_token: ClassVar[bool] = True
@@ -65,7 +65,7 @@ class Queued(ServerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueUpdate(Queued):
-    """The place in the queue, or the estimate, has changed."""
+    """The position in the queue, or the estimate, has changed."""
 
     type: ClassVar[str] = "queue_update"
     bears_token: ClassVar[bool] = False
@@ -89,8 +89,10 @@ class Stopped(ServerMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed(ServerMessage):
-    """The session goes on after a pause; with a `resume_token` also, on any protocol, the first
-    message to a client that has come back: everything after `seq` follows.
+    """The session is active again after a pause.
+
+    With a `resume_token`, in any protocol, it is the first message to a client that has resumed:
+    everything after `seq` follows.
     """
 
     type: ClassVar[str] = "resumed"
@@ -118,12 +120,12 @@ class Error(ServerMessage):
 
 
 def encode(message: ServerMessage) -> str:
-    """JSON text of one message."""
+    """The JSON text of one message."""
     return to_text(message.wire())
 
 
 def encode_binary(message: ServerMessage, pcm: PcmFormat) -> str | bytes:
-    """A binary frame with the message's sound in this format; text where it has none."""
+    """A binary frame with the message's audio in this format; text if it has none."""
     return to_frame(
         {
             name: _in_format(value, pcm) if isinstance(value, bytes) else value
@@ -139,7 +141,7 @@ def _in_format(sound: bytes, pcm: PcmFormat) -> Raw:
 
 
 class MessageReader(Generic[Message]):
-    """Reads one protocol's client messages, told apart by `type`."""
+    """Parses the client messages of one protocol by their `type`."""
 
     def __init__(self, adapter: TypeAdapter[Message], *types: str) -> None:
         self._adapter = adapter
@@ -148,7 +150,7 @@ class MessageReader(Generic[Message]):
     def parse(self, data: object, payload: Payload | None = None) -> Message:
         """Check one decoded JSON value. Raises InvalidInput naming the field and the remedy.
 
-        `payload`: what followed the message in a binary frame.
+        `payload`: the payload of a binary frame.
         """
         if not isinstance(data, dict):
             raise InvalidInput("message: must be a JSON object with a `type`", field="type")

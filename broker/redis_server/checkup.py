@@ -1,4 +1,4 @@
-"""Is this Redis fit for conversations: version, settings, clock, speed. Reads only."""
+"""Checks of a Redis server: version, settings, clock, speed. Reads only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Info = dict[str, Any]
 
 
 async def examine_redis(settings: BrokerSettings) -> list[Finding]:
-    """Every check, up to the one that Redis does not answer."""
+    """Run all checks; stop at the first that Redis does not answer."""
     redis = connect(settings)
     findings: list[Finding] = []
     try:
@@ -90,7 +90,7 @@ def _persistence(info: Info) -> Finding:
         text = "no append-only file: a restart of Redis ends every conversation"
         return warning(about, text, "redis-cli CONFIG SET appendonly yes, and in redis.conf")
     if info.get("aof_last_write_status") != "ok":
-        remedy = "look for a full or broken disk on Redis's host"
+        remedy = "check for a full or broken disk on the Redis host"
         return failure(about, "the append-only file cannot be written", remedy)
     return ok(about, "append-only file")
 
@@ -117,13 +117,13 @@ async def _contract(redis: Redis, settings: BrokerSettings) -> Finding:
     if found not in (None, str(SCHEMA_VERSION)):
         remedy = "run one version of Antiphon here, or set another ANTIPHON_KEY_PREFIX"
         return failure(
-            about, f"contract version {found}, this program speaks {SCHEMA_VERSION}", remedy
+            about, f"contract version {found}, this program uses {SCHEMA_VERSION}", remedy
         )
     return ok(about, f"contract version {found}" if found else "none yet")
 
 
 async def _times(redis: Redis) -> list[Finding]:
-    """Round trip, and this host's clock against Redis's, by the fastest of a few answers."""
+    """Round trip, and this host's clock compared to Redis by the fastest of a few answers."""
     trips: list[float] = []
     skews: list[float] = []
     for _ in range(_PINGS):

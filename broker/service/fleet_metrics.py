@@ -1,4 +1,4 @@
-"""Gauges over the whole system, read from Redis when someone asks; every edge gives the same."""
+"""Gauges of the whole system, read from Redis on each scrape; every edge serves the same values."""
 
 from __future__ import annotations
 
@@ -20,20 +20,19 @@ from antiphon.shared_schemas.states import SessionKind, SessionState, WorkerStat
 
 
 class FleetMetrics(Collector):
-    """Shows the snapshot that was taken last; nothing but `up` while Redis does not answer."""
+    """Exports the last snapshot; only `up` while Redis does not answer."""
 
     def __init__(self) -> None:
         self._seen: tuple[QueueSnapshot, EdgeSnapshot] | None = None
 
     async def refresh(self, broker: Broker) -> None:
-        """Take a snapshot; to be called before each scrape."""
+        """Take a snapshot; call before each scrape."""
         try:
             self._seen = await broker.queue.snapshot(), await broker.registry.edges()
         except BrokerUnavailable:
             self._seen = None
 
     def collect(self) -> Iterator[Metric]:
-        """The gauges."""
         up = self._seen is not None
         yield GaugeMetricFamily("antiphon_redis_up", "1 while Redis answers.", value=float(up))
         if self._seen is not None:
@@ -51,10 +50,14 @@ def _queue(snapshot: QueueSnapshot) -> Iterator[Metric]:
     estimated = waiting[-1].eta_s if waiting else 0.0
     yield GaugeMetricFamily("antiphon_queue_length", "Waiting sessions.", value=len(waiting))
     yield GaugeMetricFamily(
-        "antiphon_queue_oldest_wait_seconds", "How long the oldest has waited.", value=oldest
+        "antiphon_queue_oldest_wait_seconds",
+        "Wait of the oldest queued session so far.",
+        value=oldest,
     )
     yield GaugeMetricFamily(
-        "antiphon_queue_estimated_wait_seconds", "Estimate for the last in line.", value=estimated
+        "antiphon_queue_estimated_wait_seconds",
+        "Estimated wait of the last queued session.",
+        value=estimated,
     )
 
 
@@ -72,14 +75,14 @@ def _sessions(snapshot: QueueSnapshot) -> Metric:
 
 
 def _slots(snapshot: QueueSnapshot) -> Iterator[Metric]:
-    """Slots of workers that take sessions; what others still serve is used, and not to be had."""
+    """Slots of open workers. Slots of draining workers count as used, but not as available."""
     engines = sorted({row.engine for row in snapshot.workers})
     slots, used, free = (
         GaugeMetricFamily(f"antiphon_slots{name}", text, labels=["engine"])
         for name, text in (
             ("", "Sessions that open workers can serve at once."),
             ("_used", "Slots in use, those of draining workers included."),
-            ("_free", "Slots that could take a session now: what to scale by, with the queue."),
+            ("_free", "Slots that could take a session now: scale by these and by the queue."),
         )
     )
     for engine in engines:

@@ -1,7 +1,7 @@
-"""Structured logs of every process: one pipeline for our own lines and for the libraries'.
+"""Structured logs of every process: one pipeline for our lines and those of libraries.
 
-JSON in containers, coloured lines on a terminal. Every line says which service it is from, and whatever
-was bound with structlog's context variables: `instance` for the whole process, `session` within one.
+JSON in containers, coloured lines on a terminal. Every line has the service's name and the bound context
+variables: `instance` for the whole process, `session` within a session.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SECRET = re.compile(r"(^|_)(password|passwd|secret|token|api_key|authorization|
 _IN_TEXT = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=token=)[^&\s\"']+|(?<=key=)[^&\s\"']+")
 _HIDDEN = "***"
 _SHOWN = 8
-"""Characters of a recording's id that are shown: enough to find its folder, too few to open it."""
+"""Characters of a recording id in logs: enough to find its folder, too few to open the recording."""
 
 
 class LogSettings(AntiphonSettings):
@@ -32,12 +32,12 @@ class LogSettings(AntiphonSettings):
         default="auto", description="auto: coloured lines on a terminal, JSON elsewhere"
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="INFO", description="the least that is logged"
+        default="INFO", description="lowest level that is logged"
     )
 
 
 def configure_logging(service: str) -> None:
-    """To be called once, first of all. Ends the process when the settings are bad."""
+    """Call once, before anything logs. Exits the process when the settings are invalid."""
     try:
         settings = LogSettings()
     except ValidationError as error:
@@ -83,7 +83,7 @@ def _dumps(event: Any, **_: Any) -> str:
 
 
 def _adopt_libraries(chain: list[Processor], renderer: Processor, level: int) -> None:
-    """What comes through `logging` (uvicorn, asyncio, warnings) takes the same way from here."""
+    """Send the records of `logging` (uvicorn, asyncio, warnings) through the same pipeline."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -98,7 +98,7 @@ def _adopt_libraries(chain: list[Processor], renderer: Processor, level: int) ->
 
 
 def hide_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Passwords, tokens and keys do not reach a log, be they values or parts of an address."""
+    """Remove passwords, tokens and keys, as values and inside URLs."""
     for name, value in event.items():
         if _SECRET.search(name):
             event[name] = _HIDDEN

@@ -1,4 +1,4 @@
-"""The metrics that services have in common, and the registry that each process keeps its own in."""
+"""Metrics that all services share, and the registry of a process."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ MILLISECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.
 """Histogram bounds (s) for a hop of the data path, whose budget is milliseconds."""
 
 SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0)
-"""Histogram bounds (s) for what people wait for."""
+"""Histogram bounds (s) for waits of users."""
 
 
 def new_registry(service: str, instance: str) -> CollectorRegistry:
-    """A registry with what every process tells: who it is, its CPU, memory, files, collections."""
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series per series, which nobody reads
+    """A registry with the metrics of every process: its name, CPU, memory, files, collections."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the number of series
     registry = CollectorRegistry(auto_describe=True)
-    about = Info("antiphon", "Which process of which version this is.", registry=registry)
+    about = Info("antiphon", "The process and its version.", registry=registry)
     about.info({"service": service, "instance_id": instance, "version": version("antiphon")})
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
@@ -40,31 +40,31 @@ def new_registry(service: str, instance: str) -> CollectorRegistry:
 
 
 class BrokerMetrics:
-    """What a process sees of Redis."""
+    """A process's calls to Redis."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.round_trip = Histogram(
             "antiphon_redis_round_trip_seconds",
-            "One call of a script, from sending to its answer, by script.",
+            "Round trip of a script call, by script.",
             ["script"],
             buckets=MILLISECONDS,
             registry=registry,
         )
         self.failures = Counter(
             "antiphon_redis_failures",
-            "Scripts that Redis did not answer, or refused for now.",
+            "Script calls that Redis did not answer, or refused temporarily.",
             registry=registry,
         )
         self.append = Histogram(
             "antiphon_stream_append_seconds",
-            "Appending one entry to a session's stream, by what was written: in, out or told.",
+            "Time to append one entry to a session's stream, by stream: in, out or told.",
             ["stream"],
             buckets=MILLISECONDS,
             registry=registry,
         )
         self.reaped = Counter(
             "antiphon_reaped_sessions",
-            "Sessions that this process found without a worker or an edge: requeued or ended.",
+            "Sessions without a worker or an edge that this process requeued or ended.",
             ["outcome"],
             registry=registry,
         )
@@ -73,7 +73,7 @@ class BrokerMetrics:
 
     @contextmanager
     def calling(self, script: str) -> Iterator[None]:
-        """Time one call; what Redis did not answer counts as a failure instead."""
+        """Time one call; a call without an answer counts as a failure instead."""
         began = time.perf_counter()
         try:
             yield

@@ -1,4 +1,4 @@
-"""What every service does when it starts: signals become a stop event."""
+"""Signals of a service process as a stop event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A service's small HTTP port beside its work: `/health` for containers, `/metrics` for Prometheus."""
+"""The HTTP port of a service: `/health` for containers, `/metrics` for Prometheus."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import uvicorn
 from prometheus_client import CollectorRegistry, make_asgi_app
 
 Health = Callable[[], tuple[bool, dict[str, Any]]]
-"""Whether the service is well, and what to say of it."""
+"""Whether the service is healthy, and the body of the answer."""
 
 
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are the service's."""
+        """The service handles signals itself."""
         yield
 
 
@@ -28,7 +28,7 @@ class _Server(uvicorn.Server):
 async def status_port(
     host: str, port: int, health: Health, registry: CollectorRegistry
 ) -> AsyncIterator[str]:
-    """Answers for as long as the block lasts; yields `host:port`. Port 0 takes a free one.
+    """Serve during the block; yields `host:port`. Port 0 takes a free one.
 
     Raises OSError when the address is taken.
     """

@@ -1,8 +1,8 @@
-"""Optional traces by OpenTelemetry: one per session, over all processes that take part in it.
+"""Optional OpenTelemetry traces: one per session, over all processes that serve it.
 
-A context is a W3C `traceparent` in ASCII. It lies in the session's row and beside each entry of its
-streams, so that whoever works on an entry can add a span to the session's trace. Times are Redis-clock
-milliseconds, as everywhere, so that spans of several hosts fit each other.
+A context is a W3C `traceparent` in ASCII. It is stored in the session's row and with each entry of its
+streams, so every process can add spans to the session's trace. Times are Redis-clock milliseconds, so
+spans of several hosts are consistent.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ Value = str | int | float | bool
 
 
 class TracingUnavailable(BrokerError):
-    """Traces are asked for, and what sends them is not installed."""
+    """Tracing is configured, but its packages are not installed."""
 
 
 class TracingSettings(AntiphonSettings):
-    """Traces are off unless a collector is named, here or by OpenTelemetry's own `OTEL_…` variables."""
+    """Tracing is off unless a collector is set, here or in OpenTelemetry's `OTEL_…` variables."""
 
     otlp_endpoint: str | None = Field(
         default=None,
@@ -47,7 +47,7 @@ class TracingSettings(AntiphonSettings):
 
 
 class OpenSpan:
-    """Work that goes on."""
+    """A span that has not ended."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
@@ -56,13 +56,12 @@ class OpenSpan:
         self.context = f"00-{ids}-{context.trace_flags:02x}".encode()
 
     def end(self, at_ms: float, **attributes: Value) -> None:
-        """It is done."""
         self._span.set_attributes(attributes)
         self._span.end(_nanoseconds(at_ms))
 
 
 class Tracing:
-    """Spans of one process."""
+    """Creates the spans of one process."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._tracer = provider.get_tracer("antiphon", version("antiphon"))
@@ -77,13 +76,13 @@ class Tracing:
     def record(
         self, name: str, parent: bytes, began_ms: float, ended_ms: float, **attributes: Value
     ) -> None:
-        """A span that has ended already. Its end is never before its beginning."""
+        """Record a finished span. Its end is never before its start."""
         self.begin(name, began_ms, parent, **attributes).end(max(began_ms, ended_ms))
 
 
 @asynccontextmanager
 async def open_tracing(service: str, instance: str) -> AsyncIterator[Tracing | None]:
-    """None where no collector is named. What is not sent at the end is sent then.
+    """None without a collector. Spans that are not sent yet are sent on exit.
 
     Raises TracingUnavailable.
     """
@@ -108,8 +107,8 @@ def _provider(service: str, instance: str, endpoint: str | None) -> TracerProvid
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
         raise TracingUnavailable(
-            f"a collector for traces is named, but {error.name} is not installed; "
-            "run: pip install 'antiphon[otel]', or name none"
+            f"a trace collector is configured, but {error.name} is not installed; "
+            "run: pip install 'antiphon[otel]', or remove the setting"
         ) from error
     about = {
         "service.name": f"antiphon-{service}",

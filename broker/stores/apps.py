@@ -1,4 +1,4 @@
-"""Pages that an operator has switched off; every edge asks before it takes a session."""
+"""Pages that an operator has disabled; every edge checks before it accepts a session."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from antiphon.broker.keys import Keys
 
 
 class AppSwitches:
-    """The `apps` hash. What is not in it is on, so that a new page needs no entry."""
+    """The `apps` hash. A page without an entry is enabled."""
 
     def __init__(self, redis: Redis, keys: Keys) -> None:
         self._redis = redis
         self._key = keys.apps
 
     async def off(self) -> frozenset[str]:
-        """Ids of everything that is switched off."""
         return frozenset(name.decode() for name in await call(self._redis, "HKEYS", self._key))
 
     async def is_off(self, app_id: str) -> bool:
-        """True when this one is switched off."""
         return int(await call(self._redis, "HEXISTS", self._key, app_id)) == 1
 
     async def switch(self, app_id: str, *, enabled: bool) -> None:
-        """Takes effect with the next connection to any edge; running sessions go on."""
+        """Takes effect with the next connection to any edge; running sessions continue."""
         if enabled:
             await call(self._redis, "HDEL", self._key, app_id)
         else:

@@ -1,4 +1,4 @@
-"""How far a recorder has come with each session, so that its successor goes on from there."""
+"""The progress of a recorder in each session, from which another recorder can continue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from antiphon.broker.keys import Keys
 
 
 class RecorderProgress:
-    """The `recorded:<ticket>` hash: one JSON value per session, written with each confirmed step."""
+    """The `recorded:<ticket>` hash: one JSON value per session."""
 
     def __init__(self, redis: Redis, keys: Keys, ttl_s: int) -> None:
         self._redis = redis
@@ -20,16 +20,15 @@ class RecorderProgress:
         self._ttl_s = ttl_s
 
     async def load(self, ticket: int) -> dict[str, Any] | None:
-        """What was confirmed last, or None for a session not begun."""
+        """The last saved progress, or None."""
         raw = await call(self._redis, "HGET", self._keys.recorded(ticket), "progress")
         return orjson.loads(raw) if raw else None
 
     async def save(self, ticket: int, progress: dict[str, Any]) -> None:
-        """Confirm: everything `progress` tells of is on disk."""
+        """Save progress. Everything that it covers must be on disk."""
         key = self._keys.recorded(ticket)
         value = orjson.dumps(progress)
         await call_all(self._redis, ("HSET", key, "progress", value), ("EXPIRE", key, self._ttl_s))
 
     async def clear(self, ticket: int) -> None:
-        """The recording is complete."""
         await call(self._redis, "DEL", self._keys.recorded(ticket))

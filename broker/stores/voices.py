@@ -1,4 +1,4 @@
-"""Uploaded reference voices, for every edge alike."""
+"""Uploaded reference voices, shared by all edges."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from antiphon.broker.keys import Keys
 from antiphon.shared_schemas.voices import Voice
 
 _UNLISTED_TTL_S = 60
-"""Life of a sound that is not in the list yet: whoever dies in between leaves nothing behind."""
+"""Lifetime of audio that is not listed yet: an edge that dies in between leaves nothing behind."""
 
 
 class VoiceStore:
-    """The list in one small hash, the sound of each voice (16-bit mono PCM) under a key of its own."""
+    """The list is one small hash; the audio of each voice (16-bit mono PCM) has a separate key."""
 
     def __init__(self, redis: Redis, keys: Keys) -> None:
         self._redis = redis
         self._keys = keys
 
     async def add(self, voice: Voice, pcm: bytes, *, at_most: int) -> None:
-        """Keep a voice under its new id. Raises VoicesFull when there are `at_most` already."""
+        """Store a new voice. Raises VoicesFull when there are `at_most` already."""
         sound = self._keys.voice(voice.id)
         await call(self._redis, "SET", sound, pcm, "EX", _UNLISTED_TTL_S)
         _, count = await call_all(
@@ -42,17 +42,16 @@ class VoiceStore:
         return sorted(voices, key=lambda voice: (voice.created_at, voice.id))
 
     async def get(self, voice_id: str) -> Voice | None:
-        """One voice, or None when there is none of this id."""
         row = await call(self._redis, "HGET", self._keys.ref_audio, voice_id)
         return _unpack(voice_id, row) if row else None
 
     async def sound(self, voice_id: str) -> bytes | None:
-        """Its 16-bit PCM at 16 kHz, or None when there is none of this id."""
+        """16-bit PCM at 16 kHz, or None when the id is unknown."""
         pcm: bytes | None = await call(self._redis, "GET", self._keys.voice(voice_id))
         return pcm
 
     async def remove(self, voice_id: str) -> bool:
-        """Forget a voice; False when there was none. Sessions that speak with it go on."""
+        """Delete a voice; False when there was none. Sessions that use it continue."""
         listed = await call(self._redis, "HDEL", self._keys.ref_audio, voice_id)
         await call(self._redis, "DEL", self._keys.voice(voice_id))
         return int(listed) == 1

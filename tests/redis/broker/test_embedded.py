@@ -111,7 +111,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 def test_a_server_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
     (tmp_path / "appendonly.aof").write_text("this is no append-only file")
     (tmp_path / "appendonlydir").write_text("nor is this a folder")
-    with pytest.raises(EmbeddedRedisError, match=r"ended at once: .*\w"):
+    with pytest.raises(EmbeddedRedisError, match=r"exited at once: .*\w"):
         EmbeddedRedis(tmp_path).start()
 
 
