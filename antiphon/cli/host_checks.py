@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from antiphon.cli.stack.readiness import check_bind, serves_http
+from antiphon.broker.redis_server.embedded import check_bind
+from antiphon.cli.stack.readiness import serves_http
 from antiphon.shared_schemas.findings import Finding, failure, ok, warning
 
 GIB = 2**30

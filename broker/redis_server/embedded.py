@@ -114,6 +114,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def check_bind(host: str, port: int) -> None:
+    """Raises OSError if no service can listen on this port."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
+
+
 class EmbeddedRedis:
     """A redis-server on 127.0.0.1 with append-only persistence in `folder` and no eviction.
 
@@ -175,8 +183,11 @@ class EmbeddedRedis:
         self.server = self.server or find_redis_server()
         self._take_lock()
         self.port = self.port or free_port()
-        if _port_in_use(self.port):
-            raise self._failed(_PortTaken, f"port {self.port} is in use; choose another")
+        try:
+            check_bind(HOST, self.port)
+        except OSError as error:
+            message = f"port {self.port} is in use; choose another"
+            raise self._failed(_PortTaken, message) from error
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(
                 [self.server.path, *_options(self.port, self.folder)],
@@ -267,16 +278,6 @@ def _options(port: int, folder: Path) -> list[str]:
         "daemonize": "no",
     }
     return [part for name, value in options.items() for part in (f"--{name}", value)]
-
-
-def _port_in_use(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return True
-    return False
 
 
 def _ask(port: int, *commands: str) -> str:

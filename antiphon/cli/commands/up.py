@@ -14,12 +14,12 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from antiphon.broker.redis_server.embedded import EmbeddedRedisError
+from antiphon.broker.redis_server.embedded import EmbeddedRedisError, check_bind
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.common import fail, plain_table, print_table
 from antiphon.cli.stack.logs import prefix, render
 from antiphon.cli.stack.processes import ServiceFailed
-from antiphon.cli.stack.readiness import NotReady, check_bind, wait_until_ready
+from antiphon.cli.stack.readiness import NotReady, wait_until_ready
 from antiphon.cli.stack.stack import DRAIN_S, Stack, StackPlan, private_redis
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.edge.settings import EdgeSettings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import Callable
 from urllib.error import URLError
@@ -90,11 +89,3 @@ def serves_http(url: str) -> bool:
             return bool(reply.status == 200)
     except (URLError, OSError):
         return False
-
-
-def check_bind(host: str, port: int) -> None:
-    """Raises OSError if a service cannot listen on this port."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((host, port))
