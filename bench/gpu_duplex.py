@@ -169,7 +169,7 @@ class Bench:
             times = []
             for unit in range(units):
                 began = wait_for(session, unit)
-                mel = session.ears.listen(noise)
+                mel = session.audio_input.push(noise)
                 pictures = [
                     slice_image(decode_image(f), self.config.slice_config, 1) for f in self.frames
                 ]
@@ -187,7 +187,7 @@ class Bench:
         if self.vocoder is None or not codes:
             return
         began = time.perf_counter()
-        self.vocoder.speak(self.voices[slot], codes, last=False)
+        self.vocoder.synthesize(self.voices[slot], codes, last=False)
         self.stages["Token2wav, a session's wait"].append((time.perf_counter() - began) * 1000)
 
     def profile(self, runner: Runner, work: Callable[[], object]) -> None:

@@ -68,9 +68,9 @@ def config_of(sizes: str) -> ModelConfig:
 class WordySampler(Sampler):
     """Does all the work of choosing, then says the same short word."""
 
-    def choose(self, logits: Tensor, rows: Sequence[TokenRow]) -> list[SampledToken | EngineError]:
+    def sample(self, logits: Tensor, rows: Sequence[TokenRow]) -> list[SampledToken | EngineError]:
         """The real choice, its outcome replaced."""
-        return [SampledToken(WORD, recorded=True) for _ in super().choose(logits, rows)]
+        return [SampledToken(WORD, recorded=True) for _ in super().sample(logits, rows)]
 
 
 def random_network(config: ModelConfig, device: torch.device, kernels: KernelChoice) -> MiniCPMO:

@@ -107,15 +107,15 @@ class MiniCPMOProcessor(UnifiedProcessor):
 
     def set_duplex_mode(self) -> DuplexView:
         """A new full-duplex session. Raises EngineError when every slot is taken."""
-        return MiniCPMODuplexView(*self._hold())
+        return MiniCPMODuplexView(*self._lease_slot())
 
     def set_half_duplex_mode(self) -> HalfDuplexView:
         """A new half-duplex session. Raises EngineError when every slot is taken."""
-        return MiniCPMOHalfDuplexView(*self._hold())
+        return MiniCPMOHalfDuplexView(*self._lease_slot())
 
     def set_chat_mode(self) -> ChatView:
         """A new chat request. Raises EngineError when every slot is taken."""
-        return MiniCPMOChatView(*self._hold())
+        return MiniCPMOChatView(*self._lease_slot())
 
     def memory(self) -> Memory:
         """On a GPU what its allocator holds there, which asks no driver and waits for nothing."""
@@ -133,7 +133,7 @@ class MiniCPMOProcessor(UnifiedProcessor):
                 self._parts.vocoder.close()
             self._parts = None
 
-    def _hold(self) -> tuple[EngineParts, SlotLease]:
+    def _lease_slot(self) -> tuple[EngineParts, SlotLease]:
         parts = self._parts
         if parts is None:
             raise EngineError("the engine is not loaded")

@@ -89,5 +89,5 @@ def new_session(network: MiniCPMO, tokenizer: Tokenizer, spec: Any, slot: int = 
 
 def session_of(tokenizer: Tokenizer, redundant: int = 2, capacity: int = 512) -> TurnConversation:
     shape = StreamShape(align_first=False, redundant_frames=redundant)
-    ears = AudioInput(slot=1, capacity=1500, stream=MelStream(shape), trims=False)
-    return TurnConversation(1, tokenizer, ears, capacity=capacity)
+    audio_input = AudioInput(slot=1, capacity=1500, stream=MelStream(shape), trims=False)
+    return TurnConversation(1, tokenizer, audio_input, capacity=capacity)

@@ -17,7 +17,7 @@ class Tone:
     def clone(self, reference: Samples) -> VoiceState:
         return VoiceState(base=float(reference.max()))
 
-    def speak(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
+    def synthesize(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
         if last:
             self.reset(voice)
         return np.repeat(np.array(codes, dtype=np.float32) / 100, SAMPLES_PER_CODE)

@@ -65,7 +65,7 @@ def of_attention(query_heads: int, key_heads: int, head_dim: int, dtype: torch.d
     torch.manual_seed(3)
     sizes = LayerSizes(
         width=8,
-        fed=8,
+        intermediate=8,
         query_heads=query_heads,
         key_heads=key_heads,
         head_dim=head_dim,
@@ -102,7 +102,7 @@ def of_attention(query_heads: int, key_heads: int, head_dim: int, dtype: torch.d
             rotary = rotation_tables(positions[..., None, None] * frequencies(1e4, head_dim), dtype)
             mask = additive_mask(causal_mask(positions, length), dtype)
             shared = ForwardInputs(positions, *rotary, mask, window)
-            queries = kernels.take_in(joint, attention, shared)
+            queries = kernels.rotate_and_store(joint, attention, shared)
             mixed = kernels.attend(queries, attention, shared)
             # Where padding is discarded, all of it goes to one entry: which comes last is open.
             answers.append([queries, mixed, cache.entries[0][:, :POSITIONS]])

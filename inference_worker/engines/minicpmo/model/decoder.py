@@ -41,25 +41,25 @@ class Decoder(nn.Module):
         self.embed_tokens = nn.Embedding(words, sizes.width)
         self.layers = nn.ModuleList(DecoderLayer(sizes, index, kernels) for index in range(layers))
         self.norm = nn.RMSNorm(sizes.width, sizes.eps)
-        self.restore_frequencies()
+        self.compute_frequencies()
 
-    def restore_frequencies(self) -> None:
+    def compute_frequencies(self) -> None:
         """Compute the rotary frequencies, half a head wide, which no checkpoint stores: float32, on the CPU."""
         self.register_buffer("inv_freq", frequencies(*self._rotary), persistent=False)
 
-    def join(self) -> None:
+    def join_projections(self) -> None:
         """Make projections of one input one; call when the weights are in place."""
         for layer in self._layers():
-            layer.self_attn.join()
-            layer.mlp.join()
+            layer.self_attn.join_projections()
+            layer.mlp.join_projections()
 
-    def use(self, kernels: LayerKernels) -> None:
+    def set_kernels(self, kernels: LayerKernels) -> None:
         """Take others from now on."""
         self.kernels = kernels
         for layer in self._layers():
             layer.self_attn.kernels = layer.mlp.kernels = kernels
 
-    def shared(self, positions: Tensor, mask: Tensor, cache: CacheRows) -> ForwardInputs:
+    def forward_inputs(self, positions: Tensor, mask: Tensor, cache: CacheRows) -> ForwardInputs:
         """What all layers share of a forward at `positions` (rows, new)."""
         angles = positions[..., None, None].float() * self.inv_freq
         return ForwardInputs(positions, *rotation_tables(angles, self.table.dtype), mask, cache)
@@ -71,7 +71,7 @@ class Decoder(nn.Module):
 
     def forward(self, embeds: Tensor, positions: Tensor, mask: Tensor, cache: CacheRows) -> Tensor:
         """`embeds` (rows, new, width), `positions` (rows, new), `mask` additive (rows, 1, new, all)."""
-        shared = self.shared(positions, mask, cache)
+        shared = self.forward_inputs(positions, mask, cache)
         layers, add_norm = self._layers(), self.kernels.add_norm
         hidden, normed = embeds, layers[0].input_layernorm(embeds)
         following = chain((layer.input_layernorm for layer in layers[1:]), [self.norm])
@@ -90,7 +90,7 @@ def build_qwen3(config: ModelConfig, kernels: LayerKernels) -> Decoder:
     """The language model's body."""
     sizes = LayerSizes(
         width=config.hidden_size,
-        fed=config.intermediate_size,
+        intermediate=config.intermediate_size,
         query_heads=config.num_attention_heads,
         key_heads=config.num_key_value_heads,
         head_dim=config.head_dim,
@@ -110,7 +110,7 @@ def build_speech_llama(config: SpeechConfig, kernels: LayerKernels) -> Decoder:
     """The speech model's body: the library's defaults but for its sizes."""
     sizes = LayerSizes(
         width=config.hidden_size,
-        fed=config.intermediate_size,
+        intermediate=config.intermediate_size,
         query_heads=config.num_attention_heads,
         key_heads=config.num_key_value_heads,
         head_dim=config.hidden_size // config.num_attention_heads,

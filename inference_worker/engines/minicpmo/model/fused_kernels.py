@@ -13,10 +13,10 @@ from antiphon.inference_worker.engines.minicpmo.model.layer import (
     SelfAttention,
 )
 
-MOST_TOKENS = 16
+MAX_QUERY_TOKENS = 16
 """Of a row; more are a prompt. With the four heads of a group they are 64 queries of one program."""
 
-LEAST_SIDE = 16
+MIN_DOT_SIDE = 16
 """The least side of a product on tensor cores."""
 
 SPLIT = 256
@@ -52,7 +52,9 @@ class FusedKernels:
         )
         return total, normed
 
-    def take_in(self, joint: Tensor, attention: SelfAttention, shared: ForwardInputs) -> Tensor:
+    def rotate_and_store(
+        self, joint: Tensor, attention: SelfAttention, shared: ForwardInputs
+    ) -> Tensor:
         """Norm and turn projected heads, put keys and values in the cache; queries (rows, new, heads, dim)."""
         sizes, cache = attention.sizes, shared.cache
         rows, new, _ = joint.shape
@@ -62,7 +64,7 @@ class FusedKernels:
         gains = (
             (attention.q_norm.weight, attention.k_norm.weight) if sizes.head_norms else (joint,) * 2
         )
-        programs.take_in[(rows * new, sizes.query_heads + 2 * sizes.key_heads)](
+        programs.rotate_and_store[(rows * new, sizes.query_heads + 2 * sizes.key_heads)](
             joint,
             *gains,
             shared.cosines,
@@ -87,12 +89,12 @@ class FusedKernels:
         """Mix the values that each query sees: (rows, new, heads * dim)."""
         rows, new, heads, dim = queries.shape
         key_heads, group = attention.sizes.key_heads, attention.num_key_value_groups
-        if new > MOST_TOKENS:
+        if new > MAX_QUERY_TOKENS:
             return self._prompts.attend(queries, attention, shared)
         cache = shared.cache
         entries = cache.entries(attention.index)
         splits = triton.cdiv(cache.length, SPLIT)
-        together, wide = (max(LEAST_SIDE, triton.next_power_of_2(n)) for n in (new * group, dim))
+        together, wide = (max(MIN_DOT_SIDE, triton.next_power_of_2(n)) for n in (new * group, dim))
         weights = queries.new_empty(rows * key_heads, splits, together, dtype=torch.float32)
         parts = weights.new_empty(*weights.shape, wide)
         mixed = queries.new_empty(rows, new, heads * dim)
@@ -103,7 +105,7 @@ class FusedKernels:
             "WIDE": wide,
             "QUERIES": together,
         }
-        programs.attend_part[(rows * key_heads, splits)](
+        programs.attend_split[(rows * key_heads, splits)](
             queries,
             entries,
             shared.positions,
@@ -120,7 +122,7 @@ class FusedKernels:
             num_warps=4,
             num_stages=2,
         )
-        programs.attend_whole[(rows * key_heads, new * group)](
+        programs.combine_splits[(rows * key_heads, new * group)](
             parts,
             weights,
             mixed,

@@ -60,8 +60,8 @@ log = structlog.get_logger()
 MAX_KERNEL_ERROR = 0.03
 """Of an answer's norm; rounding to bfloat16 makes less than a hundredth."""
 
-ENTRIES = 600
-TOKENS = (1, 16)
+TEST_ENTRIES = 600
+TEST_TOKENS = (1, 16)
 """A word, and as many as these programs ever attend for."""
 
 
@@ -71,36 +71,36 @@ def check_kernels(network: MiniCPMO, plain: LayerKernels, choice: KernelChoice) 
     Raises EngineLoadError where they were asked for.
     """
     decoders = network.llm.model, network.tts.model
-    failure = next(filter(None, (_failure(decoder, plain) for decoder in decoders)), "")
+    failure = next(filter(None, (_kernel_error(decoder, plain) for decoder in decoders)), "")
     if not failure:
         return
     if choice == "triton":
         raise EngineLoadError(f"kernels=triton does not work here ({failure}); kernels=torch does")
     log.warning("plain_kernels", lacks=failure, consequence="a step is twice as many launches")
     for decoder in decoders:
-        decoder.use(plain)
+        decoder.set_kernels(plain)
 
 
 @torch.inference_mode()
-def _failure(decoder: Decoder, plain: LayerKernels) -> str:
+def _kernel_error(decoder: Decoder, plain: LayerKernels) -> str:
     """What is wrong with the decoder's kernels; empty where they agree with `plain`."""
     own = decoder.kernels
     try:
-        for tokens in TOKENS:
-            decoder.use(plain)
-            want = _layer(decoder, tokens)
-            decoder.use(own)
-            apart = _apart(want, _layer(decoder, tokens))
-            if not apart < MAX_KERNEL_ERROR:
-                return f"their answers to {tokens} tokens are {apart:.1e} apart"
+        for tokens in TEST_TOKENS:
+            decoder.set_kernels(plain)
+            want = _layer_outputs(decoder, tokens)
+            decoder.set_kernels(own)
+            difference = _largest_difference(want, _layer_outputs(decoder, tokens))
+            if not difference < MAX_KERNEL_ERROR:
+                return f"their answers to {tokens} tokens are {difference:.1e} apart"
     except Exception as error:  # noqa: BLE001  # compilers and drivers fail in ways of their own
         return f"{type(error).__name__}: {error}"
     finally:
-        decoder.use(own)
+        decoder.set_kernels(own)
     return ""
 
 
-def _layer(decoder: Decoder, tokens: int) -> list[Tensor]:
+def _layer_outputs(decoder: Decoder, tokens: int) -> list[Tensor]:
     """All that the first layer makes of noise, at the end of a context of noise."""
     layer = cast("DecoderLayer", decoder.layers[0])
     sizes, table = layer.self_attn.sizes, decoder.table
@@ -108,7 +108,7 @@ def _layer(decoder: Decoder, tokens: int) -> list[Tensor]:
     cache = SlottedCache(
         layers=1,
         slots=1,
-        positions=ENTRIES,
+        positions=TEST_ENTRIES,
         heads=sizes.key_heads,
         head_dim=sizes.head_dim,
         device=table.device,
@@ -116,15 +116,15 @@ def _layer(decoder: Decoder, tokens: int) -> list[Tensor]:
     )
     cache.entries[0].copy_(torch.randn(cache.entries[0].shape, generator=noise))
     hidden = torch.randn(1, tokens, sizes.width, generator=noise).to(table)
-    positions = torch.arange(ENTRIES - tokens, ENTRIES, device=table.device)[None]
-    mask = additive_mask(causal_mask(positions, ENTRIES), table.dtype)
-    window = CacheWindow(cache, 0, positions, ENTRIES)
-    shared = decoder.shared(positions, mask, window)
-    mixed = layer.self_attn(hidden, shared)
+    positions = torch.arange(TEST_ENTRIES - tokens, TEST_ENTRIES, device=table.device)[None]
+    mask = additive_mask(causal_mask(positions, TEST_ENTRIES), table.dtype)
+    window = CacheWindow(cache, 0, positions, TEST_ENTRIES)
+    forward_inputs = decoder.forward_inputs(positions, mask, window)
+    mixed = layer.self_attn(hidden, forward_inputs)
     total, normed = decoder.kernels.add_norm(hidden, mixed, layer.post_attention_layernorm)
     return [*window.read(0), mixed, total, normed, layer.mlp(normed)]
 
 
-def _apart(want: Sequence[Tensor], got: Sequence[Tensor]) -> float:
+def _largest_difference(want: Sequence[Tensor], got: Sequence[Tensor]) -> float:
     pairs = [(one.float(), other.float()) for one, other in zip(want, got, strict=True)]
     return max(float((one - other).norm() / one.norm()) for one, other in pairs)

@@ -49,7 +49,9 @@ class LayerKernels(Protocol):
     def add_norm(self, hidden: Tensor, update: Tensor, norm: nn.RMSNorm) -> tuple[Tensor, Tensor]:
         """The sum, and the sum normed: (rows, new, width) each."""
 
-    def take_in(self, joint: Tensor, attention: SelfAttention, shared: ForwardInputs) -> Tensor:
+    def rotate_and_store(
+        self, joint: Tensor, attention: SelfAttention, shared: ForwardInputs
+    ) -> Tensor:
         """Norm and turn projected heads, put keys and values in the cache; queries (rows, new, heads, dim)."""
 
     def attend(self, queries: Tensor, attention: SelfAttention, shared: ForwardInputs) -> Tensor:
@@ -64,7 +66,7 @@ class LayerSizes:
     """Of one decoder. `head_norms`: queries and keys are normed head by head, as in Qwen3."""
 
     width: int
-    fed: int
+    intermediate: int
     query_heads: int
     key_heads: int
     head_dim: int
@@ -94,13 +96,13 @@ class SelfAttention(nn.Module):
             self.k_norm = nn.RMSNorm(sizes.head_dim, sizes.eps)
         self.register_buffer("joint", None, persistent=False)
 
-    def join(self) -> None:
+    def join_projections(self) -> None:
         """Make the three projections of the input one; call when the weights are in place."""
         self.joint = join_weights([self.q_proj, self.k_proj, self.v_proj])
 
     def forward(self, normed: Tensor, shared: ForwardInputs) -> Tensor:
         """(rows, new, width) to the same."""
-        queries = self.kernels.take_in(linear(normed, self.joint), self, shared)
+        queries = self.kernels.rotate_and_store(linear(normed, self.joint), self, shared)
         mixed: Tensor = self.o_proj(self.kernels.attend(queries, self, shared))
         return mixed
 
@@ -113,19 +115,19 @@ class FeedForward(nn.Module):
     def __init__(self, sizes: LayerSizes, kernels: LayerKernels) -> None:
         super().__init__()
         self.kernels = kernels
-        self.gate_proj = nn.Linear(sizes.width, sizes.fed, bias=False)
-        self.up_proj = nn.Linear(sizes.width, sizes.fed, bias=False)
-        self.down_proj = nn.Linear(sizes.fed, sizes.width, bias=False)
+        self.gate_proj = nn.Linear(sizes.width, sizes.intermediate, bias=False)
+        self.up_proj = nn.Linear(sizes.width, sizes.intermediate, bias=False)
+        self.down_proj = nn.Linear(sizes.intermediate, sizes.width, bias=False)
         self.register_buffer("joint", None, persistent=False)
 
-    def join(self) -> None:
+    def join_projections(self) -> None:
         """Make both projections of the input one; call when the weights are in place."""
         self.joint = join_weights([self.gate_proj, self.up_proj])
 
     def forward(self, normed: Tensor) -> Tensor:
         """(rows, new, width) to the same."""
-        fed: Tensor = self.down_proj(self.kernels.gate(linear(normed, self.joint)))
-        return fed
+        intermediate: Tensor = self.down_proj(self.kernels.gate(linear(normed, self.joint)))
+        return intermediate
 
 
 class DecoderLayer(nn.Module):

@@ -122,6 +122,6 @@ def compute_buffers(network: MiniCPMO, device: torch.device) -> None:
     """Compute what no checkpoint stores: joint projections, the speech head's weight, rotary frequencies."""
     network.tts.fuse_head()
     for body in (network.llm.model, network.tts.model):
-        body.join()
-        body.restore_frequencies()
+        body.join_projections()
+        body.compute_frequencies()
         body.inv_freq = body.inv_freq.to(device)

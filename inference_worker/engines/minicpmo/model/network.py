@@ -47,14 +47,14 @@ class MiniCPMO(nn.Module):
         """What the weights are stored as."""
         return self.resampler.query.dtype
 
-    def see(self, pixels: list[Tensor], grids: list[Grid]) -> Tensor:
+    def encode_images(self, pixels: list[Tensor], grids: list[Grid]) -> Tensor:
         """Embeddings of picture parts, (parts, 64, language width)."""
         placed = [to_device(part.to(self.dtype), self.device) for part in pixels]
         features, real = self.vpm(placed, grids)
         seen: Tensor = self.resampler(features, real, grids)
         return seen
 
-    def hear_clips(self, mels: list[Tensor], *, full_attention: bool = False) -> list[Tensor]:
+    def encode_clips(self, mels: list[Tensor], *, full_attention: bool = False) -> list[Tensor]:
         """Embeddings of whole clips, ten per second, each (n, language width)."""
         block = -1 if full_attention else int(self.config.audio_chunk_length * STEPS_PER_SECOND)
         placed = [to_device(mel.to(self.dtype), self.device) for mel in mels]

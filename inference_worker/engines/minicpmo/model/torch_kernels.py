@@ -22,7 +22,9 @@ class TorchKernels:
         total = hidden + update
         return total, norm(total)
 
-    def take_in(self, joint: Tensor, attention: SelfAttention, shared: ForwardInputs) -> Tensor:
+    def rotate_and_store(
+        self, joint: Tensor, attention: SelfAttention, shared: ForwardInputs
+    ) -> Tensor:
         """Norm and turn projected heads, put keys and values in the cache; queries (rows, new, heads, dim)."""
         sizes = attention.sizes
         counts = [sizes.query_heads, sizes.key_heads, sizes.key_heads]

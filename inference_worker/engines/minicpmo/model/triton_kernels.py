@@ -27,7 +27,7 @@ def add_norm(hidden, update, weight, total, normed, eps, WIDTH: tl.constexpr, BL
 
 
 @triton.jit(do_not_specialize=["first", "new"], do_not_specialize_on_alignment=["writes"])
-def take_in(
+def rotate_and_store(
     joint,
     query_norm,
     key_norm,
@@ -85,7 +85,7 @@ def take_in(
 @triton.jit(
     do_not_specialize=["first", "new", "length"], do_not_specialize_on_alignment=["positions"]
 )
-def attend_part(
+def attend_split(
     queries,
     entries,
     positions,
@@ -156,7 +156,7 @@ def attend_part(
 
 
 @triton.jit(do_not_specialize=["new", "splits"])
-def attend_whole(
+def combine_splits(
     parts,
     weights,
     mixed,

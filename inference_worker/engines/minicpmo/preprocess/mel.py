@@ -91,7 +91,7 @@ class MelStream:
 
     shape: StreamShape = field(default_factory=StreamShape)
     _waiting: Samples = field(default_factory=lambda: SILENCE)
-    _heard: Samples = field(default_factory=lambda: SILENCE)
+    _history: Samples = field(default_factory=lambda: SILENCE)
     _dropped_frames: int = 0
     chunks: int = 0
 
@@ -118,12 +118,12 @@ class MelStream:
     def take(self) -> Tensor:
         """The next chunk, shape (80, 100 + redundant frames). Call only when `ready`."""
         needed = self._needed
-        self._heard = np.concatenate([self._heard, self._waiting[:needed]])
+        self._history = np.concatenate([self._history, self._waiting[:needed]])
         self._waiting = self._waiting[needed:]
-        if len(self._heard) >= CLIP_SAMPLES:
-            self._heard = self._heard[self.DROP :]
+        if len(self._history) >= CLIP_SAMPLES:
+            self._history = self._history[self.DROP :]
             self._dropped_frames += self.DROP // HOP
-        mel = log_mel(self._heard, dynamic=len(self._heard) >= self.FIXED_FLOOR_BELOW)
+        mel = log_mel(self._history, dynamic=len(self._history) >= self.FIXED_FLOOR_BELOW)
         start = self.chunks * self.shape.core_frames - self._dropped_frames
         self.chunks += 1
         extra = self.shape.redundant_frames
@@ -131,7 +131,9 @@ class MelStream:
 
     def copy(self) -> MelStream:
         """An independent stream in the same state (arrays are never changed in place)."""
-        return MelStream(self.shape, self._waiting, self._heard, self._dropped_frames, self.chunks)
+        return MelStream(
+            self.shape, self._waiting, self._history, self._dropped_frames, self.chunks
+        )
 
     @property
     def _needed(self) -> int:

@@ -18,13 +18,13 @@ from antiphon.inference_worker.engines.common.video import (
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import ImageSize, decode_image
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
-MOST_SECONDS = 64
+MAX_SEGMENTS = 64
 """Stretches a video is told in; a longer one is told in stretches of two, four, ... seconds."""
 
-SHORTEST_SOUND = 1600
+MIN_CLIP_SAMPLES = 1600
 """Samples below which a sound yields no embedding."""
 
-GAP = 6
+SHEET_GAP = 6
 """Pixels of black between the pictures of a sheet."""
 
 
@@ -41,53 +41,53 @@ def read_video(
     data: bytes, stack_frames: int, budget: VideoBudget | None = None
 ) -> Iterator[VideoSegment]:
     """Take a video apart, `stack_frames` pictures for each second. Raises as `decode_video` does."""
-    limits = VideoLimits(frames=MOST_SECONDS * stack_frames)
-    return _stretches(decode_video(data, stack_frames, limits, budget=budget), stack_frames)
+    limits = VideoLimits(frames=MAX_SEGMENTS * stack_frames)
+    return _segments(decode_video(data, stack_frames, limits, budget=budget), stack_frames)
 
 
 def contact_sheet(pictures: list[Image.Image]) -> Image.Image:
     """Pictures side by side in cells of one size: two or three as near to a square as can be, four as 2 x 2."""
     cell = max(p.width for p in pictures), max(p.height for p in pictures)
-    columns, rows = _layout(len(pictures), cell)
+    columns, rows = _grid(len(pictures), cell)
     canvas = Image.new("RGB", _extent((columns, rows), cell))
     for index, picture in enumerate(pictures):
         row, column = divmod(index, columns)
         fitted = ImageOps.pad(picture, cell, Image.Resampling.BICUBIC, color="white")
-        canvas.paste(fitted, (column * (cell[0] + GAP), row * (cell[1] + GAP)))
+        canvas.paste(fitted, (column * (cell[0] + SHEET_GAP), row * (cell[1] + SHEET_GAP)))
     return canvas
 
 
-def _stretches(clip: VideoClip, stack_frames: int) -> Iterator[VideoSegment]:
-    seconds = _seconds_each(clip.times[-1])
+def _segments(clip: VideoClip, stack_frames: int) -> Iterator[VideoSegment]:
+    seconds = _segment_seconds(clip.times[-1])
     keyed = zip((int(time // seconds) for time in clip.times), clip.frames, strict=True)
     groups = [
         (place * seconds, [frame for _, frame in group])
         for place, group in itertools.groupby(keyed, key=lambda one: one[0])
     ]
-    sounds = _sounds(clip.audio, [start for start, _ in groups[1:]])
+    sounds = _split_audio(clip.audio, [start for start, _ in groups[1:]])
     for (_, frames), sound in zip(groups, sounds, strict=True):
         first, *more = map(decode_image, frames[:stack_frames])
         yield VideoSegment(first, sound, contact_sheet(more) if more else None)
 
 
-def _seconds_each(last: float) -> int:
+def _segment_seconds(last: float) -> int:
     """How long a stretch is when the last picture was taken at `last`."""
     seconds = 1
-    while last / seconds >= MOST_SECONDS:
+    while last / seconds >= MAX_SEGMENTS:
         seconds *= 2
     return seconds
 
 
-def _sounds(audio: Samples, cuts: list[int]) -> list[Samples] | list[None]:
+def _split_audio(audio: Samples, cuts: list[int]) -> list[Samples] | list[None]:
     """The sound of each stretch; where it ends before the pictures do, silence goes on."""
     if not len(audio):
         return [None] * (len(cuts) + 1)
     places = [cut * INPUT_RATE for cut in cuts]
-    missing = max(0, max([0, *places]) + SHORTEST_SOUND - len(audio))
+    missing = max(0, max([0, *places]) + MIN_CLIP_SAMPLES - len(audio))
     return np.split(np.pad(audio, (0, missing)), places)
 
 
-def _layout(count: int, cell: ImageSize) -> ImageSize:
+def _grid(count: int, cell: ImageSize) -> ImageSize:
     if count == 4:  # two rows of two
         return 2, 2
     row, column = (count, 1), (1, count)
@@ -102,4 +102,4 @@ def _off_square(size: ImageSize) -> float:
 
 def _extent(grid: ImageSize, cell: ImageSize) -> ImageSize:
     (columns, rows), (width, height) = grid, cell
-    return columns * (width + GAP) - GAP, rows * (height + GAP) - GAP
+    return columns * (width + SHEET_GAP) - SHEET_GAP, rows * (height + SHEET_GAP) - SHEET_GAP

@@ -32,14 +32,14 @@ class Engine:
         self._scheduler = Scheduler(most=runner.slots)
         self._inbox: queue.SimpleQueue[EngineJob | None] = queue.SimpleQueue()
         self._closing = False
-        self._door = threading.Lock()
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="minicpmo-engine", daemon=True)
         self._thread.start()
 
     def submit(self, work: Steps[Any]) -> EngineJob:
         """Start a generator; its job's future tells the outcome."""
         job = EngineJob(work)
-        with self._door:
+        with self._lock:
             if self._closing:
                 raise EngineError("the engine is closed")
             self._inbox.put(job)
@@ -52,11 +52,11 @@ class Engine:
 
     def close(self) -> None:
         """Abandon all work and end the thread. May be called twice."""
-        self._shut()
+        self._stop_accepting()
         self._thread.join()
 
-    def _shut(self) -> None:
-        with self._door:
+    def _stop_accepting(self) -> None:
+        with self._lock:
             self._closing = True
             self._inbox.put(None)
 
@@ -64,16 +64,16 @@ class Engine:
         self._runner.enter_thread()
         try:
             while not self._closing:
-                self._take_in()
+                self._accept_jobs()
                 batch = self._scheduler.next_batch()
                 if batch:
                     self._step(batch)
         finally:
             # However the thread ends, nobody may wait for it for ever.
-            self._shut()
+            self._stop_accepting()
             self._abandon_all()
 
-    def _take_in(self) -> None:
+    def _accept_jobs(self) -> None:
         """Accept new jobs; wait for one when there is nothing else to do."""
         while not self._inbox.empty() or not len(self._scheduler):
             job = self._inbox.get()
@@ -82,14 +82,14 @@ class Engine:
             self._advance(job, None)
 
     def _step(self, batch: Sequence[EngineJob]) -> None:
-        alive = [job for job in batch if not self._dropped(job)]
+        alive = [job for job in batch if not self._fail_if_abandoned(job)]
         if not alive:
             return
-        answers = self._answers(alive)
+        answers = self._run_steps(alive)
         for job, answer in zip(alive, answers, strict=True):
             self._advance(job, answer)
 
-    def _answers(self, batch: Sequence[EngineJob]) -> Sequence[Any]:
+    def _run_steps(self, batch: Sequence[EngineJob]) -> Sequence[Any]:
         steps = [job.step for job in batch if job.step is not None]
         try:
             return self._runner.run(steps)
@@ -102,7 +102,7 @@ class Engine:
             failure = error if isinstance(error, EngineError) else EngineError(f"{kind}: {error}")
             return [failure] * len(batch)
 
-    def _dropped(self, job: EngineJob) -> bool:
+    def _fail_if_abandoned(self, job: EngineJob) -> bool:
         if job.abandoned:
             self._advance(job, StepAbandoned("the session stopped"))
         return job.abandoned

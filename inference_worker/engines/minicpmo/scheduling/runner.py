@@ -20,7 +20,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import Gr
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
     PlainSampler,
     Sampler,
-    choose_codes,
+    sample_codes,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.slotted_transformer import (
     SlotInput,
@@ -83,16 +83,16 @@ class Runner:
         self.audio_cache = self._audio.cache
         self._run_by_type: dict[type[EngineStep], Callable[[Sequence[Any]], Sequence[Any]]] = {
             Feed: self._feed,
-            FeedForStates: self._each(self._reread),
-            SampleToken: self._choose,
-            SampleWrittenToken: self._choose,
+            FeedForStates: self._each(self._feed_for_states),
+            SampleToken: self._sample,
+            SampleWrittenToken: self._sample,
             EncodeAudio: self._encode_audio,
-            EncodeClips: self._each(self._hear_clips),
-            EncodeImages: self._each(self._see),
-            SpeechCondition: self._each(self._condition),
-            DecodeSpeech: self._utter,
-            ShiftCache: self._each(self._shift),
-            ClearSlot: self._each(self._clear),
+            EncodeClips: self._each(self._encode_clips),
+            EncodeImages: self._each(self._encode_images),
+            SpeechCondition: self._each(self._speech_condition),
+            DecodeSpeech: self._decode_speech,
+            ShiftCache: self._each(self._shift_cache),
+            ClearSlot: self._each(self._clear_slot),
         }
 
     def enter_thread(self) -> None:
@@ -121,11 +121,11 @@ class Runner:
         return self._text.warm_up() + self._speech.warm_up()
 
     @torch.inference_mode()
-    def speech_logits(self, utterings: Sequence[DecodeSpeech]) -> Tensor:
+    def speech_logits(self, steps: Sequence[DecodeSpeech]) -> Tensor:
         """Raw scores over the next code, (utterings, codes)."""
         tts = self.network.tts
-        embeds = self._embed_spoken(utterings)
-        placed = [SlotInput(u.slot, u.start, e) for u, e in zip(utterings, embeds, strict=True)]
+        embeds = self._embed_speech(steps)
+        placed = [SlotInput(u.slot, u.start, e) for u, e in zip(steps, embeds, strict=True)]
         return self._project(tts.logits, self._speech.forward(placed), placed)
 
     def _feed(self, feeds: Sequence[Feed]) -> list[FeedResult]:
@@ -138,17 +138,17 @@ class Runner:
         logits = self._project(llm.lm_head, hidden, placed)
         return [FeedResult(*rows) for rows in zip(hidden, logits, strict=True)]
 
-    def _reread(self, step: FeedForStates) -> Tensor:
+    def _feed_for_states(self, step: FeedForStates) -> Tensor:
         [embeds] = self.embed([step])
         return self._text.states(SlotInput(step.slot, step.start, embeds))
 
-    def _choose(self, choices: Sequence[SampleToken | SampleWrittenToken]) -> Sequence[Any]:
+    def _sample(self, choices: Sequence[SampleToken | SampleWrittenToken]) -> Sequence[Any]:
         sampler = self._sampler if isinstance(choices[0], SampleToken) else self._plain_sampler
         logits = torch.stack([choice.logits for choice in choices])
-        return sampler.choose(logits, [choice.row for choice in choices])
+        return sampler.sample(logits, [choice.row for choice in choices])
 
-    def _utter(self, utterings: Sequence[DecodeSpeech]) -> Sequence[Any]:
-        return choose_codes(self.speech_logits(utterings), [u.row for u in utterings])
+    def _decode_speech(self, steps: Sequence[DecodeSpeech]) -> Sequence[Any]:
+        return sample_codes(self.speech_logits(steps), [u.row for u in steps])
 
     def _project(
         self, head: Callable[[Tensor], Tensor], hidden: Tensor, placed: Sequence[SlotInput]
@@ -176,12 +176,12 @@ class Runner:
         parts = iter(found)
         return [_joined([next(parts) for _ in feed.pieces]) for feed in feeds]
 
-    def _embed_spoken(self, utterings: Sequence[DecodeSpeech]) -> list[Tensor]:
+    def _embed_speech(self, steps: Sequence[DecodeSpeech]) -> list[Tensor]:
         """Conditions as they are, codes looked up at once, each (n, width)."""
-        codes = [u.what for u in utterings if isinstance(u.what, int)]
+        codes = [u.what for u in steps if isinstance(u.what, int)]
         table = device_tensor(codes, self._device)
         looked_up = iter(self.network.tts.embed_codes(table).unsqueeze(1))
-        return [next(looked_up) if isinstance(u.what, int) else u.what for u in utterings]
+        return [next(looked_up) if isinstance(u.what, int) else u.what for u in steps]
 
     def _encode_audio(self, chunks: Sequence[EncodeAudio]) -> list[Tensor]:
         """Embeddings (10, width) of chunks of one size, one chunk per slot."""
@@ -196,13 +196,13 @@ class Runner:
         leading, trailing = chunk.leading_frames, chunk.trailing_frames
         return trim_redundant(steps, leading_frames=leading, trailing_frames=trailing)[0]
 
-    def _hear_clips(self, step: EncodeClips) -> list[Tensor]:
-        return self.network.hear_clips(step.mels, full_attention=step.full_attention)
+    def _encode_clips(self, step: EncodeClips) -> list[Tensor]:
+        return self.network.encode_clips(step.mels, full_attention=step.full_attention)
 
-    def _see(self, step: EncodeImages) -> Tensor:
-        return self.network.see(step.pixels, step.grids)
+    def _encode_images(self, step: EncodeImages) -> Tensor:
+        return self.network.encode_images(step.pixels, step.grids)
 
-    def _condition(self, step: SpeechCondition) -> Tensor:
+    def _speech_condition(self, step: SpeechCondition) -> Tensor:
         device = self._device
         states = torch.stack(step.states) if step.states else torch.zeros(0, device=device)
         condition = self.network.tts.condition(device_tensor(step.tokens, device), states)
@@ -211,11 +211,11 @@ class Runner:
         codes = self.network.tts.embed_codes(device_tensor(step.codes, device))
         return torch.cat([condition, codes])
 
-    def _shift(self, step: ShiftCache) -> None:
+    def _shift_cache(self, step: ShiftCache) -> None:
         inv_freq = self.network.llm.model.inv_freq
         self.text_cache.shift(step.slot, step.source, step.target, step.count, inv_freq)
 
-    def _clear(self, step: ClearSlot) -> None:
+    def _clear_slot(self, step: ClearSlot) -> None:
         for cache in (self.text_cache, self.audio_cache, self.speech_cache):
             cache.clear(step.slot)
 

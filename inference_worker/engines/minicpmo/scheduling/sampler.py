@@ -35,7 +35,7 @@ class Sampler:
         self._forbidden = sorted({*forbidden, ids.chunk_eos})
         self._fixed = fidelity == "fixed"
 
-    def choose(self, logits: Tensor, rows: Sequence[TokenRow]) -> list[SampledToken | EngineError]:
+    def sample(self, logits: Tensor, rows: Sequence[TokenRow]) -> list[SampledToken | EngineError]:
         """One token per row of `logits` (rows, vocabulary), an error for one that is not finite."""
         sound = logits.isfinite().all(dim=-1)
         logits = logits.nan_to_num()
@@ -46,7 +46,7 @@ class Sampler:
         # The only time that the host waits for the device.
         table = torch.stack([sound.long(), early.long(), cut.long(), tokens]).tolist()
         return [
-            self._chosen(*row) if ok else not_finite_error()
+            self._sampled(*row) if ok else not_finite_error()
             for ok, *row in zip(*table, strict=True)
         ]
 
@@ -125,7 +125,7 @@ class Sampler:
             tokens[places] = order.gather(1, drawn[:, None])[:, 0]
         return tokens
 
-    def _chosen(self, early: int, cut: int, token: int) -> SampledToken:
+    def _sampled(self, early: int, cut: int, token: int) -> SampledToken:
         if early:
             return SampledToken(self.ids.chunk_eos, recorded=False)
         if cut:
@@ -174,13 +174,13 @@ def not_finite_error() -> EngineError:
     return EngineError("the model produced values that are not finite for this session")
 
 
-TIES = 64
+TIE_MARGIN = 64
 """Ids beyond top_k that are looked at too, since those as likely as its last count; more are not."""
 
 
 def candidate_count(top_k: int, vocabulary: int) -> int:
     """How many of the likeliest ids a draw with `top_k` (0 is off) may have to look at."""
-    return min(vocabulary, bucket(top_k) + TIES) if top_k else vocabulary
+    return min(vocabulary, bucket(top_k) + TIE_MARGIN) if top_k else vocabulary
 
 
 def top_scores(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -211,7 +211,7 @@ def code_probabilities(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:
     return scores.softmax(dim=-1)
 
 
-def choose_codes(logits: Tensor, rows: Sequence[CodeRow]) -> list[int | EngineError]:
+def sample_codes(logits: Tensor, rows: Sequence[CodeRow]) -> list[int | EngineError]:
     """One code per row, an error for one that is not finite."""
     sound = logits.isfinite().all(dim=-1)
     chances = code_probabilities(logits.nan_to_num(), rows)

@@ -24,9 +24,9 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import (
     ForwardFunction,
     GraphPool,
 )
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SHARED_TOKENS, bucket
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import MAX_BATCHED_TOKENS, bucket
 
-SMALLEST_LENGTH = 256
+MIN_CACHE_LENGTH = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +99,9 @@ class SlottedTransformer:
     def _append(self, placed: Sequence[SlotInput], shape: BatchShape) -> tuple[Tensor, Tensor]:
         """Hidden states of all rows, (rows, new, width); and where each last token is, (2, placed)."""
         positions, writes, real, last = self._tables(placed, shape)
-        embeds = self._silence(shape)
+        embeds = self._zero_embeds(shape)
         embeds[real[0], real[1]] = torch.cat([p.embeds for p in placed])
-        return self._through(shape, (embeds, positions, writes)), last
+        return self._run(shape, (embeds, positions, writes)), last
 
     def _tables(self, placed: Sequence[SlotInput], shape: BatchShape) -> list[Tensor]:
         """Positions and writes (rows, new); row and column of every token, and of the last ones.
@@ -129,30 +129,30 @@ class SlottedTransformer:
         shapes = [shape for new in self._graphed for shape in self._shapes(new)]
         # The largest first: what it took for its values, all others fit into.
         for shape in sorted(shapes, key=lambda s: s.rows * s.new * s.length, reverse=True):
-            inputs = self._nothing(shape)
+            inputs = self._discarded_inputs(shape)
             self._graphs.capture((self._body, shape), inputs, self._forward_of(shape))
         return len(shapes)
 
     def warm_up(self) -> int:
         """Run once every shape of a few tokens that can occur, so that its kernels are there."""
-        sizes = [1 << n for n in range(SHARED_TOKENS.bit_length())]
+        sizes = [1 << n for n in range(MAX_BATCHED_TOKENS.bit_length())]
         shapes = [shape for new in sizes for shape in self._shapes(new)]
         for shape in shapes:
-            self._forward_of(shape)(*self._nothing(shape))
+            self._forward_of(shape)(*self._discarded_inputs(shape))
         return len(shapes)
 
-    def _nothing(self, shape: BatchShape) -> tuple[Tensor, Tensor, Tensor]:
+    def _discarded_inputs(self, shape: BatchShape) -> tuple[Tensor, Tensor, Tensor]:
         """Input that leaves no trace in the cache."""
         positions = torch.zeros(shape.rows, shape.new, dtype=torch.long, device=self._device)
         writes = torch.full_like(positions, self.cache.positions)
-        return self._silence(shape), positions, writes
+        return self._zero_embeds(shape), positions, writes
 
-    def _silence(self, shape: BatchShape) -> Tensor:
+    def _zero_embeds(self, shape: BatchShape) -> Tensor:
         return torch.zeros(
             shape.rows, shape.new, self._width, dtype=self._dtype, device=self._device
         )
 
-    def _through(self, shape: BatchShape, inputs: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+    def _run(self, shape: BatchShape, inputs: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         forward = self._forward_of(shape)
         if shape.new in self._graphed and self._graphs.enabled:
             return self._graphs.run((self._body, shape), inputs, forward)
@@ -170,25 +170,25 @@ class SlottedTransformer:
     def _shape(self, placed: Sequence[SlotInput]) -> BatchShape:
         rows, length = self._covering(placed)
         longest = max(len(p.embeds) for p in placed)
-        if len(placed) == 1 and longest > SHARED_TOKENS:
+        if len(placed) == 1 and longest > MAX_BATCHED_TOKENS:
             return BatchShape(placed[0].slot, 1, longest, length)
         return BatchShape(0, rows, bucket(longest), length)
 
     def _shapes(self, new: int) -> list[BatchShape]:
         slots = {min(self.cache.slots, 1 << n) - 1 for n in range(9)}
-        ends = {min(self.cache.positions, SMALLEST_LENGTH << n) for n in range(16)}
-        found = {self._reaching(slot, end) for slot in slots for end in ends}
+        ends = {min(self.cache.positions, MIN_CACHE_LENGTH << n) for n in range(16)}
+        found = {self._rounded_up(slot, end) for slot in slots for end in ends}
         return [BatchShape(0, rows, new, length) for rows, length in sorted(found)]
 
     def _covering(self, placed: Sequence[SlotInput]) -> tuple[int, int]:
-        return self._reaching(max(p.slot for p in placed), max(p.end for p in placed))
+        return self._rounded_up(max(p.slot for p in placed), max(p.end for p in placed))
 
-    def _reaching(self, slot: int, end: int) -> tuple[int, int]:
+    def _rounded_up(self, slot: int, end: int) -> tuple[int, int]:
         """Rows and length up to `slot` and `end`; all there is when shapes must not vary."""
         slots, positions = self.cache.slots, self.cache.positions
         if self._invariant:
             return slots, positions
-        return min(slots, bucket(slot + 1)), min(positions, max(SMALLEST_LENGTH, bucket(end)))
+        return min(slots, bucket(slot + 1)), min(positions, max(MIN_CACHE_LENGTH, bucket(end)))
 
 
 TEXT_GRAPHS = (1, 2, 16)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SHARED_TOKENS = 32
+MAX_BATCHED_TOKENS = 32
 """Longer pieces run alone: they fill the device by themselves."""
 
 
@@ -113,7 +113,7 @@ class Feed(EngineStep):
     @property
     def group(self) -> Hashable | None:
         """Together with pieces of about the same length."""
-        return ("feed", bucket(self.size)) if self.size <= SHARED_TOKENS else None
+        return ("feed", bucket(self.size)) if self.size <= MAX_BATCHED_TOKENS else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from antiphon.inference_worker.engines.minicpmo.sessions.media_input import Audi
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import (
     EngineParts,
     SlotLease,
-    new_speaker,
+    new_speech_context,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import AnswerSpeech
 from antiphon.inference_worker.engines.minicpmo.sessions.turns import (
@@ -38,30 +38,30 @@ class SpokenCodes:
 class AnswerQueue:
     """Carries an answer from the engine's thread to the session's, piece by piece.
 
-    `told` is the beginning of the answer that needs no telling.
+    `sent` is the beginning of the answer that needs no telling.
     """
 
-    def __init__(self, told: str = "") -> None:
+    def __init__(self, sent: str = "") -> None:
         self._pieces: queue.SimpleQueue[Delta | SpokenCodes | None] = queue.SimpleQueue()
-        self._told = told
-        self._untold = 0
+        self._sent = sent
+        self._unsent_tokens = 0
 
-    def text(self, whole: str) -> None:
+    def put_text(self, whole: str) -> None:
         """The answer so far, a token longer; what is new of it is handed on."""
-        self._untold += 1
+        self._unsent_tokens += 1
         if not whole.endswith(UNFINISHED):
-            self._tell(whole)
+            self._send(whole)
 
     def finish(self, whole: str) -> None:
         """The whole answer: what of it was held back is handed on."""
-        if self._untold:
-            self._tell(whole)
+        if self._unsent_tokens:
+            self._send(whole)
 
-    def _tell(self, whole: str) -> None:
-        self._pieces.put(Delta(text=whole[len(self._told) :], n_tokens=self._untold))
-        self._told, self._untold = whole, 0
+    def _send(self, whole: str) -> None:
+        self._pieces.put(Delta(text=whole[len(self._sent) :], n_tokens=self._unsent_tokens))
+        self._sent, self._unsent_tokens = whole, 0
 
-    def codes(self, codes: list[int], last: bool) -> None:
+    def put_codes(self, codes: list[int], last: bool) -> None:
         """The next second of speech, not yet sound."""
         self._pieces.put(SpokenCodes(codes, last))
 
@@ -77,9 +77,9 @@ class AnswerQueue:
 class AnsweringSession:
     """What both kinds share: a session in a slot, and answers that stream."""
 
-    def __init__(self, parts: EngineParts, held: SlotLease) -> None:
+    def __init__(self, parts: EngineParts, lease: SlotLease) -> None:
         self.parts = parts
-        self.held = held
+        self.lease = lease
         self.voice: VoiceState | None = None
         self.last: WrittenAnswer | None = None
         self.broken = False
@@ -87,7 +87,7 @@ class AnsweringSession:
 
     def restart(self) -> TurnConversation:
         """Erase the slot and begin a new conversation in it."""
-        self.held.clear()
+        self.lease.clear()
         self.session = self._new_session()
         return self.session
 
@@ -98,51 +98,51 @@ class AnsweringSession:
         """
         tokenizer = self.parts.tokenizer
         tokens = tokenizer.plain(tokenizer.encode(said))
-        self.last, outbox = None, AnswerQueue(tokenizer.decode(tokens))
-        work = self._generate(generation, outbox, tokens)
-        job = self.held.submit(work)
-        job.future.add_done_callback(outbox.close)
+        self.last, output = None, AnswerQueue(tokenizer.decode(tokens))
+        work = self._generate(generation, output, tokens)
+        job = self.lease.submit(work)
+        job.future.add_done_callback(output.close)
         try:
-            for piece in outbox:
-                yield self._sound(piece) if isinstance(piece, SpokenCodes) else piece
+            for piece in output:
+                yield self._synthesize(piece) if isinstance(piece, SpokenCodes) else piece
         finally:
             self.broken = True
             wait([job.future])
         self.last = job.future.result()
 
-    def _sound(self, spoken: SpokenCodes) -> Delta:
+    def _synthesize(self, spoken: SpokenCodes) -> Delta:
         """On the reader's thread: the engine goes on meanwhile."""
         assert self.voice is not None
         assert self.parts.vocoder is not None
-        sound = self.parts.vocoder.speak(self.voice, spoken.codes, last=spoken.last)
+        sound = self.parts.vocoder.synthesize(self.voice, spoken.codes, last=spoken.last)
         return Delta(audio=sound)
 
     def _new_session(self) -> TurnConversation:
-        parts, held = self.parts, self.held
+        parts, lease = self.parts, self.lease
         return TurnConversation(
-            held.slot,
+            lease.slot,
             parts.tokenizer,
-            AudioInput(slot=held.slot, capacity=parts.config.audio_config.max_source_positions),
+            AudioInput(slot=lease.slot, capacity=parts.config.audio_config.max_source_positions),
             capacity=parts.options.context_tokens,
-            seed=held.seed,
+            seed=lease.seed,
         )
 
     def _generate(
-        self, generation: GenerationConfig, outbox: AnswerQueue, said: list[int]
+        self, generation: GenerationConfig, output: AnswerQueue, said: list[int]
     ) -> Steps[WrittenAnswer]:
-        narrator = None
+        speech = None
         if self.voice is not None:
-            speaker = new_speaker(self.parts, self.held)
-            narrator = AnswerSpeech(speaker, outbox.codes)
+            context = new_speech_context(self.parts, self.lease)
+            speech = AnswerSpeech(context, output.put_codes)
         answer = yield from self.session.generate(
             answer_sampling(generation),
             generation.max_new_tokens,
-            outbox.text,
+            output.put_text,
             lambda: self.broken,
-            narrator,
+            speech,
             said,
         )
-        outbox.finish(answer.text)
+        output.finish(answer.text)
         return answer
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Piece = Tensor | tuple[int, ...]
 
 
-LONGEST_FEED = 1024
+MAX_FEED_TOKENS = 1024
 """Tokens of one step: between the parts of a longer prompt the other sessions have their turn."""
 
 
@@ -51,7 +51,7 @@ class TextContext:
             states += yield from self._append(FeedForStates(self.slot, self.length, portion))
         return states
 
-    def see(self, pictures: Sequence[SlicedImage]) -> Steps[list[Piece]]:
+    def image_pieces(self, pictures: Sequence[SlicedImage]) -> Steps[list[Piece]]:
         """A unit's pictures as pieces: each between its marks, its slices after it."""
         parts = iter((yield from encode_images(pictures)))
         pieces: list[Piece] = []
@@ -69,7 +69,7 @@ class TextContext:
     def _portions(self, pieces: Sequence[Piece]) -> list[tuple[Piece, ...]]:
         if self.length + sum(map(len, pieces)) > self._capacity:
             raise ContextFull(f"the context of {self._capacity} tokens is full")
-        return list(in_portions(pieces, LONGEST_FEED)) or [()]
+        return list(in_portions(pieces, MAX_FEED_TOKENS)) or [()]
 
 
 def in_portions(pieces: Sequence[Piece], most: int) -> Iterator[tuple[Piece, ...]]:

@@ -118,8 +118,8 @@ class DuplexConversation(TextContext):
         self,
         slot: int,
         tokenizer: Tokenizer,
-        ears: AudioInput,
-        speaker: SpeechContext,
+        audio_input: AudioInput,
+        speech: SpeechContext,
         *,
         capacity: int,
         settings: DuplexSettings,
@@ -127,8 +127,8 @@ class DuplexConversation(TextContext):
     ) -> None:
         super().__init__(slot, tokenizer, capacity)
         self.settings = settings
-        self.ears = ears
-        self.speaker = speaker
+        self.audio_input = audio_input
+        self.speech = speech
         self.units_heard = 0
         self.units_generated = 0
         self.turn_open = False
@@ -164,9 +164,9 @@ class DuplexConversation(TextContext):
         if mel is None and not pictures:
             raise EngineError("a unit needs a full second of audio, or a picture")
         pieces: list[Piece] = [(self._ids.unit,)]
-        pieces += yield from self.see(pictures)
+        pieces += yield from self.image_pieces(pictures)
         if mel is not None:
-            pieces.append((yield from self.ears.hear(mel)))
+            pieces.append((yield from self.audio_input.encode(mel)))
         self._check_room(pieces)
         fed = yield from self.feed(pieces)
         self._pending = fed.logits
@@ -175,7 +175,7 @@ class DuplexConversation(TextContext):
     def feed_without_audio(self, pictures: Sequence[SlicedImage]) -> Steps[None]:
         """What the reference does before it notices that the audio is too short."""
         pieces: list[Piece] = [(self._ids.unit,)]
-        pieces += yield from self.see(pictures)
+        pieces += yield from self.image_pieces(pictures)
         yield from self.feed(pieces, want_logits=False)
 
     def generate(self, *, force_listen: bool = False) -> Steps[UnitOutcome]:
@@ -208,8 +208,8 @@ class DuplexConversation(TextContext):
             outcome.end_of_turn = unit.end_of_turn
             yield from self._speak(unit, outcome)
         elif self.settings.fidelity == "fixed" and not self.turn_open:
-            self.speaker.reset()
-        self.memo.speech_length = self.speaker.position
+            self.speech.reset()
+        self.memo.speech_length = self.speech.position
         return outcome
 
     def finalize(self) -> Steps[None]:
@@ -233,7 +233,7 @@ class DuplexConversation(TextContext):
             if turn == limit - 1 and self.settings.ls_mode == "explicit":
                 self._terminate(self._ids.chunk_eos)
                 return
-            token = yield from self._choose(logits)
+            token = yield from self._sample(logits)
             unit.is_listen = token == self._ids.listen
             if token in self._ids.chunk_ends:
                 self._terminate(token)
@@ -250,7 +250,7 @@ class DuplexConversation(TextContext):
                 unit.states.append(fed.hidden)
             logits = _wanted(fed)
 
-    def _choose(self, logits: Tensor) -> Steps[int]:
+    def _sample(self, logits: Tensor) -> Steps[int]:
         draws = (self._rng.random(), self._rng.random())
         row = TokenRow(self.settings.sampling, tuple(self.history), draws)
         chosen: SampledToken = yield SampleToken(logits, row)
@@ -285,12 +285,12 @@ class DuplexConversation(TextContext):
         if not self.settings.generate_speech:
             return
         began = time.perf_counter()
-        outcome.codes = yield from self.speaker.speak(
+        outcome.codes = yield from self.speech.generate_codes(
             unit.said, unit.states, may_end=unit.end_of_turn
         )
         self.memo.spoken, self.memo.codes = len(unit.said), outcome.codes
         if unit.end_of_turn:
-            self.speaker.reset()
+            self.speech.reset()
         outcome.cost_speech_ms = _since(began)
 
     def _check_room(self, pieces: Sequence[Piece]) -> None:

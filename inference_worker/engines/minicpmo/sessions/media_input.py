@@ -33,12 +33,12 @@ class AudioInput:
     trims: bool = True
     position: int = 0
 
-    def listen(self, samples: Samples) -> Tensor | None:
+    def push(self, samples: Samples) -> Tensor | None:
         """Take in samples; a chunk of log-mel when a second is full."""
         self.stream.push(samples)
         return self.stream.take() if self.stream.ready else None
 
-    def hear(self, mel: Tensor) -> Steps[Tensor]:
+    def encode(self, mel: Tensor) -> Steps[Tensor]:
         """Ten embeddings for a chunk of log-mel (80, frames)."""
         if self.position + (mel.shape[1] - 1) // 2 + 1 >= self.capacity:
             self.position = 0  # the table of positions is used up: all that was heard is forgotten
@@ -55,7 +55,7 @@ class AudioInput:
         return EncodeAudio(self.slot, self.position, mel, leading, redundant)
 
 
-PARTS_PER_STEP = 16
+SLICES_PER_STEP = 16
 """As many as the reference looks at together; each is up to a thousand patches."""
 
 
@@ -64,7 +64,7 @@ def encode_images(pictures: Sequence[SlicedImage]) -> Steps[list[Tensor]]:
     pixels = [part for picture in pictures for part in picture.pixels]
     grids = [grid for picture in pictures for grid in picture.grids]
     seen: list[Tensor] = []
-    for at in range(0, len(pixels), PARTS_PER_STEP):
-        portion = slice(at, at + PARTS_PER_STEP)
+    for at in range(0, len(pixels), SLICES_PER_STEP):
+        portion = slice(at, at + SLICES_PER_STEP)
         seen += yield EncodeImages(pixels[portion], grids[portion])
     return seen

@@ -19,7 +19,10 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.images import (
     slice_image,
 )
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import HOP, clip_mels
-from antiphon.inference_worker.engines.minicpmo.preprocess.videos import SHORTEST_SOUND, read_video
+from antiphon.inference_worker.engines.minicpmo.preprocess.videos import (
+    MIN_CLIP_SAMPLES,
+    read_video,
+)
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip, PromptPart
 from antiphon.inference_worker.engines.types import EngineError, UnsupportedContent
 from antiphon.shared_schemas.audio import Samples
@@ -32,7 +35,7 @@ from antiphon.shared_schemas.content import (
 )
 from antiphon.shared_schemas.content import Part as Sent
 
-FRAME_SLICES = 1
+VIDEO_SLICES = 1
 """Cells a video's picture is cut into where the client names no number."""
 
 ContentPiece = str | Samples | SlicedImage
@@ -42,13 +45,13 @@ ContentPiece = str | Samples | SlicedImage
 class ReadOptions:
     """How messages are read: the most cells of a picture, None for the model's own number.
 
-    With `merged_sounds` all sound of a message is heard as one, as in a chat; else each clip alone.
+    With `merge_audio` all sound of a message is heard as one, as in a chat; else each clip alone.
     `videos` is what all of them together may cost.
     """
 
     settings: SliceConfig
     max_slices: int | None = None
-    merged_sounds: bool = False
+    merge_audio: bool = False
     videos: VideoBudget = field(default_factory=VideoBudget)
 
 
@@ -59,14 +62,14 @@ def read_message(
     pieces = [
         piece
         for place, part in enumerate(message.parts)
-        for piece in _named(part, reading, f"{where}.{place}")
+        for piece in _pieces_or_error(part, reading, f"{where}.{place}")
     ]
-    sounds = [_long_enough(piece) for piece in pieces if isinstance(piece, np.ndarray)]
-    clips = iter(_merged(sounds) if reading.merged_sounds else _alone(sounds))
+    sounds = [_padded(piece) for piece in pieces if isinstance(piece, np.ndarray)]
+    clips = iter(_merged_clips(sounds) if reading.merge_audio else _separate_clips(sounds))
     return [next(clips) if isinstance(piece, np.ndarray) else piece for piece in pieces]
 
 
-def _named(part: Sent, reading: ReadOptions, where: str) -> list[ContentPiece]:
+def _pieces_or_error(part: Sent, reading: ReadOptions, where: str) -> list[ContentPiece]:
     try:
         return list(_pieces(part, reading))
     except (InvalidVideo, EngineError) as error:
@@ -84,34 +87,34 @@ def _pieces(part: Sent, reading: ReadOptions) -> Iterator[ContentPiece]:
             most = reading.max_slices or settings.max_slice_nums
             yield slice_image(decode_image(data), settings, most)
         case VideoPart(data, stack_frames):
-            yield from _film(data, stack_frames, reading)
+            yield from _video_pieces(data, stack_frames, reading)
         case _:
             assert_never(part)
 
 
-def _film(data: bytes, stack_frames: int, reading: ReadOptions) -> Iterator[ContentPiece]:
+def _video_pieces(data: bytes, stack_frames: int, reading: ReadOptions) -> Iterator[ContentPiece]:
     """Each second's picture, its sound, and the sheet of the pictures between."""
 
     def frame(image: Image.Image) -> SlicedImage:
-        return slice_image(image, reading.settings, reading.max_slices or FRAME_SLICES)
+        return slice_image(image, reading.settings, reading.max_slices or VIDEO_SLICES)
 
-    for stretch in read_video(data, stack_frames, reading.videos):
-        yield frame(stretch.picture)
-        if stretch.sound is not None:
-            yield stretch.sound
-        if stretch.between is not None:
-            yield frame(stretch.between)
-
-
-def _long_enough(samples: Samples) -> Samples:
-    return np.pad(samples, (0, max(0, SHORTEST_SOUND - len(samples))))
+    for segment in read_video(data, stack_frames, reading.videos):
+        yield frame(segment.picture)
+        if segment.sound is not None:
+            yield segment.sound
+        if segment.between is not None:
+            yield frame(segment.between)
 
 
-def _alone(sounds: list[Samples]) -> list[AudioClip]:
+def _padded(samples: Samples) -> Samples:
+    return np.pad(samples, (0, max(0, MIN_CLIP_SAMPLES - len(samples))))
+
+
+def _separate_clips(sounds: list[Samples]) -> list[AudioClip]:
     return [AudioClip(clip_mels(samples)) for samples in sounds]
 
 
-def _merged(sounds: list[Samples]) -> list[AudioClip]:
+def _merged_clips(sounds: list[Samples]) -> list[AudioClip]:
     """Each sound as a part of one log-mel: the audio encoder hears on from one to the next."""
     whole = clip_mels(np.concatenate(sounds)) if sounds else []
     counts = [clip_embedding_count(-(-len(samples) // HOP)) for samples in sounds]

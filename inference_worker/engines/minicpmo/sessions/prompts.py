@@ -14,7 +14,7 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import EncodeClips, Steps
 from antiphon.inference_worker.engines.minicpmo.sessions.media_input import encode_images
 
-SOUND, SIGHT = "\0sound\0", "\0sight\0"
+AUDIO_MARK, IMAGE_MARK = "\0sound\0", "\0sight\0"
 """Where embeddings go; no client's text can hold them, for NUL is taken out of it."""
 
 ANSWER_OPENING = "<|im_end|>\n<|im_start|>assistant\n"
@@ -49,7 +49,7 @@ def message_text(parts: Sequence[PromptPart], *, joint: str, first_image_id: int
         if isinstance(part, str):
             texts.append(part.replace("\0", ""))
         elif isinstance(part, AudioClip):
-            texts.append(f"<|audio_start|>{SOUND}<|audio_end|>")
+            texts.append(f"<|audio_start|>{AUDIO_MARK}<|audio_end|>")
         else:
             texts.append(_picture_text(part, number))
             number = None if number is None else number + 1
@@ -99,10 +99,10 @@ def embed_prompt(
         (yield from encode_images([part for part in parts if isinstance(part, SlicedImage)]))
     )
     pieces: list[Tensor | tuple[int, ...]] = []
-    for segment in re.split(f"({SOUND}|{SIGHT})", text):
-        if segment == SOUND:
+    for segment in re.split(f"({AUDIO_MARK}|{IMAGE_MARK})", text):
+        if segment == AUDIO_MARK:
             pieces.append(next(sounds))
-        elif segment == SIGHT:
+        elif segment == IMAGE_MARK:
             pieces.append(next(sights))
         else:
             ids = tokenizer.encode(segment)
@@ -112,10 +112,10 @@ def embed_prompt(
 
 def _picture_text(picture: SlicedImage, number: int | None) -> str:
     label = "" if number is None else f"<image_id>{number}</image_id>"
-    cells = [f"<slice>{SIGHT}</slice>"] * (len(picture.pixels) - 1)
+    cells = [f"<slice>{IMAGE_MARK}</slice>"] * (len(picture.pixels) - 1)
     per_row = picture.columns or 1
     rows = ["".join(cells[at : at + per_row]) for at in range(0, len(cells), per_row)]
-    return f"{label}<image>{SIGHT}</image>" + "\n".join(rows)
+    return f"{label}<image>{IMAGE_MARK}</image>" + "\n".join(rows)
 
 
 def _hear(parts: Sequence[PromptPart], *, full_attention: bool) -> Steps[Iterator[Tensor]]:

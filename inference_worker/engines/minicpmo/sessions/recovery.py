@@ -39,7 +39,7 @@ class _Batch:
 
     pieces: list[Any] = field(default_factory=list)
     closing: list[ContextUnit] = field(default_factory=list)
-    recited: list[tuple[int, UnitMemo]] = field(default_factory=list)
+    spoken: list[tuple[int, UnitMemo]] = field(default_factory=list)
 
     @property
     def length(self) -> int:
@@ -54,21 +54,21 @@ def rebuild_context(
 
     The speech of the turn that is not at its end is fed to the speech model, in one piece a unit.
     """
-    recite_from = speech_context_start([heard.memo for heard in past], session.speaker.capacity)
+    first_spoken = speech_context_start([heard.memo for heard in past], session.speech.capacity)
     batch = _Batch()
     slides = session.settings.window.mode != "off"
     for index, heard in enumerate(past):
         before = batch.length
         batch.pieces.append((unit,))
-        batch.pieces += yield from session.see(heard.pictures)
+        batch.pieces += yield from session.image_pieces(heard.pictures)
         if heard.mel is not None:
-            batch.pieces.append((yield from session.ears.hear(heard.mel)))
-        if index >= recite_from and heard.memo.spoken is not None:
-            told = batch.length + len(heard.memo.fed) - heard.memo.spoken
-            batch.recited.append((told, heard.memo))
-        batch.pieces.append(_said(heard.memo, end))
+            batch.pieces.append((yield from session.audio_input.encode(heard.mel)))
+        if index >= first_spoken and heard.memo.spoken is not None:
+            start = batch.length + len(heard.memo.fed) - heard.memo.spoken
+            batch.spoken.append((start, heard.memo))
+        batch.pieces.append(_unit_ending(heard.memo, end))
         batch.closing.append(ContextUnit(batch.length - before, tuple(heard.memo.words)))
-        _remember(session, heard.memo)
+        _record_unit(session, heard.memo)
         if slides or batch.length >= FLUSH_TOKENS:
             yield from _flush(session, batch)
             batch = _Batch()
@@ -93,12 +93,12 @@ def memo_of(past: PastUnit, tokenizer: Tokenizer) -> UnitMemo:
     )
 
 
-def _said(memo: UnitMemo, end: int) -> tuple[int, ...]:
+def _unit_ending(memo: UnitMemo, end: int) -> tuple[int, ...]:
     ending = () if memo.terminator is None else (memo.terminator,)
     return (*memo.fed, *ending, end)
 
 
-def _remember(session: DuplexConversation, memo: UnitMemo) -> None:
+def _record_unit(session: DuplexConversation, memo: UnitMemo) -> None:
     session.history += memo.chosen
     session.turn_open = memo.turn_open
     session.units_heard += 1
@@ -108,9 +108,11 @@ def _remember(session: DuplexConversation, memo: UnitMemo) -> None:
 def _flush(session: DuplexConversation, batch: _Batch) -> Steps[None]:
     if batch.pieces:
         states = yield from session.reread(batch.pieces)
-        for told, memo in batch.recited:
+        for start, memo in batch.spoken:
             count = memo.spoken or 0
             tokens = memo.fed[len(memo.fed) - count :]
-            yield from session.speaker.recite(tokens, states[told : told + count], memo.codes)
+            yield from session.speech.append_codes(
+                tokens, states[start : start + count], memo.codes
+            )
     for unit in batch.closing:
         yield from session.close_unit(unit)

@@ -91,14 +91,16 @@ def clone_voice(parts: EngineParts, reference: Samples | None) -> VoiceState:
     return parts.vocoder.clone(reference)
 
 
-def new_speaker(parts: EngineParts, held: SlotLease, *, greedy: bool = False) -> SpeechContext:
+def new_speech_context(
+    parts: EngineParts, lease: SlotLease, *, greedy: bool = False
+) -> SpeechContext:
     """The speech context of a session."""
     return SpeechContext(
-        slot=held.slot,
+        slot=lease.slot,
         capacity=parts.options.speech_tokens,
         end_code=parts.config.tts_config.end_code,
         settings=SpeechSettings(greedy=greedy),
-        rng=random.Random(held.seed),  # noqa: S311  # code choice, not a secret
+        rng=random.Random(lease.seed),  # noqa: S311  # code choice, not a secret
     )
 
 

@@ -35,7 +35,9 @@ class SpeechContext:
         """Begin a new turn."""
         self.position = 0
 
-    def speak(self, tokens: list[int], states: list[Tensor], *, may_end: bool) -> Steps[list[int]]:
+    def generate_codes(
+        self, tokens: list[int], states: list[Tensor], *, may_end: bool
+    ) -> Steps[list[int]]:
         """Audio codes for a unit's text tokens and their states: 25, or fewer where it `may_end`.
 
         A turn's first unit may end early in any case.
@@ -57,7 +59,9 @@ class SpeechContext:
         self.position += len(condition) + len(codes)
         return codes
 
-    def recite(self, tokens: list[int], states: list[Tensor], codes: list[int]) -> Steps[None]:
+    def append_codes(
+        self, tokens: list[int], states: list[Tensor], codes: list[int]
+    ) -> Steps[None]:
         """Append a unit's speech that was made before: its condition and its codes in one piece."""
         piece = yield SpeechCondition(tokens, states, tuple(codes))
         yield DecodeSpeech(
@@ -66,10 +70,10 @@ class SpeechContext:
         self.position += len(piece)
 
 
-GROUP = 10
+TOKENS_PER_UNIT = 10
 """Words that one second of speech is given."""
 
-MAX_TAIL = 30
+MAX_TAIL_UNITS = 30
 """Seconds that may follow the last words before the speech is cut."""
 
 
@@ -80,29 +84,29 @@ class AnswerSpeech:
     `on_codes` is told each unit's codes, and at the end that there are no more.
     """
 
-    speaker: SpeechContext
+    speech: SpeechContext
     on_codes: Callable[[list[int], bool], None]
     _words: list[int] = field(default_factory=list)
     _states: list[Tensor] = field(default_factory=list)
 
-    def word(self, token: int, state: Tensor) -> Steps[None]:
+    def add_token(self, token: int, state: Tensor) -> Steps[None]:
         """Take in a token and its state; speak when there are enough."""
         self._words.append(token)
         self._states.append(state)
-        if len(self._words) == GROUP:
+        if len(self._words) == TOKENS_PER_UNIT:
             yield from self._speak(may_end=False)
 
-    def end(self, stopped: Callable[[], bool]) -> Steps[None]:
+    def finish(self, stopped: Callable[[], bool]) -> Steps[None]:
         """Speak what is left, until the model has said it all, and begin a new turn."""
-        for _ in range(MAX_TAIL):
+        for _ in range(MAX_TAIL_UNITS):
             spoken = yield from self._speak(may_end=True)
             if spoken < MAX_DRAWS - 1 or stopped():
                 break
         self.on_codes([], True)
-        self.speaker.reset()
+        self.speech.reset()
 
     def _speak(self, *, may_end: bool) -> Steps[int]:
-        codes = yield from self.speaker.speak(self._words, self._states, may_end=may_end)
+        codes = yield from self.speech.generate_codes(self._words, self._states, may_end=may_end)
         self._words, self._states = [], []
         self.on_codes(codes, False)
         return len(codes)

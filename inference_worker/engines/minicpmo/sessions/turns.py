@@ -61,10 +61,16 @@ class TurnConversation(TextContext):
     """State of one turn-based conversation in its slot."""
 
     def __init__(
-        self, slot: int, tokenizer: Tokenizer, ears: AudioInput, *, capacity: int, seed: int = 0
+        self,
+        slot: int,
+        tokenizer: Tokenizer,
+        audio_input: AudioInput,
+        *,
+        capacity: int,
+        seed: int = 0,
     ) -> None:
         super().__init__(slot, tokenizer, capacity)
-        self.ears = ears
+        self.audio_input = audio_input
         self._rng = random.Random(seed)  # noqa: S311  # token choice, not a secret
         self._pending: Tensor | None = None
         self._opening = USER_OPENING
@@ -110,7 +116,7 @@ class TurnConversation(TextContext):
         pieces = yield from embed_prompt(self._tokenizer, text, parts)
         self._opening = ""
         if mel is not None:
-            heard = yield from self.ears.hear(mel)
+            heard = yield from self.audio_input.encode(mel)
             pieces += [(self._tokenizer.ids.audio,), heard, (self._tokenizer.ids.audio_end,)]
         return (yield from self._feed(pieces))
 
@@ -130,10 +136,10 @@ class TurnConversation(TextContext):
         limit: int,
         on_text: Callable[[str], None] = lambda _text: None,
         stopped: Callable[[], bool] = lambda: False,
-        narrator: AnswerSpeech | None = None,
+        speech: AnswerSpeech | None = None,
         said: Sequence[int] = (),
     ) -> Steps[WrittenAnswer]:
-        """Write an answer of at most `limit` tokens, and have it spoken by `narrator`.
+        """Write an answer of at most `limit` tokens, and have it spoken by `speech`.
 
         `on_text` is told the text so far, grown; the answer is cut when `stopped` says so. Of an
         answer that was begun elsewhere, `said` are the tokens so far: they are fed, not spoken.
@@ -156,24 +162,28 @@ class TurnConversation(TextContext):
             fed = yield from self._feed([(chosen.token,)])
             assert fed.logits is not None
             logits = fed.logits
-            if narrator is not None:
-                yield from narrator.word(chosen.token, fed.hidden)
-        if narrator is not None:
-            yield from narrator.end(stopped)
+            if speech is not None:
+                yield from speech.add_token(chosen.token, fed.hidden)
+        if speech is not None:
+            yield from speech.finish(stopped)
         self._close_answer(cut=cut)
         return WrittenAnswer(self._tokenizer.decode(written), tuple(written), cut)
 
     def bookmark(self) -> Bookmark:
         """Where the conversation stands now."""
-        ears = self.ears
+        audio_input = self.audio_input
         return Bookmark(
-            self.length, ears.position, ears.stream.copy(), self._pending, self._opening
+            self.length,
+            audio_input.position,
+            audio_input.stream.copy(),
+            self._pending,
+            self._opening,
         )
 
     def rollback(self, mark: Bookmark) -> None:
         """Forget everything since `mark`, as if it had never been heard or said."""
-        self.length, self.ears.position = mark.length, mark.heard
-        self.ears.stream = mark.stream.copy()
+        self.length, self.audio_input.position = mark.length, mark.heard
+        self.audio_input.stream = mark.stream.copy()
         self._pending, self._opening = mark.pending, mark.opening
 
     def _close_answer(self, *, cut: bool) -> None:

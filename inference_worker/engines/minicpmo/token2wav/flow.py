@@ -42,7 +42,7 @@ class BatchedEncoder:
         self._flow = flow
         self._encoder = flow.encoder
 
-    def nothing(self) -> EncoderState:
+    def initial_state(self) -> EncoderState:
         """The memory of a stream that has heard nothing."""
         encoder, weight = self._encoder, self._encoder.after_norm.weight
         attention = encoder.encoders[0].self_attn
@@ -142,12 +142,12 @@ class Flow:
         self.lookahead = int(flow.pre_lookahead_len)
         self.codes = int(flow.input_embedding.num_embeddings)
 
-    def begin(self, codes: Tensor, speaker: Tensor, mel: Tensor) -> FlowState:
+    def start(self, codes: Tensor, speaker: Tensor, mel: Tensor) -> FlowState:
         """A voice: codes (1, n) with lookahead, what is known of the speaker (1, m), mel (1, frames, mels)."""
         own = self._flow.spk_embed_affine_layer(normalize(speaker, dim=1))
-        encoded, encoder = self._encoder.encode(codes, [self._encoder.nothing()], ends=False)
+        encoded, encoder = self._encoder.encode(codes, [self._encoder.initial_state()], ends=False)
         given = torch.cat([encoded, own[:, None].expand_as(encoded), mel], -1)
-        _, solver = self._solver.solve(given, [self._solver.nothing()])
+        _, solver = self._solver.solve(given, [self._solver.initial_state()])
         return FlowState(
             speaker=own[0],
             prompt=mel.shape[1],
@@ -166,7 +166,7 @@ class Flow:
         mel, solver = self._solver.solve(torch.cat(given, -1), [m.solver for m in memories])
         return FlowResult(mel.transpose(1, 2), encoder, solver)
 
-    def kept(self, memory: FlowState, flowed: FlowResult, row: int) -> FlowState:
+    def next_state(self, memory: FlowState, flowed: FlowResult, row: int) -> FlowState:
         """What a stream keeps of `memory` and of row `row` of a chunk."""
         grown, prompt = flowed.encoder[row], memory.prompt
         new, convs = (part[:, :, row] for part in flowed.solver)

@@ -26,12 +26,12 @@ class MicroBatcher(Generic[Request, Reply]):
         self._thread = threading.Thread(target=self._run, name="token2wav", daemon=True)
         self._thread.start()
 
-    def ask(self, asked: Request) -> Reply:
+    def run(self, asked: Request) -> Reply:
         """The answer, or what was raised for this question."""
-        [answer] = self.ask_together([asked])
+        [answer] = self.run_batch([asked])
         return answer
 
-    def ask_together(self, asked: Sequence[Request]) -> list[Reply]:
+    def run_batch(self, asked: Sequence[Request]) -> list[Reply]:
         """The answers of one batch. Raises what was raised for the first question that has none."""
         seats: list[Pending[Request, Reply]] = [(each, Future()) for each in asked]
         self._inbox.put(seats)

@@ -56,7 +56,7 @@ class Solver:
         self._noise = decoder.rand_noise[0].transpose(0, 1).contiguous()
         self._steps = [self._step(*times) for times in _times(steps, self._noise)]
 
-    def nothing(self) -> SolverState:
+    def initial_state(self) -> SolverState:
         """The memory of a stream that has not begun."""
         block = self._dit.blocks[0]
         attn, conv = block.attn, block.conv
@@ -79,7 +79,7 @@ class Solver:
         frames = conditions.shape[1]
         starts = [memory.attention.shape[-2] for memory in memories]
         x = torch.stack([self._noise[start : start + frames] for start in starts])
-        room, mask = _room(memories, frames)
+        room, mask = _step_entries(memories, frames)
         both = torch.stack([conditions, torch.zeros_like(conditions)], 1)
         before = torch.stack([memory.convs for memory in memories], 2)
         new = room.new_empty(len(self._steps), *room.shape[:-2], frames, room.shape[-1])
@@ -104,14 +104,14 @@ class Solver:
         for block, (attend, convolve, feed), entries, conv in zip(
             self._dit.blocks, step.blocks, room, convs, strict=True
         ):
-            mixed = _attention(block.attn, _normed(block.norm1, x, attend), entries, mask)
+            mixed = _attention(block.attn, _modulated_norm(block.norm1, x, attend), entries, mask)
             x = torch.addcmul(x, attend.gate, mixed)
-            mixed, conv = block.conv.forward_chunk(_normed(block.norm3, x, convolve), conv)
+            mixed, conv = block.conv.forward_chunk(_modulated_norm(block.norm3, x, convolve), conv)
             x = torch.addcmul(x, convolve.gate, mixed)
-            x = torch.addcmul(x, feed.gate, block.mlp(_normed(block.norm2, x, feed)))
+            x = torch.addcmul(x, feed.gate, block.mlp(_modulated_norm(block.norm2, x, feed)))
             seen.append(conv)
         last = self._dit.final_layer
-        return last.linear(_normed(last.norm_final, x, step.final)), torch.stack(seen)
+        return last.linear(_modulated_norm(last.norm_final, x, step.final)), torch.stack(seen)
 
     def _step(self, time: Tensor, length: Tensor) -> _Step:
         embedded = self._dit.t_embedder(time.unsqueeze(0))[0]
@@ -140,7 +140,7 @@ def _times(steps: int, like: Tensor) -> list[tuple[Tensor, Tensor]]:
     return times
 
 
-def _room(memories: Sequence[SolverState], frames: int) -> tuple[Tensor, Tensor | None]:
+def _step_entries(memories: Sequence[SolverState], frames: int) -> tuple[Tensor, Tensor | None]:
     """Where the keys and values of one step stand: (blocks, streams, 2, heads, new and old, 2 x dim).
 
     Streams with fewer old ones than others are filled up on the right; the additive mask (rows, 1, 1,
@@ -160,7 +160,7 @@ def _room(memories: Sequence[SolverState], frames: int) -> tuple[Tensor, Tensor 
     return room, additive_mask(visible[:, None, None], first.dtype)
 
 
-def _normed(norm: Any, x: Tensor, at: _Modulation) -> Tensor:
+def _modulated_norm(norm: Any, x: Tensor, at: _Modulation) -> Tensor:
     return layer_norm(x, norm.normalized_shape, at.weight, at.bias, norm.eps)
 
 

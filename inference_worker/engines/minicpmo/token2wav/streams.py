@@ -48,24 +48,24 @@ class StreamBatcher:
     whose streams have come equally far.
     """
 
-    def __init__(self, flow: Flow, sounding: VocoderFamily) -> None:
+    def __init__(self, flow: Flow, family: VocoderFamily) -> None:
         self._flow = flow
-        self._sounding = sounding
+        self._family = family
 
-    def begin(self, prompt: Sequence[Tensor]) -> VoiceStream:
+    def open(self, prompt: Sequence[Tensor]) -> VoiceStream:
         """A voice as the package prepares it: codes, their number, the speaker, mel, its length."""
         codes, _, speaker, mel, _ = prompt
-        codes = self._sounding.prompted(codes, self._flow.lookahead)
-        return VoiceStream(self._flow.begin(codes, speaker, mel), self._sounding.nothing())
+        codes = self._family.prompt_codes(codes, self._flow.lookahead)
+        return VoiceStream(self._flow.start(codes, speaker, mel), self._family.initial_state())
 
-    def serve(self, chunks: Sequence[CodeChunk]) -> list[Synthesis]:
+    def run(self, chunks: Sequence[CodeChunk]) -> list[Synthesis]:
         """The sound of each chunk at 24 kHz, or why there is none; what fails moves no stream."""
         heard: dict[CodeChunk, Synthesis] = {}
-        for group in _alike(chunks, lambda chunk: (len(chunk.codes), chunk.ends)):
-            heard |= zip(group, self._together(group), strict=True)
+        for group in _grouped(chunks, lambda chunk: (len(chunk.codes), chunk.ends)):
+            heard |= zip(group, self._run_group(group), strict=True)
         return [heard[chunk] for chunk in chunks]
 
-    def _together(self, chunks: list[CodeChunk]) -> list[Synthesis]:
+    def _run_group(self, chunks: list[CodeChunk]) -> list[Synthesis]:
         """The sound of chunks of one length; where it fails for all, each is tried alone."""
         failure = None
         try:
@@ -81,19 +81,19 @@ class StreamBatcher:
             return [failure]
         if failure is not None:
             log.warning("vocoder_batch_failed", streams=len(chunks), error=str(failure))
-            return [self._together([chunk])[0] for chunk in chunks]
+            return [self._run_group([chunk])[0] for chunk in chunks]
         return [
-            self._moved_on(chunk.stream, flowed, row, *sound)
+            self._advanced(chunk.stream, flowed, row, *sound)
             for row, (chunk, sound) in enumerate(zip(chunks, sounds, strict=True))
         ]
 
     def _sound(self, mel: Tensor, chunks: Sequence[CodeChunk]) -> list[tuple[Samples, Any]]:
         """Each chunk's samples, and its stream's memory after them."""
-        groups = _alike(
-            range(len(chunks)), lambda row: self._sounding.kind(chunks[row].stream.sound)
+        groups = _grouped(
+            range(len(chunks)), lambda row: self._family.batch_key(chunks[row].stream.sound)
         )
         sounded = [
-            self._sounding.sound(
+            self._family.synthesize(
                 torch.stack([mel[row] for row in group]),
                 [chunks[row].stream.sound for row in group],
                 ends=chunks[0].ends,
@@ -106,20 +106,20 @@ class StreamBatcher:
             heard |= zip(group, zip(samples.cpu().numpy(), memories, strict=True), strict=True)
         return [heard[row] for row in range(len(chunks))]
 
-    def _moved_on(
+    def _advanced(
         self, stream: VoiceStream, flowed: FlowResult, row: int, samples: Samples, sound: Any
     ) -> Synthesis:
         if not np.isfinite(samples).all():
             return EngineError("the vocoder's sound is not finite: try another reference voice")
         try:
-            stream.flow = self._flow.kept(stream.flow, flowed, row)
+            stream.flow = self._flow.next_state(stream.flow, flowed, row)
         except Exception as error:  # noqa: BLE001  # the others' streams move on
             return error.with_traceback(None)
         stream.sound = sound
         return np.clip(samples, -1.0, 1.0)
 
 
-def _alike(items: Iterable[Of], kind: Callable[[Of], Hashable]) -> list[list[Of]]:
+def _grouped(items: Iterable[Of], kind: Callable[[Of], Hashable]) -> list[list[Of]]:
     groups: dict[Hashable, list[Of]] = {}
     for item in items:
         groups.setdefault(kind(item), []).append(item)

@@ -26,7 +26,7 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.streams import (
     VoiceStream,
 )
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import (
-    CHUNK,
+    CHUNK_CODES,
     SILENT_PREFIX,
     VoiceState,
     next_pieces,
@@ -39,10 +39,10 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder_families impor
 from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
-LONGEST_REFERENCE = 15 * INPUT_RATE
+MAX_REFERENCE_SAMPLES = 15 * INPUT_RATE
 """Samples of a voice that are cloned; memory is counted for these."""
 
-MOST_WARM = 32
+MAX_WARMUP_STREAMS = 32
 """Streams in a batch that is run at load."""
 
 
@@ -58,33 +58,33 @@ class Token2WavVocoder:
         self._cloning = threading.Lock()
         on_gpu = device.type == "cuda"
         self._stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
-        with self._computing():
-            sounding = (
+        with self._on_stream():
+            family = (
                 CausalVocoder(inner)
                 if hasattr(inner, "bounded_vocoder")
                 else CrossfadeVocoder(inner)
             )
-            self._flow = Flow(inner.flow, inner.n_timesteps, sounding.retained_codes)
-        self._streams = StreamBatcher(self._flow, sounding)
-        self._meeting = MicroBatcher[CodeChunk, Samples](self._serve)
+            self._flow = Flow(inner.flow, inner.n_timesteps, family.retained_codes)
+        self._streams = StreamBatcher(self._flow, family)
+        self._batcher = MicroBatcher[CodeChunk, Samples](self._run_batch)
 
     def clone(self, reference: Samples) -> VoiceState:
         """A voice from float32 mono 16 kHz reference audio, of which 15 s are listened to."""
-        with self._cloning, self._computing(), tempfile.TemporaryDirectory() as folder:
+        with self._cloning, self._on_stream(), tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "voice.wav")
-            soundfile.write(path, reference[:LONGEST_REFERENCE], INPUT_RATE)
-            voice = VoiceState(self._streams.begin(self._inner._prepare_prompt(path)))  # noqa: SLF001
+            soundfile.write(path, reference[:MAX_REFERENCE_SAMPLES], INPUT_RATE)
+            voice = VoiceState(self._streams.open(self._inner._prepare_prompt(path)))  # noqa: SLF001
         self.reset(voice)
         return voice
 
-    def speak(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
+    def synthesize(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
         """Sound for the next codes of a turn; `last` flushes what is held back and ends it."""
         unknown = [code for code in codes if not 0 <= code < self._flow.codes]
         if unknown:
             raise EngineError(f"the vocoder knows codes below {self._flow.codes}, not {unknown[0]}")
         voice.waiting += codes
         pieces = next_pieces(voice.waiting, self._flow.lookahead, last=last)
-        sound = [self._meeting.ask(CodeChunk(voice.stream, piece, ends)) for piece, ends in pieces]
+        sound = [self._batcher.run(CodeChunk(voice.stream, piece, ends)) for piece, ends in pieces]
         if last:
             self.reset(voice)
         return whole_second(sound, last=last)
@@ -97,7 +97,7 @@ class Token2WavVocoder:
 
     def check(self) -> None:
         """Compare with the package's own loop, while its buffers are there. Raises EngineLoadError."""
-        with self._computing():
+        with self._on_stream():
             check_parity(self._inner.flow, self._flow, self._inner.n_timesteps)
 
     def warm_up(self, sessions: int) -> None:
@@ -107,31 +107,29 @@ class Token2WavVocoder:
         two chunks are lengths of their own.
         """
         noise = np.random.default_rng(0).normal(0, 0.01, 2 * INPUT_RATE).astype(np.float32)
-        whole = (list(SILENT_PREFIX) * CHUNK)[: CHUNK + self._flow.lookahead]
+        whole = (list(SILENT_PREFIX) * CHUNK_CODES)[: CHUNK_CODES + self._flow.lookahead]
         try:
             voices = [self.clone(noise), self.clone(noise[:INPUT_RATE])]
-            for count in range(1, min(sessions, MOST_WARM) + 1):
+            for count in range(1, min(sessions, MAX_WARMUP_STREAMS) + 1):
                 streams = [voices[n % 2].base.copy() for n in range(count)]
-                for codes, ends in [(whole, False)] * 3 + [(whole[:CHUNK], True)]:
-                    self._meeting.ask_together(
-                        [CodeChunk(stream, codes, ends) for stream in streams]
-                    )
+                for codes, ends in [(whole, False)] * 3 + [(whole[:CHUNK_CODES], True)]:
+                    self._batcher.run_batch([CodeChunk(stream, codes, ends) for stream in streams])
         except Exception as error:
             raise EngineLoadError(f"the vocoder cannot speak: {error}") from error
 
     def close(self) -> None:
         """End the thread."""
-        self._meeting.close()
+        self._batcher.close()
 
-    def _serve(self, chunks: list[CodeChunk]) -> list[Synthesis]:
-        with self._computing():
-            heard = self._streams.serve(chunks)
+    def _run_batch(self, chunks: list[CodeChunk]) -> list[Synthesis]:
+        with self._on_stream():
+            heard = self._streams.run(chunks)
         if any(isinstance(each, Exception) for each in heard) and is_device_lost(self._device):
             exit_device_lost()
         return heard
 
     @contextmanager
-    def _computing(self) -> Iterator[None]:
+    def _on_stream(self) -> Iterator[None]:
         with torch.cuda.stream(self._stream), torch.inference_mode():
             yield
 
@@ -170,10 +168,10 @@ def free_unused_buffers(inner: Any) -> None:
     """Let go of the buffers for the package's own single stream (2.2 GB), and norm weights once."""
     for module in (inner.flow.decoder, inner.flow.decoder.estimator):
         module.att_cache_buffer = module.cnn_cache_buffer = None
-    _norm_weights(inner.hift)
+    _fold_weight_norms(inner.hift)
 
 
-def _norm_weights(network: nn.Module) -> None:
+def _fold_weight_norms(network: nn.Module) -> None:
     """A weight that is normed anew in every call costs a launch each time."""
     for module in network.modules():
         if parametrize.is_parametrized(module, "weight"):
@@ -195,7 +193,7 @@ def check_parity(package: Any, flow: Flow, steps: int) -> None:
     with exact, torch.compiler.set_stance("force_eager"):
         cache = package.setup_cache(codes, mel, speaker, n_timesteps=steps)
         theirs, _ = package.inference_chunk(codes, speaker, cache, n_timesteps=steps)
-        ours = flow.advance(codes.tolist(), [flow.begin(codes, speaker, mel)], ends=False).mel
+        ours = flow.advance(codes.tolist(), [flow.start(codes, speaker, mel)], ends=False).mel
     apart = float((ours - theirs).abs().max() / theirs.abs().max())
     if not apart < MAX_MEL_ERROR:
         raise EngineLoadError(

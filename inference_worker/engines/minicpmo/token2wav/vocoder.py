@@ -12,9 +12,9 @@ import torch
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
 
-CHUNK = 25
+CHUNK_CODES = 25
 SILENT_PREFIX = (4218, 4218, 4218)
-LEAST_FLUSH = 5
+MIN_NEW_CODES = 5
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class Vocoder(Protocol):
     def clone(self, reference: Samples) -> VoiceState:
         """A voice from float32 mono 16 kHz reference audio."""
 
-    def speak(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
+    def synthesize(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
         """Sound for the next codes of a turn; `last` flushes what is held back and ends it."""
 
     def reset(self, voice: VoiceState) -> None:
@@ -48,8 +48,8 @@ def next_pieces(waiting: list[int], lookahead: int, *, last: bool) -> list[tuple
     A piece is 25 codes and the lookahead; a shorter one is given too, as long as 5 codes are new.
     """
     pieces: list[tuple[list[int], bool]] = []
-    while len(waiting) >= lookahead + LEAST_FLUSH:
-        take = min(CHUNK + lookahead, len(waiting))
+    while len(waiting) >= lookahead + MIN_NEW_CODES:
+        take = min(CHUNK_CODES + lookahead, len(waiting))
         pieces.append((waiting[:take], False))
         del waiting[: take - lookahead]
     if last and waiting:

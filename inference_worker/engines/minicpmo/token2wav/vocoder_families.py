@@ -24,19 +24,19 @@ HOP = 480
 class VocoderFamily(Protocol):
     """Mel to sound for several streams. A stream's memory is of the family's own type."""
 
-    def prompted(self, codes: Tensor, lookahead: int) -> Tensor:
+    def prompt_codes(self, codes: Tensor, lookahead: int) -> Tensor:
         """A reference's codes (1, n) and what its last ones look ahead to."""
 
     def retained_codes(self, entries: Tensor, prompt: int) -> Tensor:
         """What the encoder keeps at 25 entries a second for a voice of `prompt` frames."""
 
-    def nothing(self) -> Any:
+    def initial_state(self) -> Any:
         """The memory of a stream that has not sounded."""
 
-    def kind(self, memory: Any) -> Hashable:
+    def batch_key(self, memory: Any) -> Hashable:
         """Equal for memories that can share a batch."""
 
-    def sound(
+    def synthesize(
         self, mel: Tensor, memories: Sequence[Any], *, ends: bool
     ) -> tuple[Tensor, list[Any]]:
         """Sound (streams, samples) of mel (streams, mels, frames), and the memories after it."""
@@ -78,7 +78,7 @@ class CausalVocoder:
         harmonics = model.nb_harmonics + 1
         self._harmonics = torch.arange(1, harmonics + 1, dtype=torch.float32).to(self._weight)
 
-    def prompted(self, codes: Tensor, lookahead: int) -> Tensor:
+    def prompt_codes(self, codes: Tensor, lookahead: int) -> Tensor:
         """A voice begins again at its end."""
         return torch.cat([codes, codes[:, :lookahead]], 1)
 
@@ -86,18 +86,18 @@ class CausalVocoder:
         """The voice and the last two seconds."""
         return retained_codes(entries, prompt)
 
-    def nothing(self) -> CausalState:
+    def initial_state(self) -> CausalState:
         """Before the first chunk."""
         new = self._weight.new_zeros
         phase = new(len(self._harmonics), dtype=torch.float64)
         return CausalState(new(self._model.conv_pre.in_channels, 0), new(1, 0), phase)
 
-    def kind(self, memory: CausalState) -> Hashable:
+    def batch_key(self, memory: CausalState) -> Hashable:
         """How much of a stream's past there is: the same for all from their third chunk on, at the latest."""
         ends = memory.source_from, memory.source_until, memory.sounded
         return memory.mel.shape[-1], *(end - memory.mel_from for end in ends)
 
-    def sound(
+    def synthesize(
         self, mel: Tensor, memories: Sequence[CausalState], *, ends: bool
     ) -> tuple[Tensor, list[CausalState]]:
         """Eight frames are held back, except at the end; silence stands for them at first."""
@@ -196,7 +196,7 @@ class CrossfadeVocoder:
         self._like: Tensor = inner.flow.encoder_proj.weight
         inner.hift.stft_window = inner.hift.stft_window.to(self._like)
 
-    def prompted(self, codes: Tensor, lookahead: int) -> Tensor:
+    def prompt_codes(self, codes: Tensor, lookahead: int) -> Tensor:
         """A voice ends in silence."""
         return pad(codes, (0, lookahead), value=SILENT_CODE)
 
@@ -204,16 +204,16 @@ class CrossfadeVocoder:
         """The turn's beginning, where a voice has two seconds or more."""
         return retained_codes_until_1_0_6(entries, prompt)
 
-    def nothing(self) -> CrossfadeState:
+    def initial_state(self) -> CrossfadeState:
         """Before the first chunk."""
         new = self._like.new_zeros
         return CrossfadeState(new(self._like.shape[0], 0), new(1, 0), new(0))
 
-    def kind(self, memory: CrossfadeState) -> Hashable:
+    def batch_key(self, memory: CrossfadeState) -> Hashable:
         """First chunks are served apart from later ones."""
         return memory.mel.shape, memory.source.shape, memory.speech.shape
 
-    def sound(
+    def synthesize(
         self, mel: Tensor, memories: Sequence[CrossfadeState], *, ends: bool
     ) -> tuple[Tensor, list[CrossfadeState]]:
         """What overlaps is held back, except at the end; 160 ms of silence stand for it at first."""

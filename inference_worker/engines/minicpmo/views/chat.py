@@ -10,8 +10,8 @@ from antiphon.inference_worker.engines.common.video import VideoBudget
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
 from antiphon.inference_worker.engines.minicpmo.sessions.answers import AnsweringSession
-from antiphon.inference_worker.engines.minicpmo.sessions.context import LONGEST_FEED
-from antiphon.inference_worker.engines.minicpmo.sessions.media_input import PARTS_PER_STEP
+from antiphon.inference_worker.engines.minicpmo.sessions.context import MAX_FEED_TOKENS
+from antiphon.inference_worker.engines.minicpmo.sessions.media_input import SLICES_PER_STEP
 from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
     ReadOptions,
     read_message,
@@ -33,13 +33,13 @@ from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import ChatOptions
 from antiphon.shared_schemas.content import ConversationMessage
 
-_CELL_TOKENS = 66
+_SLICE_TOKENS = 66
 """Of each part of a picture, its marks included."""
 
 T = TypeVar("T")
 
 
-def _told(work: Steps[T], expected: int, on_progress: ProgressCallback) -> Steps[T]:
+def _with_progress(work: Steps[T], expected: int, on_progress: ProgressCallback) -> Steps[T]:
     """The same work; each of about `expected` steps is told as a part of the second half."""
     answer: Any = None
     done = 0
@@ -53,18 +53,18 @@ def _told(work: Steps[T], expected: int, on_progress: ProgressCallback) -> Steps
         return value
 
 
-def _steps_of(parts: Sequence[PromptPart]) -> int:
+def _expected_steps(parts: Sequence[PromptPart]) -> int:
     """How many steps reading a prompt takes, about: pictures make it long."""
-    cells = sum(len(part.pixels) for part in parts if isinstance(part, SlicedImage))
+    slices = sum(len(part.pixels) for part in parts if isinstance(part, SlicedImage))
     hearing = any(isinstance(part, AudioClip) for part in parts)
-    return hearing + -(-cells // PARTS_PER_STEP) + 1 + cells * _CELL_TOKENS // LONGEST_FEED
+    return hearing + -(-slices // SLICES_PER_STEP) + 1 + slices * _SLICE_TOKENS // MAX_FEED_TOKENS
 
 
 class MiniCPMOChatView(ChatView):
     """One chat request in its slot."""
 
-    def __init__(self, parts: EngineParts, held: SlotLease) -> None:
-        self._turns = AnsweringSession(parts, held)
+    def __init__(self, parts: EngineParts, lease: SlotLease) -> None:
+        self._turns = AnsweringSession(parts, lease)
         self._options: ChatOptions | None = None
         self._stopped = threading.Event()
 
@@ -85,7 +85,7 @@ class MiniCPMOChatView(ChatView):
         reading = ReadOptions(
             settings=turns.parts.config.slice_config,
             max_slices=options.max_slice_nums,
-            merged_sounds=True,
+            merge_audio=True,
             videos=VideoBudget(cancelled=self._stopped.is_set),
         )
         history = []
@@ -99,8 +99,8 @@ class MiniCPMOChatView(ChatView):
             thinking=options.enable_thinking,
             speak=options.use_tts_template or options.tts.enabled,
         )
-        expected = _steps_of([part for _, parts in history for part in parts])
-        turns.held.run(_told(prompt, expected, on_progress))
+        expected = _expected_steps([part for _, parts in history for part in parts])
+        turns.lease.run(_with_progress(prompt, expected, on_progress))
         self._options = options
         return turns.session.length
 
@@ -117,9 +117,9 @@ class MiniCPMOChatView(ChatView):
     def stop(self) -> None:
         """Abandon work in progress."""
         self._stopped.set()
-        self._turns.held.stop()
+        self._turns.lease.stop()
 
     def cleanup(self) -> None:
         """Erase the slot and give it back."""
         self._turns.voice = None
-        self._turns.held.close()
+        self._turns.lease.close()

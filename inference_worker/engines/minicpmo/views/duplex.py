@@ -30,7 +30,7 @@ from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import (
     EngineParts,
     SlotLease,
     clone_voice,
-    new_speaker,
+    new_speech_context,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.unit_memo import unfinished_turn_codes
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
@@ -46,9 +46,9 @@ SILENT_SECOND: Samples = np.zeros(INPUT_RATE, dtype=np.float32)
 class MiniCPMODuplexView(DuplexView):
     """One conversation in its slot."""
 
-    def __init__(self, parts: EngineParts, held: SlotLease) -> None:
+    def __init__(self, parts: EngineParts, lease: SlotLease) -> None:
         self._parts = parts
-        self._held = held
+        self._lease = lease
         self._session: DuplexConversation | None = None
         self._voice: VoiceState | None = None
         self._break = False
@@ -68,11 +68,11 @@ class MiniCPMODuplexView(DuplexView):
         reference = tts_ref_audio if tts_ref_audio is not None else ref_audio
         self._voice = clone_voice(self._parts, reference) if config.generate_audio else None
         session = self._new_session(config)
-        self._held.clear()
+        self._lease.clear()
         self._session = session
         heard = clip_mels(ref_audio) if ref_audio is not None and len(ref_audio) else []
         prefix = f"<|im_start|>system\n{system_prompt}\n<|audio_start|>"
-        return self._held.run(session.prepare(prefix, "<|audio_end|><|im_end|>", heard))
+        return self._lease.run(session.prepare(prefix, "<|audio_end|><|im_end|>", heard))
 
     def prefill(
         self, audio: Samples, frames: Sequence[bytes] = (), max_slice_nums: int = 1
@@ -82,12 +82,12 @@ class MiniCPMODuplexView(DuplexView):
         if session.awaits_finalize:
             raise EngineError("finalize must come between generate and the next prefill")
         pictures = self._pictures(frames, max_slice_nums)
-        mel = session.ears.listen(audio) if len(audio) else None
+        mel = session.audio_input.push(audio) if len(audio) else None
         if mel is None and len(audio):
             if session.settings.fidelity == "upstream":
-                self._held.run(session.feed_without_audio(pictures))
+                self._lease.run(session.feed_without_audio(pictures))
             raise EngineError("too little audio for a unit: it is kept for the next one")
-        self._held.run(session.prefill(mel, pictures))
+        self._lease.run(session.prefill(mel, pictures))
         self._max_slices = max_slice_nums
         slices = sum(len(picture.pixels) for picture in pictures)
         self._seen = PrefillReport(
@@ -100,7 +100,7 @@ class MiniCPMODuplexView(DuplexView):
     def generate(self, force_listen: bool = False) -> UnitResult:
         """Listen or speak."""
         began, session = time.perf_counter(), self._ready()
-        outcome = self._held.run(session.generate(force_listen=force_listen or self._break))
+        outcome = self._lease.run(session.generate(force_listen=force_listen or self._break))
         session.memo.max_slices = self._max_slices
         spoken = time.perf_counter()
         sound = self._sound(outcome)
@@ -126,7 +126,7 @@ class MiniCPMODuplexView(DuplexView):
     def finalize(self) -> None:
         """Close the unit and slide the window if it is time; after `stop` there is nothing to close for."""
         with suppress(StepAbandoned):
-            self._held.run(self._ready().finalize())
+            self._lease.run(self._ready().finalize())
 
     def replay(self, units: Sequence[PastUnit]) -> None:
         """Rebuild the context of a conversation that another worker began.
@@ -135,10 +135,10 @@ class MiniCPMODuplexView(DuplexView):
         """
         session, ids = self._ready(), self._parts.tokenizer.ids
         past = [self._heard(session, unit) for unit in units]
-        self._held.run(rebuild_context(session, past, ids.unit, ids.unit_end))
+        self._lease.run(rebuild_context(session, past, ids.unit, ids.unit_end))
         if self._voice is not None and self._parts.vocoder is not None:
             for codes in unfinished_turn_codes([heard.memo for heard in past]):
-                self._parts.vocoder.speak(self._voice, codes, last=False)
+                self._parts.vocoder.synthesize(self._voice, codes, last=False)
 
     def set_break(self) -> None:
         """Listen from the next step on."""
@@ -150,12 +150,12 @@ class MiniCPMODuplexView(DuplexView):
 
     def stop(self) -> None:
         """Abandon the step in progress."""
-        self._held.stop()
+        self._lease.stop()
 
     def cleanup(self) -> None:
         """Erase the slot and give it back; calling it twice does no harm."""
         self._session = self._voice = None
-        self._held.close()
+        self._lease.close()
 
     @property
     def kv_cache_length(self) -> int:
@@ -170,7 +170,7 @@ class MiniCPMODuplexView(DuplexView):
             vocoder.reset(voice)
         if outcome.is_listen:
             return SILENCE
-        return vocoder.speak(voice, outcome.codes, last=outcome.end_of_turn)
+        return vocoder.synthesize(voice, outcome.codes, last=outcome.end_of_turn)
 
     def _ready(self) -> DuplexConversation:
         if self._session is None:
@@ -178,22 +178,22 @@ class MiniCPMODuplexView(DuplexView):
         return self._session
 
     def _new_session(self, config: DuplexConfig) -> DuplexConversation:
-        parts, held = self._parts, self._held
+        parts, lease = self._parts, self._lease
         return DuplexConversation(
-            held.slot,
+            lease.slot,
             parts.tokenizer,
-            AudioInput(slot=held.slot, capacity=parts.config.audio_config.max_source_positions),
-            new_speaker(parts, held, greedy=config.temperature == 0.0),
+            AudioInput(slot=lease.slot, capacity=parts.config.audio_config.max_source_positions),
+            new_speech_context(parts, lease, greedy=config.temperature == 0.0),
             capacity=parts.options.context_tokens,
             settings=duplex_settings(config, parts.options),
-            seed=held.seed,
+            seed=lease.seed,
         )
 
     def _heard(self, session: DuplexConversation, unit: PastUnit) -> PreparedUnit:
         audio = unit.audio
         if audio is None and not unit.frames:
             audio = SILENT_SECOND
-        mel = session.ears.listen(audio) if audio is not None and len(audio) else None
+        mel = session.audio_input.push(audio) if audio is not None and len(audio) else None
         memo = memo_of(unit, self._parts.tokenizer)
         return PreparedUnit(mel, self._pictures(unit.frames, memo.max_slices), memo)
 

@@ -40,8 +40,8 @@ class TurnMemo(BaseModel):
 class MiniCPMOHalfDuplexView(HalfDuplexView):
     """One turn-taking conversation in its slot; rollback is a matter of lengths."""
 
-    def __init__(self, parts: EngineParts, held: SlotLease) -> None:
-        self._turns = AnsweringSession(parts, held)
+    def __init__(self, parts: EngineParts, lease: SlotLease) -> None:
+        self._turns = AnsweringSession(parts, lease)
         self._config = HalfDuplexConfig()
         self._mark: Bookmark | None = None
 
@@ -58,7 +58,7 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
         session = turns.restart()
         reading = ReadOptions(settings=turns.parts.config.slice_config, max_slices=1)
         parts = read_message(system, reading, "system_content")
-        turns.held.run(session.system(parts))
+        turns.lease.run(session.system(parts))
         self._mark = session.bookmark()
         return session.length
 
@@ -66,7 +66,7 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
         """Append one utterance and open the answer."""
         began, session = time.perf_counter(), self._ready()
         self._mark, self._turns.broken = session.bookmark(), False
-        self._turns.held.run(self._hear(session, utterance))
+        self._turns.lease.run(self._hear(session, utterance))
         return PrefillReport(cost_ms=(time.perf_counter() - began) * 1000)
 
     def generate(self) -> Iterator[Delta]:
@@ -94,7 +94,7 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
         """Rebuild the context of a conversation that another worker began."""
         session = self._ready()
         for turn in turns:
-            self._turns.held.run(self._past(session, turn))
+            self._turns.lease.run(self._past(session, turn))
 
     def set_break(self) -> None:
         """End the answer being generated."""
@@ -102,12 +102,12 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
 
     def stop(self) -> None:
         """Abandon work in progress."""
-        self._turns.held.stop()
+        self._turns.lease.stop()
 
     def cleanup(self) -> None:
         """Erase the slot and give it back."""
         self._mark = self._turns.voice = None
-        self._turns.held.close()
+        self._turns.lease.close()
 
     @property
     def kv_cache_length(self) -> int:
@@ -120,7 +120,7 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
         return self._turns.session
 
     def _hear(self, session: TurnConversation, utterance: Samples) -> Steps[None]:
-        shape = session.ears.stream.shape
+        shape = session.audio_input.stream.shape
         missing = max(0, shape.first_samples - len(utterance))
         yield from session.utterance(AudioClip(clip_mels(np.pad(utterance, (missing, 0)))))
         yield from session.open_answer(speak=self._config.tts.enabled)

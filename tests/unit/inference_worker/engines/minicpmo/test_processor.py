@@ -78,7 +78,7 @@ def talk(view: MiniCPMODuplexView, audio: list[Samples], frames: Sequence[bytes]
         results.append(view.generate())
         view.finalize()
     said = [(r.is_listen, r.text, r.end_of_turn, r.memo, r.kv_cache_length) for r in results]
-    slot, length = view._held.slot, view.kv_cache_length
+    slot, length = view._lease.slot, view.kv_cache_length
     runner = view._parts.engine._runner
     bits = torch.stack([keys[slot, :length] for keys in runner.text_cache.keys])
     return said, (bits.clone(), torch.stack(logits))
@@ -107,7 +107,7 @@ def test_company_changes_no_bit(processor: MiniCPMOProcessor) -> None:
     want_said, want_bits = talk(alone, ours)
     alone.cleanup()
     views = [begin(processor) for _ in range(SLOTS)]
-    assert views[0]._held.slot == alone._held.slot
+    assert views[0]._lease.slot == alone._lease.slot
     inputs: list[tuple[list[Samples], list[bytes]]] = [
         (ours, []),
         (seconds("w_window", 6), []),
@@ -172,13 +172,13 @@ def test_steps_of_several_sessions_share_a_batch(
 def test_a_slot_is_clean_for_the_next_session(processor: MiniCPMOProcessor) -> None:
     first = begin(processor)
     want, _ = talk(first, seconds("w_omni", 3))
-    runner, slot = first._parts.engine._runner, first._held.slot
+    runner, slot = first._parts.engine._runner, first._lease.slot
     runner.text_cache.values[0][slot, 7] = float("nan")
     with pytest.raises(EngineError, match="not finite"):
         unit(first, seconds("w_omni", 4)[3])
     first.cleanup()
     second = begin(processor)
-    assert second._held.slot == slot
+    assert second._lease.slot == slot
     assert talk(second, seconds("w_omni", 3))[0] == want
     second.cleanup()
 
@@ -189,7 +189,7 @@ def test_a_failing_session_fails_alone(processor: MiniCPMOProcessor) -> None:
     want, _ = talk(alone, ours)
     alone.cleanup()
     good, bad = begin(processor), begin(processor)
-    bad._parts.engine._runner.text_cache.values[0][bad._held.slot, 3] = float("nan")
+    bad._parts.engine._runner.text_cache.values[0][bad._lease.slot, 3] = float("nan")
     with ThreadPoolExecutor(2) as threads:
         fails = threads.submit(talk, bad, ours)
         works = threads.submit(talk, good, ours)

@@ -40,7 +40,7 @@ def test_a_session_in_bfloat16(network: MiniCPMO, tokenizer: Tokenizer, runner: 
     recorder.run(session.prepare(prefix, suffix, clip_mels(waves["w_ref"])))
     spoken = 0
     for n in range(4):
-        mel = session.ears.listen(waves["w_omni"][n * 16000 : (n + 1) * 16000])
+        mel = session.audio_input.push(waves["w_omni"][n * 16000 : (n + 1) * 16000])
         recorder.run(session.prefill(mel, [slice_image(golden_set.image("a"), SliceConfig(), 1)]))
         spoken += len(recorder.run(session.generate()).codes)
         recorder.run(session.finalize())

@@ -16,7 +16,7 @@ from support.minicpmo.offline_triton import stack_bytes
 LONGEST = 40960
 """The most tokens a slot can have."""
 
-PROGRAMS = {"add_norm", "take_in", "attend_part", "attend_whole", "gate"}
+PROGRAMS = {"add_norm", "rotate_and_store", "attend_split", "combine_splits", "gate"}
 
 
 @pytest.fixture

@@ -44,18 +44,20 @@ def test_offline_audio(network: MiniCPMO) -> None:
     assert_close(mel, want["offline.mel"], atol=1e-4, rtol=0)
     [fixed] = clip_mels(waves["w31"], dynamic=False)
     assert_close(fixed, want["offline.mel_fixed_floor"], atol=1e-4, rtol=0)
-    assert_close(network.hear_clips([mel])[0], want["offline.embeds_chunk1s"], **CLOSE)
-    full = network.hear_clips([mel], full_attention=True)[0]
+    assert_close(network.encode_clips([mel])[0], want["offline.embeds_chunk1s"], **CLOSE)
+    full = network.encode_clips([mel], full_attention=True)[0]
     assert_close(full, want["offline.embeds_full_attention"], **CLOSE)
     [short] = clip_mels(waves["w31"][: facts["offline.batch2.short_samples"]])
-    assert_close(network.hear_clips([mel, short])[1], want["offline.batch2.short_embeds"], **CLOSE)
-    assert_close(network.hear_clips([short])[0], want["offline.alone.short_embeds"], **CLOSE)
+    assert_close(
+        network.encode_clips([mel, short])[1], want["offline.batch2.short_embeds"], **CLOSE
+    )
+    assert_close(network.encode_clips([short])[0], want["offline.alone.short_embeds"], **CLOSE)
 
 
 def test_a_clip_over_thirty_seconds_is_cut(network: MiniCPMO) -> None:
     pieces = clip_mels(golden_set.waves()["w34"][:504000])
     assert [piece.shape[1] for piece in pieces] == [3000, 150]
-    embeds = network.hear_clips(pieces)
+    embeds = network.encode_clips(pieces)
     assert [len(e) for e in embeds] == golden_set.facts("a_audio")["offline.long31_5s.n_embeds"]
     want = golden_set.tensors("a_audio")["offline.long31_5s.second_piece_embeds"]
     assert_close(embeds[1], want, **CLOSE)
@@ -152,10 +154,10 @@ def test_vision_embeddings(network: MiniCPMO) -> None:
             golden_set.image(case["image"]), SliceConfig(), case["max_slice_nums"]
         )
         key = f"{case['image']}.max{case['max_slice_nums']}.embeds"
-        seen = network.see(picture.pixels, picture.grids)
+        seen = network.encode_images(picture.pixels, picture.grids)
         assert_close(seen, want[same_as.get(key, key)], **CLOSE)
     pair = [slice_image(golden_set.image(name), SliceConfig(), 1) for name in "ab"]
-    seen = network.see([p.pixels[0] for p in pair], [p.grids[0] for p in pair])
+    seen = network.encode_images([p.pixels[0] for p in pair], [p.grids[0] for p in pair])
     assert_close(seen, want["ab.max1.embeds"], **CLOSE)
 
 

@@ -17,7 +17,7 @@ from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.preprocess.videos import (
-    GAP,
+    SHEET_GAP,
     contact_sheet,
     read_video,
 )
@@ -43,7 +43,7 @@ from support.minicpmo.golden_set import CLOSE
 from support.minicpmo.step_recorder import Recorder, session_of
 from support.video_files import video
 
-READING = ReadOptions(settings=SliceConfig(), merged_sounds=True)
+READING = ReadOptions(settings=SliceConfig(), merge_audio=True)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_sound_that_ends_early_goes_on_as_silence_and_a_silent_video_has_none() 
 def test_pictures_between_seconds_lie_on_a_sheet() -> None:
     stretches = list(read_video(video(seconds=2), 5))
     sizes = [s.between.size for s in stretches if s.between is not None]
-    assert sizes == [(2 * 64 + GAP, 2 * 48 + GAP)] * 2
+    assert sizes == [(2 * 64 + SHEET_GAP, 2 * 48 + SHEET_GAP)] * 2
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,14 @@ def test_pictures_between_seconds_lie_on_a_sheet() -> None:
 def test_sheets_are_nearly_square(count: int, size: tuple[int, int], grid: tuple[int, int]) -> None:
     pictures = [Image.new("RGB", size, (20 * n + 20, 0, 0)) for n in range(count)]
     laid = contact_sheet(pictures)
-    assert laid.size == tuple(n * s + (n - 1) * GAP for n, s in zip(grid, size, strict=True))
+    assert laid.size == tuple(n * s + (n - 1) * SHEET_GAP for n, s in zip(grid, size, strict=True))
     columns = grid[0]
     for n in range(count):
         row, column = divmod(n, columns)
-        middle = (column * (size[0] + GAP) + size[0] // 2, row * (size[1] + GAP) + size[1] // 2)
+        middle = (
+            column * (size[0] + SHEET_GAP) + size[0] // 2,
+            row * (size[1] + SHEET_GAP) + size[1] // 2,
+        )
         assert laid.getpixel(middle) == (20 * n + 20, 0, 0)
     if count > 1:
         between = (size[0] + 1, 0) if columns > 1 else (0, size[1] + 1)

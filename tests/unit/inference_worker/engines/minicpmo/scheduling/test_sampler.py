@@ -8,11 +8,11 @@ from torch.testing import assert_close
 
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
-    TIES,
+    TIE_MARGIN,
     Sampler,
     candidate_count,
-    choose_codes,
     code_probabilities,
+    sample_codes,
     top_scores,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
@@ -54,7 +54,7 @@ def test_every_recorded_choice_in_one_batch(sampler: Sampler) -> None:
     rows = [row_of(case) for case in cases]
     logits = want["logits"][[case["logits_row"] for case in cases]]
     before = logits.clone()
-    chosen = sampler.choose(logits, rows)
+    chosen = sampler.sample(logits, rows)
     assert torch.equal(logits, before)
     assert [c.token for c in chosen] == [case["returned"] for case in cases]
     for case, one in zip(cases, chosen, strict=True):
@@ -86,9 +86,9 @@ def test_a_row_does_not_depend_on_the_others(sampler: Sampler) -> None:
     rows = [
         TokenRow(r.settings, r.history, (r.draws[0], 0.1 * (n % 10))) for n, r in enumerate(rows)
     ]
-    together = sampler.choose(logits[[c["logits_row"] for c in cases]], rows)
+    together = sampler.sample(logits[[c["logits_row"] for c in cases]], rows)
     alone = [
-        sampler.choose(logits[c["logits_row"]][None], [r])[0]
+        sampler.sample(logits[c["logits_row"]][None], [r])[0]
         for c, r in zip(cases, rows, strict=True)
     ]
     assert together == alone
@@ -101,7 +101,7 @@ def test_few_candidates_are_the_first_of_all(levels: int) -> None:
     scores = torch.randint(0, levels, (3, 3000), generator=generator).float()
     ranked, order = top_scores(scores, 3000)
     count = candidate_count(20, 3000)
-    assert count == 32 + TIES
+    assert count == 32 + TIE_MARGIN
     fewer, ids = top_scores(scores, count)
     assert torch.equal(fewer, ranked[:, :count])
     kept = int((fewer >= fewer[:, 19:20]).sum(dim=-1).min())
@@ -124,7 +124,7 @@ def test_draws_follow_the_probabilities(sampler: Sampler) -> None:
     logits = golden_set.tensors("e_sampling")["logits"][[case["logits_row"]] * 1000]
     settings = row_of(case).settings
     rows = [TokenRow(settings, case["history"], (1.0, (n + 0.5) / 1000)) for n in range(1000)]
-    tokens = torch.tensor([c.token for c in sampler.choose(logits, rows)])
+    tokens = torch.tensor([c.token for c in sampler.sample(logits, rows)])
     shares = torch.bincount(tokens, minlength=logits.shape[1]) / 1000
     assert_close(shares, golden_set.tensors("e_sampling")["case0.final_probs"], atol=2e-3, rtol=0)
 
@@ -150,5 +150,5 @@ def test_speech_scores_and_codes(chunk: int) -> None:
     chances = code_probabilities(want[f"chunk{chunk}.raw_logits"], rows)
     assert_close(chances, want[f"chunk{chunk}.scores"], **PROBS)
     assert torch.equal(chances == 0, want[f"chunk{chunk}.scores"] == 0)
-    codes = choose_codes(want[f"chunk{chunk}.raw_logits"], rows)
+    codes = sample_codes(want[f"chunk{chunk}.raw_logits"], rows)
     assert codes == want[f"chunk{chunk}.scores"].argmax(-1).tolist()

@@ -69,7 +69,7 @@ def play(network: MiniCPMO, tokenizer: Tokenizer, runner: Runner, name: str, che
         recorder, mel = Recorder(runner), None
         if unit.get("audio"):
             start, end = unit["audio"]["samples"]
-            mel = session.ears.listen(waves[unit["audio"]["source"]][start:end])
+            mel = session.audio_input.push(waves[unit["audio"]["source"]][start:end])
         pictures = [
             slice_image(golden_set.image(f), SliceConfig(), unit["max_slice_nums"])
             for f in unit["frames"]
@@ -108,7 +108,7 @@ def test_a_session_is_the_references(
         assert session.turn_open is not unit["current_turn_ended"]["after"]
         assert session.units_heard == unit["current_time"]
         assert len(session.history) == unit["decode_history_len"]
-        assert session.speaker.position == unit["tts_text_start_pos"]["after"]
+        assert session.speech.position == unit["tts_text_start_pos"]["after"]
         assert outcome.codes == (unit["tts"] or {"tokens": []})["tokens"]
         drawn = [answer for _, answer in recorder.of(DecodeSpeech)]
         assert drawn == (unit["tts"] or {"sampled": []})["sampled"]
@@ -118,8 +118,8 @@ def test_a_session_is_the_references(
         assert session.layout.protected == unit["system_preserve_length"]
         assert list(session.layout.previous) == unit["previous_token_ids"]
         if unit["whisper_kv_len"] is not None:
-            assert session.ears.position == unit["whisper_kv_len"]
-            assert session.ears.stream.waiting_samples == unit["audio_buffer_left"]
+            assert session.audio_input.position == unit["whisper_kv_len"]
+            assert session.audio_input.stream.waiting_samples == unit["audio_buffer_left"]
         assert_close(pending, want[f"u{n}.pending_logits"], **LOGITS)
         chosen = recorder.of(SampleToken)
         assert [answer.token for _, answer in chosen] == unit["decode_returned_ids"]
@@ -183,11 +183,11 @@ def variant(network: MiniCPMO, tokenizer: Tokenizer, runner: Runner, **changed: 
     recorder.run(session.prepare(prefix, suffix, []))
     outcomes = []
     for n in range(4):
-        mel = session.ears.listen(wave[n * 16000 : (n + 1) * 16000])
+        mel = session.audio_input.push(wave[n * 16000 : (n + 1) * 16000])
         recorder.run(session.prefill(mel, [picture[n]]))
         outcome = recorder.run(session.generate(force_listen=n == 2))
         recorder.run(session.finalize())
-        outcomes.append((outcome, session.memo.model_copy(), session.speaker.position))
+        outcomes.append((outcome, session.memo.model_copy(), session.speech.position))
     return outcomes
 
 
@@ -215,7 +215,7 @@ def test_fixed_speaks_a_units_first_word(
     recorder.run(session.prepare(prefix, suffix, clip_mels(waves["w_ref"])))
     said = 0
     for n in range(3):
-        mel = session.ears.listen(waves["w_duplex_audio"][n * 16000 : (n + 1) * 16000])
+        mel = session.audio_input.push(waves["w_duplex_audio"][n * 16000 : (n + 1) * 16000])
         recorder.run(session.prefill(mel))
         outcome = recorder.run(session.generate())
         recorder.run(session.finalize())

@@ -25,13 +25,13 @@ def test_half_a_minute_and_on(network: MiniCPMO, tokenizer: Tokenizer, invariant
     """The table of positions ends at thirty seconds: then all that was heard is forgotten."""
     recorder = Recorder(runner_of(network, tokenizer, invariant=invariant))
     want, wave = golden_set.tensors("a_audio"), golden_set.waves()["w34"]
-    ears = AudioInput(slot=1, capacity=network.config.audio_config.max_source_positions)
+    audio_input = AudioInput(slot=1, capacity=network.config.audio_config.max_source_positions)
     for row in golden_set.facts("a_audio")["stream34"]:
         n = row["chunk"]
-        mel = ears.listen(wave[n * 16000 : (n + 1) * 16000])
+        mel = audio_input.push(wave[n * 16000 : (n + 1) * 16000])
         assert mel is not None
-        embeds = recorder.run(ears.hear(mel))
-        assert ears.position == row["whisper_kv_len"]
+        embeds = recorder.run(audio_input.encode(mel))
+        assert audio_input.position == row["whisper_kv_len"]
         assert_close(embeds, want[f"stream34.{n}.embeds"], **CLOSE)
 
 
@@ -40,17 +40,19 @@ def test_sessions_at_different_seconds_share_a_batch(
 ) -> None:
     runner = runner_of(network, tokenizer, invariant=True)
     waves = golden_set.waves()
-    ears = [AudioInput(slot=slot, capacity=1500) for slot in range(3)]
+    audio_input = [AudioInput(slot=slot, capacity=1500) for slot in range(3)]
     for slot, name in enumerate(["w62", "w_omni", "w_window"]):
         for n in range(slot):
-            mel = ears[slot].listen(waves[name][n * 16000 : (n + 1) * 16000])
+            mel = audio_input[slot].push(waves[name][n * 16000 : (n + 1) * 16000])
             assert mel is not None
-            Recorder(runner).run(ears[slot].hear(mel))
+            Recorder(runner).run(audio_input[slot].encode(mel))
     mels = [
-        e.listen(waves[name][n * 16000 : (n + 1) * 16000])
-        for n, (e, name) in enumerate(zip(ears, ["w62", "w_omni", "w_window"], strict=True))
+        e.push(waves[name][n * 16000 : (n + 1) * 16000])
+        for n, (e, name) in enumerate(zip(audio_input, ["w62", "w_omni", "w_window"], strict=True))
     ]
-    steps = [next(e.hear(mel)) for e, mel in zip(ears, mels, strict=True) if mel is not None]
+    steps = [
+        next(e.encode(mel)) for e, mel in zip(audio_input, mels, strict=True) if mel is not None
+    ]
     assert all(isinstance(step, EncodeAudio) for step in steps)
     assert len({step.group for step in steps}) == 1
     together = [row.clone() for row in runner.run(steps)]

@@ -83,7 +83,7 @@ def test_a_streamed_user_turn(tokenizer: Tokenizer, runner: Runner, redundant: i
     recorder.run(session.system([VOICE[0], clip("w_ref"), VOICE[1]]))
     check(recorder, f"{name}.0_system")
     for n in range(2):
-        mel = session.ears.listen(wave[n * 16000 : (n + 1) * 16000])
+        mel = session.audio_input.push(wave[n * 16000 : (n + 1) * 16000])
         assert mel is not None
         assert [1, *mel.shape] == facts[f"{name}.{n + 1}_user"]["mel_shape"]
         recorder.run(session.user(mel=mel))
@@ -125,12 +125,12 @@ def test_rollback_forgets_without_a_trace(tokenizer: Tokenizer, runner: Runner) 
     session = session_of(tokenizer)
     recorder = Recorder(runner)
     recorder.run(session.system(["S"]))
-    mel = session.ears.listen(wave[:16000])
+    mel = session.audio_input.push(wave[:16000])
     recorder.run(session.user(mel=mel))
     mark = session.bookmark()
 
     def go_on() -> tuple[torch.Tensor, str]:
-        mel = session.ears.listen(wave[16000:32000])
+        mel = session.audio_input.push(wave[16000:32000])
         fed = recorder.run(session.user(mel=mel))
         recorder.run(session.open_answer())
         return fed.logits, recorder.run(session.generate(GREEDY, 5)).text
@@ -179,8 +179,8 @@ def test_a_long_prompt_lets_others_have_their_turn(
     sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
     long = Runner(network, sampler, slots=2, context=3000, speech_context=64, invariant=True)
     scores, sizes = [], []
-    for most in (4000, context.LONGEST_FEED):
-        monkeypatch.setattr(context, "LONGEST_FEED", most)
+    for most in (4000, context.MAX_FEED_TOKENS):
+        monkeypatch.setattr(context, "MAX_FEED_TOKENS", most)
         recorder, session = Recorder(long), session_of(tokenizer, capacity=3000)
         fed = recorder.run(session.chat([("user", ["long " * 480])]))
         scores.append(fed.logits)
@@ -197,7 +197,7 @@ def test_many_pictures_are_seen_a_few_at_a_time(
         slice_image(golden_set.image(name), SliceConfig(), most)
         for name, most in (("a", 1), ("b", 4))
     ]
-    monkeypatch.setattr(media_input, "PARTS_PER_STEP", 3)
+    monkeypatch.setattr(media_input, "SLICES_PER_STEP", 3)
     recorder = Recorder(runner)
     seen = recorder.run(media_input.encode_images(pictures))
     assert [len(step.pixels) for step, _ in recorder.of(EncodeImages)] == [3, 1]

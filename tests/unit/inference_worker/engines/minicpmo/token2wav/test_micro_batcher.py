@@ -35,7 +35,7 @@ def asked_at_once(kitchen: Kitchen, questions: list[int]) -> dict[int, int | str
 
     def ask(n: int) -> None:
         try:
-            answers[n] = meeting.ask(n)
+            answers[n] = meeting.run(n)
         except (LookupError, ValueError) as error:
             answers[n] = str(error)
 
@@ -49,7 +49,7 @@ def asked_at_once(kitchen: Kitchen, questions: list[int]) -> dict[int, int | str
     kitchen.go.set()
     for thread in threads:
         thread.join(30)
-    assert meeting.ask(7) == 70
+    assert meeting.run(7) == 70
     meeting.close()
     return answers
 
@@ -76,10 +76,10 @@ def test_a_lone_question_waits_for_nobody() -> None:
     kitchen = Kitchen()
     kitchen.go.set()
     meeting = MicroBatcher[int, int](kitchen.serve)
-    assert [meeting.ask(n) for n in (1, 2)] == [10, 20]
+    assert [meeting.run(n) for n in (1, 2)] == [10, 20]
     with pytest.raises(LookupError, match="-1"):
-        meeting.ask(-1)
-    assert meeting.ask_together([4, 5]) == [40, 50]
+        meeting.run(-1)
+    assert meeting.run_batch([4, 5]) == [40, 50]
     assert kitchen.batches == [[1], [2], [-1], [4, 5]]
     meeting.close()
     assert not meeting._thread.is_alive()
@@ -89,6 +89,6 @@ def test_too_few_answers_are_nobodys() -> None:
     """And the thread goes on."""
     meeting = MicroBatcher[int, int](lambda asked: [1] if len(asked) == 1 else [])
     with pytest.raises(RuntimeError, match="0 answers to 2 questions"):
-        meeting.ask_together([1, 2])
-    assert meeting.ask(1) == 1
+        meeting.run_batch([1, 2])
+    assert meeting.run(1) == 1
     meeting.close()

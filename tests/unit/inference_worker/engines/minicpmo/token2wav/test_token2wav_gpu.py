@@ -95,7 +95,7 @@ def test_many_streams_cost_the_launches_of_one_and_the_memory_that_is_counted(ca
     gpu, vocoder, release = card
     weights = gpu.held
     with torch.inference_mode():
-        voices = [vocoder._streams.begin(prompt(codes)) for codes in CODES_OF_VOICES]
+        voices = [vocoder._streams.open(prompt(codes)) for codes in CODES_OF_VOICES]
     single = voices[0].copy()
     alone = served(card, [single])
     streams = [voices[n % 2].copy() for n in range(SLOTS)]

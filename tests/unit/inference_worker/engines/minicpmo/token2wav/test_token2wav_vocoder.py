@@ -125,7 +125,7 @@ def test_mel_is_the_packages(
         with torch.inference_mode():
             codes, ends = [turn[n][0] for turn in TURNS], TURNS[0][n][1]
             flowed = flow.advance(codes, memories, ends=ends)
-            memories = [flow.kept(m, flowed, row) for row, m in enumerate(memories)]
+            memories = [flow.next_state(m, flowed, row) for row, m in enumerate(memories)]
         for got, want in zip(flowed.mel, alone, strict=True):
             assert float((got - want[n][0]).abs().max()) < NEAR
     assert max(float(mel.abs().max()) for chunk in alone for mel, _ in chunk) > 1
@@ -140,10 +140,10 @@ def test_turns_of_sessions_that_ask_at_their_own_time(
     def talk(who: int) -> None:
         voice, units = voices[who], UNITS[who]
         vocoder.reset(voice)
-        vocoder.speak(voice, units[3], last=False)
+        vocoder.synthesize(voice, units[3], last=False)
         vocoder.reset(voice)
         for part in (units, units[:3]):
-            said = [vocoder.speak(voice, codes, last=codes is units[-1]) for codes in part]
+            said = [vocoder.synthesize(voice, codes, last=codes is units[-1]) for codes in part]
             sound[who].append(np.concatenate(said))
 
     threads = [threading.Thread(target=talk, args=(who,)) for who in range(3)]
@@ -192,8 +192,8 @@ def test_unknown_codes_are_refused_and_change_nothing(
     vocoder.reset(voice)
     for code in (CODES, -1):
         with pytest.raises(EngineError, match=f"codes below {CODES}, not {code}"):
-            vocoder.speak(voice, [7, code], last=False)
-    assert near(vocoder.speak(voice, UNITS[0][0], last=False), alone[0][0][1])
+            vocoder.synthesize(voice, [7, code], last=False)
+    assert near(vocoder.synthesize(voice, UNITS[0][0], last=False), alone[0][0][1])
     vocoder.reset(voice)
 
 
@@ -202,11 +202,11 @@ def test_a_short_second_begins_with_silence(
 ) -> None:
     voice = voices[0]
     vocoder.reset(voice)
-    assert len(vocoder.speak(voice, [1, 2, 3], last=False)) == 0
-    second = vocoder.speak(voice, [4, 5, 6], last=False)
+    assert len(vocoder.synthesize(voice, [1, 2, 3], last=False)) == 0
+    second = vocoder.synthesize(voice, [4, 5, 6], last=False)
     assert len(second) == OUTPUT_RATE
     assert not second[: OUTPUT_RATE // 2].any()
-    assert len(vocoder.speak(voice, [], last=True)) > 0
+    assert len(vocoder.synthesize(voice, [], last=True)) > 0
     assert voice.waiting == list(SILENT_PREFIX)
 
 

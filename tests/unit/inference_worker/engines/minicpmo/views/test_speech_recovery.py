@@ -33,7 +33,7 @@ WAVES = golden_set.waves()
 class Recited(Tone):
     """Remembers the codes each voice was given."""
 
-    def speak(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
+    def synthesize(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
         voice.waiting += codes
         return super().speak(voice, codes, last=last)
 
@@ -77,7 +77,7 @@ def speech_cache(view: MiniCPMODuplexView) -> torch.Tensor:
     """Keys and values of the speech model, (2, layers, length, heads, dim)."""
     assert view._session is not None
     cache = view._parts.engine._runner.speech_cache
-    slot, length = view._held.slot, view._session.speaker.position
+    slot, length = view._lease.slot, view._session.speech.position
     return torch.stack(
         [torch.stack([t[slot, :length] for t in kind]) for kind in (cache.keys, cache.values)]
     )
@@ -91,7 +91,7 @@ def test_the_speech_context_of_an_unfinished_turn(engine: MiniCPMOProcessor, uni
     again.replay(past)
     assert first._session is not None
     assert again._session is not None
-    assert again._session.speaker.position == first._session.speaker.position
+    assert again._session.speech.position == first._session.speech.position
     assert_close(speech_cache(again), speech_cache(first), **CLOSE)
     ahead = second("w_duplex_audio", units)
     assert unit(again, ahead) == unit(first, ahead)
@@ -181,5 +181,5 @@ def test_notes_of_before_there_was_speech_in_them(engine: MiniCPMOProcessor) -> 
     )
     view.replay([heard])
     assert view._session is not None
-    assert view._session.speaker.position == 0
+    assert view._session.speech.position == 0
     view.cleanup()
