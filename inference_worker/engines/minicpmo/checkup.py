@@ -1,4 +1,6 @@
-"""Could MiniCPM-o be loaded here: GPU, folder, names, tokenizer, voice, memory. Reads no weights."""
+"""Checks whether MiniCPM-o can be loaded here: GPU, folder, tensor names, tokenizer, voice, memory.
+Reads no weights.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ _ROOM = "lower ANTIPHON_SLOTS, or context_tokens in ANTIPHON_ENGINE_OPTIONS"
 
 
 def examine(folder: Path, options: EngineOptions) -> Iterator[Finding]:
-    """Every check; those behind a failed one may fail for the same reason."""
+    """Run every check; a check after a failed one may fail for the same reason."""
     yield ok("torch", f"{torch.__version__}, CUDA {torch.version.cuda or 'not built in'}")
     yield _gpu(options)
     yield _kernels(options)
@@ -62,7 +64,7 @@ def _device(options: EngineOptions) -> str:
 
 
 def _kernels(options: EngineOptions) -> Finding:
-    """A GPU that cannot be had is another finding; this one is about a CPU then."""
+    """A missing GPU is reported by another finding; here it counts as a CPU."""
     wanted = options.kernels == "triton" or (
         options.kernels == "auto" and options.device != "cpu" and torch.cuda.is_available()
     )
@@ -71,7 +73,7 @@ def _kernels(options: EngineOptions) -> Finding:
     lacks = missing_for_triton(torch.device("cuda" if options.device == "auto" else options.device))
     if not lacks:
         return ok("kernels", "Triton")
-    if options.kernels == "triton":  # a worker would refuse to start
+    if options.kernels == "triton":  # a worker refuses to start
         return failure("kernels", f"Triton lacks {lacks}", "get that, or set kernels to torch")
     return warning("kernels", "torch's own: steps take twice as many launches", f"get {lacks}")
 
@@ -84,7 +86,7 @@ def _names(folder: Path, options: EngineOptions) -> str:
 
 
 def _files(folder: Path) -> str:
-    """Opening one reads its table of contents and compares it with the file's length."""
+    """Opening a file reads its table of contents and compares it with the length of the file."""
     files = sorted(set(find_shards(folder).values()))
     for path in files:
         with open_weights(path):

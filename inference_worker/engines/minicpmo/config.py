@@ -1,4 +1,4 @@
-"""What the checkpoint's config.json says, typed; and what a deployment may choose."""
+"""Typed contents of the checkpoint's config.json, and the options of a deployment."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from antiphon.inference_worker.engines.types import EngineLoadError
 
 Fidelity = Literal["upstream", "fixed"]
-"""Reproduce the reference's oddities, or the corrected behaviour where it is plainly a bug."""
+""""upstream" reproduces the oddities of the reference; "fixed" corrects plain bugs."""
 
 KernelChoice = Literal["auto", "triton", "torch"]
-"""What runs between a decoder layer's products; "auto" is Triton on a GPU where it compiles."""
+"""What runs between the matrix products of a decoder layer; "auto" is Triton on a GPU where it compiles."""
 
 
 class _Section(BaseModel):
@@ -67,12 +67,12 @@ class SpeechConfig(_Section):
 
     @property
     def end_code(self) -> int:
-        """The code that ends a chunk; never fed, never spoken."""
+        """The code that ends a chunk. It is never fed to the model and never synthesized."""
         return self.num_audio_tokens - 1
 
 
 class SliceConfig(_Section):
-    """How a picture is cut: the side of a cell in pixels and the most cells."""
+    """How an image is sliced: side of a slice in pixels, maximum number of slices."""
 
     max_slice_nums: int = 9
     scale_resolution: int = 448
@@ -105,13 +105,14 @@ class ModelConfig(_Section):
 
 
 class EngineOptions(BaseModel):
-    """What the operator chooses. `context_tokens` is per slot; memory grows with slots * context.
+    """Options of the operator. `context_tokens` is per slot; memory grows with slots * context.
 
-    `vocoder` is Token2wav's folder; "auto" takes assets/token2wav of the checkpoint where it is
-    there and a GPU too, "none" serves text only. `vocoder_steps`: of its solver for each chunk, 5 as
-    the public demo takes them. `fixed_shapes` makes every batch cover all slots and the whole
-    context, so that company changes no bit of a session's numbers; left open, it is so on a CPU.
-    `kernels`: what runs between a decoder's products; "auto" is Triton on a GPU where it compiles.
+    `vocoder` is the folder of Token2wav. "auto" takes assets/token2wav of the checkpoint if that
+    folder and a GPU exist; "none" serves text only. `vocoder_steps` is the number of solver steps
+    per chunk; the public demo takes 5. `fixed_shapes` makes every batch cover all slots and the
+    whole context, so that the numbers of a session do not depend on the other sessions; the default
+    is on for a CPU and off for a GPU. `kernels` selects what runs between the matrix products of a
+    decoder layer; "auto" is Triton on a GPU where it compiles.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -15,27 +15,27 @@ from antiphon.inference_worker.engines.types import EngineLoadError
 log = structlog.get_logger()
 
 DEVICE_LOST = 70
-"""The process's exit code: no later call could reach the device either."""
+"""Exit code of a process whose device is lost: no later call can reach it."""
 
 SWITCH_S = 0.0005
-"""How long one thread of Python may keep another waiting: a word is 20 ms, and sound is made beside it."""
+"""Python's thread switch interval: decoding a token takes 20 ms, and vocoder threads run beside it."""
 
 
 def device_tensor(
     values: Sequence[object], device: torch.device, dtype: torch.dtype = torch.long
 ) -> Tensor:
-    """`values` as a tensor on `device`."""
-    # Named, since a caller may have made another device the default: made there, it would be waited for.
+    """`values` as a tensor on `device`, copied without waiting for the device."""
+    # The device is explicit: a caller may have changed the default device, where creation would block.
     return to_device(torch.tensor(values, dtype=dtype, device="cpu"), device)
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """`tensor` on `device`. A plain `to` would wait until the device has nothing left to do."""
+    """`tensor` on `device`. A plain `to` would wait until the device is idle."""
     return tensor.to(device, non_blocking=True)
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto` is the GPU where there is one. Raises EngineLoadError for a device that is not there."""
+    """Resolve "auto" to the GPU if there is one. Raises EngineLoadError for a missing device."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -48,11 +48,11 @@ def pick_device(name: str) -> torch.device:
 
 
 def configure_process() -> None:
-    """Let nothing on the host make the GPU wait.
+    """Keep the host from delaying the GPU.
 
-    cuDNN's attention is torch's first choice on Hopper, and it makes a plan for every new shape: prompts
-    and pictures of any length would each wait for one. And on the CPU only log-mels and pictures are
-    left, on the sessions' threads: with torch's default each of these would keep all cores busy.
+    torch prefers cuDNN's attention on Hopper. It builds a plan for every new shape, and prompts and
+    images have many shapes. The CPU only computes log-mels and image patches, on the threads of the
+    sessions; with torch's default thread count each of them would occupy all cores.
     """
     sys.setswitchinterval(SWITCH_S)
     torch.backends.cuda.enable_cudnn_sdp(False)
@@ -60,7 +60,7 @@ def configure_process() -> None:
 
 
 def is_device_lost(device: torch.device) -> bool:
-    """Whether the device answers no more: after some errors every later call fails as well."""
+    """Whether the device stopped responding: after some errors every later call fails too."""
     if device.type != "cuda":
         return False
     try:
@@ -71,7 +71,7 @@ def is_device_lost(device: torch.device) -> bool:
 
 
 def exit_device_lost() -> None:
-    """End the process at once: its leases run out, and other workers rebuild its sessions."""
+    """End the process at once. Its leases expire, and other workers recover its sessions."""
     log.critical("device_lost", consequence="this process ends, its sessions go to other workers")
     sys.stdout.flush()
     sys.stderr.flush()

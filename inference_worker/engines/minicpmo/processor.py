@@ -1,4 +1,4 @@
-"""The engine as the worker sees it: load a checkpoint folder, hand out sessions."""
+"""The engine as the worker sees it: load a checkpoint folder, create sessions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ log = structlog.get_logger()
 
 
 class MiniCPMOProcessor(UnifiedProcessor):
-    """MiniCPM-o 4.5 from `folder`; speaks where `options.vocoder` names Token2wav's weights."""
+    """MiniCPM-o 4.5 from `folder`. It speaks if `options.vocoder` names the weights of Token2wav."""
 
     def __init__(self, folder: Path, options: EngineOptions | None = None) -> None:
         self._folder = folder
@@ -53,7 +53,6 @@ class MiniCPMOProcessor(UnifiedProcessor):
 
     @property
     def info(self) -> EngineInfo:
-        """What this engine is and which kinds it serves."""
         return EngineInfo(
             name="minicpmo",
             model=self._folder.name,
@@ -65,7 +64,7 @@ class MiniCPMOProcessor(UnifiedProcessor):
         )
 
     def load(self, report: LoadProgress) -> None:
-        """Load weights and warm up. Raises EngineLoadError with the remedy."""
+        """Load the weights and warm up. Raises EngineLoadError with the remedy."""
         options = self._options
         config = read_config(self._folder)
         device = pick_device(options.device)
@@ -106,19 +105,19 @@ class MiniCPMOProcessor(UnifiedProcessor):
         self._warm_up()
 
     def set_duplex_mode(self) -> DuplexView:
-        """A new full-duplex session. Raises EngineError when every slot is taken."""
+        """Create a full-duplex session. Raises EngineError if every slot is taken."""
         return MiniCPMODuplexView(*self._lease_slot())
 
     def set_half_duplex_mode(self) -> HalfDuplexView:
-        """A new half-duplex session. Raises EngineError when every slot is taken."""
+        """Create a half-duplex session. Raises EngineError if every slot is taken."""
         return MiniCPMOHalfDuplexView(*self._lease_slot())
 
     def set_chat_mode(self) -> ChatView:
-        """A new chat request. Raises EngineError when every slot is taken."""
+        """Create a chat request. Raises EngineError if every slot is taken."""
         return MiniCPMOChatView(*self._lease_slot())
 
     def memory(self) -> Memory:
-        """On a GPU what its allocator holds there, which asks no driver and waits for nothing."""
+        """On a GPU the bytes held by torch's allocator; reading them does not block on the driver."""
         if self._parts is None or not self._device.startswith("cuda"):
             return super().memory()
         device = torch.device(self._device)
@@ -126,7 +125,7 @@ class MiniCPMOProcessor(UnifiedProcessor):
         return Memory(torch.cuda.memory_reserved(device), total)
 
     def close(self) -> None:
-        """Stop the engine's thread and let go of the weights."""
+        """Stop the engine thread and release the weights."""
         if self._parts is not None:
             self._parts.engine.close()
             if self._parts.vocoder is not None:
@@ -151,7 +150,7 @@ class MiniCPMOProcessor(UnifiedProcessor):
         return vocoder
 
     def _warm_up(self) -> None:
-        """One unit of silence; the vocoder has warmed up by itself."""
+        """Run one unit of silence. The vocoder has its own warm-up."""
         view = self.set_duplex_mode()
         try:
             view.prepare("warm-up", DuplexConfig(generate_audio=False, force_listen_count=0))

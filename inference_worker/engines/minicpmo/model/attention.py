@@ -1,4 +1,4 @@
-"""Attention over a slotted cache: query heads that share a key head are folded into one sequence."""
+"""Attention over a slotted cache. Query heads that share a key head are folded into one sequence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUPED_SDPA = "grouped_sdpa"
 
 
 class LayerCache(Protocol):
-    """As the library's layers know a cache."""
+    """The cache interface that the layers of transformers expect."""
 
     def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
         """Store (rows, heads, new, dim); return (rows, heads, all, dim)."""
@@ -30,7 +30,7 @@ def grouped_sdpa(
 ) -> tuple[Tensor, None]:
     """Attend with (rows, heads, new, dim) queries; the mask is additive, (rows, 1, new or 1, all).
 
-    Folding instead of repeating keys keeps the cache unread by anything but the kernel.
+    Folding the query heads, instead of repeating the keys, avoids a copy of the cache.
     """
     rows, heads, new, dim = query.shape
     group = heads // key.shape[1]
@@ -54,7 +54,7 @@ def chunk_mask(positions: Tensor, length: int) -> Tensor:
 
 
 def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """A boolean mask as what is added to scores; left boolean, every layer would turn it into that anew."""
+    """A boolean mask as an additive one. With a boolean mask every layer would do this conversion again."""
     return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, float("-inf"))
 
 

@@ -26,7 +26,7 @@ class AudioEncoder(nn.Module):
             num_mel_bins=config.num_mel_bins,
             max_source_positions=config.max_source_positions,
         )
-        inner._attn_implementation = attention  # noqa: SLF001  # the library's own way to choose
+        inner._attn_implementation = attention  # noqa: SLF001  # the way the library offers to choose it
         self.conv1 = nn.Conv1d(config.num_mel_bins, config.d_model, kernel_size=3, padding=1)
         self.conv2 = nn.Conv1d(config.d_model, config.d_model, kernel_size=3, stride=2, padding=1)
         self.embed_positions = nn.Embedding(config.max_source_positions, config.d_model)
@@ -37,7 +37,7 @@ class AudioEncoder(nn.Module):
 
     @property
     def table(self) -> Tensor:
-        """Embeddings of positions, as wide as what `forward` takes."""
+        """Embeddings of positions; `forward` takes input of the same width."""
         return self.embed_positions.weight
 
     def convolve(self, mel: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ class AudioEncoder(nn.Module):
 
 
 def _cached_layer(config: WhisperConfig, index: int) -> WhisperEncoderLayer:
-    """An encoder layer whose attention may use a cache, which needs to know its layer."""
+    """An encoder layer whose attention may use a cache, for which it needs its layer index."""
     layer = WhisperEncoderLayer(config)
     layer.self_attn.layer_idx = index
     return layer
@@ -83,7 +83,7 @@ def trim_redundant(steps: Tensor, *, leading_frames: int, trailing_frames: int) 
 
 
 def block_mask(steps: int, block: int, device: torch.device) -> Tensor | None:
-    """Each step sees its own block and all before it, (1, 1, steps, steps); None (all) for block < 1."""
+    """Each step sees its block and all blocks before it, (1, 1, steps, steps); None (all) for block < 1."""
     if block < 1:
         return None
     index = torch.arange(steps, device=device)
@@ -93,10 +93,11 @@ def block_mask(steps: int, block: int, device: torch.device) -> Tensor | None:
 def encode_clips(
     encoder: AudioEncoder, projector: AudioProjector, mels: list[Tensor], block: int
 ) -> list[Tensor]:
-    """Embeddings of whole clips, together in one batch: each (frames // 2 // 5, width).
+    """Embeddings of whole clips, encoded as one batch: each (frames // 2 // 5, width).
 
-    The reference's padding mask compares steps with mel frames (twice as many), so a shorter clip's
-    last block also sees up to its own length again of padding; reproduced because weights met it.
+    The padding mask of the reference compares steps with mel frames (twice as many). The last block
+    of a shorter clip therefore also sees padding of its own length. This is reproduced because the
+    weights were trained with it.
     """
     longest = max(mel.shape[1] for mel in mels)
     batch = torch.stack([pad(mel, (0, longest - mel.shape[1])) for mel in mels])
@@ -115,5 +116,5 @@ def encode_clips(
 
 
 def clip_embedding_count(frames: int) -> int:
-    """Embeddings that a clip of so many mel frames yields."""
+    """Number of embeddings of a clip with `frames` mel frames."""
     return ((frames - 1) // 2 + 1 - 5) // 5 + 1

@@ -1,4 +1,4 @@
-"""The causal transformers: Qwen3 for language, Llama for speech, one loop over their layers."""
+"""The causal transformers: Qwen3 for language and Llama for speech, with one loop over their layers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from antiphon.inference_worker.engines.minicpmo.model.rotary import frequencies,
 
 SPEECH_THETA = 10000.0
 SPEECH_WORDS = 32000
-"""The library's default vocabulary: the checkpoint carries a table of it that nothing uses."""
+"""The library's default vocabulary. The checkpoint contains a table of this size that nothing uses."""
 
 SPEECH_EPS = 1e-6
 
 
 class Decoder(nn.Module):
-    """Embeddings in, final hidden states out; the cache decides what each row remembers."""
+    """Embeddings in, final hidden states out. The cache holds the context of each row."""
 
     inv_freq: Tensor
 
@@ -44,29 +44,28 @@ class Decoder(nn.Module):
         self.compute_frequencies()
 
     def compute_frequencies(self) -> None:
-        """Compute the rotary frequencies, half a head wide, which no checkpoint stores: float32, on the CPU."""
+        """Compute the rotary frequencies (head_dim / 2,) in float32 on the CPU. No checkpoint stores them."""
         self.register_buffer("inv_freq", frequencies(*self._rotary), persistent=False)
 
     def join_projections(self) -> None:
-        """Make projections of one input one; call when the weights are in place."""
+        """Join projections with a common input. Call it when the weights are loaded."""
         for layer in self._layers():
             layer.self_attn.join_projections()
             layer.mlp.join_projections()
 
     def set_kernels(self, kernels: LayerKernels) -> None:
-        """Take others from now on."""
         self.kernels = kernels
         for layer in self._layers():
             layer.self_attn.kernels = layer.mlp.kernels = kernels
 
     def forward_inputs(self, positions: Tensor, mask: Tensor, cache: CacheRows) -> ForwardInputs:
-        """What all layers share of a forward at `positions` (rows, new)."""
+        """What all layers share in a forward pass at `positions` (rows, new)."""
         angles = positions[..., None, None].float() * self.inv_freq
         return ForwardInputs(positions, *rotation_tables(angles, self.table.dtype), mask, cache)
 
     @property
     def table(self) -> Tensor:
-        """Embeddings, as wide as what `forward` takes."""
+        """Embedding table; `forward` takes input of the same width."""
         return self.embed_tokens.weight
 
     def forward(self, embeds: Tensor, positions: Tensor, mask: Tensor, cache: CacheRows) -> Tensor:
@@ -87,7 +86,6 @@ class Decoder(nn.Module):
 
 
 def build_qwen3(config: ModelConfig, kernels: LayerKernels) -> Decoder:
-    """The language model's body."""
     sizes = LayerSizes(
         width=config.hidden_size,
         intermediate=config.intermediate_size,
@@ -107,7 +105,7 @@ def build_qwen3(config: ModelConfig, kernels: LayerKernels) -> Decoder:
 
 
 def build_speech_llama(config: SpeechConfig, kernels: LayerKernels) -> Decoder:
-    """The speech model's body: the library's defaults but for its sizes."""
+    """A Llama with the library's defaults except for its sizes."""
     sizes = LayerSizes(
         width=config.hidden_size,
         intermediate=config.intermediate_size,
@@ -127,7 +125,7 @@ def build_speech_llama(config: SpeechConfig, kernels: LayerKernels) -> Decoder:
 
 
 class Qwen3LanguageModel(nn.Module):
-    """`llm.*`: the body and its untied head."""
+    """`llm.*`: the decoder and its untied head."""
 
     def __init__(self, config: ModelConfig, kernels: LayerKernels) -> None:
         super().__init__()
@@ -173,7 +171,6 @@ class SpeechModel(nn.Module):
         return torch.cat([self.emb_text(tokens) + meaning, begin])
 
     def embed_codes(self, codes: Tensor) -> Tensor:
-        """Embeddings of audio codes."""
         embedded: Tensor = self.emb_code[0](codes)
         return embedded
 
@@ -182,7 +179,7 @@ class SpeechModel(nn.Module):
         return linear(hidden, self.head_weight)
 
     def fuse_head(self) -> None:
-        """Compute the head's effective weight once; call when the weights are in place."""
+        """Compute the effective weight of the head once. Call it when the weights are loaded."""
         head = self.head_code[0]
         assert isinstance(head, nn.Linear)
         self.register_buffer("head_weight", head.weight.detach(), persistent=False)

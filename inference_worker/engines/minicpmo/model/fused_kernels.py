@@ -1,4 +1,4 @@
-"""What a layer does between its products on a GPU: each of it one or two Triton programs."""
+"""The operations of a decoder layer between its matrix products on a GPU: one or two Triton programs each."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from antiphon.inference_worker.engines.minicpmo.model.layer import (
 )
 
 MAX_QUERY_TOKENS = 16
-"""Of a row; more are a prompt. With the four heads of a group they are 64 queries of one program."""
+"""Per row; more tokens are a prompt. With four heads per group, 16 tokens are 64 queries in one program."""
 
 MIN_DOT_SIDE = 16
-"""The least side of a product on tensor cores."""
+"""Smallest side of a product on tensor cores."""
 
 SPLIT = 256
-"""Cache entries that one program reads: a GPU has more cores than a conversation has key heads."""
+"""Cache entries that one program reads. A GPU has more cores than a session has key heads, so keys
+are split.
+"""
 
 MANY_SPLITS = 64
-"""Above so many their mixes do not fit into four warps' registers."""
+"""Above this number of splits, the partial results exceed the registers of four warps."""
 
 BLOCK = 64
 GATE_BLOCK = 1024
 
 
 class FusedKernels:
-    """Prompts attend as `prompts` does: there the products outweigh the launches."""
+    """Prompts use `prompts` for attention: their matrix products outweigh the launch cost."""
 
     def __init__(self, prompts: LayerKernels) -> None:
         self._prompts = prompts
@@ -55,12 +57,14 @@ class FusedKernels:
     def rotate_and_store(
         self, joint: Tensor, attention: SelfAttention, shared: ForwardInputs
     ) -> Tensor:
-        """Norm and turn projected heads, put keys and values in the cache; queries (rows, new, heads, dim)."""
+        """Norm and rotate projected heads, store keys and values in the cache; queries (rows, new,
+        heads, dim).
+        """
         sizes, cache = attention.sizes, shared.cache
         rows, new, _ = joint.shape
         queries = joint.new_empty(rows, new, sizes.query_heads, sizes.head_dim)
         entries = cache.entries(attention.index)
-        # Without norms their place is held by a pointer that no program follows.
+        # Without norms, a placeholder pointer that no program reads.
         gains = (
             (attention.q_norm.weight, attention.k_norm.weight) if sizes.head_norms else (joint,) * 2
         )

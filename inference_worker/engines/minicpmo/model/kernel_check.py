@@ -1,4 +1,4 @@
-"""Whether Triton programs can be compiled here, and what they lack if not."""
+"""Checks that Triton programs compile and run on this device and agree with torch's operations."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ log = structlog.get_logger()
 
 
 def use_triton(choice: KernelChoice, device: torch.device) -> bool:
-    """Whether layers run Triton programs: on a GPU, where they can be compiled.
+    """Whether decoder layers run Triton programs: on a GPU where they compile.
 
-    Raises EngineLoadError when they were asked for and cannot be.
+    Raises EngineLoadError if `choice` demands Triton and it is missing.
     """
     if choice == "torch" or (choice == "auto" and device.type != "cuda"):
         return False
@@ -39,13 +39,13 @@ def use_triton(choice: KernelChoice, device: torch.device) -> bool:
 
 
 def missing_for_triton(device: torch.device) -> str:
-    """What Triton lacks for `device`, with the remedy; empty where it can compile and launch."""
+    """What Triton lacks for `device`, with the remedy; empty if it can compile and launch."""
     if device.type != "cuda":
         return f"a GPU, not {device}"
     if importlib.util.find_spec("triton") is None:
         return "the package triton, which torch's CUDA builds bring"
     try:
-        # Its driver module is C that it compiles on the spot, which is where most machines fail it.
+        # The driver module is C code, compiled on first use. This is where most machines fail.
         _ = importlib.import_module("triton").runtime.driver.active.utils
     except (ImportError, RuntimeError, AssertionError, OSError, CalledProcessError) as error:
         return (
@@ -58,17 +58,17 @@ def missing_for_triton(device: torch.device) -> str:
 log = structlog.get_logger()
 
 MAX_KERNEL_ERROR = 0.03
-"""Of an answer's norm; rounding to bfloat16 makes less than a hundredth."""
+"""Relative to the norm of the output; rounding to bfloat16 causes less than 0.01."""
 
 TEST_ENTRIES = 600
 TEST_TOKENS = (1, 16)
-"""A word, and as many as these programs ever attend for."""
+"""A single token, and the most tokens that these programs process per row."""
 
 
 def check_kernels(network: MiniCPMO, plain: LayerKernels, choice: KernelChoice) -> None:
-    """Go on with `plain` where the network's own kernels fail a layer of either decoder.
+    """Switch to `plain` if the Triton kernels of the network fail in a layer of either decoder.
 
-    Raises EngineLoadError where they were asked for.
+    Raises EngineLoadError if `choice` demands Triton.
     """
     decoders = network.llm.model, network.tts.model
     failure = next(filter(None, (_kernel_error(decoder, plain) for decoder in decoders)), "")
@@ -83,7 +83,7 @@ def check_kernels(network: MiniCPMO, plain: LayerKernels, choice: KernelChoice) 
 
 @torch.inference_mode()
 def _kernel_error(decoder: Decoder, plain: LayerKernels) -> str:
-    """What is wrong with the decoder's kernels; empty where they agree with `plain`."""
+    """What is wrong with the kernels of the decoder; empty if they agree with `plain`."""
     own = decoder.kernels
     try:
         for tokens in TEST_TOKENS:
@@ -93,7 +93,7 @@ def _kernel_error(decoder: Decoder, plain: LayerKernels) -> str:
             difference = _largest_difference(want, _layer_outputs(decoder, tokens))
             if not difference < MAX_KERNEL_ERROR:
                 return f"their answers to {tokens} tokens are {difference:.1e} apart"
-    except Exception as error:  # noqa: BLE001  # compilers and drivers fail in ways of their own
+    except Exception as error:  # noqa: BLE001  # compilers and drivers raise many types
         return f"{type(error).__name__}: {error}"
     finally:
         decoder.set_kernels(own)
@@ -101,7 +101,7 @@ def _kernel_error(decoder: Decoder, plain: LayerKernels) -> str:
 
 
 def _layer_outputs(decoder: Decoder, tokens: int) -> list[Tensor]:
-    """All that the first layer makes of noise, at the end of a context of noise."""
+    """All outputs of the first layer for random input at the end of a random context."""
     layer = cast("DecoderLayer", decoder.layers[0])
     sizes, table = layer.self_attn.sizes, decoder.table
     noise = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""Keys and values of every slot in one allocation per layer: a session owns one row."""
+"""Keys and values of every slot, in one allocation per layer. A session owns one row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from antiphon.inference_worker.engines.minicpmo.model.rotary import rotate, rota
 
 
 class SlottedCache:
-    """Per layer (slots, positions + 1, 2, heads, dim); the extra position swallows padding writes."""
+    """Per layer (slots, positions + 1, 2, heads, dim). Padding is written to the extra position."""
 
     def __init__(
         self,
@@ -33,16 +33,15 @@ class SlottedCache:
 
     @property
     def bytes(self) -> int:
-        """Memory held, in bytes."""
         return sum(t.numel() * t.element_size() for t in self.entries)
 
     def clear(self, slot: int) -> None:
-        """Zero a slot: nothing of a session, not even a NaN, outlives it."""
+        """Zero a slot, so that no values of a session remain, not even a NaN."""
         for entries in self.entries:
             entries[slot].zero_()
 
     def shift(self, slot: int, source: int, target: int, count: int, inv_freq: Tensor) -> None:
-        """Move `count` entries to new positions and turn their keys to match; ranges may overlap."""
+        """Move `count` entries to new positions and rotate their keys to match. Ranges may overlap."""
         by = rotation_tables((target - source) * inv_freq.float(), torch.float32)
         for keys, values in zip(self.keys, self.values, strict=True):
             moved = keys[slot, source : source + count].float()
@@ -53,10 +52,10 @@ class SlottedCache:
 
 @dataclass(slots=True)
 class CacheWindow:
-    """The rows and positions one forward touches; what the attention layers see as their cache.
+    """The rows and positions of one forward pass: the cache as attention layers see it.
 
-    `writes` (rows, new) says where each new entry goes: its position, or `cache.positions` to
-    discard it. The layers read the first `length` positions of rows `first` and following.
+    `writes` (rows, new) is the position of each new entry, or `cache.positions` to discard it. The
+    layers read the first `length` positions of rows `first` and following.
     """
 
     cache: SlottedCache
@@ -84,6 +83,6 @@ class CacheWindow:
         return keys, values
 
     def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-        """As the library's layers know a cache: store (rows, heads, new, dim), return all of it."""
+        """The interface of the library's layers: store (rows, heads, new, dim), return all entries."""
         self.store(torch.stack([keys, values], dim=2).transpose(1, 3), layer)
         return self.read(layer)

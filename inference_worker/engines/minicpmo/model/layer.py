@@ -1,4 +1,4 @@
-"""A layer of either decoder: projections that share an input are one product."""
+"""A layer of either decoder. Projections with a common input are one matrix product."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.nn.functional import linear
 
 
 class CacheRows(Protocol):
-    """The cache of all slots as one forward sees it: some rows, up to a length."""
+    """The cache in one forward pass: some rows, up to a length."""
 
     first: int
     length: int
@@ -30,9 +30,9 @@ class CacheRows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ForwardInputs:
-    """What all layers of one forward share.
+    """What all layers share in one forward pass.
 
-    `positions` (rows, new); `cosines` and `sines` (rows, new, 1, head_dim) turn heads by them; `mask` is
+    `positions` (rows, new); `cosines` and `sines` (rows, new, 1, head_dim) rotate heads; `mask` is
     additive, (rows, 1, new, length).
     """
 
@@ -44,7 +44,7 @@ class ForwardInputs:
 
 
 class LayerKernels(Protocol):
-    """What a layer does between its matrix products."""
+    """The operations of a layer between its matrix products."""
 
     def add_norm(self, hidden: Tensor, update: Tensor, norm: nn.RMSNorm) -> tuple[Tensor, Tensor]:
         """The sum, and the sum normed: (rows, new, width) each."""
@@ -52,7 +52,9 @@ class LayerKernels(Protocol):
     def rotate_and_store(
         self, joint: Tensor, attention: SelfAttention, shared: ForwardInputs
     ) -> Tensor:
-        """Norm and turn projected heads, put keys and values in the cache; queries (rows, new, heads, dim)."""
+        """Norm and rotate projected heads, store keys and values in the cache; queries (rows, new,
+        heads, dim).
+        """
 
     def attend(self, queries: Tensor, attention: SelfAttention, shared: ForwardInputs) -> Tensor:
         """Mix the values that each query sees: (rows, new, heads * dim)."""
@@ -63,7 +65,7 @@ class LayerKernels(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LayerSizes:
-    """Of one decoder. `head_norms`: queries and keys are normed head by head, as in Qwen3."""
+    """Sizes of one decoder. `head_norms`: queries and keys are normed per head, as in Qwen3."""
 
     width: int
     intermediate: int
@@ -83,7 +85,7 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.sizes = sizes
         self.index = index
-        # Under the name by which the library's attention functions ask for it.
+        # The library's attention functions read this attribute by this name.
         self.num_key_value_groups = sizes.query_heads // sizes.key_heads
         self.kernels = kernels
         queries, keys = sizes.query_heads * sizes.head_dim, sizes.key_heads * sizes.head_dim
@@ -97,7 +99,7 @@ class SelfAttention(nn.Module):
         self.register_buffer("joint", None, persistent=False)
 
     def join_projections(self) -> None:
-        """Make the three projections of the input one; call when the weights are in place."""
+        """Join the three projections of the input. Call it when the weights are loaded."""
         self.joint = join_weights([self.q_proj, self.k_proj, self.v_proj])
 
     def forward(self, normed: Tensor, shared: ForwardInputs) -> Tensor:
@@ -121,7 +123,7 @@ class FeedForward(nn.Module):
         self.register_buffer("joint", None, persistent=False)
 
     def join_projections(self) -> None:
-        """Make both projections of the input one; call when the weights are in place."""
+        """Join both projections of the input. Call it when the weights are loaded."""
         self.joint = join_weights([self.gate_proj, self.up_proj])
 
     def forward(self, normed: Tensor) -> Tensor:
@@ -142,7 +144,7 @@ class DecoderLayer(nn.Module):
 
 
 def join_weights(parts: Sequence[nn.Linear]) -> Tensor:
-    """Weights over one input as one; each part's own becomes a view of it, under its own name."""
+    """Join weights with a common input. Each weight becomes a view of the result and keeps its name."""
     joint = torch.cat([part.weight for part in parts])
     for part, rows in zip(parts, torch.split(joint, [p.out_features for p in parts]), strict=True):
         part.weight = nn.Parameter(rows, requires_grad=False)

@@ -1,4 +1,4 @@
-"""Read the official folder: build on the meta device, check every name, stream the weights in."""
+"""Loads the official folder: build on the meta device, check every name, stream the weights in."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> 
     compute_buffers(network, device)
     if fused:
         report("programs")
-        with torch.cuda.device(device):  # Triton launches on the current one
+        with torch.cuda.device(device):  # Triton launches on the current device
             check_kernels(network, TorchKernels(options.attn_implementation), options.kernels)
     if device.type == "cuda":
-        # What was joined leaves holes the size of a projection, which nothing later fits.
+        # Joining weights leaves holes of the size of a projection, which no later allocation fits.
         torch.cuda.empty_cache()
     return network.eval().requires_grad_(False)
 
 
 def find_shards(folder: Path) -> dict[str, Path]:
-    """Which file holds each tensor, from the index or the single file."""
+    """Map each tensor name to its file, from the index or the single file."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         weight_map: dict[str, str] = json.loads(index.read_bytes())["weight_map"]
@@ -75,7 +75,7 @@ def find_shards(folder: Path) -> dict[str, Path]:
 
 
 def open_weights(path: Path, device: str = "cpu") -> Any:
-    """A weight file, for a `with`. Raises EngineLoadError for one that is cut off or none at all."""
+    """A weight file, as a context manager. Raises EngineLoadError for a truncated or invalid file."""
     try:
         return safe_open(path, framework="pt", device=device)
     except (SafetensorError, OSError) as error:
@@ -107,7 +107,7 @@ def _stream(network: nn.Module, path: Path, device: torch.device, dtype: torch.d
 
 
 def assign_parameter(network: nn.Module, name: str, tensor: Tensor) -> None:
-    """Put `tensor` where the parameter `name` stood. Raises EngineLoadError on a wrong shape."""
+    """Replace the parameter `name` by `tensor`. Raises EngineLoadError on a wrong shape."""
     owner_name, _, leaf = name.rpartition(".")
     owner = network.get_submodule(owner_name)
     expected = getattr(owner, leaf)
@@ -119,7 +119,9 @@ def assign_parameter(network: nn.Module, name: str, tensor: Tensor) -> None:
 
 
 def compute_buffers(network: MiniCPMO, device: torch.device) -> None:
-    """Compute what no checkpoint stores: joint projections, the speech head's weight, rotary frequencies."""
+    """Compute what no checkpoint stores: joined projections, the weight of the speech head, rotary
+    frequencies.
+    """
     network.tts.fuse_head()
     for body in (network.llm.model, network.tts.model):
         body.join_projections()

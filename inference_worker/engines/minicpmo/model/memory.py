@@ -1,4 +1,4 @@
-"""How much memory an engine will take, and whether the device has it."""
+"""Estimates the memory of an engine and checks that the device has it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from antiphon.inference_worker.engines.types import EngineLoadError
 
 GIB = 2**30
 HEADROOM = 1.15
-"""Activations and the allocator's slack, as a factor."""
+"""Factor for activations and the slack of the allocator."""
 
 TOKEN2WAV_BYTES = 2 * GIB
-"""The vocoder's weights, and the noise that all its streams share."""
+"""The weights of the vocoder, and the noise table that all its streams share."""
 
 VOICE_FRAMES = 750
-"""Of the longest voice: 15 s, 50 frames each."""
+"""Frames of the longest voice: 15 s, 50 frames each."""
 
 TURN_FRAMES = VOICE_FRAMES + 100
-"""What the vocoder keeps of a turn: as many frames as of its voice, and two seconds."""
+"""Frames that the vocoder keeps during a turn: those of the voice, and two seconds."""
 
 CHUNK_FRAMES = 2 * 28
-"""The most that one batch adds to a turn."""
+"""Maximum number of frames that one batch adds to a turn."""
 
 
 def slot_bytes(config: ModelConfig, options: EngineOptions, width: int) -> int:
-    """Bytes that one slot's caches take, for values of `width` bytes."""
+    """Bytes of the caches of one slot, for values of `width` bytes."""
     audio, speech = config.audio_config, config.tts_config
     text = config.num_hidden_layers * config.num_key_value_heads * config.head_dim
     heard = audio.encoder_layers * audio.d_model
@@ -42,13 +42,13 @@ def slot_bytes(config: ModelConfig, options: EngineOptions, width: int) -> int:
 
 
 def voice_bytes(options: EngineOptions) -> int:
-    """Bytes that one cloned voice may take: where a turn begins, and where it stands."""
+    """Maximum bytes of one cloned voice: its initial state, and the state of the current turn."""
     return (VOICE_FRAMES + TURN_FRAMES) * sum(_frame_bytes(options))
 
 
 def chunk_bytes(options: EngineOptions) -> int:
-    """Bytes that a voice's part of a batch may take: what it has kept, filled up to the longest and with
-    the new frames, for one of the solver's steps; and the new frames of all of them.
+    """Maximum bytes of one voice in a batch: its retained entries, padded to the longest and with
+    the new frames, for one solver step; plus the new frames of all steps.
     """
     solver, encoder = _frame_bytes(options)
     grown = TURN_FRAMES + CHUNK_FRAMES
@@ -56,7 +56,7 @@ def chunk_bytes(options: EngineOptions) -> int:
 
 
 def _frame_bytes(options: EngineOptions) -> tuple[int, int]:
-    """Keys and values of a frame in the vocoder's solver, at each of its steps, and in its encoder."""
+    """Bytes of the keys and values of one frame: in the solver, over all its steps, and in the encoder."""
     entry, blocks, guided = 2 * 8 * 64 * 4, 16, 2
     layers_at_50, layers_at_25 = 4, 6
     solver = options.vocoder_steps * blocks * guided * entry
@@ -64,7 +64,7 @@ def _frame_bytes(options: EngineOptions) -> tuple[int, int]:
 
 
 def needed_bytes(config: ModelConfig, options: EngineOptions, width: int, *, voices: bool) -> int:
-    """Bytes for weights, all slots and headroom; with `voices` for the vocoder's too."""
+    """Bytes for weights, all slots and headroom; with `voices` also for the vocoder."""
     weights = sum(p.numel() for p in build_on_meta(config).parameters()) * width
     slots = options.slots * slot_bytes(config, options, width)
     speech = speech_bytes(options) if voices else 0
@@ -72,23 +72,23 @@ def needed_bytes(config: ModelConfig, options: EngineOptions, width: int, *, voi
 
 
 def speech_bytes(options: EngineOptions) -> int:
-    """Bytes for the vocoder, all slots' voices and the largest batch.
+    """Bytes for the vocoder, the voices of all slots and the largest batch.
 
-    A voice more is counted: one that is cloned is there twice, and so is a turn that moves on.
+    One more voice is counted, because a voice exists twice while it is cloned or advanced.
     """
     slots = options.slots
     return TOKEN2WAV_BYTES + (slots + 1) * voice_bytes(options) + slots * chunk_bytes(options)
 
 
 def free_bytes(device: torch.device) -> int:
-    """Bytes that may still be taken on `device`."""
+    """Bytes that are free on `device`."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return int(psutil.virtual_memory().available)
 
 
 def check_lengths(config: ModelConfig, options: EngineOptions) -> None:
-    """Raise EngineLoadError when a slot is longer than the model has positions."""
+    """Raise EngineLoadError if a slot is longer than the positions of the model."""
     for name, asked, most in (
         ("context_tokens", options.context_tokens, config.max_position_embeddings),
         ("speech_tokens", options.speech_tokens, config.tts_config.max_position_embeddings),
@@ -100,7 +100,7 @@ def check_lengths(config: ModelConfig, options: EngineOptions) -> None:
 def check_memory(
     config: ModelConfig, options: EngineOptions, device: torch.device, *, voices: bool
 ) -> None:
-    """Raise EngineLoadError, with what to lower, when the device is too small."""
+    """Raise EngineLoadError, naming what to lower, if the device has too little memory."""
     width = 4 if device.type == "cpu" else 2
     needed, free = needed_bytes(config, options, width, voices=voices), free_bytes(device)
     if needed > free:

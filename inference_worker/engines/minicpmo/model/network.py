@@ -1,4 +1,4 @@
-"""The whole network, its modules named as in the checkpoint."""
+"""The whole network. Its modules are named as in the checkpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS_PER_SECOND = 50
 
 
 class MiniCPMO(nn.Module):
-    """Everything in the checkpoint; the vocoder is separate. `fused` decoders run Triton programs."""
+    """Everything in the checkpoint; the vocoder is separate. `fused`: decoders run Triton programs."""
 
     def __init__(
         self, config: ModelConfig, attention: str = GROUPED_SDPA, *, fused: bool = False
@@ -39,16 +39,14 @@ class MiniCPMO(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
         return self.resampler.query.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """What the weights are stored as."""
         return self.resampler.query.dtype
 
     def encode_images(self, pixels: list[Tensor], grids: list[Grid]) -> Tensor:
-        """Embeddings of picture parts, (parts, 64, language width)."""
+        """Embeddings of image slices, (slices, 64, language width)."""
         placed = [to_device(part.to(self.dtype), self.device) for part in pixels]
         features, real = self.vpm(placed, grids)
         seen: Tensor = self.resampler(features, real, grids)
@@ -65,7 +63,7 @@ def _kernels(attention: str, *, fused: bool) -> LayerKernels:
     plain = TorchKernels(attention)
     if not fused:
         return plain
-    # Only here: no CPU build of torch brings Triton.
+    # Imported here because CPU builds of torch do not include Triton.
     from antiphon.inference_worker.engines.minicpmo.model.fused_kernels import FusedKernels
 
     return FusedKernels(prompts=plain)

@@ -1,4 +1,4 @@
-"""Rotary positions, the half-split kind: a head's first half turns with its second."""
+"""Rotary positions, half-split: the first half of a head rotates with the second."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ def frequencies(theta: float, head_dim: int) -> Tensor:
 
 
 def rotation_tables(angles: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """What `rotate` takes for `angles` (..., head_dim / 2): cosines, and sines with the first half negative."""
+    """Tables for `rotate` from `angles` (..., head_dim / 2): cosines, and sines with a negative first half."""
     cosines, sines = angles.cos(), angles.sin()
     doubled = torch.cat([cosines, cosines], dim=-1), torch.cat([-sines, sines], dim=-1)
     return doubled[0].to(dtype), doubled[1].to(dtype)
 
 
 def rotate(heads: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-    """`heads` (..., head_dim) turned: three kernels, where negating and joining halves makes five."""
+    """Rotate `heads` (..., head_dim). This takes three kernels; negating and concatenating halves
+    takes five.
+    """
     swapped = heads.roll(heads.shape[-1] // 2, -1)
     return torch.addcmul(heads * cosines, swapped, sines)

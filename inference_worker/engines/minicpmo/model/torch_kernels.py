@@ -1,4 +1,4 @@
-"""What a layer does between its products, in torch's own operations: for any device."""
+"""The operations of a decoder layer between its matrix products, in torch, for any device."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ from antiphon.inference_worker.engines.minicpmo.model.rotary import rotate
 
 
 class TorchKernels:
-    """`attention` names a function of the library's registry, ours among them (attention.py)."""
+    """`attention` names a function in the library's registry, which includes `grouped_sdpa` of attention.py."""
 
     def __init__(self, attention: str) -> None:
         self._attend = ALL_ATTENTION_FUNCTIONS[attention]
 
     def add_norm(self, hidden: Tensor, update: Tensor, norm: nn.RMSNorm) -> tuple[Tensor, Tensor]:
-        """The sum, and the sum normed: (rows, new, width) each."""
         total = hidden + update
         return total, norm(total)
 
     def rotate_and_store(
         self, joint: Tensor, attention: SelfAttention, shared: ForwardInputs
     ) -> Tensor:
-        """Norm and turn projected heads, put keys and values in the cache; queries (rows, new, heads, dim)."""
         sizes = attention.sizes
         counts = [sizes.query_heads, sizes.key_heads, sizes.key_heads]
         heads = joint.view(*joint.shape[:2], sum(counts), sizes.head_dim)
@@ -38,7 +36,6 @@ class TorchKernels:
         return queries
 
     def attend(self, queries: Tensor, attention: SelfAttention, shared: ForwardInputs) -> Tensor:
-        """Mix the values that each query sees: (rows, new, heads * dim)."""
         keys, values = shared.cache.read(attention.index)
         mixed: Tensor = self._attend(attention, queries.transpose(1, 2), keys, values, shared.mask)[
             0
@@ -46,6 +43,5 @@ class TorchKernels:
         return mixed.flatten(2)
 
     def gate(self, joint: Tensor) -> Tensor:
-        """SiLU of the first half times the second: (rows, new, 2 * n) to (rows, new, n)."""
         gates, fed = joint.chunk(2, dim=-1)
         return silu(gates) * fed

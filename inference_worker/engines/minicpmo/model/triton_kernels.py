@@ -1,7 +1,7 @@
-"""What a layer does between its products, as Triton programs: one launch where torch takes several.
+"""The operations of a decoder layer between its matrix products as Triton programs: fewer launches than torch.
 
-Numbers are read and written in the tensors' type and computed in float32. Nothing here is specialised on
-a value that changes while serving, so each program is compiled once for each network and type.
+Values are read and written in the type of the tensors and computed in float32. No program is
+specialised on a value that changes while serving, so each compiles once per network and type.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import triton.language as tl
 
 @triton.jit
 def add_norm(hidden, update, weight, total, normed, eps, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """One program a token: `total` = `hidden` + `update`, `normed` = RMSNorm of it (Zhang & Sennrich, 2019)."""
+    """One program per token: `total` = `hidden` + `update`, `normed` = RMSNorm of it (Zhang &
+    Sennrich, 2019).
+    """
     token = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     inside = at < WIDTH
@@ -46,10 +48,10 @@ def rotate_and_store(
     HALF: tl.constexpr,
     NORMED: tl.constexpr,
 ):
-    """One program a token and head of `joint` (tokens, queries + keys + values, DIM).
+    """One program per token and head of `joint` (tokens, queries + keys + values, DIM).
 
-    Queries go to `queries`, keys and values to where `writes` says in the slot's `entries`; queries and
-    keys are normed where NORMED, and turned (Su et al., 2021; rotary.py).
+    Queries go to `queries`; keys and values go to the positions in `writes` of the slot's
+    `entries`. Queries and keys are normed if NORMED, and rotated (Su et al., 2021; rotary.py).
     """
     token = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
@@ -104,11 +106,11 @@ def attend_split(
     SPLIT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One program a row, key head and stretch of SPLIT entries: attention with split keys (Flash-Decoding).
+    """One program per row, key head and split of SPLIT entries: attention with split keys (Flash-Decoding).
 
-    All queries of the head's group go together, at most QUERIES. Each stretch leaves its mix in `parts`
-    (rows * KEY_HEADS, splits, QUERIES, WIDE) and the logarithm of its weight in `weights`; no mix where
-    it sees nothing.
+    All queries of the head's group, at most QUERIES, run together. Each split writes its weighted
+    mean to `parts` (rows * KEY_HEADS, splits, QUERIES, WIDE) and the logarithm of its weight to
+    `weights`; a split that sees no entry writes no mean.
     """
     pair, split = tl.program_id(0), tl.program_id(1)
     row, key_head = pair // KEY_HEADS, pair % KEY_HEADS
@@ -137,7 +139,7 @@ def attend_split(
         seen = there[None, :] & (entry[None, :] <= reach[:, None])
         scores = tl.where(seen, scores, float("-inf"))
         higher = tl.maximum(most, tl.max(scores, axis=1))
-        # A query that sees nothing of this stretch: any finite number keeps it from being a NaN.
+        # For a query that sees no entry of this split, any finite pivot avoids a NaN.
         pivot = tl.where(higher == float("-inf"), 0.0, higher)
         shares = tl.exp(scores - pivot[:, None])
         fade = tl.exp(most - pivot)
@@ -146,7 +148,7 @@ def attend_split(
         mix = mix * fade[:, None] + mixed
         most = higher
     place = (pair * tl.num_programs(1) + split) * QUERIES + query
-    # Nothing seen is nothing told; a NaN is not nothing, it ends its session.
+    # An empty split is written as such. A NaN is not empty: it must reach the output and end its session.
     filled = sums != 0
     total = tl.where(filled, sums, 1.0)
     whole = filled[:, None] & held[None, :]
@@ -169,7 +171,7 @@ def combine_splits(
     QUERIES: tl.constexpr,
     SPLITS: tl.constexpr,
 ):
-    """One program a row, key head and query: the stretches' mixes by weight, to (tokens, heads, DIM)."""
+    """One program per row, key head and query: combine the splits by weight, to (tokens, heads, DIM)."""
     pair, query = tl.program_id(0), tl.program_id(1)
     row, key_head = pair // KEY_HEADS, pair % KEY_HEADS
     dim = tl.arange(0, WIDE)
@@ -177,7 +179,7 @@ def combine_splits(
     split = tl.arange(0, SPLITS)
     place = (pair * splits + split) * QUERIES + query
     weight = tl.load(weights + place, mask=split < splits, other=float("-inf"))
-    # The first entry is seen by all, so one of the weights is finite.
+    # Every query sees the first entry, so at least one weight is finite.
     share = tl.exp(weight - tl.max(weight))
     made = (share != 0)[:, None] & held[None, :]
     part = tl.load(parts + place[:, None] * WIDE + dim[None, :], mask=made, other=0.0)
@@ -189,7 +191,7 @@ def combine_splits(
 
 @triton.jit
 def gate(joint, fed, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """One program a token and block: SiLU of the first half of (tokens, 2 * WIDTH) times the second."""
+    """One program per token and block: SiLU of the first half of (tokens, 2 * WIDTH) times the second."""
     token = tl.program_id(0).to(tl.int64)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = at < WIDTH

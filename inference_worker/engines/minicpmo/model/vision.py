@@ -1,4 +1,4 @@
-"""`vpm.*`: SigLIP over pictures of any aspect, several padded into one batch."""
+"""`vpm.*` and `resampler.*`: SigLIP over images of any aspect, padded into one batch, then 64 queries each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Embeddings(nn.Module):
 
 
 class VisionEncoder(nn.Module):
-    """Patches to features; the last layer and the final norm included."""
+    """Patches to features, including the last layer and the final norm."""
 
     def __init__(self, config: VisionConfig, attention: str) -> None:
         super().__init__()
@@ -47,13 +47,15 @@ class VisionEncoder(nn.Module):
             num_hidden_layers=config.num_hidden_layers,
             layer_norm_eps=config.layer_norm_eps,
         )
-        inner._attn_implementation = attention  # noqa: SLF001  # the library's own way to choose
+        inner._attn_implementation = attention  # noqa: SLF001  # the way the library offers to choose it
         self.embeddings = _Embeddings(config)
         self.encoder = SiglipEncoder(inner)  # type: ignore[arg-type]
         self.post_layernorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, pixels: list[Tensor], grids: list[Grid]) -> tuple[Tensor, Tensor]:
-        """Features (pictures, most patches, width) and which of them are real (pictures, most)."""
+        """Features (images, max patches, width) and a mask of the patches that are not padding
+        (images, max).
+        """
         rows = [self.embeddings(part, grid) for part, grid in zip(pixels, grids, strict=True)]
         real = pad_sequence(
             [torch.ones(len(row), dtype=torch.bool, device=row.device) for row in rows], True
@@ -65,10 +67,10 @@ class VisionEncoder(nn.Module):
 
 
 def grid_positions(grid: Grid, side: int) -> Tensor:
-    """Row-major position ids of a grid spread over the square table.
+    """Row-major position ids of a grid that is spread over the square table.
 
-    Coordinates are multiples of 1/n in float32, step and all: at exact ties the bucket, and with it
-    the embedding, depends on that rounding.
+    Coordinates are multiples of 1/n, computed in float32 like the reference: at exact ties the
+    bucket, and so the embedding, depends on this rounding.
     """
     boundaries = torch.arange(1 / side, 1.0, 1 / side, device="cpu")
     rows, columns = (torch.bucketize(_fractions(n), boundaries, right=True) for n in grid)
@@ -84,7 +86,7 @@ HEAD_WIDTH = 128
 
 
 class Resampler(nn.Module):
-    """Features of any grid to (pictures, 64, language width)."""
+    """64 learned queries read the features of a grid: (images, 64, language width)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -99,7 +101,7 @@ class Resampler(nn.Module):
         self.proj = nn.Parameter(torch.empty(width, width))
 
     def forward(self, features: Tensor, real: Tensor, grids: list[Grid]) -> Tensor:
-        """`features` (pictures, patches, width) of which `real` are no padding."""
+        """`features` (images, patches, width); `real` marks the patches that are not padding."""
         values = self.ln_kv(self.kv_proj(features))
         tables = [sincos_table(grid, self.width, values.device) for grid in grids]
         positions = pad_sequence(tables, batch_first=True).to(values.dtype)

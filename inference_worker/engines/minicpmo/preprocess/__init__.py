@@ -1,1 +1,1 @@
-"""Text, sound, pictures and videos, as the network takes them."""
+"""Turns text, audio, images and videos into the input of the network."""

@@ -1,4 +1,4 @@
-"""Pictures to patches: which grid to cut, how to resize, how to lay patches side by side."""
+"""Turns images into patches: choose a grid of slices, resize, lay the patches in a row."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ImageSize = tuple[int, int]
 """Width and height."""
 
 _UNREADABLE = (OSError, SyntaxError, ValueError, RuntimeError, struct.error)
-"""What Pillow raises on a file it cannot make sense of: the door has seen its size only."""
+"""Exceptions of Pillow for a file that it cannot decode. The edge has only checked the image size."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlicedImage:
-    """One picture cut into an overview and its slices, each (3, 14, 14 * patches) with its (rows, columns)."""
+    """An overview and the slices of one image, each (3, 14, 14 * patches) with its (rows, columns)."""
 
     pixels: list[Tensor]
     grids: list[tuple[int, int]]
@@ -33,7 +33,7 @@ class SlicedImage:
 
 
 def decode_image(data: bytes) -> Image.Image:
-    """Open an encoded picture as RGB. Raises EngineError when it is none."""
+    """Decode an image as RGB. Raises EngineError if it is unreadable."""
     try:
         return Image.open(io.BytesIO(data)).convert("RGB")
     except (*_UNREADABLE, Image.DecompressionBombError) as error:
@@ -41,7 +41,7 @@ def decode_image(data: bytes) -> Image.Image:
 
 
 def slice_image(image: Image.Image, settings: SliceConfig, max_slices: int) -> SlicedImage:
-    """Slice `image` into at most `max_slices` cells: the overview first, then cells row by row."""
+    """Cut `image` into at most `max_slices` slices: the overview first, then slices row by row."""
     grid = choose_grid(image.size, max_slices, settings.scale_resolution)
     parts = [
         image.resize(_fit(image.size, settings, enlarge=grid is None), Image.Resampling.BICUBIC)
@@ -57,7 +57,7 @@ def slice_image(image: Image.Image, settings: SliceConfig, max_slices: int) -> S
 
 
 def choose_grid(size: ImageSize, max_slices: int, scale: int) -> ImageSize | None:
-    """Columns and rows of the cut nearest to the picture's aspect, None for no cut."""
+    """Columns and rows of the grid with the closest aspect; None for no slices."""
     width, height = size
     wanted = min(math.ceil(width * height / (scale * scale)), max_slices)
     if wanted <= 1:

@@ -1,4 +1,4 @@
-"""Log-mel features: of a whole clip, and of a stream that emits a second at a time."""
+"""Log-mel features of a whole clip, and of a stream that emits one second at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ N_FFT = 400
 HOP = 160
 N_MELS = 80
 CLIP_SAMPLES = 30 * INPUT_RATE
-"""The encoder's window; longer clips are cut into pieces of it."""
+"""The window of the encoder; longer clips are cut into pieces of this length."""
 
 
 @lru_cache(maxsize=1)
@@ -36,7 +36,7 @@ def _filters() -> Tensor:
 def log_mel(samples: Samples, *, dynamic: bool) -> Tensor:
     """Scaled log-mel of 16 kHz mono, shape (80, len // 160).
 
-    `dynamic` clips everything to within 8 of the loudest value; otherwise the floor is fixed.
+    `dynamic` raises all values to at least the maximum minus 8; otherwise the floor is fixed.
     """
     spectrum = torch.stft(
         torch.from_numpy(samples), N_FFT, HOP, window=torch.hann_window(N_FFT), return_complex=True
@@ -49,7 +49,7 @@ def log_mel(samples: Samples, *, dynamic: bool) -> Tensor:
 
 
 def clip_mels(samples: Samples, *, dynamic: bool = True) -> list[Tensor]:
-    """Log-mels of a clip, a piece of (80, frames) for each 30 s; frames = ceil(samples / 160)."""
+    """Log-mels of a clip, one piece (80, frames) per 30 s; frames = ceil(samples / 160)."""
     pieces = [samples[at : at + CLIP_SAMPLES] for at in range(0, len(samples), CLIP_SAMPLES)]
     return [_padded_mel(piece, dynamic=dynamic) for piece in pieces]
 
@@ -71,22 +71,21 @@ class StreamShape:
 
     @property
     def first_taken(self) -> int:
-        """Samples consumed by the first chunk."""
         if not self.align_first:
             return self.first_samples
         return self.first_samples - self.first_samples % HOP
 
     @property
     def core_frames(self) -> int:
-        """Frames a chunk stands for, without the redundant ones."""
+        """Frames of a chunk without the redundant ones."""
         return self.chunk_samples // HOP
 
 
 @dataclass(slots=True)
 class MelStream:
-    """One session's audio input: takes samples, hands out a chunk of log-mel when one is full.
+    """The audio input of one session: takes samples, returns a chunk of log-mel when one is complete.
 
-    The features are those of the whole buffer so far, so a chunk depends on what came before it.
+    Features are computed over the whole buffer, so a chunk depends on the audio before it.
     """
 
     shape: StreamShape = field(default_factory=StreamShape)
@@ -99,7 +98,7 @@ class MelStream:
     DROP = 10 * INPUT_RATE
 
     def push(self, samples: Samples) -> None:
-        """Append input; a short first chunk is completed with silence on its left."""
+        """Append input. A short first chunk is padded with silence on the left."""
         self._waiting = np.concatenate([self._waiting, samples])
         if self.chunks == 0 and len(self._waiting) < self.shape.first_samples:
             missing = self.shape.first_samples - len(self._waiting)
@@ -107,16 +106,15 @@ class MelStream:
 
     @property
     def ready(self) -> bool:
-        """Whether `take` has a whole chunk."""
+        """Whether `take` has a complete chunk."""
         return len(self._waiting) >= self._needed
 
     @property
     def waiting_samples(self) -> int:
-        """Samples not yet consumed."""
         return len(self._waiting)
 
     def take(self) -> Tensor:
-        """The next chunk, shape (80, 100 + redundant frames). Call only when `ready`."""
+        """The next chunk, shape (80, 100 + redundant frames). Call it only if `ready`."""
         needed = self._needed
         self._history = np.concatenate([self._history, self._waiting[:needed]])
         self._waiting = self._waiting[needed:]

@@ -1,4 +1,4 @@
-"""Text to ids and back, the special tokens by name, and the chat template; no remote code."""
+"""Text to ids and back, special tokens by name, and the chat template. Runs no remote code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TemplateMessage = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecialIds:
-    """Ids of the tokens that steer a conversation."""
+    """Ids of the tokens that control a conversation."""
 
     unit: int
     unit_end: int
@@ -41,7 +41,7 @@ class SpecialIds:
 
     @property
     def chunk_ends(self) -> frozenset[int]:
-        """Tokens that end a unit's generation without being fed at once."""
+        """Tokens that end the generation of a unit and are not fed at once."""
         return frozenset({self.listen, self.chunk_eos, self.chunk_tts_eos})
 
 
@@ -76,16 +76,16 @@ class Tokenizer:
         self.ids = SpecialIds(**{field: self._id_of(name) for field, name in _NAMES.items()})
         bad: list[int] = settings.get("bad_token_ids", [])
         self.forbidden: tuple[int, ...] = (self.ids.tts_pad, *bad)
-        """Ids that the duplex decoder never produces."""
+        """Ids that the duplex decoder must not produce."""
         self._special = frozenset(self._inner.all_special_ids) | self._added_special()
 
     def encode(self, text: str) -> list[int]:
-        """Ids of `text`; special tokens written in it count as such."""
+        """Ids of `text`. Special tokens written in it are parsed as such."""
         ids: list[int] = self._inner.encode(text, add_special_tokens=False)
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of `ids`, special tokens left out."""
+        """Text of `ids` without special tokens."""
         text = self._inner.decode(
             self.plain(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )

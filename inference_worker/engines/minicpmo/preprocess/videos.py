@@ -1,4 +1,4 @@
-"""A video as a chat holds it: each second's picture, its sound, and a sheet of what came between."""
+"""Splits a video for a chat: an image per second, its audio, and a contact sheet of the frames between."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.images import ImageSi
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
 MAX_SEGMENTS = 64
-"""Stretches a video is told in; a longer one is told in stretches of two, four, ... seconds."""
+"""Maximum number of segments; a longer video is split into segments of 2, 4, 8 ... seconds."""
 
 MIN_CLIP_SAMPLES = 1600
-"""Samples below which a sound yields no embedding."""
+"""Shorter audio yields no embedding."""
 
 SHEET_GAP = 6
-"""Pixels of black between the pictures of a sheet."""
+"""Black pixels between the frames of a contact sheet."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VideoSegment:
-    """A second of a video (or two, four, ...): no `sound` in a silent one, no `between` at one a second."""
+    """One second of a video (or 2, 4, ...). `sound` is None in a silent video, `between` at one
+    frame per second.
+    """
 
     picture: Image.Image
     sound: Samples | None
@@ -40,13 +42,15 @@ class VideoSegment:
 def read_video(
     data: bytes, stack_frames: int, budget: VideoBudget | None = None
 ) -> Iterator[VideoSegment]:
-    """Take a video apart, `stack_frames` pictures for each second. Raises as `decode_video` does."""
+    """Split a video with `stack_frames` frames per second. Raises like `decode_video`."""
     limits = VideoLimits(frames=MAX_SEGMENTS * stack_frames)
     return _segments(decode_video(data, stack_frames, limits, budget=budget), stack_frames)
 
 
 def contact_sheet(pictures: list[Image.Image]) -> Image.Image:
-    """Pictures side by side in cells of one size: two or three as near to a square as can be, four as 2 x 2."""
+    """Frames side by side in cells of equal size: two or three as close to a square as possible,
+    four as 2 x 2.
+    """
     cell = max(p.width for p in pictures), max(p.height for p in pictures)
     columns, rows = _grid(len(pictures), cell)
     canvas = Image.new("RGB", _extent((columns, rows), cell))
@@ -71,7 +75,7 @@ def _segments(clip: VideoClip, stack_frames: int) -> Iterator[VideoSegment]:
 
 
 def _segment_seconds(last: float) -> int:
-    """How long a stretch is when the last picture was taken at `last`."""
+    """Length of a segment in seconds if the last frame is at time `last`."""
     seconds = 1
     while last / seconds >= MAX_SEGMENTS:
         seconds *= 2
@@ -79,7 +83,7 @@ def _segment_seconds(last: float) -> int:
 
 
 def _split_audio(audio: Samples, cuts: list[int]) -> list[Samples] | list[None]:
-    """The sound of each stretch; where it ends before the pictures do, silence goes on."""
+    """The audio of each segment, padded with silence if it ends before the frames do."""
     if not len(audio):
         return [None] * (len(cuts) + 1)
     places = [cut * INPUT_RATE for cut in cuts]
@@ -91,7 +95,7 @@ def _grid(count: int, cell: ImageSize) -> ImageSize:
     if count == 4:  # two rows of two
         return 2, 2
     row, column = (count, 1), (1, count)
-    if count > 3:  # more than the model was shown as a column
+    if count > 3:  # the model was trained on columns of up to three
         return row
     return min(row, column, key=lambda grid: _off_square(_extent(grid, cell)))
 

@@ -1,1 +1,1 @@
-"""The engine thread: which steps run together, and how a batch runs on the network."""
+"""The engine thread: which steps share a batch, and how a batch runs on the network."""

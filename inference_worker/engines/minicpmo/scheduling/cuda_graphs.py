@@ -1,4 +1,4 @@
-"""CUDA graphs of the steps that every unit takes: launched as one, where the GPU would wait for Python."""
+"""CUDA graphs of the steps in every unit: one launch each, so that the GPU does not wait for Python."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class _Captured:
         for kept, new in zip(self.inputs, inputs, strict=True):
             kept.copy_(new)
         self.graph.replay()
-        # The next replay overwrites the output, and sessions keep rows of it.
+        # The next replay overwrites the output, but sessions keep rows of it.
         return self.output.clone()
 
 
 class GraphPool:
-    """One graph per shape; `replayed` and `eager` count how steps ran."""
+    """One graph per shape. `replayed` and `eager` count how steps ran."""
 
     def __init__(self, device: torch.device, *, enabled: bool) -> None:
         self.enabled = enabled
@@ -37,13 +37,13 @@ class GraphPool:
         self.eager = 0
         self._captured: dict[Hashable, _Captured] = {}
         self._memory = torch.cuda.graph_pool_handle() if enabled else None
-        # One for all: cuBLAS keeps a workspace for each stream that it ever ran on.
+        # One stream for all graphs: cuBLAS keeps a workspace for each stream it has run on.
         self._stream = torch.cuda.Stream(device) if enabled else None  # type: ignore[no-untyped-call]
 
     def run(
         self, key: Hashable, inputs: tuple[Tensor, Tensor, Tensor], forward: ForwardFunction
     ) -> Tensor:
-        """The captured forward of this shape, or the plain one where none was captured."""
+        """Run the captured graph of this shape, or `forward` if none was captured."""
         captured = self._captured.get(key)
         if captured is None:
             self.eager += 1
@@ -54,7 +54,7 @@ class GraphPool:
     def capture(
         self, key: Hashable, inputs: tuple[Tensor, Tensor, Tensor], forward: ForwardFunction
     ) -> None:
-        """Record `forward` at the shape of `inputs`, whose writes must all be discarded ones."""
+        """Capture `forward` at the shape of `inputs`, all of whose writes must be discarded ones."""
         stream = self._stream
         assert stream is not None
         stream.wait_stream(torch.cuda.current_stream())

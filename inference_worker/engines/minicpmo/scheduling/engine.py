@@ -1,4 +1,4 @@
-"""The engine's thread: takes jobs from any thread, batches their steps, hands back the outcomes."""
+"""The engine thread: takes jobs from any thread, batches their steps and returns the results."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ log = structlog.get_logger()
 
 
 class StepAbandoned(EngineError):
-    """The step was given up because its session stopped."""
+    """The step was dropped because its session stopped."""
 
 
 class Engine:
-    """Runs sessions' generators; only its own thread touches the network."""
+    """Runs the generators of sessions. Only the engine thread uses the network."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -37,7 +37,7 @@ class Engine:
         self._thread.start()
 
     def submit(self, work: Steps[Any]) -> EngineJob:
-        """Start a generator; its job's future tells the outcome."""
+        """Start a generator. The future of the job gets its result."""
         job = EngineJob(work)
         with self._lock:
             if self._closing:
@@ -46,12 +46,12 @@ class Engine:
         return job
 
     def run(self, work: Steps[T]) -> T:
-        """Run a generator to its end and return what it returns, or raise what it raises."""
+        """Run a generator to its end; return its result or raise its exception."""
         outcome: T = self.submit(work).future.result()
         return outcome
 
     def close(self) -> None:
-        """Abandon all work and end the thread. May be called twice."""
+        """Abandon all work and end the thread. A second call does nothing."""
         self._stop_accepting()
         self._thread.join()
 
@@ -69,12 +69,12 @@ class Engine:
                 if batch:
                     self._step(batch)
         finally:
-            # However the thread ends, nobody may wait for it for ever.
+            # Whatever ends the thread, no caller may wait forever.
             self._stop_accepting()
             self._abandon_all()
 
     def _accept_jobs(self) -> None:
-        """Accept new jobs; wait for one when there is nothing else to do."""
+        """Accept new jobs; block only if there is nothing else to do."""
         while not self._inbox.empty() or not len(self._scheduler):
             job = self._inbox.get()
             if job is None:
@@ -94,7 +94,7 @@ class Engine:
         try:
             return self._runner.run(steps)
         except Exception as error:
-            # The boundary of a batch: those in it fail, the engine and the others go on.
+            # A failed batch fails its jobs; the engine and the other jobs continue.
             kind = type(steps[0]).__name__
             log.exception("batch_failed", step=kind, sessions=len(batch))
             if self._runner.is_device_lost():

@@ -1,4 +1,4 @@
-"""Runs a batch of equal steps on the network and its caches; knows tensors, not conversations."""
+"""Runs a batch of steps of one type on the network and its caches. It knows nothing of conversations."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
 class Runner:
     """The network with the caches of `slots` sessions.
 
-    With `invariant`, every shared batch has the same shape whoever is in it, so a session's numbers
-    are the same bit for bit alone or in company; without, shapes follow the sessions in use.
+    With `invariant`, every shared batch has the same shape, so the numbers of a session are
+    bit-identical with and without other sessions. Otherwise shapes follow the sessions in use.
     """
 
     def __init__(
@@ -96,33 +96,32 @@ class Runner:
         }
 
     def enter_thread(self) -> None:
-        """Called once by the thread that will run steps."""
+        """Call once from the thread that will run the steps."""
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
 
     def is_device_lost(self) -> bool:
-        """Whether the device answers no more."""
         return is_device_lost(self._device)
 
     @torch.inference_mode()
     def run(self, steps: Sequence[EngineStep]) -> Sequence[Any]:
-        """Answers to steps of one group, in order; a row that went wrong is answered by its error."""
+        """Results of the steps of one group, in order. A failed row gets its exception as the result."""
         return self._run_by_type[type(steps[0])](steps)
 
     @torch.inference_mode()
     def capture_graphs(self) -> int:
-        """Record the steps of every unit as CUDA graphs, where enabled; how many there are."""
+        """Capture the steps of every unit as CUDA graphs, if enabled; returns their number."""
         bodies = (self._text, self._speech, self._audio) if self.graphs.enabled else ()
         return sum(body.capture() for body in bodies)
 
     @torch.inference_mode()
     def warm_up(self) -> int:
-        """Run the steps of a few tokens once at each of their shapes; how many there are."""
+        """Run short steps once at each of their shapes; returns their number."""
         return self._text.warm_up() + self._speech.warm_up()
 
     @torch.inference_mode()
     def speech_logits(self, steps: Sequence[DecodeSpeech]) -> Tensor:
-        """Raw scores over the next code, (utterings, codes)."""
+        """Raw scores of the next code, (steps, codes)."""
         tts = self.network.tts
         embeds = self._embed_speech(steps)
         placed = [SlotInput(u.slot, u.start, e) for u, e in zip(steps, embeds, strict=True)]
@@ -162,7 +161,7 @@ class Runner:
         return head(table)[slots].float()
 
     def embed(self, feeds: Sequence[Feed]) -> list[Tensor]:
-        """Each feed's embeddings (n, width); all ids are looked up at once."""
+        """Embeddings (n, width) of each feed; all ids are looked up at once."""
         pieces = [piece for feed in feeds for piece in feed.pieces]
         ids = [token for piece in pieces if isinstance(piece, tuple) for token in piece]
         looked_up = self.network.llm.model.embed_tokens(device_tensor(ids, self._device))
@@ -177,7 +176,7 @@ class Runner:
         return [_joined([next(parts) for _ in feed.pieces]) for feed in feeds]
 
     def _embed_speech(self, steps: Sequence[DecodeSpeech]) -> list[Tensor]:
-        """Conditions as they are, codes looked up at once, each (n, width)."""
+        """Embeddings (n, width) of each step; conditions are used as they are, codes are looked up at once."""
         codes = [u.what for u in steps if isinstance(u.what, int)]
         table = device_tensor(codes, self._device)
         looked_up = iter(self.network.tts.embed_codes(table).unsqueeze(1))
@@ -190,7 +189,7 @@ class Runner:
         return [embeds[chunk.slot] for chunk in chunks]
 
     def _convolve(self, chunk: EncodeAudio) -> Tensor:
-        """One chunk at a time: the convolution must see silence beside it, not another chunk."""
+        """Each chunk alone: its convolution must see silence on both sides, not another chunk."""
         mel = to_device(chunk.mel[None].to(self.network.dtype), self._device)
         steps = self.network.apm.convolve(mel)
         leading, trailing = chunk.leading_frames, chunk.trailing_frames

@@ -1,4 +1,4 @@
-"""Choosing the next text token for several sessions at once; each row has its own settings."""
+"""Samples the next text token or audio code of several sessions at once. Each row has its settings."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ NEVER = float("-inf")
 
 
 class Sampler:
-    """The reference's order of steps, row by row independent of the other rows.
+    """The reference's order of operations. Each row is independent of the others.
 
-    `fidelity="fixed"` differs in two places: a repeated token with a negative logit is made less
-    likely instead of more, and listen_prob_scale scales the probability of `<|listen|>` (upstream
-    scales the logit of `<|im_end|>`).
+    `fidelity="fixed"` differs in two places. The repetition penalty lowers a negative logit instead
+    of raising it, and listen_prob_scale scales the probability of `<|listen|>` (upstream scales the
+    logit of `<|im_end|>`).
     """
 
     def __init__(self, ids: SpecialIds, forbidden: Sequence[int], fidelity: Fidelity) -> None:
@@ -36,14 +36,14 @@ class Sampler:
         self._fixed = fidelity == "fixed"
 
     def sample(self, logits: Tensor, rows: Sequence[TokenRow]) -> list[SampledToken | EngineError]:
-        """One token per row of `logits` (rows, vocabulary), an error for one that is not finite."""
+        """One token per row of `logits` (rows, vocabulary); an exception for a row that is not finite."""
         sound = logits.isfinite().all(dim=-1)
         logits = logits.nan_to_num()
         early = self._early_end(logits, rows)
         adjusted = self.adjust(logits, rows)
         cut = self._listen_cut(adjusted, rows)
         tokens = self._draw(adjusted, rows)
-        # The only time that the host waits for the device.
+        # The only point where the host waits for the device.
         table = torch.stack([sound.long(), early.long(), cut.long(), tokens]).tolist()
         return [
             self._sampled(*row) if ok else not_finite_error()
@@ -51,7 +51,7 @@ class Sampler:
         ]
 
     def adjust(self, logits: Tensor, rows: Sequence[TokenRow]) -> Tensor:
-        """Forbidden ids, repetition, length penalty and listen scale applied, (rows, vocabulary)."""
+        """Apply forbidden ids, repetition penalty, length penalty and listen scale, (rows, vocabulary)."""
         out = logits.clone()
         self._forbid(out)
         self._penalise_repetition(out, rows)
@@ -67,7 +67,7 @@ class Sampler:
         return out
 
     def probabilities(self, adjusted: Tensor, rows: Sequence[TokenRow]) -> tuple[Tensor, Tensor]:
-        """What the final draw sees: probabilities in falling order and the ids in that order."""
+        """The distribution of the final draw: probabilities in falling order, and their ids."""
         settings, vocabulary = [row.settings for row in rows], adjusted.shape[1]
         heat = _column(adjusted, [s.temperature or 1.0 for s in settings])[:, None]
         wanted = max(candidate_count(s.top_k, vocabulary) for s in settings)
@@ -82,7 +82,7 @@ class Sampler:
         return ranked.masked_fill(above > limit, NEVER).softmax(dim=-1), order
 
     def _early_end(self, logits: Tensor, rows: Sequence[TokenRow]) -> Tensor:
-        """Whether the untouched logits choose `<|chunk_eos|>`; then nothing else is looked at."""
+        """Whether the raw logits choose `<|chunk_eos|>`; the rest is then skipped."""
         chance = logits.softmax(dim=-1)[:, self.ids.chunk_eos]
         drawn = _column(logits, [row.draws[0] for row in rows]) < chance
         greedy = device_tensor([row.settings.greedy for row in rows], logits.device, torch.bool)
@@ -96,7 +96,7 @@ class Sampler:
         width = max(map(len, recent))
         if not width:
             return
-        # Padding repeats a forbidden id: minus infinity stays what it is under any penalty.
+        # Padding repeats a forbidden id: minus infinity stays the same under any penalty.
         filler = self._forbidden[0]
         table = device_tensor([ids + [filler] * (width - len(ids)) for ids in recent], out.device)
         penalty = _column(out, [row.settings.repetition_penalty for row in rows])[:, None]
@@ -112,7 +112,9 @@ class Sampler:
         return ranks < device_tensor(limits, ranks.device)
 
     def _draw(self, adjusted: Tensor, rows: Sequence[TokenRow]) -> Tensor:
-        """Rows that look at as many ids draw together: what one sees is not up to the others."""
+        """Rows with equal candidate counts draw together, so the result of a row does not depend on
+        the others.
+        """
         tokens, groups = adjusted.argmax(dim=-1), defaultdict[int, list[int]](list)
         for index, row in enumerate(rows):
             if not row.settings.greedy:
@@ -134,13 +136,13 @@ class Sampler:
 
 
 class PlainSampler(Sampler):
-    """Ordinary sampling for written answers: repetition penalty, temperature, top-k, top-p."""
+    """Plain sampling for written answers: repetition penalty, temperature, top-k, top-p."""
 
     def __init__(self, ids: SpecialIds) -> None:
         super().__init__(ids, (), "fixed")
 
     def adjust(self, logits: Tensor, rows: Sequence[TokenRow]) -> Tensor:
-        """Repetition made less likely, and the end too by the length penalty."""
+        """Apply the repetition penalty, and the length penalty to the end tokens."""
         out = logits.clone()
         self._forbid(out)
         self._penalise_repetition(out, rows)
@@ -157,7 +159,7 @@ class PlainSampler(Sampler):
 
 
 def draw_index(chances: Tensor, draws: Sequence[float]) -> Tensor:
-    """The index in each row of `chances` (rows, n) at which its cumulative sum passes the draw."""
+    """The index in each row of `chances` (rows, n) at which the cumulative sum passes the draw."""
     sums = chances.cumsum(dim=-1)
     goal = _column(chances, draws)[:, None] * sums[:, -1:]
     index = torch.searchsorted(sums, goal, right=True)[:, 0]
@@ -170,23 +172,23 @@ def _column(like: Tensor, values: Sequence[float]) -> Tensor:
 
 
 def not_finite_error() -> EngineError:
-    """What a session gets whose values are none."""
+    """The exception of a session whose logits are not finite."""
     return EngineError("the model produced values that are not finite for this session")
 
 
 TIE_MARGIN = 64
-"""Ids beyond top_k that are looked at too, since those as likely as its last count; more are not."""
+"""Candidates beyond top_k, for ids that tie with the last one. More ties are ignored."""
 
 
 def candidate_count(top_k: int, vocabulary: int) -> int:
-    """How many of the likeliest ids a draw with `top_k` (0 is off) may have to look at."""
+    """How many of the top ids a draw with `top_k` (0 is off) may need."""
     return min(vocabulary, bucket(top_k) + TIE_MARGIN) if top_k else vocabulary
 
 
 def top_scores(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` highest scores of each row in falling order and their ids, (rows, count).
+    """The `count` highest scores of each row in falling order, and their ids: (rows, count).
 
-    Of equal ones the lower id is first.
+    Ties are ordered by id. This avoids a sort of the whole vocabulary for each token.
     """
     if count == scores.shape[1]:
         ranked, order = scores.sort(dim=-1, descending=True, stable=True)
@@ -201,7 +203,7 @@ PENALTY_WINDOW = 16
 
 
 def code_probabilities(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:
-    """What the draw sees, for raw `logits` (rows, codes); the end code is the last."""
+    """The distribution of the draw for raw `logits` (rows, codes). The end code is the last."""
     heat = device_tensor([row.settings.temperature for row in rows], logits.device, logits.dtype)
     scores = logits / heat[:, None]
     factors = _repetition_factors(rows, scores)
@@ -212,7 +214,7 @@ def code_probabilities(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:
 
 
 def sample_codes(logits: Tensor, rows: Sequence[CodeRow]) -> list[int | EngineError]:
-    """One code per row, an error for one that is not finite."""
+    """One code per row; an exception for a row that is not finite."""
     sound = logits.isfinite().all(dim=-1)
     chances = code_probabilities(logits.nan_to_num(), rows)
     drawn = draw_index(chances, [row.draw for row in rows])
@@ -223,9 +225,9 @@ def sample_codes(logits: Tensor, rows: Sequence[CodeRow]) -> list[int | EngineEr
 
 
 def _repetition_factors(rows: Sequence[CodeRow], scores: Tensor) -> Tensor:
-    """The penalty to the power of how often each code came of late, (rows, codes).
+    """The penalty to the power of the recent count of each code, (rows, codes).
 
-    Powers are looked up: computed on the device, their last bit could depend on the other rows.
+    Powers are computed on the host: on the device, their last bit could depend on the other rows.
     """
     recent = [list(row.codes[-PENALTY_WINDOW:]) for row in rows]
     longest, width = max(map(len, recent)), scores.shape[1]

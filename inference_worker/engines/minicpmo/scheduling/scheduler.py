@@ -1,4 +1,4 @@
-"""Which waiting steps run next: the oldest one and everything that may share its batch. No torch."""
+"""Selects the steps that run next: the oldest one and all that may share its batch. Free of torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import EngineSt
 
 @dataclass(eq=False, slots=True)
 class EngineJob:
-    """A session's generator under way and the caller that waits for its outcome."""
+    """The running generator of a session, and the future of its caller."""
 
     work: Generator[EngineStep, Any, Any]
     future: Future[Any] = field(default_factory=Future)
@@ -20,9 +20,10 @@ class EngineJob:
     abandoned: bool = False
 
     def advance(self, answer: Any) -> bool:
-        """Hand in an answer (an exception is raised inside); whether another step is wanted.
+        """Send an answer to the generator (an exception is thrown into it); returns whether it has
+        another step.
 
-        Whatever the session raises ends this job alone: its caller gets it.
+        An exception of the generator ends this job only and goes to its caller.
         """
         try:
             if isinstance(answer, BaseException):
@@ -32,7 +33,7 @@ class EngineJob:
         except StopIteration as end:
             self.future.set_result(end.value)
             return False
-        except Exception as error:  # noqa: BLE001  # the session's boundary: handed to its caller
+        except Exception as error:  # noqa: BLE001  # passed on to the caller of the job
             self.future.set_exception(error)
             return False
         return True
@@ -49,11 +50,10 @@ class Scheduler:
         return len(self._waiting)
 
     def add(self, job: EngineJob) -> None:
-        """Let a job that wants a step wait its turn."""
         self._waiting.append(job)
 
     def next_batch(self) -> list[EngineJob]:
-        """Take the oldest job and up to `most` that share its group; empty when none waits."""
+        """Take the oldest job and up to `most` jobs of its group; empty if none waits."""
         if not self._waiting:
             return []
         group = self._group(self._waiting[0])
@@ -65,7 +65,6 @@ class Scheduler:
         return batch
 
     def take_all(self) -> list[EngineJob]:
-        """Empty the queue."""
         jobs, self._waiting = self._waiting, []
         return jobs
 

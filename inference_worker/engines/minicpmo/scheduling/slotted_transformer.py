@@ -1,4 +1,4 @@
-"""A transformer body with its slotted cache: batches of new tokens in, hidden states out."""
+"""A transformer with its slotted cache: batches of new tokens in, hidden states out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MIN_CACHE_LENGTH = 256
 
 @dataclass(frozen=True, slots=True)
 class SlotInput:
-    """New embeddings (n, width) for one slot, starting at a position."""
+    """New embeddings (n, width) for one slot, from position `start`."""
 
     slot: int
     start: int
@@ -39,13 +39,12 @@ class SlotInput:
 
     @property
     def end(self) -> int:
-        """The slot's length afterwards."""
         return self.start + len(self.embeds)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchShape:
-    """What a forward covers: `rows` from row `first` on, `new` tokens each, `length` of the cache."""
+    """What a forward pass covers: `rows` from row `first` on, `new` tokens each, `length` of the cache."""
 
     first: int
     rows: int
@@ -54,9 +53,9 @@ class BatchShape:
 
 
 class SlottedTransformer:
-    """One body over one cache. Steps of `graphed` tokens go through CUDA graphs where they are on.
+    """One transformer over one cache. Steps of `graphed` tokens use CUDA graphs if enabled.
 
-    `mask` says which entries are seen from positions (rows, new): (rows, 1, new or 1, length).
+    `mask` maps positions (rows, new) to visible entries (rows, 1, new or 1, length).
     """
 
     def __init__(
@@ -79,25 +78,25 @@ class SlottedTransformer:
         self._device, self._dtype, self._width = table.device, table.dtype, table.shape[1]
 
     def forward(self, placed: Sequence[SlotInput]) -> Tensor:
-        """Append to each slot; final hidden states of the last new token of each, (placed, width)."""
+        """Append to each slot; the final hidden state of the last new token of each, (inputs, width)."""
         hidden, (rows, columns) = self._append(placed, self._shape(placed))
         final: Tensor = hidden[rows, columns]
         return final
 
     def states(self, placed: SlotInput) -> Tensor:
-        """Append to one slot; final hidden states of all new tokens, (n, width)."""
+        """Append to one slot; the final hidden states of all new tokens, (n, width)."""
         shape = self._shape([placed])
         hidden, _ = self._append([placed], shape)
         return hidden[placed.slot - shape.first, : len(placed.embeds)]
 
     def rows(self, placed: Sequence[SlotInput]) -> Tensor:
-        """Append pieces of one length; hidden states of all rows from the first, (rows, n, width)."""
+        """Append inputs of equal length; hidden states of all rows from the first, (rows, n, width)."""
         rows, length = self._covering(placed)
         hidden, _ = self._append(placed, BatchShape(0, rows, len(placed[0].embeds), length))
         return hidden
 
     def _append(self, placed: Sequence[SlotInput], shape: BatchShape) -> tuple[Tensor, Tensor]:
-        """Hidden states of all rows, (rows, new, width); and where each last token is, (2, placed)."""
+        """Hidden states of all rows, (rows, new, width), and the place of each last token, (2, inputs)."""
         positions, writes, real, last = self._tables(placed, shape)
         embeds = self._zero_embeds(shape)
         embeds[real[0], real[1]] = torch.cat([p.embeds for p in placed])
@@ -106,7 +105,8 @@ class SlottedTransformer:
     def _tables(self, placed: Sequence[SlotInput], shape: BatchShape) -> list[Tensor]:
         """Positions and writes (rows, new); row and column of every token, and of the last ones.
 
-        Made of plain numbers and sent in one copy: made of tensors they cost the host three times as much.
+        Built from Python integers and sent in one copy; building tensors takes the host three times
+        as long.
         """
         positions = [[0] * shape.new for _ in range(shape.rows)]
         writes = [[self.cache.positions] * shape.new for _ in range(shape.rows)]
@@ -125,16 +125,18 @@ class SlottedTransformer:
         return [part.view(size) for part, size in zip(parts, sizes, strict=True)]
 
     def capture(self) -> int:
-        """Record the graphed steps at every shape that can occur; how many there are."""
+        """Capture the graphed steps at every possible shape; returns their number."""
         shapes = [shape for new in self._graphed for shape in self._shapes(new)]
-        # The largest first: what it took for its values, all others fit into.
+        # The largest first: all others fit into the memory that it reserves.
         for shape in sorted(shapes, key=lambda s: s.rows * s.new * s.length, reverse=True):
             inputs = self._discarded_inputs(shape)
             self._graphs.capture((self._body, shape), inputs, self._forward_of(shape))
         return len(shapes)
 
     def warm_up(self) -> int:
-        """Run once every shape of a few tokens that can occur, so that its kernels are there."""
+        """Run every possible shape of a few tokens once, so that its kernels are loaded; returns
+        their number.
+        """
         sizes = [1 << n for n in range(MAX_BATCHED_TOKENS.bit_length())]
         shapes = [shape for new in sizes for shape in self._shapes(new)]
         for shape in shapes:
@@ -142,7 +144,7 @@ class SlottedTransformer:
         return len(shapes)
 
     def _discarded_inputs(self, shape: BatchShape) -> tuple[Tensor, Tensor, Tensor]:
-        """Input that leaves no trace in the cache."""
+        """Input that does not change the cache."""
         positions = torch.zeros(shape.rows, shape.new, dtype=torch.long, device=self._device)
         writes = torch.full_like(positions, self.cache.positions)
         return self._zero_embeds(shape), positions, writes
@@ -184,7 +186,7 @@ class SlottedTransformer:
         return self._rounded_up(max(p.slot for p in placed), max(p.end for p in placed))
 
     def _rounded_up(self, slot: int, end: int) -> tuple[int, int]:
-        """Rows and length up to `slot` and `end`; all there is when shapes must not vary."""
+        """Rows and length that cover `slot` and `end`; the maximum of both with fixed shapes."""
         slots, positions = self.cache.slots, self.cache.positions
         if self._invariant:
             return slots, positions
@@ -192,15 +194,15 @@ class SlottedTransformer:
 
 
 TEXT_GRAPHS = (1, 2, 16)
-"""Tokens that every unit feeds: one by one, the two that end it, the eleven of a second of sound."""
+"""Tokens per feed in a unit: one by one, the two that end it, the eleven of a second of audio."""
 
 SPEECH_GRAPHS = (1,)
 AUDIO_GRAPHS = (50,)
-"""Steps of a second of sound after the convolutions."""
+"""Steps of one second of audio after the convolutions."""
 
 
 class SlottedTransformers(NamedTuple):
-    """Language, speech and hearing."""
+    """The transformers that keep a context."""
 
     text: SlottedTransformer
     speech: SlottedTransformer
@@ -216,7 +218,7 @@ def build_transformers(
     speech_context: int,
     invariant: bool,
 ) -> SlottedTransformers:
-    """Bodies over new caches of `slots` rows, as long as the contexts are."""
+    """Transformers over new caches of `slots` rows, sized for their contexts."""
     text, audio, speech = network.config, network.config.audio_config, network.config.tts_config
 
     def over(

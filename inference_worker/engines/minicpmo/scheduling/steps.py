@@ -1,7 +1,7 @@
-"""What a session asks the engine for, one step at a time, and which steps may run together.
+"""The steps that a session requests from the engine, and which of them may share a batch.
 
-A session is written as generators that yield steps and receive results, so the code of one
-conversation reads from top to bottom while the engine batches the steps of all of them.
+A session is written as generators that yield steps and receive results. The code of one
+conversation reads from top to bottom, while the engine batches the steps of all of them.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_BATCHED_TOKENS = 32
-"""Longer pieces run alone: they fill the device by themselves."""
+"""Longer pieces run alone: each fills the device."""
 
 
 MAX_DRAWS = 26
-"""Draws per unit; the last is never spoken, so a unit has at most 25 codes: one second."""
+"""Draws per unit. The last is never used, so a unit has at most 25 codes: one second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingSettings:
-    """How one session chooses. `top_k` and `top_p` of 0 are off, `repetition_window` 0 is everything."""
+    """Sampling settings of a session. 0 disables `top_k` and `top_p`; `repetition_window` 0 covers
+    everything.
+    """
 
     greedy: bool = False
     temperature: float = 0.7
@@ -41,7 +43,7 @@ class SamplingSettings:
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """One session's wish: its settings, what it chose so far, and two uniform draws in [0, 1)."""
+    """Input of one draw: settings, the tokens so far, and two uniform draws in [0, 1)."""
 
     settings: SamplingSettings
     history: Sequence[int]
@@ -49,14 +51,14 @@ class TokenRow:
 
     @property
     def recent(self) -> list[int]:
-        """The distinct ids that the repetition penalty looks at."""
+        """The distinct ids that the repetition penalty applies to."""
         window = self.settings.repetition_window
         return sorted(set(self.history[-window:] if window else self.history))
 
 
 @dataclass(frozen=True, slots=True)
 class SampledToken:
-    """A token, and whether it belongs into the history."""
+    """A token, and whether it is added to the history."""
 
     token: int
     recorded: bool
@@ -64,7 +66,7 @@ class SampledToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechSettings:
-    """How codes are drawn."""
+    """Sampling settings of audio codes."""
 
     greedy: bool = False
     temperature: float = 0.8
@@ -73,7 +75,7 @@ class SpeechSettings:
 
 @dataclass(frozen=True, slots=True)
 class CodeRow:
-    """One session's wish: its settings, this unit's codes, whether the end is allowed, a draw."""
+    """Input of one draw: settings, the codes of this unit, whether it may end, and a uniform draw."""
 
     settings: SpeechSettings
     codes: Sequence[int]
@@ -82,23 +84,23 @@ class CodeRow:
 
 
 def bucket(count: int) -> int:
-    """The power of two that holds `count`."""
+    """The smallest power of two that is at least `count`."""
     return 1 << max(0, count - 1).bit_length()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EngineStep:
-    """One request; steps with equal `group` may share a batch, None runs alone."""
+    """One request. Steps with equal `group` may share a batch; None runs alone."""
 
     @property
     def group(self) -> Hashable | None:
-        """What the step can share a batch with."""
+        """The key of steps that may share a batch."""
         return type(self).__name__
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Feed(EngineStep):
-    """Append ids and embeddings (n, width) at `start`; answered by Fed, for the last of them."""
+    """Append ids and embeddings (n, width) at `start`; returns the FeedResult of the last token."""
 
     slot: int
     start: int
@@ -107,28 +109,27 @@ class Feed(EngineStep):
 
     @property
     def size(self) -> int:
-        """Tokens appended."""
+        """Number of tokens."""
         return sum(len(piece) for piece in self.pieces)
 
     @property
     def group(self) -> Hashable | None:
-        """Together with pieces of about the same length."""
         return ("feed", bucket(self.size)) if self.size <= MAX_BATCHED_TOKENS else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeedForStates(Feed):
-    """A feed of what was heard and said before; answered by the hidden states of all of it, (n, width)."""
+    """A feed that returns the hidden states of all its tokens, (n, width); used for recovery."""
 
     @property
     def group(self) -> Hashable | None:
-        """Alone: it is as long as many units."""
+        """Runs alone: it is as long as many units."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class FeedResult:
-    """The last token's final hidden state (width,) and logits (vocabulary,), None if not wanted."""
+    """Final hidden state (width,) and logits (vocabulary,) of the last token; None if not requested."""
 
     hidden: Tensor
     logits: Tensor | None
@@ -136,7 +137,7 @@ class FeedResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleToken(EngineStep):
-    """Choose a token from `logits`; answered by Chosen."""
+    """Sample a token of a duplex unit from `logits`; returns a SampledToken."""
 
     logits: Tensor
     row: TokenRow
@@ -144,7 +145,7 @@ class SampleToken(EngineStep):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleWrittenToken(EngineStep):
-    """Choose a token of a written answer, by plain sampling; answered by Chosen."""
+    """Sample a token of a written answer by plain sampling; returns a SampledToken."""
 
     logits: Tensor
     row: TokenRow
@@ -152,7 +153,7 @@ class SampleWrittenToken(EngineStep):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodeAudio(EngineStep):
-    """Encode one streamed mel chunk at `start` of the audio cache; answered by (10, width)."""
+    """Encode one streamed mel chunk at `start` of the audio cache; returns (10, width)."""
 
     slot: int
     start: int
@@ -162,47 +163,46 @@ class EncodeAudio(EngineStep):
 
     @property
     def size(self) -> int:
-        """Positions of the audio cache it takes: half the frames, less the redundant ones."""
+        """Positions in the audio cache: half the frames, without the redundant ones."""
         dropped = -(-self.leading_frames // 2) + -(-self.trailing_frames // 2)
         return (self.mel.shape[1] + 1) // 2 - dropped
 
     @property
     def group(self) -> Hashable | None:
-        """Together with chunks of the same size."""
         return ("hear", self.size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodeClips(EngineStep):
-    """Encode whole clips of log-mel; answered by a list of (n, width)."""
+    """Encode whole clips of log-mel; returns a list of (n, width)."""
 
     mels: list[Tensor]
     full_attention: bool = False
 
     @property
     def group(self) -> Hashable | None:
-        """Alone: a clip's tail depends on what it is padded to."""
+        """Runs alone: the end of a clip depends on its padding."""
         return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodeImages(EngineStep):
-    """Encode the parts of pictures; answered by (parts, 64, width)."""
+    """Encode image slices; returns (slices, 64, width)."""
 
     pixels: list[Tensor]
     grids: list[tuple[int, int]]
 
     @property
     def group(self) -> Hashable | None:
-        """Alone: a picture of a thousand patches fills the device."""
+        """Runs alone: an image of a thousand patches fills the device."""
         return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpeechCondition(EngineStep):
-    """The speech model's condition for text tokens and their states; answered by (n + 1, width).
+    """Compute the condition of the speech model from text tokens and their states; returns (n + 1, width).
 
-    After it come the embeddings of `codes`, for speech that was made before.
+    The embeddings of `codes` follow it, for speech that exists already.
     """
 
     tokens: list[int]
@@ -211,13 +211,13 @@ class SpeechCondition(EngineStep):
 
     @property
     def group(self) -> Hashable | None:
-        """Alone: two small matrix products."""
+        """Runs alone: two small matrix products."""
         return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodeSpeech(EngineStep):
-    """Feed a condition (n, width) or the last code at `start`; answered by the next code."""
+    """Feed a condition (n, width) or the last code at `start`; returns the next code."""
 
     slot: int
     start: int
@@ -226,18 +226,17 @@ class DecodeSpeech(EngineStep):
 
     @property
     def size(self) -> int:
-        """Positions appended."""
+        """Number of positions."""
         return 1 if isinstance(self.what, int) else len(self.what)
 
     @property
     def group(self) -> Hashable | None:
-        """Together with pieces of about the same length."""
         return ("utter", bucket(self.size))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShiftCache(EngineStep):
-    """Move `count` entries of a slot's context and turn their keys; answered by None."""
+    """Move `count` entries of a slot's context and rotate their keys; returns None."""
 
     slot: int
     source: int
@@ -247,10 +246,10 @@ class ShiftCache(EngineStep):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClearSlot(EngineStep):
-    """Erase everything a slot holds; answered by None."""
+    """Erase the contents of a slot; returns None."""
 
     slot: int
 
 
 Steps = Generator[EngineStep, Any, T]
-"""A session's generator: yields steps, receives their answers, returns T."""
+"""The generator of a session: yields steps, receives their results, returns T."""

@@ -1,4 +1,4 @@
-"""Answers that stream: from the engine's thread, piece by piece, to the session's."""
+"""Streams answers from the engine thread to the thread of the session."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from antiphon.inference_worker.engines.types import Delta
 from antiphon.shared_schemas.config import GenerationConfig
 
 UNFINISHED = "\ufffd"
-"""Stands at the end of a text whose last character is not complete yet."""
+"""Ends a text whose last character is incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpokenCodes:
-    """Codes of the next second of speech, and whether they are the last."""
+    """Codes of the next second of speech; `last` marks the end."""
 
     codes: list[int]
     last: bool
 
 
 class AnswerQueue:
-    """Carries an answer from the engine's thread to the session's, piece by piece.
+    """Passes the pieces of an answer from the engine thread to the session.
 
-    `sent` is the beginning of the answer that needs no telling.
+    `sent` is the part of the answer that the client already has.
     """
 
     def __init__(self, sent: str = "") -> None:
@@ -47,13 +47,13 @@ class AnswerQueue:
         self._unsent_tokens = 0
 
     def put_text(self, whole: str) -> None:
-        """The answer so far, a token longer; what is new of it is handed on."""
+        """Take the whole answer so far, one token longer, and queue what is new of it."""
         self._unsent_tokens += 1
         if not whole.endswith(UNFINISHED):
             self._send(whole)
 
     def finish(self, whole: str) -> None:
-        """The whole answer: what of it was held back is handed on."""
+        """Queue the rest of the answer that was held back."""
         if self._unsent_tokens:
             self._send(whole)
 
@@ -62,11 +62,10 @@ class AnswerQueue:
         self._sent, self._unsent_tokens = whole, 0
 
     def put_codes(self, codes: list[int], last: bool) -> None:
-        """The next second of speech, not yet sound."""
+        """Queue the codes of the next second of speech."""
         self._pieces.put(SpokenCodes(codes, last))
 
     def close(self, _outcome: object = None) -> None:
-        """Nothing more comes."""
         self._pieces.put(None)
 
     def __iter__(self) -> Iterator[Delta | SpokenCodes]:
@@ -75,7 +74,7 @@ class AnswerQueue:
 
 
 class AnsweringSession:
-    """What both kinds share: a session in a slot, and answers that stream."""
+    """A slot and streamed answers: what half-duplex and chat have in common."""
 
     def __init__(self, parts: EngineParts, lease: SlotLease) -> None:
         self.parts = parts
@@ -92,9 +91,10 @@ class AnsweringSession:
         return self.session
 
     def answer(self, generation: GenerationConfig, said: str = "") -> Iterator[Delta]:
-        """Generate on the engine's thread and hand on what comes; a reader that leaves breaks it.
+        """Generate on the engine thread and yield the pieces. Closing the iterator interrupts the answer.
 
-        Of an answer that was begun elsewhere, `said` is what was told of it: the rest comes.
+        `said` is the part of an answer that another worker already sent; only the rest is
+        generated.
         """
         tokenizer = self.parts.tokenizer
         tokens = tokenizer.plain(tokenizer.encode(said))
@@ -111,7 +111,7 @@ class AnsweringSession:
         self.last = job.future.result()
 
     def _synthesize(self, spoken: SpokenCodes) -> Delta:
-        """On the reader's thread: the engine goes on meanwhile."""
+        """Runs on the thread of the reader, in parallel with the engine."""
         assert self.voice is not None
         assert self.parts.vocoder is not None
         sound = self.parts.vocoder.synthesize(self.voice, spoken.codes, last=spoken.last)
@@ -147,7 +147,7 @@ class AnsweringSession:
 
 
 def answer_sampling(generation: GenerationConfig) -> SamplingSettings:
-    """Settings of a written answer; temperature 0 chooses the likeliest token."""
+    """Sampling settings of a written answer; temperature 0 is greedy."""
     return SamplingSettings(
         greedy=generation.temperature == 0.0,
         temperature=generation.temperature,

@@ -1,4 +1,4 @@
-"""What a session has fed to the language model: how long it is, and what may be appended."""
+"""The text context of a session: its length, its capacity, and how it grows."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 MAX_FEED_TOKENS = 1024
-"""Tokens of one step: between the parts of a longer prompt the other sessions have their turn."""
+"""Tokens of one step. Between the steps of a longer prompt, other sessions run."""
 
 
 class TextContext:
-    """The text cache's row of one slot, filled up to `length` of `capacity` tokens."""
+    """The text cache row of one slot, filled up to `length` of `capacity` tokens."""
 
     def __init__(self, slot: int, tokenizer: Tokenizer, capacity: int) -> None:
         self.slot = slot
@@ -45,14 +45,14 @@ class TextContext:
         return fed
 
     def reread(self, pieces: Sequence[Piece]) -> Steps[list[Tensor]]:
-        """Append what was fed before; the hidden state of each token of it, (width,)."""
+        """Append tokens of the past; returns the hidden state (width,) of each."""
         states: list[Tensor] = []
         for portion in self._portions(pieces):
             states += yield from self._append(FeedForStates(self.slot, self.length, portion))
         return states
 
     def image_pieces(self, pictures: Sequence[SlicedImage]) -> Steps[list[Piece]]:
-        """A unit's pictures as pieces: each between its marks, its slices after it."""
+        """The images of a unit as pieces, each between its marks and followed by its slices."""
         parts = iter((yield from encode_images(pictures)))
         pieces: list[Piece] = []
         for picture in pictures:
@@ -73,7 +73,7 @@ class TextContext:
 
 
 def in_portions(pieces: Sequence[Piece], most: int) -> Iterator[tuple[Piece, ...]]:
-    """`pieces` in order, cut where `most` tokens are together; empty ones are left out."""
+    """`pieces` in order, split into portions of `most` tokens. Empty pieces are dropped."""
     portion: list[Piece] = []
     room = most
     for whole in pieces:

@@ -1,4 +1,4 @@
-"""What a duplex conversation chose, and what one of its units came to."""
+"""One full-duplex conversation: the rules of a unit, written as generators of engine steps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplexSettings:
-    """What one conversation chose."""
+    """Settings of one conversation."""
 
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     max_tokens: int = 20
@@ -56,7 +56,7 @@ class DuplexSettings:
 
 @dataclass(slots=True)
 class UnitDraft:
-    """A unit being generated: the tokens it speaks and their states."""
+    """A unit in generation: its spoken tokens and their hidden states."""
 
     said: list[int] = field(default_factory=list)
     states: list[Tensor] = field(default_factory=list)
@@ -66,7 +66,7 @@ class UnitDraft:
 
 @dataclass(slots=True, kw_only=True)
 class UnitOutcome:
-    """What a unit decided; `codes` is its speech, up to 25. Costs are milliseconds."""
+    """The result of a unit. `codes` is its speech, at most 25. Costs are in milliseconds."""
 
     is_listen: bool = True
     text: str = ""
@@ -79,7 +79,7 @@ class UnitOutcome:
 
 
 def duplex_settings(config: DuplexConfig, options: EngineOptions) -> DuplexSettings:
-    """The client's wishes and the operator's choices; temperature 0 chooses the likeliest token."""
+    """Combine the client's settings and the operator's options; temperature 0 is greedy."""
     return DuplexSettings(
         sampling=SamplingSettings(
             greedy=config.temperature == 0.0,
@@ -104,15 +104,15 @@ def duplex_settings(config: DuplexConfig, options: EngineOptions) -> DuplexSetti
 
 
 MAX_CHARACTERS = 28
-"""A unit's text stays below this; the token that would reach it is thrown away."""
+"""The text of a unit stays shorter; the token that would reach this length is dropped."""
 
 PREVIOUS_MARKER = "\n\nprevious: "
 UNIT_CLOSE_TOKENS = 3
-"""At most `<|turn_eos|>`, a terminator and `</unit>` follow what a unit's limit counts."""
+"""Tokens after the counted ones of a unit: `<|turn_eos|>`, a terminator and `</unit>`."""
 
 
 class DuplexConversation(TextContext):
-    """State of one conversation in its slot: how long its caches are, and what was decided."""
+    """State of one conversation in its slot: the lengths of its caches, and its decisions."""
 
     def __init__(
         self,
@@ -141,7 +141,6 @@ class DuplexConversation(TextContext):
 
     @property
     def awaits_finalize(self) -> bool:
-        """Whether a generated unit is not closed yet."""
         return self._unclosed_words is not None
 
     def prepare(self, prefix: str, suffix: str, reference: list[Tensor]) -> Steps[int]:
@@ -158,7 +157,7 @@ class DuplexConversation(TextContext):
         return self.length
 
     def prefill(self, mel: Tensor | None, pictures: Sequence[SlicedImage] = ()) -> Steps[None]:
-        """Feed a unit's pictures and a chunk of log-mel; None with no pictures means too little audio."""
+        """Feed the images and the log-mel chunk of a unit. Raises EngineError if both are missing."""
         if self.awaits_finalize:
             raise EngineError("finalize must come between generate and the next prefill")
         if mel is None and not pictures:
@@ -173,13 +172,13 @@ class DuplexConversation(TextContext):
         self.units_heard += 1
 
     def feed_without_audio(self, pictures: Sequence[SlicedImage]) -> Steps[None]:
-        """What the reference does before it notices that the audio is too short."""
+        """Feeds what the reference feeds before it finds that the audio is too short."""
         pieces: list[Piece] = [(self._ids.unit,)]
         pieces += yield from self.image_pieces(pictures)
         yield from self.feed(pieces, want_logits=False)
 
     def generate(self, *, force_listen: bool = False) -> Steps[UnitOutcome]:
-        """Listen or speak, from the logits of the last prefill."""
+        """Listen or speak, based on the logits of the last prefill."""
         if self._pending is None:
             raise EngineError("prefill must come before generate")
         began = time.perf_counter()
@@ -222,7 +221,7 @@ class DuplexConversation(TextContext):
         yield from self.close_unit(ContextUnit(self.length - self.layout.length, words))
 
     def close_unit(self, unit: ContextUnit) -> Steps[None]:
-        """Record a unit whose tokens are all fed, and slide the window if it is time."""
+        """Record a unit whose tokens are all fed, and slide the window if necessary."""
         slide = self.layout.close(unit)
         if slide is not None:
             yield from self._slide(slide)
@@ -262,7 +261,7 @@ class DuplexConversation(TextContext):
         return chosen.token
 
     def _counts_when_first(self, token: int) -> bool:
-        """Upstream never speaks a unit's first token, not even a word; fixed speaks a word."""
+        """Upstream never speaks the first token of a unit, even if it is a word; "fixed" speaks it."""
         return self.settings.fidelity == "fixed" and bool(self._tokenizer.plain([token]))
 
     def _feed_token(self, token: int) -> Steps[FeedResult]:
@@ -294,7 +293,7 @@ class DuplexConversation(TextContext):
         outcome.cost_speech_ms = _since(began)
 
     def _check_room(self, pieces: Sequence[Piece]) -> None:
-        """Refuse a unit that might not fit to its end, before anything of it is fed."""
+        """Raise ContextFull before anything is fed if the unit might not fit."""
         needed = sum(map(len, pieces)) + self.settings.max_tokens + UNIT_CLOSE_TOKENS
         if self.length + needed > self._capacity:
             raise ContextFull(

@@ -1,4 +1,4 @@
-"""What a context holds, and what to drop when it grows too long. No torch: positions only."""
+"""Tracks the layout of a context and decides what to drop when it grows too long. Free of torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ WindowMode = Literal["off", "basic", "context"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowSettings:
-    """`basic` keeps the length between two marks; `context` keeps a number of units and their words."""
+    """`basic` keeps the length between two limits; `context` keeps a number of units and the words
+    of the older ones.
+    """
 
     mode: WindowMode = "off"
     basic_high_tokens: int = 4000
@@ -22,7 +24,7 @@ class WindowSettings:
 
 @dataclass(frozen=True, slots=True)
 class ContextUnit:
-    """A closed unit: how many positions it takes and which ordinary words were spoken in it."""
+    """A closed unit: its number of positions and the ordinary words spoken in it."""
 
     length: int
     words: tuple[int, ...] = ()
@@ -41,7 +43,7 @@ class WindowSlide:
 
 @dataclass(slots=True, kw_only=True)
 class ContextLayout:
-    """Prefix, earlier words, suffix, units: in this order without gaps."""
+    """Prefix, words of dropped units, suffix, units: in this order without gaps."""
 
     settings: WindowSettings
     prefix: int = 0
@@ -57,11 +59,10 @@ class ContextLayout:
 
     @property
     def length(self) -> int:
-        """Positions in all."""
         return self.protected + sum(unit.length for unit in self.units)
 
     def close(self, unit: ContextUnit) -> WindowSlide | None:
-        """Append a unit; what must happen to the cache, if the window now slides."""
+        """Append a unit; returns the change to the cache if the window slides."""
         self.units.append(unit)
         if self.settings.mode == "basic":
             return self._slide_basic()
@@ -94,7 +95,7 @@ class ContextLayout:
         )
 
     def _remember(self, words: Iterable[int]) -> bool:
-        """Append words after the marker, cut from the left to the newest; whether that changed it."""
+        """Append words after the marker, keep the newest, and return whether the text changed."""
         content = (*self.previous[len(self.marker) :], *words)
         newest = content[-self.settings.context_previous_max_tokens :]
         before = self.previous

@@ -1,4 +1,4 @@
-"""How one session hears: samples wait until a second is full, then go through the audio encoder."""
+"""Audio and images of a session: samples wait for a full second, images are encoded in portions."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class AudioInput:
-    """The audio side of a session; `position` is how much of the audio cache it fills.
+    """The audio stream of a session; `position` is the length of its audio cache.
 
-    Duplex trims what comes from redundant mel frames after the convolutions; half-duplex does not.
+    Duplex drops the steps of redundant mel frames after the convolutions; half-duplex does not.
     """
 
     slot: int
@@ -34,14 +34,14 @@ class AudioInput:
     position: int = 0
 
     def push(self, samples: Samples) -> Tensor | None:
-        """Take in samples; a chunk of log-mel when a second is full."""
+        """Append samples; returns a chunk of log-mel when a second is complete."""
         self.stream.push(samples)
         return self.stream.take() if self.stream.ready else None
 
     def encode(self, mel: Tensor) -> Steps[Tensor]:
-        """Ten embeddings for a chunk of log-mel (80, frames)."""
+        """Ten embeddings of a chunk of log-mel (80, frames)."""
         if self.position + (mel.shape[1] - 1) // 2 + 1 >= self.capacity:
-            self.position = 0  # the table of positions is used up: all that was heard is forgotten
+            self.position = 0  # the position table is used up: forget all audio so far
         step = self._step(mel)
         heard: Tensor = yield step
         self.position += step.size
@@ -56,11 +56,13 @@ class AudioInput:
 
 
 SLICES_PER_STEP = 16
-"""As many as the reference looks at together; each is up to a thousand patches."""
+"""Slices of one step, as in the reference; each has up to a thousand patches. Other sessions run
+between steps.
+"""
 
 
 def encode_images(pictures: Sequence[SlicedImage]) -> Steps[list[Tensor]]:
-    """Embeddings (64, width) of every part of every picture, in order."""
+    """Embeddings (64, width) of every slice of every image, in order."""
     pixels = [part for picture in pictures for part in picture.pixels]
     grids = [grid for picture in pictures for grid in picture.grids]
     seen: list[Tensor] = []

@@ -1,4 +1,4 @@
-"""A client's message as parts of a prompt: pictures cut, sound turned into log-mel, videos taken apart."""
+"""Turns a client's message into prompt parts: slices images, computes log-mels, splits videos."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from antiphon.shared_schemas.content import (
 from antiphon.shared_schemas.content import Part as Sent
 
 VIDEO_SLICES = 1
-"""Cells a video's picture is cut into where the client names no number."""
+"""Slices of a video frame if the client gives no number."""
 
 ContentPiece = str | Samples | SlicedImage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """How messages are read: the most cells of a picture, None for the model's own number.
+    """How to read messages. `max_slices` is the limit per image, None for the model's default.
 
-    With `merge_audio` all sound of a message is heard as one, as in a chat; else each clip alone.
-    `videos` is what all of them together may cost.
+    `merge_audio` joins all audio of a message, as in a chat; otherwise each clip is separate.
+    `videos` limits the total cost of all videos.
     """
 
     settings: SliceConfig
@@ -58,7 +58,7 @@ class ReadOptions:
 def read_message(
     message: ConversationMessage, reading: ReadOptions, where: str
 ) -> list[PromptPart]:
-    """The parts of a message. Raises UnsupportedContent, naming the part after `where`."""
+    """The parts of a message. Raises UnsupportedContent with the path of the part below `where`."""
     pieces = [
         piece
         for place, part in enumerate(message.parts)
@@ -93,7 +93,7 @@ def _pieces(part: Sent, reading: ReadOptions) -> Iterator[ContentPiece]:
 
 
 def _video_pieces(data: bytes, stack_frames: int, reading: ReadOptions) -> Iterator[ContentPiece]:
-    """Each second's picture, its sound, and the sheet of the pictures between."""
+    """The frame of each second, its audio, and the contact sheet of the frames between."""
 
     def frame(image: Image.Image) -> SlicedImage:
         return slice_image(image, reading.settings, reading.max_slices or VIDEO_SLICES)
@@ -115,7 +115,7 @@ def _separate_clips(sounds: list[Samples]) -> list[AudioClip]:
 
 
 def _merged_clips(sounds: list[Samples]) -> list[AudioClip]:
-    """Each sound as a part of one log-mel: the audio encoder hears on from one to the next."""
+    """Each clip as a part of one log-mel: the audio encoder continues from one clip to the next."""
     whole = clip_mels(np.concatenate(sounds)) if sounds else []
     counts = [clip_embedding_count(-(-len(samples) // HOP)) for samples in sounds]
     starts = accumulate(counts, initial=0)

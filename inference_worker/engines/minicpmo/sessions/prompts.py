@@ -1,4 +1,4 @@
-"""Turn-based prompts: text, sound and pictures of a message in the order the model knows them."""
+"""Turn-based prompts: text, audio and images of a message in the order the model expects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import EncodeCl
 from antiphon.inference_worker.engines.minicpmo.sessions.media_input import encode_images
 
 AUDIO_MARK, IMAGE_MARK = "\0sound\0", "\0sight\0"
-"""Where embeddings go; no client's text can hold them, for NUL is taken out of it."""
+"""Placeholders of embeddings. Client text cannot contain them, because NUL is removed from it."""
 
 ANSWER_OPENING = "<|im_end|>\n<|im_start|>assistant\n"
 NO_THOUGHT = "<think>\n\n</think>\n\n"
@@ -24,9 +24,9 @@ SPEECH_OPENING = "<|tts_bos|>"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AudioClip:
-    """Of the sound whose log-mel is `mels`, in pieces of up to 30 s: `count` embeddings, None for all.
+    """`count` embeddings (None for all) of the audio with the log-mels `mels`, in pieces of up to 30 s.
 
-    Clips that share one `mels` are heard as one sound.
+    Clips with the same `mels` object are encoded as one audio stream.
     """
 
     mels: list[Tensor]
@@ -38,11 +38,11 @@ PromptPart = str | AudioClip | SlicedImage
 
 
 PromptTurn = tuple[str, Sequence[PromptPart]]
-"""Who says it, and what in which order."""
+"""The role and its parts in order."""
 
 
 def message_text(parts: Sequence[PromptPart], *, joint: str, first_image_id: int | None) -> str:
-    """Parts as text with a mark for each embedding; pictures are numbered from `first_image_id`."""
+    """Parts as text with a placeholder per embedding. Images are numbered from `first_image_id`."""
     number = first_image_id
     texts = []
     for part in parts:
@@ -65,7 +65,7 @@ def chat_text(
     thinking: bool = False,
     speak: bool = False,
 ) -> str:
-    """A whole conversation through the checkpoint's template."""
+    """Render a whole conversation with the checkpoint's template."""
     rendered, pictures = [], 0
     for role, parts in turns:
         content = message_text(parts, joint=joint, first_image_id=pictures)
@@ -77,7 +77,7 @@ def chat_text(
 
 
 def answer_opening(*, thinking: bool = False, speak: bool = True) -> str:
-    """What closes a streamed user turn and opens the answer."""
+    """The text that closes a streamed user turn and opens the answer."""
     thought = "" if thinking else NO_THOUGHT
     return ANSWER_OPENING + thought + (SPEECH_OPENING if speak else "")
 
@@ -89,10 +89,10 @@ def embed_prompt(
     *,
     full_attention: bool = False,
 ) -> Steps[list[Tensor | tuple[int, ...]]]:
-    """`text` as pieces to feed, its marks replaced by the embeddings of `parts` in order.
+    """`text` as pieces to feed, with the embeddings of `parts` in place of the placeholders.
 
-    All clips are encoded in one batch, as the reference does: the tail of a shorter clip depends
-    on the longest one.
+    All clips are encoded in one batch, like in the reference: the end of a shorter clip depends on
+    the longest one.
     """
     sounds = yield from _hear(parts, full_attention=full_attention)
     sights = iter(

@@ -1,4 +1,4 @@
-"""Rebuild a conversation that another worker ran: feed what was heard and said, choose nothing."""
+"""Rebuilds the context of a session that ran on another worker: feeds its past, samples nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FLUSH_TOKENS = 512
 
 @dataclass(frozen=True, slots=True)
 class PreparedUnit:
-    """A past unit made ready: its log-mel and pictures, and what was decided."""
+    """A past unit with its log-mel, its images and its memo."""
 
     mel: Tensor | None
     pictures: Sequence[SlicedImage]
@@ -35,7 +35,7 @@ class PreparedUnit:
 
 @dataclass(slots=True)
 class _Batch:
-    """Units gathered to be fed together, and those of them whose speech is to be rebuilt."""
+    """Units to feed together, and those of them whose speech is rebuilt."""
 
     pieces: list[Any] = field(default_factory=list)
     closing: list[ContextUnit] = field(default_factory=list)
@@ -43,16 +43,15 @@ class _Batch:
 
     @property
     def length(self) -> int:
-        """Tokens gathered."""
         return sum(map(len, self.pieces))
 
 
 def rebuild_context(
     session: DuplexConversation, past: Sequence[PreparedUnit], unit: int, end: int
 ) -> Steps[None]:
-    """Feed `past` between the ids `unit` and `end`; a sliding window slides as it did.
+    """Feed `past` between the ids `unit` and `end`. A sliding window slides as it did before.
 
-    The speech of the turn that is not at its end is fed to the speech model, in one piece a unit.
+    The speech of an unfinished turn is fed to the speech model, one piece per unit.
     """
     first_spoken = speech_context_start([heard.memo for heard in past], session.speech.capacity)
     batch = _Batch()
@@ -76,7 +75,7 @@ def rebuild_context(
 
 
 def memo_of(past: PastUnit, tokenizer: Tokenizer) -> UnitMemo:
-    """The unit's own memo; for a unit of another engine, tokens made from its text."""
+    """The memo of the unit; for a unit of another engine, a memo made from its text."""
     if past.memo:
         return UnitMemo.model_validate(past.memo)
     ids = tokenizer.ids

@@ -1,4 +1,4 @@
-"""What every kind of session holds: the engine's parts, and a slot of it until cleanup."""
+"""What every session has: the shared parts of the engine, and a slot until cleanup."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineParts:
-    """What the sessions of one loaded engine share."""
+    """Parts of a loaded engine that its sessions share."""
 
     config: ModelConfig
     options: EngineOptions
@@ -36,7 +36,7 @@ class EngineParts:
 
 
 class SlotLease:
-    """One slot in the hands of one session."""
+    """A slot that belongs to one session until `close`."""
 
     def __init__(
         self, engine: Engine, slot: int, seed: int, release: Callable[[int], None]
@@ -49,7 +49,7 @@ class SlotLease:
         self._closed = False
 
     def run(self, work: Steps[T]) -> T:
-        """Run a generator on the engine and wait for its outcome."""
+        """Run a generator on the engine and wait for its result."""
         outcome: T = self.submit(work).future.result()
         return outcome
 
@@ -61,17 +61,16 @@ class SlotLease:
         return self._job
 
     def clear(self) -> None:
-        """Erase the slot."""
         self.run(_clear(self.slot))
 
     def stop(self) -> None:
-        """Abandon the step in progress. Safe from any thread."""
+        """Abandon the current step. Safe from any thread."""
         job = self._job
         if job is not None:
             job.abandoned = True
 
     def close(self) -> None:
-        """Abandon, erase, and give the slot back; a second call does nothing."""
+        """Abandon the current step, erase the slot and release it. A second call does nothing."""
         if self._closed:
             return
         self.stop()
@@ -83,7 +82,7 @@ class SlotLease:
 
 
 def clone_voice(parts: EngineParts, reference: Samples | None) -> VoiceState:
-    """A voice for a session that wants sound. Raises EngineError where that cannot be."""
+    """Clone the voice of a session with audio output. Raises EngineError if that is not possible."""
     if parts.vocoder is None:
         raise EngineError("this engine has no vocoder: start it with one, or ask for text only")
     if reference is None or not len(reference):
@@ -94,7 +93,6 @@ def clone_voice(parts: EngineParts, reference: Samples | None) -> VoiceState:
 def new_speech_context(
     parts: EngineParts, lease: SlotLease, *, greedy: bool = False
 ) -> SpeechContext:
-    """The speech context of a session."""
     return SpeechContext(
         slot=lease.slot,
         capacity=parts.options.speech_tokens,

@@ -1,4 +1,4 @@
-"""How one session speaks: a speech context that runs on through a turn, a second per unit."""
+"""Speech of one session: a context that lasts for a turn, and one second of codes per unit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class SpeechContext:
-    """The speech model's context of one session; `position` 0 is the start of a turn."""
+    """The speech model's context of a session; `position` 0 is the start of a turn."""
 
     slot: int
     capacity: int
@@ -38,9 +38,9 @@ class SpeechContext:
     def generate_codes(
         self, tokens: list[int], states: list[Tensor], *, may_end: bool
     ) -> Steps[list[int]]:
-        """Audio codes for a unit's text tokens and their states: 25, or fewer where it `may_end`.
+        """Audio codes for the text tokens of a unit and their states: 25, or fewer if it `may_end`.
 
-        A turn's first unit may end early in any case.
+        The first unit of a turn may always end early.
         """
         condition = yield SpeechCondition(tokens, states)
         if self.position + len(condition) + MAX_DRAWS > self.capacity:
@@ -62,7 +62,7 @@ class SpeechContext:
     def append_codes(
         self, tokens: list[int], states: list[Tensor], codes: list[int]
     ) -> Steps[None]:
-        """Append a unit's speech that was made before: its condition and its codes in one piece."""
+        """Append the existing speech of a unit: its condition and its codes in one piece."""
         piece = yield SpeechCondition(tokens, states, tuple(codes))
         yield DecodeSpeech(
             self.slot, self.position, piece, CodeRow(self.settings, (), may_end=True)
@@ -71,17 +71,17 @@ class SpeechContext:
 
 
 TOKENS_PER_UNIT = 10
-"""Words that one second of speech is given."""
+"""Text tokens per second of speech."""
 
 MAX_TAIL_UNITS = 30
-"""Seconds that may follow the last words before the speech is cut."""
+"""Maximum seconds of speech after the last text token."""
 
 
 @dataclass(slots=True)
 class AnswerSpeech:
-    """Uses the speech model as duplex does, a unit at a time.
+    """Speaks a written answer while it is generated, one unit at a time as in duplex.
 
-    `on_codes` is told each unit's codes, and at the end that there are no more.
+    `on_codes` gets the codes of each unit, and an empty list with True at the end.
     """
 
     speech: SpeechContext
@@ -90,14 +90,14 @@ class AnswerSpeech:
     _states: list[Tensor] = field(default_factory=list)
 
     def add_token(self, token: int, state: Tensor) -> Steps[None]:
-        """Take in a token and its state; speak when there are enough."""
+        """Add a token and its state; generate speech when a unit is complete."""
         self._words.append(token)
         self._states.append(state)
         if len(self._words) == TOKENS_PER_UNIT:
             yield from self._speak(may_end=False)
 
     def finish(self, stopped: Callable[[], bool]) -> Steps[None]:
-        """Speak what is left, until the model has said it all, and begin a new turn."""
+        """Speak the remaining tokens until the model ends, then begin a new turn."""
         for _ in range(MAX_TAIL_UNITS):
             spoken = yield from self._speak(may_end=True)
             if spoken < MAX_DRAWS - 1 or stopped():

@@ -1,4 +1,4 @@
-"""One turn-based conversation: whole chats, or a half-duplex user turn that streams in."""
+"""One turn-based conversation: a whole chat, or a half-duplex user turn that is streamed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ USER_OPENING = "<|im_start|>user\n"
 
 @dataclass(frozen=True, slots=True)
 class WrittenAnswer:
-    """A written answer: its text, its tokens, and whether it was cut before its own end."""
+    """The text and tokens of an answer; `cut` if it was interrupted before its end."""
 
     text: str
     tokens: tuple[int, ...]
@@ -48,7 +48,7 @@ class WrittenAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """A place in the conversation to come back to; the caches only ever grow, so lengths suffice."""
+    """A position to roll back to. The caches only grow, so lengths are sufficient."""
 
     length: int
     heard: int
@@ -84,7 +84,7 @@ class TurnConversation(TextContext):
         thinking: bool = False,
         speak: bool = False,
     ) -> Steps[FeedResult]:
-        """Feed a whole conversation; the answer follows from `generate`."""
+        """Feed a whole conversation; `generate` produces the answer."""
         text = chat_text(
             self._tokenizer,
             turns,
@@ -97,13 +97,13 @@ class TurnConversation(TextContext):
         return (yield from self._feed_text(text, parts))
 
     def utterance(self, clip: AudioClip) -> Steps[FeedResult]:
-        """Feed a user's whole turn of sound, heard with full attention."""
+        """Feed a whole spoken user turn, encoded with full attention."""
         text = self._opening + message_text([clip], joint="", first_image_id=None)
         self._opening = ""
         return (yield from self._feed_text(text, [clip], full_attention=True))
 
     def system(self, parts: Sequence[PromptPart]) -> Steps[FeedResult]:
-        """Feed a half-duplex conversation's system prompt; its sound is heard with full attention."""
+        """Feed the system prompt of a half-duplex conversation; its audio is encoded with full attention."""
         content = message_text(parts, joint="", first_image_id=None)
         text = f"<|im_start|>system\n{content}<|im_end|>\n"
         return (yield from self._feed_text(text, parts, full_attention=True))
@@ -111,7 +111,7 @@ class TurnConversation(TextContext):
     def user(
         self, parts: Sequence[PromptPart] = (), mel: Tensor | None = None
     ) -> Steps[FeedResult]:
-        """Feed more of the user's turn: parts, then a streamed chunk of log-mel."""
+        """Feed more of the user turn: parts, then a streamed chunk of log-mel."""
         text = self._opening + message_text(parts, joint="", first_image_id=None)
         pieces = yield from embed_prompt(self._tokenizer, text, parts)
         self._opening = ""
@@ -125,7 +125,7 @@ class TurnConversation(TextContext):
         return (yield from self._feed_text(answer_opening(thinking=thinking, speak=speak), ()))
 
     def replay_answer(self, tokens: tuple[int, ...], *, cut: bool) -> Steps[None]:
-        """Feed an answer that was given before."""
+        """Feed an existing answer."""
         yield from self._feed([tokens])
         self._pending = None
         self._close_answer(cut=cut)
@@ -139,10 +139,10 @@ class TurnConversation(TextContext):
         speech: AnswerSpeech | None = None,
         said: Sequence[int] = (),
     ) -> Steps[WrittenAnswer]:
-        """Write an answer of at most `limit` tokens, and have it spoken by `speech`.
+        """Generate an answer of at most `limit` tokens; `speech` speaks it.
 
-        `on_text` is told the text so far, grown; the answer is cut when `stopped` says so. Of an
-        answer that was begun elsewhere, `said` are the tokens so far: they are fed, not spoken.
+        `on_text` gets the whole text so far. The answer is cut when `stopped` returns True. `said`
+        are the tokens of an answer that another worker began: they are fed but not spoken.
         """
         if self._pending is None:
             raise EngineError("a prompt must come before its answer")
@@ -170,7 +170,6 @@ class TurnConversation(TextContext):
         return WrittenAnswer(self._tokenizer.decode(written), tuple(written), cut)
 
     def bookmark(self) -> Bookmark:
-        """Where the conversation stands now."""
         audio_input = self.audio_input
         return Bookmark(
             self.length,
@@ -181,7 +180,7 @@ class TurnConversation(TextContext):
         )
 
     def rollback(self, mark: Bookmark) -> None:
-        """Forget everything since `mark`, as if it had never been heard or said."""
+        """Return to `mark`: drop everything after it."""
         self.length, self.audio_input.position = mark.length, mark.heard
         self.audio_input.stream = mark.stream.copy()
         self._pending, self._opening = mark.pending, mark.opening

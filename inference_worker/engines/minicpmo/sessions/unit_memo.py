@@ -1,4 +1,4 @@
-"""What a unit leaves behind so that another worker can rebuild the context."""
+"""What a unit records so that another worker can rebuild the context."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class UnitMemo(BaseModel):
-    """Tokens of one unit: fed while generating, how it ended, its ordinary words, what was chosen.
+    """Tokens of one unit: those fed while generating, its terminator, its ordinary words, those sampled.
 
-    Of its speech: how many of the last `fed` tokens it tells (None where none was made), its codes,
-    and how long the speech context is after the unit.
+    For its speech: how many of the last `fed` tokens it covers (None without speech), its codes,
+    and the length of the speech context after the unit.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -28,17 +28,17 @@ class UnitMemo(BaseModel):
 
     @property
     def speech_start(self) -> int:
-        """Where in the speech context the unit's condition begins."""
+        """The position of the unit's condition in the speech context."""
         return self.speech_length - (self.spoken or 0) - 1 - len(self.codes)
 
     @property
     def restarts_voice(self) -> bool:
-        """Whether a forced listen closed an open turn: fed its end, and chose nothing."""
+        """Whether a forced listen ended an open turn: its end was fed, and nothing was sampled."""
         return bool(self.fed) and not self.chosen
 
 
 def speech_context_start(memos: Sequence[UnitMemo], capacity: int) -> int:
-    """The first unit whose speech is still in the context at the end; their number if none is."""
+    """Index of the first unit whose speech is in the context at the end; `len(memos)` if there is none."""
     if not memos or not 0 < memos[-1].speech_length <= capacity:
         return len(memos)
     for index in reversed(range(len(memos))):
@@ -51,7 +51,7 @@ def speech_context_start(memos: Sequence[UnitMemo], capacity: int) -> int:
 
 
 def unfinished_turn_codes(memos: Sequence[UnitMemo]) -> list[list[int]]:
-    """Codes of the turn whose sound is not at its end, unit by unit."""
+    """Codes of the unfinished turn, unit by unit."""
     codes: list[list[int]] = []
     for memo in reversed(memos):
         if memo.restarts_voice or (memo.spoken is not None and memo.speech_length == 0):

@@ -1,1 +1,1 @@
-"""Token2wav of the package `minicpmo-utils` for many streams at once: its networks, our loops."""
+"""Token2wav for many streams at once: the networks of the package `minicpmo-utils` with batched loops."""

@@ -1,4 +1,4 @@
-"""The conformer encoder of the flow for several streams: codes to what the solver is conditioned on."""
+"""Audio codes to mel for several streams: the conformer encoder, then the solver it conditions."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.kv_retention import re
 from antiphon.inference_worker.engines.minicpmo.token2wav.solver import Solver, SolverState
 
 CONV_FRAMES = 2
-"""Of the memory of the two convolutions, the first one's."""
+"""Frames of the first of the two convolutions in the state."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderState:
-    """What the encoder keeps of one stream.
+    """The encoder state of one stream.
 
-    Keys and values (layers, heads, entries, 2 x dim) at 25 and at 50 a second, and the last inputs of
-    its convolutions (channels, 6).
+    Keys and values (layers, heads, entries, 2 x dim) at 25 and at 50 per second, and the last
+    inputs of its convolutions (channels, 6).
     """
 
     codes: Tensor
@@ -32,10 +32,10 @@ class EncoderState:
 
 
 class BatchedEncoder:
-    """Runs the modules of `flow.encoder`, which take any number of rows.
+    """Runs the modules of `flow.encoder`, which accept any number of rows.
 
-    Positions are relative and count from the end, so memories of different lengths are filled up on the
-    left, where a mask hides what is not theirs.
+    Positions are relative and count from the end, so states of different lengths are padded on the
+    left and masked.
     """
 
     def __init__(self, flow: Any) -> None:
@@ -43,7 +43,6 @@ class BatchedEncoder:
         self._encoder = flow.encoder
 
     def initial_state(self) -> EncoderState:
-        """The memory of a stream that has heard nothing."""
         encoder, weight = self._encoder, self._encoder.after_norm.weight
         attention = encoder.encoders[0].self_attn
         shape = (attention.h, 0, 2 * attention.d_k)
@@ -56,9 +55,9 @@ class BatchedEncoder:
     def encode(
         self, codes: Tensor, memories: Sequence[EncoderState], *, ends: bool
     ) -> tuple[Tensor, list[EncoderState]]:
-        """From (streams, codes) with lookahead to (streams, frames, mels), and the memories as grown.
+        """From (streams, codes) with lookahead to (streams, frames, mels), and the extended states.
 
-        At a turn's end nothing is looked ahead to. The memories are views of the batch.
+        The end of a turn has no lookahead. The states are views of the batch.
         """
         encoder = self._encoder
         x, _, _ = encoder.embed(self._flow.input_embedding(codes), None)
@@ -102,7 +101,7 @@ class BatchedEncoder:
 
 
 def _visible(missing: Sequence[int], length: int, device: torch.device) -> Tensor:
-    """(streams, 1, length), True where an entry is the stream's own; empty where all are."""
+    """(streams, 1, length), True for entries of the stream; empty if all are."""
     if not any(missing):
         return torch.zeros((0, 0, 0))
     gaps = device_tensor(missing, device)
@@ -114,7 +113,7 @@ KeptCodes = Callable[[Tensor, int], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class FlowState:
-    """Where a stream stands; `speaker` (mels,) and `prompt`, in frames, are its voice's."""
+    """The state of a stream. `speaker` (mels,) and `prompt`, in frames, belong to its voice."""
 
     speaker: Tensor
     prompt: int
@@ -124,7 +123,7 @@ class FlowState:
 
 @dataclass(frozen=True, slots=True)
 class FlowResult:
-    """A chunk of mel (streams, mels, frames), and what each stream has seen in it."""
+    """A chunk of mel (streams, mels, frames), and the extended states of the streams."""
 
     mel: Tensor
     encoder: list[EncoderState]
@@ -132,7 +131,7 @@ class FlowResult:
 
 
 class Flow:
-    """The package's `flow`. What is kept at 25 entries a second differs between its releases."""
+    """The package's `flow`. Releases differ in what is retained at 25 entries per second."""
 
     def __init__(self, flow: Any, steps: int, kept_codes: KeptCodes) -> None:
         self._flow = flow
@@ -143,7 +142,7 @@ class Flow:
         self.codes = int(flow.input_embedding.num_embeddings)
 
     def start(self, codes: Tensor, speaker: Tensor, mel: Tensor) -> FlowState:
-        """A voice: codes (1, n) with lookahead, what is known of the speaker (1, m), mel (1, frames, mels)."""
+        """A voice: codes (1, n) with lookahead, speaker embedding (1, m), mel (1, frames, mels)."""
         own = self._flow.spk_embed_affine_layer(normalize(speaker, dim=1))
         encoded, encoder = self._encoder.encode(codes, [self._encoder.initial_state()], ends=False)
         given = torch.cat([encoded, own[:, None].expand_as(encoded), mel], -1)
@@ -158,7 +157,7 @@ class Flow:
     def advance(
         self, codes: Sequence[Sequence[int]], memories: Sequence[FlowState], *, ends: bool
     ) -> FlowResult:
-        """The next codes of several streams, as many of each. Changes none of `memories`."""
+        """Process the next codes of several streams, equally many of each. Does not change `memories`."""
         table = device_tensor(codes, memories[0].speaker.device)
         encoded, encoder = self._encoder.encode(table, [m.encoder for m in memories], ends=ends)
         speakers = torch.stack([memory.speaker for memory in memories])
@@ -167,7 +166,7 @@ class Flow:
         return FlowResult(mel.transpose(1, 2), encoder, solver)
 
     def next_state(self, memory: FlowState, flowed: FlowResult, row: int) -> FlowState:
-        """What a stream keeps of `memory` and of row `row` of a chunk."""
+        """The state of a stream after row `row` of a chunk."""
         grown, prompt = flowed.encoder[row], memory.prompt
         new, convs = (part[:, :, row] for part in flowed.solver)
         return replace(

@@ -1,4 +1,4 @@
-"""Which keys and values of a turn are kept: those of the voice, and the last two seconds."""
+"""Which keys and values of a turn are retained: those of the voice, and the last two seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RECENT_FRAMES = 100
 
 
 def slice_entries(parts: Sequence[Tensor], start: int, stop: int) -> list[Tensor]:
-    """Views of `parts`, as if they were one along the last dimension but one, from `start` to `stop`."""
+    """Views of `parts`, concatenated along the last dimension but one, from `start` to `stop`."""
     views, begins = [], 0
     for part in parts:
         length = part.shape[-2]
@@ -23,7 +23,7 @@ def slice_entries(parts: Sequence[Tensor], start: int, stop: int) -> list[Tensor
 
 
 def without_middle(parts: Sequence[Tensor], head: int, tail: int) -> list[Tensor]:
-    """Views of `parts` without what lies between the first `head` and the last `tail` entries."""
+    """Views of `parts` without the entries between the first `head` and the last `tail`."""
     length = sum(part.shape[-2] for part in parts)
     if length <= head + tail:
         return list(parts)
@@ -31,18 +31,20 @@ def without_middle(parts: Sequence[Tensor], head: int, tail: int) -> list[Tensor
 
 
 def retained_frames(parts: Sequence[Tensor], prompt: int) -> Tensor:
-    """A copy of what stays of the entries at 50 a second, for a voice of `prompt` frames."""
+    """A copy of the retained entries at 50 per second, for a voice of `prompt` frames."""
     return torch.cat(without_middle(parts, prompt, RECENT_FRAMES), -2)
 
 
 def retained_codes(entries: Tensor, prompt: int) -> Tensor:
-    """The same at 25 a second, since 1.0.7."""
+    """A copy of the retained entries at 25 per second, since release 1.0.7."""
     return torch.cat(without_middle([entries], prompt // 2, RECENT_FRAMES // 2), -2)
 
 
 def retained_codes_until_1_0_6(entries: Tensor, prompt: int) -> Tensor:
-    """The same at 25 a second, up to 1.0.6: cut as if they were at 50, in two copies, of which the
-    first half stays. So a voice of two seconds or more keeps the turn's beginning, not its end.
+    """A copy of the retained entries at 25 per second, up to release 1.0.6.
+
+    These releases cut two copies as if they were at 50 per second and keep the first half. A voice
+    of two seconds or more therefore keeps the beginning of the turn, not its end.
     """
     pieces = without_middle([entries, entries], prompt, RECENT_FRAMES)
     half = sum(piece.shape[-2] for piece in pieces) // 2

@@ -1,4 +1,4 @@
-"""One thread serves those who ask: all that wait by then are one batch, and nobody waits for company."""
+"""Dynamic batcher: one thread serves everything queued at that moment and never waits to fill a batch."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Pending = tuple[Request, "Future[Reply]"]
 
 
 class MicroBatcher(Generic[Request, Reply]):
-    """`serve` gets what was asked and returns an answer or an exception for each.
+    """`serve` gets a list of requests and returns a result or an exception for each.
 
-    It is always run by the same thread: cuDNN finds its plans anew in every thread that it meets.
+    One thread runs it: cuDNN builds its plans again in every new thread.
     """
 
     def __init__(self, serve: Callable[[list[Request]], Sequence[Reply | BaseException]]) -> None:
@@ -27,18 +27,18 @@ class MicroBatcher(Generic[Request, Reply]):
         self._thread.start()
 
     def run(self, asked: Request) -> Reply:
-        """The answer, or what was raised for this question."""
+        """The result of `asked`; raises its exception."""
         [answer] = self.run_batch([asked])
         return answer
 
     def run_batch(self, asked: Sequence[Request]) -> list[Reply]:
-        """The answers of one batch. Raises what was raised for the first question that has none."""
+        """The results of one batch. Raises the first exception in it."""
         seats: list[Pending[Request, Reply]] = [(each, Future()) for each in asked]
         self._inbox.put(seats)
         return [answer.result() for _, answer in seats]
 
     def close(self) -> None:
-        """Serve those who wait, and end the thread. Nobody may ask any more."""
+        """Serve the queued requests and end the thread. No call may follow."""
         self._inbox.put([])
         self._thread.join()
 
@@ -47,12 +47,12 @@ class MicroBatcher(Generic[Request, Reply]):
             self._answer(batch)
 
     def _next_batch(self) -> list[Pending[Request, Reply]]:
-        """At least one, in the order in which they came; none at the end."""
+        """At least one request, in order of arrival; empty at the end."""
         batch = self._inbox.get()
         while batch and not self._inbox.empty():
             more = self._inbox.get()
             if not more:
-                self._inbox.put(more)  # found again once this batch is served
+                self._inbox.put(more)  # read again after this batch
                 break
             batch = batch + more
         return batch
@@ -66,7 +66,7 @@ class MicroBatcher(Generic[Request, Reply]):
                 seat.set_result(answer)
 
     def _answers(self, asked: list[Request]) -> list[Reply | BaseException]:
-        """One for each; what goes wrong for all is raised for all of them, in their threads."""
+        """One result for each request; if `serve` fails, its exception for each."""
         try:
             answers = [*self._serve(asked)]
         except BaseException as error:  # noqa: BLE001

@@ -1,7 +1,7 @@
-"""The flow's solver for several streams: Euler steps over the package's DiT blocks.
+"""The solver of the flow for several streams: Euler steps over the package's DiT blocks.
 
-A block is run as the package runs it, but what depends on the time alone is worked out once, and each
-stream has keys and values of its own. New ones stand before the old, as in the package.
+A block runs as in the package, but values that depend on the time alone are computed once, and each
+stream has its keys and values. New entries precede old ones, as in the package.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from antiphon.inference_worker.engines.minicpmo.device import device_tensor
 from antiphon.inference_worker.engines.minicpmo.model.attention import additive_mask
 
 ALIGNED = 8
-"""Attention copies a mask whose rows are no multiple of this."""
+"""Attention copies a mask whose rows are not a multiple of this."""
 
 
 class SolverState(NamedTuple):
-    """What the solver keeps of one stream.
+    """The solver state of one stream.
 
-    `attention` is keys and values (steps, blocks, 2, heads, entries, 2 x dim), `convs` the last inputs
-    of the blocks' convolutions (steps, blocks, 2, channels, 2): 2 is with conditions and without.
+    `attention` is keys and values (steps, blocks, 2, heads, entries, 2 x dim), `convs` the last
+    inputs of the blocks' convolutions (steps, blocks, 2, channels, 2). The dimension of 2 is with
+    and without conditions.
     """
 
     attention: Tensor
@@ -33,7 +34,7 @@ class SolverState(NamedTuple):
 
 
 class _Modulation(NamedTuple):
-    """A norm's weight and bias at some time, and the gate of what follows it (none at the end)."""
+    """Weight and bias of a norm at some time, and the gate of the next operation (none at the end)."""
 
     weight: Tensor
     bias: Tensor
@@ -57,7 +58,6 @@ class Solver:
         self._steps = [self._step(*times) for times in _times(steps, self._noise)]
 
     def initial_state(self) -> SolverState:
-        """The memory of a stream that has not begun."""
         block = self._dit.blocks[0]
         attn, conv = block.attn, block.conv
         shape = (len(self._steps), len(self._dit.blocks), 2)
@@ -73,8 +73,8 @@ class Solver:
     ) -> tuple[Tensor, SolverState]:
         """Mel (streams, frames, mels) from conditions (streams, frames, 3 x mels).
 
-        The memory has one dimension more, the streams, before that of 2; in it are the new entries
-        alone.
+        The returned state has an additional dimension, the streams, before that of 2, and contains
+        only the new entries.
         """
         frames = conditions.shape[1]
         starts = [memory.attention.shape[-2] for memory in memories]
@@ -99,7 +99,7 @@ class Solver:
     def _flow(
         self, step: _Step, x: Tensor, room: Tensor, convs: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Velocity (rows, frames, mels) and the convolutions' new memory (blocks, rows, channels, 2)."""
+        """Velocity (rows, frames, mels) and the new state of the convolutions (blocks, rows, channels, 2)."""
         x, seen = self._dit.in_proj(x), []
         for block, (attend, convolve, feed), entries, conv in zip(
             self._dit.blocks, step.blocks, room, convs, strict=True
@@ -128,8 +128,8 @@ class Solver:
 
 
 def _times(steps: int, like: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """The times at which a step begins, and its length; summed as the package sums them, since the
-    blocks are told a thousand times as much.
+    """Start time and length of each step. They are summed like in the package, because the blocks
+    scale time by 1000.
     """
     ends = torch.linspace(0, 1, steps + 1, device=like.device, dtype=like.dtype)
     ends = 1 - torch.cos(ends * 0.5 * torch.pi)
@@ -141,10 +141,10 @@ def _times(steps: int, like: Tensor) -> list[tuple[Tensor, Tensor]]:
 
 
 def _step_entries(memories: Sequence[SolverState], frames: int) -> tuple[Tensor, Tensor | None]:
-    """Where the keys and values of one step stand: (blocks, streams, 2, heads, new and old, 2 x dim).
+    """Space for the keys and values of one step: (blocks, streams, 2, heads, new and old, 2 x dim).
 
-    Streams with fewer old ones than others are filled up on the right; the additive mask (rows, 1, 1,
-    new and old) hides that.
+    Streams with fewer old entries are padded on the right; the additive mask (rows, 1, 1, new and
+    old) hides the padding.
     """
     own = [frames + memory.attention.shape[-2] for memory in memories]
     first = memories[0].attention
@@ -165,7 +165,7 @@ def _modulated_norm(norm: Any, x: Tensor, at: _Modulation) -> Tensor:
 
 
 def _attention(attn: Any, x: Tensor, entries: Tensor, mask: Tensor | None) -> Tensor:
-    """Attend from (rows, frames, channels) to `entries`, where the new keys and values are written."""
+    """Attend from (rows, frames, channels) to `entries`, and store the new keys and values there."""
     frames, heads = x.shape[1], (attn.num_heads, attn.head_dim)
     keys, values = entries.chunk(2, -1)
     keys[..., :frames, :] = attn.k_norm(attn.to_k(x).unflatten(-1, heads)).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""Many streams of Token2wav: whose chunks share a batch, and what becomes of one that fails."""
+"""Streams of Token2wav: which chunks share a batch, and how a failed one is isolated."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Of = TypeVar("Of")
 
 @dataclass(slots=True, eq=False)
 class VoiceStream:
-    """Where a session's turn stands. It moves on once a chunk's sound is there."""
+    """The state of a turn. It advances when the audio of a chunk exists."""
 
     flow: FlowState
     sound: Any
 
     def copy(self) -> VoiceStream:
-        """One that moves on by itself: memories are replaced, never changed."""
+        """An independent copy; states are replaced, never changed in place."""
         return VoiceStream(self.flow, self.sound)
 
 
@@ -44,29 +44,27 @@ class CodeChunk:
 
 
 class StreamBatcher:
-    """Serves chunks: the flow of those that are equally long in one batch, and then the sound of those
-    whose streams have come equally far.
-    """
+    """Runs the flow for chunks of equal length in one batch, then the vocoder for streams of equal progress."""
 
     def __init__(self, flow: Flow, family: VocoderFamily) -> None:
         self._flow = flow
         self._family = family
 
     def open(self, prompt: Sequence[Tensor]) -> VoiceStream:
-        """A voice as the package prepares it: codes, their number, the speaker, mel, its length."""
+        """A voice from the package's prompt: codes, their number, the speaker, mel, its length."""
         codes, _, speaker, mel, _ = prompt
         codes = self._family.prompt_codes(codes, self._flow.lookahead)
         return VoiceStream(self._flow.start(codes, speaker, mel), self._family.initial_state())
 
     def run(self, chunks: Sequence[CodeChunk]) -> list[Synthesis]:
-        """The sound of each chunk at 24 kHz, or why there is none; what fails moves no stream."""
+        """The audio of each chunk at 24 kHz, or its exception. A failed chunk does not advance its stream."""
         heard: dict[CodeChunk, Synthesis] = {}
         for group in _grouped(chunks, lambda chunk: (len(chunk.codes), chunk.ends)):
             heard |= zip(group, self._run_group(group), strict=True)
         return [heard[chunk] for chunk in chunks]
 
     def _run_group(self, chunks: list[CodeChunk]) -> list[Synthesis]:
-        """The sound of chunks of one length; where it fails for all, each is tried alone."""
+        """The audio of chunks of one length. If the batch fails, each chunk is tried alone."""
         failure = None
         try:
             flowed = self._flow.advance(
@@ -75,8 +73,10 @@ class StreamBatcher:
                 ends=chunks[0].ends,
             )
             sounds = self._sound(flowed.mel, chunks)
-        except Exception as error:  # noqa: BLE001  # whatever it was, it is one stream's answer
-            failure = error.with_traceback(None)  # which would keep all that the batch made
+        except Exception as error:  # noqa: BLE001  # becomes the result of each stream
+            failure = error.with_traceback(
+                None
+            )  # the traceback would keep the tensors of the batch
         if failure is not None and len(chunks) == 1:
             return [failure]
         if failure is not None:
@@ -88,7 +88,7 @@ class StreamBatcher:
         ]
 
     def _sound(self, mel: Tensor, chunks: Sequence[CodeChunk]) -> list[tuple[Samples, Any]]:
-        """Each chunk's samples, and its stream's memory after them."""
+        """The samples of each chunk, and the vocoder state of its stream after them."""
         groups = _grouped(
             range(len(chunks)), lambda row: self._family.batch_key(chunks[row].stream.sound)
         )
@@ -102,7 +102,7 @@ class StreamBatcher:
         ]
         heard: dict[int, tuple[Samples, Any]] = {}
         for group, (samples, memories) in zip(groups, sounded, strict=True):
-            # The one wait for the device.
+            # The only point where the host waits for the device.
             heard |= zip(group, zip(samples.cpu().numpy(), memories, strict=True), strict=True)
         return [heard[row] for row in range(len(chunks))]
 
@@ -113,7 +113,7 @@ class StreamBatcher:
             return EngineError("the vocoder's sound is not finite: try another reference voice")
         try:
             stream.flow = self._flow.next_state(stream.flow, flowed, row)
-        except Exception as error:  # noqa: BLE001  # the others' streams move on
+        except Exception as error:  # noqa: BLE001  # the other streams advance
             return error.with_traceback(None)
         stream.sound = sound
         return np.clip(samples, -1.0, 1.0)

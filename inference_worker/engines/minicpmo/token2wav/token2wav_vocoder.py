@@ -1,4 +1,4 @@
-"""The vocoder of a worker: voices from references, and sound for the sessions that ask together."""
+"""The Token2wav vocoder of a worker: clones voices, and batches the synthesis of all sessions."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
 MAX_REFERENCE_SAMPLES = 15 * INPUT_RATE
-"""Samples of a voice that are cloned; memory is counted for these."""
+"""Samples of a reference that are used; the memory estimate counts this many."""
 
 MAX_WARMUP_STREAMS = 32
-"""Streams in a batch that is run at load."""
+"""Largest batch in the warm-up."""
 
 
 class Token2WavVocoder:
-    """Serves the sessions' threads, on one of its own: those that ask while a batch runs are the next batch.
+    """Serves the threads of the sessions from one thread of its own, in batches.
 
-    On a GPU it computes on a stream of its own, so that the engine's thread does not wait for it.
+    On a GPU it uses a separate CUDA stream, so that the engine thread does not wait for it.
     """
 
     def __init__(self, inner: Any, device: torch.device) -> None:
@@ -69,7 +69,7 @@ class Token2WavVocoder:
         self._batcher = MicroBatcher[CodeChunk, Samples](self._run_batch)
 
     def clone(self, reference: Samples) -> VoiceState:
-        """A voice from float32 mono 16 kHz reference audio, of which 15 s are listened to."""
+        """A voice from float32 mono 16 kHz reference audio; the first 15 s are used."""
         with self._cloning, self._on_stream(), tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "voice.wav")
             soundfile.write(path, reference[:MAX_REFERENCE_SAMPLES], INPUT_RATE)
@@ -78,7 +78,7 @@ class Token2WavVocoder:
         return voice
 
     def synthesize(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
-        """Sound for the next codes of a turn; `last` flushes what is held back and ends it."""
+        """Audio of the next codes of a turn. `last` flushes what is held back and ends the turn."""
         unknown = [code for code in codes if not 0 <= code < self._flow.codes]
         if unknown:
             raise EngineError(f"the vocoder knows codes below {self._flow.codes}, not {unknown[0]}")
@@ -90,21 +90,20 @@ class Token2WavVocoder:
         return whole_second(sound, last=last)
 
     def reset(self, voice: VoiceState) -> None:
-        """Begin a new turn."""
         base: VoiceStream = voice.base
         voice.stream = base.copy()
         voice.waiting = list(SILENT_PREFIX)
 
     def check(self) -> None:
-        """Compare with the package's own loop, while its buffers are there. Raises EngineLoadError."""
+        """Compare with the loop of the package, while its buffers exist. Raises EngineLoadError."""
         with self._on_stream():
             check_parity(self._inner.flow, self._flow, self._inner.n_timesteps)
 
     def warm_up(self, sessions: int) -> None:
-        """Clone two noises and speak with up to so many at once: what the package lacks is told now.
+        """Clone two voices and synthesize with up to `sessions` at once. Raises EngineLoadError.
 
-        A convolution has a plan for each number of streams and each length; a turn's first
-        two chunks are lengths of their own.
+        A convolution has a plan for each number of streams and each length; the first two chunks of
+        a turn have special lengths.
         """
         noise = np.random.default_rng(0).normal(0, 0.01, 2 * INPUT_RATE).astype(np.float32)
         whole = (list(SILENT_PREFIX) * CHUNK_CODES)[: CHUNK_CODES + self._flow.lookahead]
@@ -118,7 +117,6 @@ class Token2WavVocoder:
             raise EngineLoadError(f"the vocoder cannot speak: {error}") from error
 
     def close(self) -> None:
-        """End the thread."""
         self._batcher.close()
 
     def _run_batch(self, chunks: list[CodeChunk]) -> list[Synthesis]:
@@ -135,7 +133,7 @@ class Token2WavVocoder:
 
 
 def load_token2wav(folder: Path, steps: int, device: torch.device) -> Token2WavVocoder:
-    """The vocoder of the package `minicpmo-utils`. Raises EngineLoadError with the remedy."""
+    """Load the vocoder of the package `minicpmo-utils`. Raises EngineLoadError with the remedy."""
     if device.type != "cuda":
         raise EngineLoadError(
             f"the vocoder runs on a GPU, not on {device}: vocoder=none serves text"
@@ -150,7 +148,7 @@ def load_token2wav(folder: Path, steps: int, device: torch.device) -> Token2WavV
     try:
         with torch.cuda.device(device):
             inner = package.Token2wav(str(folder), n_timesteps=steps)
-            # Loaded on this thread's stream, used on another, which does not wait for it.
+            # Loaded on this thread's CUDA stream, but used on another one, which does not wait for it.
             torch.cuda.synchronize()
             vocoder = Token2WavVocoder(inner, device)
             vocoder.check()
@@ -165,30 +163,30 @@ def load_token2wav(folder: Path, steps: int, device: torch.device) -> Token2WavV
 
 
 def free_unused_buffers(inner: Any) -> None:
-    """Let go of the buffers for the package's own single stream (2.2 GB), and norm weights once."""
+    """Free the buffers of the package's single stream (2.2 GB), and fold weight norms."""
     for module in (inner.flow.decoder, inner.flow.decoder.estimator):
         module.att_cache_buffer = module.cnn_cache_buffer = None
     _fold_weight_norms(inner.hift)
 
 
 def _fold_weight_norms(network: nn.Module) -> None:
-    """A weight that is normed anew in every call costs a launch each time."""
+    """A parametrized weight costs a launch in every call."""
     for module in network.modules():
         if parametrize.is_parametrized(module, "weight"):
             parametrize.remove_parametrizations(module, "weight")
 
 
 MAX_MEL_ERROR = 0.005
-"""Of the mel's range; on a CPU it is below 1e-6."""
+"""Relative to the range of the mel; on a CPU the error is below 1e-6."""
 
 
 def check_parity(package: Any, flow: Flow, steps: int) -> None:
-    """Make a voice and a chunk of mel with both. Raises EngineLoadError where they differ."""
+    """Compute a voice and a chunk of mel with both. Raises EngineLoadError if they differ."""
     weight: Tensor = package.encoder_proj.weight
     codes = torch.arange(28, device=weight.device)[None]
     speaker = torch.linspace(-1, 1, package.spk_embed_affine_layer.in_features).to(weight)[None]
     mel = torch.linspace(-8, 0, 50 * weight.shape[0]).to(weight).view(1, 50, -1)
-    # Convolutions that round to TF32 would differ by themselves; and since 1.0.7 it would compile.
+    # Convolutions in TF32 would differ; and since 1.0.7 the package would compile its networks.
     exact = torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
     with exact, torch.compiler.set_stance("force_eager"):
         cache = package.setup_cache(codes, mel, speaker, n_timesteps=steps)

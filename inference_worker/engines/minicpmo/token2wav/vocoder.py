@@ -1,4 +1,4 @@
-"""Codes to sound: what a session asks of a vocoder, and how its codes are handed on."""
+"""The vocoder interface of a session, and how codes are cut into chunks for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIN_NEW_CODES = 5
 
 @dataclass(slots=True)
 class VoiceState:
-    """A session's voice: what a turn starts from, and where the current turn stands."""
+    """The voice of a session: the state at the start of a turn, and the state of the current turn."""
 
     base: Any
     stream: Any = None
@@ -33,19 +33,19 @@ class Vocoder(Protocol):
         """A voice from float32 mono 16 kHz reference audio."""
 
     def synthesize(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
-        """Sound for the next codes of a turn; `last` flushes what is held back and ends it."""
+        """Audio of the next codes of a turn. `last` flushes what is held back and ends the turn."""
 
     def reset(self, voice: VoiceState) -> None:
         """Begin a new turn."""
 
     def close(self) -> None:
-        """Nobody will ask for sound any more."""
+        """Release the vocoder. No call may follow."""
 
 
 def next_pieces(waiting: list[int], lookahead: int, *, last: bool) -> list[tuple[list[int], bool]]:
-    """Cut `waiting` (in place) into what the vocoder is given: codes and whether they end the turn.
+    """Cut `waiting` (in place) into chunks for the vocoder: codes, and whether they end the turn.
 
-    A piece is 25 codes and the lookahead; a shorter one is given too, as long as 5 codes are new.
+    A chunk is 25 codes and the lookahead. A shorter one needs at least 5 new codes.
     """
     pieces: list[tuple[list[int], bool]] = []
     while len(waiting) >= lookahead + MIN_NEW_CODES:
@@ -59,7 +59,7 @@ def next_pieces(waiting: list[int], lookahead: int, *, last: bool) -> list[tuple
 
 
 def whole_second(sound: list[Samples], *, last: bool) -> Samples:
-    """The pieces as one; silence on the left completes a second, except at a turn's end."""
+    """The pieces concatenated, and padded on the left to a second, except at the end of a turn."""
     if not sound:
         return SILENCE
     whole = np.concatenate(sound)
@@ -68,7 +68,7 @@ def whole_second(sound: list[Samples], *, last: bool) -> Samples:
 
 
 def find_token2wav(model: Path, options: EngineOptions) -> Path | None:
-    """Token2wav's folder as chosen; "auto" takes the model's own where that and a GPU are there."""
+    """The folder of Token2wav; "auto" is the model's folder if that and a GPU exist."""
     if isinstance(options.vocoder, Path):
         return options.vocoder
     beside = model / "assets" / "token2wav"

@@ -1,4 +1,4 @@
-"""What the two families of releases do differently: their vocoders, and how a voice's codes are led out."""
+"""The two families of package releases: how they prompt a voice, retain codes and synthesize mel."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.kv_retention import (
 )
 
 HOP = 480
-"""Samples of a frame of mel."""
+"""Samples per frame of mel."""
 
 
 class VocoderFamily(Protocol):
-    """Mel to sound for several streams. A stream's memory is of the family's own type."""
+    """Mel to audio for several streams. The state of a stream has a type of the family."""
 
     def prompt_codes(self, codes: Tensor, lookahead: int) -> Tensor:
-        """A reference's codes (1, n) and what its last ones look ahead to."""
+        """The codes (1, n) of a reference, and the lookahead of the last ones."""
 
     def retained_codes(self, entries: Tensor, prompt: int) -> Tensor:
-        """What the encoder keeps at 25 entries a second for a voice of `prompt` frames."""
+        """The encoder entries to retain at 25 per second, for a voice of `prompt` frames."""
 
     def initial_state(self) -> Any:
-        """The memory of a stream that has not sounded."""
+        """The state of a new stream."""
 
     def batch_key(self, memory: Any) -> Hashable:
-        """Equal for memories that can share a batch."""
+        """Equal for states that can share a batch."""
 
     def synthesize(
         self, mel: Tensor, memories: Sequence[Any], *, ends: bool
     ) -> tuple[Tensor, list[Any]]:
-        """Sound (streams, samples) of mel (streams, mels, frames), and the memories after it."""
+        """Audio (streams, samples) of mel (streams, mels, frames), and the new states."""
 
 
 @dataclass(frozen=True, slots=True)
 class CausalState:
-    """A stream's mel (mels, n) from frame `mel_from` on, and its excitation (1, 480 n) from
-    `source_from` on; the oscillators' phase (harmonics,) at its end; and how many frames have sounded.
+    """The mel (mels, n) of a stream from frame `mel_from` on; its excitation (1, 480 n) from
+    `source_from` on; the phase of its oscillators (harmonics,) at the end; and the number of
+    synthesized frames.
     """
 
     mel: Tensor
@@ -57,12 +58,17 @@ class CausalState:
 
     @property
     def source_until(self) -> int:
-        """The frame that has no excitation yet."""
+        """The first frame without excitation."""
         return self.source_from + self.source.shape[-1] // HOP
 
 
 class CausalVocoder:
-    """Runs the networks of the package's `hift`, which take any number of rows."""
+    """The vocoder since release 1.0.7: causal networks that process a bounded past again with every chunk.
+
+    The package works in blocks of 16 frames. The result does not depend on their length, so here a
+    chunk is one block, and streams of equal progress share it. Runs the networks of the package's
+    `hift`, which accept any number of rows.
+    """
 
     def __init__(self, inner: Any) -> None:
         model, bounded = inner.hift, inner.bounded_vocoder
@@ -71,7 +77,7 @@ class CausalVocoder:
         self._f0_left, self._f0_right = int(bounded.f0_left), int(bounded.f0_right)
         self._history, self._right = int(bounded.history), int(bounded.decoder_right)
         self._oscillator = model.m_source.l_sin_gen
-        # Kept on the host by the package, and sent for again with every block.
+        # The package keeps it on the host and copies it for every block.
         model.stft_window = model.stft_window.to(self._weight)
         noise = self._oscillator.sine_waves = self._oscillator.sine_waves.to(self._weight)
         self._noise = noise[0].unflatten(0, (-1, HOP))
@@ -79,30 +85,29 @@ class CausalVocoder:
         self._harmonics = torch.arange(1, harmonics + 1, dtype=torch.float32).to(self._weight)
 
     def prompt_codes(self, codes: Tensor, lookahead: int) -> Tensor:
-        """A voice begins again at its end."""
+        """The lookahead is the beginning of the voice."""
         return torch.cat([codes, codes[:, :lookahead]], 1)
 
     def retained_codes(self, entries: Tensor, prompt: int) -> Tensor:
-        """The voice and the last two seconds."""
+        """Retain the voice and the last two seconds."""
         return retained_codes(entries, prompt)
 
     def initial_state(self) -> CausalState:
-        """Before the first chunk."""
         new = self._weight.new_zeros
         phase = new(len(self._harmonics), dtype=torch.float64)
         return CausalState(new(self._model.conv_pre.in_channels, 0), new(1, 0), phase)
 
     def batch_key(self, memory: CausalState) -> Hashable:
-        """How much of a stream's past there is: the same for all from their third chunk on, at the latest."""
+        """The lengths of the past; equal for all streams from their third chunk on at the latest."""
         ends = memory.source_from, memory.source_until, memory.sounded
         return memory.mel.shape[-1], *(end - memory.mel_from for end in ends)
 
     def synthesize(
         self, mel: Tensor, memories: Sequence[CausalState], *, ends: bool
     ) -> tuple[Tensor, list[CausalState]]:
-        """Eight frames are held back, except at the end; silence stands for them at first."""
+        """Hold back eight frames, except at the end. Silence takes their place in the first chunk."""
         mel = torch.cat([torch.stack([memory.mel for memory in memories]), mel], 2)
-        with torch.device(mel.device):  # the networks pad with zeros that they make on the host
+        with torch.device(mel.device):  # the networks create their padding on the default device
             source, phases = self._excited(mel, memories, ends=ends)
             speech = self._decoded(mel, source, memories[0], ends=ends)
         first = not memories[0].sounded and speech.shape[-1]
@@ -134,7 +139,7 @@ class CausalVocoder:
     def _excitation(
         self, f0: Tensor, phases: Tensor, starts: Sequence[int]
     ) -> tuple[Tensor, Tensor]:
-        """Harmonics of the pitch (streams, frames) where there is one, and noise from a fixed table."""
+        """Harmonics of the pitch (streams, frames) where voiced, and noise from a fixed table."""
         oscillator, source = self._oscillator, self._model.m_source
         turns = (f0[..., None] * self._harmonics / self._model.sampling_rate).remainder(1).double()
         turns = turns.cumsum(1) * HOP + phases[:, None]
@@ -149,7 +154,7 @@ class CausalVocoder:
         return excitation, turns[:, -1].remainder(1)
 
     def _decoded(self, mel: Tensor, source: Tensor, one: CausalState, *, ends: bool) -> Tensor:
-        """The sound of frames that have not sounded and whose future is known."""
+        """The audio of new frames whose lookahead is known."""
         known = one.source_from + source.shape[-1] // HOP
         if known - (0 if ends else self._right) <= one.sounded:
             return mel.new_zeros(len(mel), 0)
@@ -179,7 +184,7 @@ SILENT_CODE = 4218
 
 @dataclass(frozen=True, slots=True)
 class CrossfadeState:
-    """The end of a stream's last chunk: mel (mels, 8), excitation (1, n) and sound (n,) of 160 ms."""
+    """The end of the last chunk of a stream, 160 ms: mel (mels, 8), excitation (1, n) and audio (n,)."""
 
     mel: Tensor
     source: Tensor
@@ -187,7 +192,10 @@ class CrossfadeState:
 
 
 class CrossfadeVocoder:
-    """Runs the package's `hift`, which takes any number of rows; its noise is drawn anew each time."""
+    """The vocoder up to release 1.0.6: chunks overlap by 160 ms and are crossfaded.
+
+    Runs the package's `hift`, which accepts any number of rows; its noise is drawn again each time.
+    """
 
     def __init__(self, inner: Any) -> None:
         self._hift = inner.hift
@@ -197,26 +205,25 @@ class CrossfadeVocoder:
         inner.hift.stft_window = inner.hift.stft_window.to(self._like)
 
     def prompt_codes(self, codes: Tensor, lookahead: int) -> Tensor:
-        """A voice ends in silence."""
+        """The lookahead is silence."""
         return pad(codes, (0, lookahead), value=SILENT_CODE)
 
     def retained_codes(self, entries: Tensor, prompt: int) -> Tensor:
-        """The turn's beginning, where a voice has two seconds or more."""
+        """Retain the beginning of the turn, for a voice of two seconds or more."""
         return retained_codes_until_1_0_6(entries, prompt)
 
     def initial_state(self) -> CrossfadeState:
-        """Before the first chunk."""
         new = self._like.new_zeros
         return CrossfadeState(new(self._like.shape[0], 0), new(1, 0), new(0))
 
     def batch_key(self, memory: CrossfadeState) -> Hashable:
-        """First chunks are served apart from later ones."""
+        """First chunks have a separate batch."""
         return memory.mel.shape, memory.source.shape, memory.speech.shape
 
     def synthesize(
         self, mel: Tensor, memories: Sequence[CrossfadeState], *, ends: bool
     ) -> tuple[Tensor, list[CrossfadeState]]:
-        """What overlaps is held back, except at the end; 160 ms of silence stand for it at first."""
+        """Hold back the overlap, except at the end. 160 ms of silence take its place in the first chunk."""
         overlap = self._frames * HOP
         mel = torch.cat([torch.stack([memory.mel for memory in memories]), mel], 2)
         speech, source = self._hift(mel, torch.stack([memory.source for memory in memories]))

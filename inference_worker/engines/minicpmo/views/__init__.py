@@ -1,1 +1,1 @@
-"""What a worker thread holds of a session: full-duplex, half-duplex or chat."""
+"""The session objects that a worker thread uses: full-duplex, half-duplex and chat."""

@@ -1,4 +1,4 @@
-"""A chat request, as the worker's thread holds it."""
+"""A chat request, as a worker thread uses it."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from antiphon.shared_schemas.config import ChatOptions
 from antiphon.shared_schemas.content import ConversationMessage
 
 _SLICE_TOKENS = 66
-"""Of each part of a picture, its marks included."""
+"""Tokens per image slice, including its marks."""
 
 T = TypeVar("T")
 
 
 def _with_progress(work: Steps[T], expected: int, on_progress: ProgressCallback) -> Steps[T]:
-    """The same work; each of about `expected` steps is told as a part of the second half."""
+    """The same work; each step is reported as a share of the second half of the progress."""
     answer: Any = None
     done = 0
     try:
@@ -54,7 +54,7 @@ def _with_progress(work: Steps[T], expected: int, on_progress: ProgressCallback)
 
 
 def _expected_steps(parts: Sequence[PromptPart]) -> int:
-    """How many steps reading a prompt takes, about: pictures make it long."""
+    """Approximate number of steps to read a prompt; images dominate it."""
     slices = sum(len(part.pixels) for part in parts if isinstance(part, SlicedImage))
     hearing = any(isinstance(part, AudioClip) for part in parts)
     return hearing + -(-slices // SLICES_PER_STEP) + 1 + slices * _SLICE_TOKENS // MAX_FEED_TOKENS
@@ -77,7 +77,7 @@ class MiniCPMOChatView(ChatView):
     ) -> int:
         """Read the history; returns its length in tokens.
 
-        Raises UnsupportedContent naming a picture or a video that cannot be read.
+        Raises UnsupportedContent naming an image or a video that cannot be read.
         """
         turns = self._turns
         if options.tts.enabled:
@@ -105,21 +105,18 @@ class MiniCPMOChatView(ChatView):
         return turns.session.length
 
     def generate(self) -> Iterator[Delta]:
-        """The answer, piece by piece."""
         return self.resume("")
 
     def resume(self, said: str) -> Iterator[Delta]:
-        """The rest of the answer that begins with `said`; what was said before is not spoken again."""
+        """The rest of an answer that begins with `said`, which is not spoken again."""
         if self._options is None:
             raise EngineError("prefill must come before generate")
         yield from self._turns.answer(self._options.generation, said)
 
     def stop(self) -> None:
-        """Abandon work in progress."""
         self._stopped.set()
         self._turns.lease.stop()
 
     def cleanup(self) -> None:
-        """Erase the slot and give it back."""
         self._turns.voice = None
         self._turns.lease.close()

@@ -1,4 +1,4 @@
-"""What a worker's thread holds of one conversation; every call waits for the engine's thread."""
+"""A full-duplex conversation, as a worker thread uses it. Every call waits for the engine thread."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class MiniCPMODuplexView(DuplexView):
         ref_audio: Samples | None = None,
         tts_ref_audio: Samples | None = None,
     ) -> int:
-        """Prefill the system prompt and set the voice; a second call starts over."""
+        """Feed the system prompt and set the voice. A second call starts over."""
         if config.chunk_ms != 1000:
             raise EngineError("MiniCPM-o hears in units of 1000 ms: chunk_ms must be 1000")
         reference = tts_ref_audio if tts_ref_audio is not None else ref_audio
@@ -77,7 +77,7 @@ class MiniCPMODuplexView(DuplexView):
     def prefill(
         self, audio: Samples, frames: Sequence[bytes] = (), max_slice_nums: int = 1
     ) -> PrefillReport:
-        """Feed a second of audio and its pictures; audio alone may be absent, for a unit to look at."""
+        """Feed one second of audio and its images. A unit may have images only."""
         began, session = time.perf_counter(), self._ready()
         if session.awaits_finalize:
             raise EngineError("finalize must come between generate and the next prefill")
@@ -98,7 +98,6 @@ class MiniCPMODuplexView(DuplexView):
         return self._seen
 
     def generate(self, force_listen: bool = False) -> UnitResult:
-        """Listen or speak."""
         began, session = time.perf_counter(), self._ready()
         outcome = self._lease.run(session.generate(force_listen=force_listen or self._break))
         session.memo.max_slices = self._max_slices
@@ -124,14 +123,14 @@ class MiniCPMODuplexView(DuplexView):
         )
 
     def finalize(self) -> None:
-        """Close the unit and slide the window if it is time; after `stop` there is nothing to close for."""
+        """Close the unit and slide the window if necessary. After `stop`, nothing is closed."""
         with suppress(StepAbandoned):
             self._lease.run(self._ready().finalize())
 
     def replay(self, units: Sequence[PastUnit]) -> None:
         """Rebuild the context of a conversation that another worker began.
 
-        The vocoder makes the unfinished turn's sound again, unheard, to go on without a seam.
+        The vocoder also synthesizes the unfinished turn again, so that the next audio continues it.
         """
         session, ids = self._ready(), self._parts.tokenizer.ids
         past = [self._heard(session, unit) for unit in units]
@@ -141,25 +140,20 @@ class MiniCPMODuplexView(DuplexView):
                 self._parts.vocoder.synthesize(self._voice, codes, last=False)
 
     def set_break(self) -> None:
-        """Listen from the next step on."""
         self._break = True
 
     def clear_break(self) -> None:
-        """Undo `set_break`."""
         self._break = False
 
     def stop(self) -> None:
-        """Abandon the step in progress."""
         self._lease.stop()
 
     def cleanup(self) -> None:
-        """Erase the slot and give it back; calling it twice does no harm."""
         self._session = self._voice = None
         self._lease.close()
 
     @property
     def kv_cache_length(self) -> int:
-        """Tokens in the session's context."""
         return self._session.length if self._session is not None else 0
 
     def _sound(self, outcome: UnitOutcome) -> Samples:

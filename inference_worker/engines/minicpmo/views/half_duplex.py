@@ -1,4 +1,4 @@
-"""A half-duplex conversation, as the worker's thread holds it."""
+"""A half-duplex conversation, as a worker thread uses it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from antiphon.shared_schemas.content import ConversationMessage
 
 
 class TurnMemo(BaseModel):
-    """What a half-duplex turn leaves behind for recovery."""
+    """What a half-duplex turn records for recovery."""
 
     tokens: tuple[int, ...] = ()
     cut: bool = False
 
 
 class MiniCPMOHalfDuplexView(HalfDuplexView):
-    """One turn-taking conversation in its slot; rollback is a matter of lengths."""
+    """One turn-based conversation in its slot. Rollback only restores lengths."""
 
     def __init__(self, parts: EngineParts, lease: SlotLease) -> None:
         self._turns = AnsweringSession(parts, lease)
@@ -51,7 +51,7 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
         config: HalfDuplexConfig,
         ref_audio: Samples | None = None,
     ) -> int:
-        """Prefill the system message and set the voice; a second call starts over."""
+        """Feed the system message and set the voice. A second call starts over."""
         turns, self._config = self._turns, config
         if config.tts.enabled:
             turns.voice = clone_voice(turns.parts, ref_audio)
@@ -63,55 +63,47 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
         return session.length
 
     def prefill(self, utterance: Samples) -> PrefillReport:
-        """Append one utterance and open the answer."""
+        """Feed one utterance and open the answer."""
         began, session = time.perf_counter(), self._ready()
         self._mark, self._turns.broken = session.bookmark(), False
         self._turns.lease.run(self._hear(session, utterance))
         return PrefillReport(cost_ms=(time.perf_counter() - began) * 1000)
 
     def generate(self) -> Iterator[Delta]:
-        """The answer, piece by piece."""
         return self.resume("")
 
     def resume(self, said: str) -> Iterator[Delta]:
-        """The rest of the answer that begins with `said`; what was said before is not spoken again."""
+        """The rest of an answer that begins with `said`, which is not spoken again."""
         self._ready()
         yield from self._turns.answer(self._config.generation, said)
 
     def memo(self) -> dict[str, Any]:
-        """The tokens of the last answer."""
         last = self._turns.last
         memo = TurnMemo() if last is None else TurnMemo(tokens=last.tokens, cut=last.cut)
         return memo.model_dump(mode="json")
 
     def rollback(self) -> None:
-        """Forget the last utterance and its answer."""
         session = self._ready()
         if self._mark is not None:
             session.rollback(self._mark)
 
     def replay(self, turns: Sequence[PastTurn]) -> None:
-        """Rebuild the context of a conversation that another worker began."""
         session = self._ready()
         for turn in turns:
             self._turns.lease.run(self._past(session, turn))
 
     def set_break(self) -> None:
-        """End the answer being generated."""
         self._turns.broken = True
 
     def stop(self) -> None:
-        """Abandon work in progress."""
         self._turns.lease.stop()
 
     def cleanup(self) -> None:
-        """Erase the slot and give it back."""
         self._mark = self._turns.voice = None
         self._turns.lease.close()
 
     @property
     def kv_cache_length(self) -> int:
-        """Tokens in the session's context."""
         return self._turns.session.length
 
     def _ready(self) -> TurnConversation:

@@ -112,7 +112,7 @@ def test_in_company_each_sounds_as_the_package_alone(
 ) -> None:
     streams = turns(voices)
     for n in range(len(TURNS[0])):
-        heard = vocoder._serve(chunks(streams, n))
+        heard = vocoder._run_batch(chunks(streams, n))
         assert all(near(got, want[n][1]) for got, want in zip(heard, alone, strict=True))
     assert max(float(sound.abs().max()) for chunk in alone for _, sound in chunk) > 0.05
 
@@ -165,10 +165,10 @@ def test_one_that_cannot_sound_leaves_the_others_theirs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     streams = turns(voices)
-    vocoder._serve(chunks(streams, 0))
+    vocoder._run_batch(chunks(streams, 0))
     known = streams[1].flow
     streams[1].flow = replace(known, speaker=torch.full_like(known.speaker, float("nan")))
-    heard = vocoder._serve(chunks(streams, 1))
+    heard = vocoder._run_batch(chunks(streams, 1))
     assert isinstance(heard[1], EngineError)
     assert all(near(heard[who], alone[who][1][1]) for who in (0, 2))
     assert streams[1].flow.speaker.isnan().all()
@@ -180,7 +180,7 @@ def test_one_that_cannot_sound_leaves_the_others_theirs(
         return advance(codes, memories, ends=ends)
 
     monkeypatch.setattr(vocoder._flow, "advance", fails)
-    heard = vocoder._serve(chunks(streams, 2))
+    heard = vocoder._run_batch(chunks(streams, 2))
     assert isinstance(heard[1], RuntimeError)
     assert all(near(heard[who], alone[who][2][1]) for who in (0, 2))
 

@@ -35,7 +35,7 @@ class Recited(Tone):
 
     def synthesize(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
         voice.waiting += codes
-        return super().speak(voice, codes, last=last)
+        return super().synthesize(voice, codes, last=last)
 
 
 @pytest.fixture(scope="module")
