@@ -30,7 +30,7 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import find_token2wav
 from antiphon.shared_schemas.findings import Finding, failure, ok, warning
 
-_FETCH = "fetch the folder anew, whole: every file of openbmb/MiniCPM-o-4_5"
+_FETCH = "download every file of openbmb/MiniCPM-o-4_5"
 _DRIVER = "install NVIDIA's driver, and a torch that was built for it"
 _ROOM = "lower ANTIPHON_SLOTS, or context_tokens in ANTIPHON_ENGINE_OPTIONS"
 
@@ -50,7 +50,7 @@ def examine(folder: Path, options: EngineOptions) -> Iterator[Finding]:
 def _gpu(options: EngineOptions) -> Finding:
     finding = run_check("gpu", lambda: _device(options), _DRIVER)
     if finding.found == "cpu":
-        return warning("gpu", "none: a CPU serves this model far below real time", _DRIVER)
+        return warning("gpu", "none: on a CPU this model is far slower than real time", _DRIVER)
     return finding
 
 
@@ -74,8 +74,8 @@ def _kernels(options: EngineOptions) -> Finding:
     if not lacks:
         return ok("kernels", "Triton")
     if options.kernels == "triton":  # a worker refuses to start
-        return failure("kernels", f"Triton lacks {lacks}", "get that, or set kernels to torch")
-    return warning("kernels", "torch's own: steps take twice as many launches", f"get {lacks}")
+        return failure("kernels", f"Triton lacks {lacks}", "install that, or set kernels to torch")
+    return warning("kernels", "torch's own: steps take twice as many launches", f"install {lacks}")
 
 
 def _names(folder: Path, options: EngineOptions) -> str:

@@ -140,7 +140,7 @@ def read_config(folder: Path) -> ModelConfig:
     """Read `folder`/config.json. Raises EngineLoadError naming the field that does not fit."""
     path = folder / "config.json"
     if not path.is_file():
-        raise EngineLoadError(f"{folder} is no MiniCPM-o folder: it has no config.json")
+        raise EngineLoadError(f"{folder} is not a MiniCPM-o folder: it has no config.json")
     try:
         return ModelConfig.model_validate_json(path.read_bytes())
     except ValidationError as error:

@@ -72,7 +72,7 @@ def is_device_lost(device: torch.device) -> bool:
 
 def exit_device_lost() -> None:
     """End the process at once. Its leases expire, and other workers recover its sessions."""
-    log.critical("device_lost", consequence="this process ends, its sessions go to other workers")
+    log.critical("device_lost", consequence="this process ends; other workers recover its sessions")
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(DEVICE_LOST)

@@ -142,7 +142,7 @@ class MiniCPMOProcessor(UnifiedProcessor):
     def _load_vocoder(self, device: torch.device, report: LoadProgress) -> Vocoder | None:
         folder = find_token2wav(self._folder, self._options)
         if folder is None:
-            log.warning("no_vocoder", consequence="sessions that want sound are refused")
+            log.warning("no_vocoder", consequence="sessions that request audio are refused")
             return None
         report("vocoder")
         vocoder = load_token2wav(folder, self._options.vocoder_steps, device)

@@ -96,7 +96,7 @@ def encode_clips(
     """Embeddings of whole clips, encoded as one batch: each (frames // 2 // 5, width).
 
     The padding mask of the reference compares steps with mel frames (twice as many). The last block
-    of a shorter clip therefore also sees padding of its own length. This is reproduced because the
+    of a shorter clip therefore also sees padding as long as itself. This is reproduced because the
     weights were trained with it.
     """
     longest = max(mel.shape[1] for mel in mels)

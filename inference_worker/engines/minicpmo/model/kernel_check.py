@@ -22,6 +22,13 @@ from antiphon.inference_worker.engines.types import EngineLoadError
 
 log = structlog.get_logger()
 
+MAX_KERNEL_ERROR = 0.03
+"""Relative to the norm of the output; rounding to bfloat16 causes less than 0.01."""
+
+TEST_ENTRIES = 600
+TEST_TOKENS = (1, 16)
+"""A single token, and the most tokens that these programs process per row."""
+
 
 def use_triton(choice: KernelChoice, device: torch.device) -> bool:
     """Whether decoder layers run Triton programs: on a GPU where they compile.
@@ -34,7 +41,7 @@ def use_triton(choice: KernelChoice, device: torch.device) -> bool:
     if lacks and choice == "triton":
         raise EngineLoadError(f"kernels=triton needs {lacks}; kernels=torch does without")
     if lacks:
-        log.warning("plain_kernels", lacks=lacks, consequence="a step is twice as many launches")
+        log.warning("plain_kernels", lacks=lacks, consequence="a step takes twice as many launches")
     return not lacks
 
 
@@ -55,16 +62,6 @@ def missing_for_triton(device: torch.device) -> str:
     return ""
 
 
-log = structlog.get_logger()
-
-MAX_KERNEL_ERROR = 0.03
-"""Relative to the norm of the output; rounding to bfloat16 causes less than 0.01."""
-
-TEST_ENTRIES = 600
-TEST_TOKENS = (1, 16)
-"""A single token, and the most tokens that these programs process per row."""
-
-
 def check_kernels(network: MiniCPMO, plain: LayerKernels, choice: KernelChoice) -> None:
     """Switch to `plain` if the Triton kernels of the network fail in a layer of either decoder.
 
@@ -76,7 +73,7 @@ def check_kernels(network: MiniCPMO, plain: LayerKernels, choice: KernelChoice) 
         return
     if choice == "triton":
         raise EngineLoadError(f"kernels=triton does not work here ({failure}); kernels=torch does")
-    log.warning("plain_kernels", lacks=failure, consequence="a step is twice as many launches")
+    log.warning("plain_kernels", lacks=failure, consequence="a step takes twice as many launches")
     for decoder in decoders:
         decoder.set_kernels(plain)
 
@@ -92,7 +89,7 @@ def _kernel_error(decoder: Decoder, plain: LayerKernels) -> str:
             decoder.set_kernels(own)
             difference = _largest_difference(want, _layer_outputs(decoder, tokens))
             if not difference < MAX_KERNEL_ERROR:
-                return f"their answers to {tokens} tokens are {difference:.1e} apart"
+                return f"their results for {tokens} tokens differ by {difference:.1e}"
     except Exception as error:  # noqa: BLE001  # compilers and drivers raise many types
         return f"{type(error).__name__}: {error}"
     finally:

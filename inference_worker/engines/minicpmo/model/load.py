@@ -79,7 +79,9 @@ def open_weights(path: Path, device: str = "cpu") -> Any:
     try:
         return safe_open(path, framework="pt", device=device)
     except (SafetensorError, OSError) as error:
-        raise EngineLoadError(f"{path} is not whole ({error}); fetch it anew") from error
+        raise EngineLoadError(
+            f"{path} is truncated or invalid ({error}); download it again"
+        ) from error
 
 
 def check_names(expected: Iterable[str], found: Mapping[str, object]) -> None:

@@ -29,14 +29,14 @@ CHUNK_FRAMES = 2 * 28
 def slot_bytes(config: ModelConfig, options: EngineOptions, width: int) -> int:
     """Bytes of the caches of one slot, for values of `width` bytes."""
     audio, speech = config.audio_config, config.tts_config
-    text = config.num_hidden_layers * config.num_key_value_heads * config.head_dim
-    heard = audio.encoder_layers * audio.d_model
+    text_entries = config.num_hidden_layers * config.num_key_value_heads * config.head_dim
+    audio_entries = audio.encoder_layers * audio.d_model
     speech_head = speech.hidden_size // speech.num_attention_heads
-    spoken = speech.num_hidden_layers * speech.num_key_value_heads * speech_head
+    speech_entries = speech.num_hidden_layers * speech.num_key_value_heads * speech_head
     entries = (
-        text * (options.context_tokens + 1)
-        + heard * (audio.max_source_positions + 1)
-        + spoken * (options.speech_tokens + 1)
+        text_entries * (options.context_tokens + 1)
+        + audio_entries * (audio.max_source_positions + 1)
+        + speech_entries * (options.speech_tokens + 1)
     )
     return 2 * width * entries
 
@@ -105,8 +105,8 @@ def check_memory(
     needed, free = needed_bytes(config, options, width, voices=voices), free_bytes(device)
     if needed > free:
         per_slot = slot_bytes(config, options, width)
-        spoken = voice_bytes(options) + chunk_bytes(options)
-        voice = f", its voice up to {spoken / GIB:.2f} GiB" if voices else ""
+        per_voice = voice_bytes(options) + chunk_bytes(options)
+        voice = f", its voice up to {per_voice / GIB:.2f} GiB" if voices else ""
         raise EngineLoadError(
             f"{options.slots} slots need {needed / GIB:.1f} GiB on {device}, "
             f"{free / GIB:.1f} GiB are free; a slot of {options.context_tokens} tokens takes "

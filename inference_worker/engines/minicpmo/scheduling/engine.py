@@ -69,7 +69,7 @@ class Engine:
                 if batch:
                     self._step(batch)
         finally:
-            # Whatever ends the thread, no caller may wait forever.
+            # No caller may wait forever, even if the thread ends by an error.
             self._stop_accepting()
             self._abandon_all()
 

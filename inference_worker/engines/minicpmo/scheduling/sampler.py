@@ -20,6 +20,11 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
 from antiphon.inference_worker.engines.types import EngineError
 
 NEVER = float("-inf")
+PENALTY_WINDOW = 16
+"""Recent codes that the repetition penalty of speech applies to."""
+
+TIE_MARGIN = 64
+"""Candidates beyond top_k, for ids that tie with the last one. More ties are ignored."""
 
 
 class Sampler:
@@ -176,10 +181,6 @@ def not_finite_error() -> EngineError:
     return EngineError("the model produced values that are not finite for this session")
 
 
-TIE_MARGIN = 64
-"""Candidates beyond top_k, for ids that tie with the last one. More ties are ignored."""
-
-
 def candidate_count(top_k: int, vocabulary: int) -> int:
     """How many of the top ids a draw with `top_k` (0 is off) may need."""
     return min(vocabulary, bucket(top_k) + TIE_MARGIN) if top_k else vocabulary
@@ -197,9 +198,6 @@ def top_scores(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     ids = found.sort(dim=-1).values
     ranked, places = scores.gather(1, ids).sort(dim=-1, descending=True, stable=True)
     return ranked, ids.gather(1, places)
-
-
-PENALTY_WINDOW = 16
 
 
 def code_probabilities(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:

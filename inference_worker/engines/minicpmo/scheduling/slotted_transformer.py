@@ -28,6 +28,13 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import MAX_BATC
 
 MIN_CACHE_LENGTH = 256
 
+TEXT_GRAPHS = (1, 2, 16)
+"""Tokens per feed in a unit: one by one, the two that end it, the eleven of a second of audio."""
+
+SPEECH_GRAPHS = (1,)
+AUDIO_GRAPHS = (50,)
+"""Steps of one second of audio after the convolutions."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlotInput:
@@ -191,14 +198,6 @@ class SlottedTransformer:
         if self._invariant:
             return slots, positions
         return min(slots, bucket(slot + 1)), min(positions, max(MIN_CACHE_LENGTH, bucket(end)))
-
-
-TEXT_GRAPHS = (1, 2, 16)
-"""Tokens per feed in a unit: one by one, the two that end it, the eleven of a second of audio."""
-
-SPEECH_GRAPHS = (1,)
-AUDIO_GRAPHS = (50,)
-"""Steps of one second of audio after the convolutions."""
 
 
 class SlottedTransformers(NamedTuple):

@@ -40,6 +40,13 @@ if TYPE_CHECKING:
 
     Piece = Tensor | tuple[int, ...]
 
+MAX_CHARACTERS = 28
+"""The text of a unit stays shorter; the token that would reach this length is dropped."""
+
+PREVIOUS_MARKER = "\n\nprevious: "
+UNIT_CLOSE_TOKENS = 3
+"""Tokens after the counted ones of a unit: `<|turn_eos|>`, a terminator and `</unit>`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplexSettings:
@@ -58,7 +65,7 @@ class DuplexSettings:
 class UnitDraft:
     """A unit in generation: its spoken tokens and their hidden states."""
 
-    said: list[int] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
     states: list[Tensor] = field(default_factory=list)
     is_listen: bool = False
     end_of_turn: bool = False
@@ -101,14 +108,6 @@ def duplex_settings(config: DuplexConfig, options: EngineOptions) -> DuplexSetti
         ),
         fidelity=options.fidelity,
     )
-
-
-MAX_CHARACTERS = 28
-"""The text of a unit stays shorter; the token that would reach this length is dropped."""
-
-PREVIOUS_MARKER = "\n\nprevious: "
-UNIT_CLOSE_TOKENS = 3
-"""Tokens after the counted ones of a unit: `<|turn_eos|>`, a terminator and `</unit>`."""
 
 
 class DuplexConversation(TextContext):
@@ -197,13 +196,13 @@ class DuplexConversation(TextContext):
         self._pending = None
         outcome = UnitOutcome(
             is_listen=unit.is_listen,
-            tokens=len(unit.said),
+            tokens=len(unit.tokens),
             cost_llm_ms=_since(began),
             restarts_voice=restarts,
         )
         self._close_memo(unit)
         if not unit.is_listen:
-            outcome.text = self._tokenizer.decode(unit.said)
+            outcome.text = self._tokenizer.decode(unit.tokens)
             outcome.end_of_turn = unit.end_of_turn
             yield from self._speak(unit, outcome)
         elif self.settings.fidelity == "fixed" and not self.turn_open:
@@ -238,14 +237,14 @@ class DuplexConversation(TextContext):
                 self._terminate(token)
                 return
             self.turn_open = True
-            if turn and self._too_long([*unit.said, token]):
+            if turn and self._too_long([*unit.tokens, token]):
                 self._terminate(self._ids.chunk_eos)
                 return
             fed = yield from self._feed_token(token)
             unit.end_of_turn = token == self._ids.turn_eos
             self.turn_open = not unit.end_of_turn
             if turn or self._counts_when_first(token):
-                unit.said.append(token)
+                unit.tokens.append(token)
                 unit.states.append(fed.hidden)
             logits = _wanted(fed)
 
@@ -275,7 +274,7 @@ class DuplexConversation(TextContext):
         return len(self._tokenizer.decode(tokens)) >= MAX_CHARACTERS
 
     def _close_memo(self, unit: UnitDraft) -> None:
-        words = () if unit.is_listen else tuple(self._tokenizer.plain(unit.said))
+        words = () if unit.is_listen else tuple(self._tokenizer.plain(unit.tokens))
         self.memo.words = list(words)
         self.memo.turn_open = self.turn_open
         self._unclosed_words = words
@@ -285,9 +284,9 @@ class DuplexConversation(TextContext):
             return
         began = time.perf_counter()
         outcome.codes = yield from self.speech.generate_codes(
-            unit.said, unit.states, may_end=unit.end_of_turn
+            unit.tokens, unit.states, may_end=unit.end_of_turn
         )
-        self.memo.spoken, self.memo.codes = len(unit.said), outcome.codes
+        self.memo.spoken, self.memo.codes = len(unit.tokens), outcome.codes
         if unit.end_of_turn:
             self.speech.reset()
         outcome.cost_speech_ms = _since(began)

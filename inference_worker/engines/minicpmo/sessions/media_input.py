@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
     from antiphon.shared_schemas.audio import Samples
 
+SLICES_PER_STEP = 16
+"""Slices of one step, as in the reference; each has up to a thousand patches. Other sessions run
+between steps.
+"""
+
 
 @dataclass(slots=True, kw_only=True)
 class AudioInput:
@@ -43,9 +48,9 @@ class AudioInput:
         if self.position + (mel.shape[1] - 1) // 2 + 1 >= self.capacity:
             self.position = 0  # the position table is used up: forget all audio so far
         step = self._step(mel)
-        heard: Tensor = yield step
+        embeds: Tensor = yield step
         self.position += step.size
-        return heard
+        return embeds
 
     def _step(self, mel: Tensor) -> EncodeAudio:
         if not self.trims:
@@ -53,12 +58,6 @@ class AudioInput:
         redundant = self.stream.shape.redundant_frames
         leading = mel.shape[1] - self.stream.shape.core_frames - redundant
         return EncodeAudio(self.slot, self.position, mel, leading, redundant)
-
-
-SLICES_PER_STEP = 16
-"""Slices of one step, as in the reference; each has up to a thousand patches. Other sessions run
-between steps.
-"""
 
 
 def encode_images(pictures: Sequence[SlicedImage]) -> Steps[list[Tensor]]:

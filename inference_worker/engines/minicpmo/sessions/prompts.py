@@ -94,8 +94,8 @@ def embed_prompt(
     All clips are encoded in one batch, like in the reference: the end of a shorter clip depends on
     the longest one.
     """
-    sounds = yield from _hear(parts, full_attention=full_attention)
-    sights = iter(
+    sounds = yield from _encode_clips(parts, full_attention=full_attention)
+    images = iter(
         (yield from encode_images([part for part in parts if isinstance(part, SlicedImage)]))
     )
     pieces: list[Tensor | tuple[int, ...]] = []
@@ -103,7 +103,7 @@ def embed_prompt(
         if segment == AUDIO_MARK:
             pieces.append(next(sounds))
         elif segment == IMAGE_MARK:
-            pieces.append(next(sights))
+            pieces.append(next(images))
         else:
             ids = tokenizer.encode(segment)
             pieces.append(tuple(token for token in ids if token != tokenizer.ids.listen))
@@ -118,14 +118,14 @@ def _picture_text(picture: SlicedImage, number: int | None) -> str:
     return f"{label}<image>{IMAGE_MARK}</image>" + "\n".join(rows)
 
 
-def _hear(parts: Sequence[PromptPart], *, full_attention: bool) -> Steps[Iterator[Tensor]]:
+def _encode_clips(parts: Sequence[PromptPart], *, full_attention: bool) -> Steps[Iterator[Tensor]]:
     clips = [part for part in parts if isinstance(part, AudioClip)]
     if not clips:
         return iter(())
     sounds = {id(clip.mels): clip.mels for clip in clips}
     pieces = [piece for mels in sounds.values() for piece in mels]
-    heard: list[Tensor] = yield EncodeClips(pieces, full_attention)
-    rest = iter(heard)
+    encoded: list[Tensor] = yield EncodeClips(pieces, full_attention)
+    rest = iter(encoded)
     whole = {key: torch.cat([next(rest) for _ in mels]) for key, mels in sounds.items()}
     return iter([_part_of(whole[id(clip.mels)], clip) for clip in clips])
 

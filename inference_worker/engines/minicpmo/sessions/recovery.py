@@ -53,21 +53,23 @@ def rebuild_context(
 
     The speech of an unfinished turn is fed to the speech model, one piece per unit.
     """
-    first_spoken = speech_context_start([heard.memo for heard in past], session.speech.capacity)
+    first_spoken = speech_context_start(
+        [prepared.memo for prepared in past], session.speech.capacity
+    )
     batch = _Batch()
     slides = session.settings.window.mode != "off"
-    for index, heard in enumerate(past):
+    for index, prepared in enumerate(past):
         before = batch.length
         batch.pieces.append((unit,))
-        batch.pieces += yield from session.image_pieces(heard.pictures)
-        if heard.mel is not None:
-            batch.pieces.append((yield from session.audio_input.encode(heard.mel)))
-        if index >= first_spoken and heard.memo.spoken is not None:
-            start = batch.length + len(heard.memo.fed) - heard.memo.spoken
-            batch.spoken.append((start, heard.memo))
-        batch.pieces.append(_unit_ending(heard.memo, end))
-        batch.closing.append(ContextUnit(batch.length - before, tuple(heard.memo.words)))
-        _record_unit(session, heard.memo)
+        batch.pieces += yield from session.image_pieces(prepared.pictures)
+        if prepared.mel is not None:
+            batch.pieces.append((yield from session.audio_input.encode(prepared.mel)))
+        if index >= first_spoken and prepared.memo.spoken is not None:
+            start = batch.length + len(prepared.memo.fed) - prepared.memo.spoken
+            batch.spoken.append((start, prepared.memo))
+        batch.pieces.append(_unit_ending(prepared.memo, end))
+        batch.closing.append(ContextUnit(batch.length - before, tuple(prepared.memo.words)))
+        _record_unit(session, prepared.memo)
         if slides or batch.length >= FLUSH_TOKENS:
             yield from _flush(session, batch)
             batch = _Batch()

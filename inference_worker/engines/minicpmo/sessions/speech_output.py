@@ -19,6 +19,12 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
 if TYPE_CHECKING:
     from torch import Tensor
 
+TOKENS_PER_UNIT = 10
+"""Text tokens per second of speech."""
+
+MAX_TAIL_UNITS = 30
+"""Maximum seconds of speech after the last text token."""
+
 
 @dataclass(slots=True, kw_only=True)
 class SpeechContext:
@@ -68,13 +74,6 @@ class SpeechContext:
             self.slot, self.position, piece, CodeRow(self.settings, (), may_end=True)
         )
         self.position += len(piece)
-
-
-TOKENS_PER_UNIT = 10
-"""Text tokens per second of speech."""
-
-MAX_TAIL_UNITS = 30
-"""Maximum seconds of speech after the last text token."""
 
 
 @dataclass(slots=True)

@@ -51,7 +51,7 @@ class Bookmark:
     """A position to roll back to. The caches only grow, so lengths are sufficient."""
 
     length: int
-    heard: int
+    audio_position: int
     stream: MelStream
     pending: Tensor | None
     opening: str
@@ -116,8 +116,8 @@ class TurnConversation(TextContext):
         pieces = yield from embed_prompt(self._tokenizer, text, parts)
         self._opening = ""
         if mel is not None:
-            heard = yield from self.audio_input.encode(mel)
-            pieces += [(self._tokenizer.ids.audio,), heard, (self._tokenizer.ids.audio_end,)]
+            embeds = yield from self.audio_input.encode(mel)
+            pieces += [(self._tokenizer.ids.audio,), embeds, (self._tokenizer.ids.audio_end,)]
         return (yield from self._feed(pieces))
 
     def open_answer(self, *, thinking: bool = False, speak: bool = True) -> Steps[FeedResult]:
@@ -181,7 +181,7 @@ class TurnConversation(TextContext):
 
     def rollback(self, mark: Bookmark) -> None:
         """Return to `mark`: drop everything after it."""
-        self.length, self.audio_input.position = mark.length, mark.heard
+        self.length, self.audio_input.position = mark.length, mark.audio_position
         self.audio_input.stream = mark.stream.copy()
         self._pending, self._opening = mark.pending, mark.opening
 

@@ -58,10 +58,10 @@ class StreamBatcher:
 
     def run(self, chunks: Sequence[CodeChunk]) -> list[Synthesis]:
         """The audio of each chunk at 24 kHz, or its exception. A failed chunk does not advance its stream."""
-        heard: dict[CodeChunk, Synthesis] = {}
+        results: dict[CodeChunk, Synthesis] = {}
         for group in _grouped(chunks, lambda chunk: (len(chunk.codes), chunk.ends)):
-            heard |= zip(group, self._run_group(group), strict=True)
-        return [heard[chunk] for chunk in chunks]
+            results |= zip(group, self._run_group(group), strict=True)
+        return [results[chunk] for chunk in chunks]
 
     def _run_group(self, chunks: list[CodeChunk]) -> list[Synthesis]:
         """The audio of chunks of one length. If the batch fails, each chunk is tried alone."""
@@ -100,11 +100,11 @@ class StreamBatcher:
             )
             for group in groups
         ]
-        heard: dict[int, tuple[Samples, Any]] = {}
+        results: dict[int, tuple[Samples, Any]] = {}
         for group, (samples, memories) in zip(groups, sounded, strict=True):
             # The only point where the host waits for the device.
-            heard |= zip(group, zip(samples.cpu().numpy(), memories, strict=True), strict=True)
-        return [heard[row] for row in range(len(chunks))]
+            results |= zip(group, zip(samples.cpu().numpy(), memories, strict=True), strict=True)
+        return [results[row] for row in range(len(chunks))]
 
     def _advanced(
         self, stream: VoiceStream, flowed: FlowResult, row: int, samples: Samples, sound: Any

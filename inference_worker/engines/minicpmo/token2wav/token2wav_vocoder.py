@@ -45,9 +45,12 @@ MAX_REFERENCE_SAMPLES = 15 * INPUT_RATE
 MAX_WARMUP_STREAMS = 32
 """Largest batch in the warm-up."""
 
+MAX_MEL_ERROR = 0.005
+"""Relative to the range of the mel; on a CPU the error is below 1e-6."""
+
 
 class Token2WavVocoder:
-    """Serves the threads of the sessions from one thread of its own, in batches.
+    """Serves the session threads in batches, from one thread.
 
     On a GPU it uses a separate CUDA stream, so that the engine thread does not wait for it.
     """
@@ -121,10 +124,10 @@ class Token2WavVocoder:
 
     def _run_batch(self, chunks: list[CodeChunk]) -> list[Synthesis]:
         with self._on_stream():
-            heard = self._streams.run(chunks)
-        if any(isinstance(each, Exception) for each in heard) and is_device_lost(self._device):
+            results = self._streams.run(chunks)
+        if any(isinstance(each, Exception) for each in results) and is_device_lost(self._device):
             exit_device_lost()
-        return heard
+        return results
 
     @contextmanager
     def _on_stream(self) -> Iterator[None]:
@@ -176,10 +179,6 @@ def _fold_weight_norms(network: nn.Module) -> None:
             parametrize.remove_parametrizations(module, "weight")
 
 
-MAX_MEL_ERROR = 0.005
-"""Relative to the range of the mel; on a CPU the error is below 1e-6."""
-
-
 def check_parity(package: Any, flow: Flow, steps: int) -> None:
     """Compute a voice and a chunk of mel with both. Raises EngineLoadError if they differ."""
     weight: Tensor = package.encoder_proj.weight
@@ -195,6 +194,6 @@ def check_parity(package: Any, flow: Flow, steps: int) -> None:
     apart = float((ours - theirs).abs().max() / theirs.abs().max())
     if not apart < MAX_MEL_ERROR:
         raise EngineLoadError(
-            f"this release of minicpmo-utils makes other mel than those that are known ({apart:.1e} of "
-            "its range apart): install 1.0.7, or one from 1.0.2 on"
+            f"this release of minicpmo-utils computes another mel than expected ({apart:.1e} of "
+            "its range): install 1.0.7, or a release since 1.0.2"
         )

@@ -158,8 +158,8 @@ class CausalVocoder:
         known = one.source_from + source.shape[-1] // HOP
         if known - (0 if ends else self._right) <= one.sounded:
             return mel.new_zeros(len(mel), 0)
-        heard = mel[..., one.source_from - one.mel_from : known - one.mel_from]
-        speech: Tensor = self._model.decode(heard, source, finalize=ends)
+        window = mel[..., one.source_from - one.mel_from : known - one.mel_from]
+        speech: Tensor = self._model.decode(window, source, finalize=ends)
         return speech[:, (one.sounded - one.source_from) * HOP :]
 
     def _kept(

@@ -89,9 +89,9 @@ class MiniCPMOChatView(ChatView):
             videos=VideoBudget(cancelled=self._stopped.is_set),
         )
         history = []
-        for index, said in enumerate(messages):
-            parts = read_message(said, reading, f"messages.{index}.content")
-            history.append((str(said.role), parts))
+        for index, message in enumerate(messages):
+            parts = read_message(message, reading, f"messages.{index}.content")
+            history.append((str(message.role), parts))
             on_progress((index + 1) / len(messages) / 2)
         prompt = turns.session.chat(
             history,

@@ -52,7 +52,7 @@ class MiniCPMODuplexView(DuplexView):
         self._session: DuplexConversation | None = None
         self._voice: VoiceState | None = None
         self._break = False
-        self._seen = PrefillReport(cost_ms=0.0)
+        self._last_prefill = PrefillReport(cost_ms=0.0)
         self._max_slices = 1
 
     def prepare(
@@ -64,15 +64,15 @@ class MiniCPMODuplexView(DuplexView):
     ) -> int:
         """Feed the system prompt and set the voice. A second call starts over."""
         if config.chunk_ms != 1000:
-            raise EngineError("MiniCPM-o hears in units of 1000 ms: chunk_ms must be 1000")
+            raise EngineError("MiniCPM-o processes units of 1000 ms: chunk_ms must be 1000")
         reference = tts_ref_audio if tts_ref_audio is not None else ref_audio
         self._voice = clone_voice(self._parts, reference) if config.generate_audio else None
         session = self._new_session(config)
         self._lease.clear()
         self._session = session
-        heard = clip_mels(ref_audio) if ref_audio is not None and len(ref_audio) else []
+        reference_mels = clip_mels(ref_audio) if ref_audio is not None and len(ref_audio) else []
         prefix = f"<|im_start|>system\n{system_prompt}\n<|audio_start|>"
-        return self._lease.run(session.prepare(prefix, "<|audio_end|><|im_end|>", heard))
+        return self._lease.run(session.prepare(prefix, "<|audio_end|><|im_end|>", reference_mels))
 
     def prefill(
         self, audio: Samples, frames: Sequence[bytes] = (), max_slice_nums: int = 1
@@ -90,19 +90,19 @@ class MiniCPMODuplexView(DuplexView):
         self._lease.run(session.prefill(mel, pictures))
         self._max_slices = max_slice_nums
         slices = sum(len(picture.pixels) for picture in pictures)
-        self._seen = PrefillReport(
+        self._last_prefill = PrefillReport(
             cost_ms=(time.perf_counter() - began) * 1000,
             vision_slices=slices,
             vision_tokens=slices * self._parts.config.query_num,
         )
-        return self._seen
+        return self._last_prefill
 
     def generate(self, force_listen: bool = False) -> UnitResult:
         began, session = time.perf_counter(), self._ready()
         outcome = self._lease.run(session.generate(force_listen=force_listen or self._break))
         session.memo.max_slices = self._max_slices
         spoken = time.perf_counter()
-        sound = self._sound(outcome)
+        sound = self._synthesize(outcome)
         ended = time.perf_counter()
         return UnitResult(
             is_listen=outcome.is_listen,
@@ -117,8 +117,8 @@ class MiniCPMODuplexView(DuplexView):
             n_tokens=outcome.tokens,
             n_tts_tokens=len(outcome.codes),
             kv_cache_length=session.length,
-            vision_slices=self._seen.vision_slices,
-            vision_tokens=self._seen.vision_tokens,
+            vision_slices=self._last_prefill.vision_slices,
+            vision_tokens=self._last_prefill.vision_tokens,
             memo=session.memo.model_dump(),
         )
 
@@ -133,10 +133,10 @@ class MiniCPMODuplexView(DuplexView):
         The vocoder also synthesizes the unfinished turn again, so that the next audio continues it.
         """
         session, ids = self._ready(), self._parts.tokenizer.ids
-        past = [self._heard(session, unit) for unit in units]
+        past = [self._prepare_unit(session, unit) for unit in units]
         self._lease.run(rebuild_context(session, past, ids.unit, ids.unit_end))
         if self._voice is not None and self._parts.vocoder is not None:
-            for codes in unfinished_turn_codes([heard.memo for heard in past]):
+            for codes in unfinished_turn_codes([unit.memo for unit in past]):
                 self._parts.vocoder.synthesize(self._voice, codes, last=False)
 
     def set_break(self) -> None:
@@ -156,7 +156,7 @@ class MiniCPMODuplexView(DuplexView):
     def kv_cache_length(self) -> int:
         return self._session.length if self._session is not None else 0
 
-    def _sound(self, outcome: UnitOutcome) -> Samples:
+    def _synthesize(self, outcome: UnitOutcome) -> Samples:
         voice, vocoder = self._voice, self._parts.vocoder
         if voice is None or vocoder is None:
             return SILENCE
@@ -183,7 +183,7 @@ class MiniCPMODuplexView(DuplexView):
             seed=lease.seed,
         )
 
-    def _heard(self, session: DuplexConversation, unit: PastUnit) -> PreparedUnit:
+    def _prepare_unit(self, session: DuplexConversation, unit: PastUnit) -> PreparedUnit:
         audio = unit.audio
         if audio is None and not unit.frames:
             audio = SILENT_SECOND

@@ -66,7 +66,7 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
         """Feed one utterance and open the answer."""
         began, session = time.perf_counter(), self._ready()
         self._mark, self._turns.broken = session.bookmark(), False
-        self._turns.lease.run(self._hear(session, utterance))
+        self._turns.lease.run(self._feed_utterance(session, utterance))
         return PrefillReport(cost_ms=(time.perf_counter() - began) * 1000)
 
     def generate(self) -> Iterator[Delta]:
@@ -90,7 +90,7 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
     def replay(self, turns: Sequence[PastTurn]) -> None:
         session = self._ready()
         for turn in turns:
-            self._turns.lease.run(self._past(session, turn))
+            self._turns.lease.run(self._feed_past_turn(session, turn))
 
     def set_break(self) -> None:
         self._turns.broken = True
@@ -111,15 +111,15 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
             raise EngineError("prepare must come first")
         return self._turns.session
 
-    def _hear(self, session: TurnConversation, utterance: Samples) -> Steps[None]:
+    def _feed_utterance(self, session: TurnConversation, utterance: Samples) -> Steps[None]:
         shape = session.audio_input.stream.shape
         missing = max(0, shape.first_samples - len(utterance))
         yield from session.utterance(AudioClip(clip_mels(np.pad(utterance, (missing, 0)))))
         yield from session.open_answer(speak=self._config.tts.enabled)
 
-    def _past(self, session: TurnConversation, turn: PastTurn) -> Steps[None]:
+    def _feed_past_turn(self, session: TurnConversation, turn: PastTurn) -> Steps[None]:
         audio = turn.audio if turn.audio is not None else np.zeros(INPUT_RATE, dtype=np.float32)
         memo = TurnMemo.model_validate(turn.memo)
         tokens = memo.tokens or tuple(self._turns.parts.tokenizer.encode(turn.text))
-        yield from self._hear(session, audio)
+        yield from self._feed_utterance(session, audio)
         yield from session.replay_answer(tokens, cut=memo.cut)

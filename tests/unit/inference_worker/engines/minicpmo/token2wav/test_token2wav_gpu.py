@@ -86,7 +86,9 @@ def served(card: Card, streams: list[VoiceStream]) -> int:
     gpu, vocoder, _ = card
     for _ in range(3):
         gpu.clear()
-        answers = vocoder._run_batch([CodeChunk(stream, [7] * 28, ends=False) for stream in streams])
+        answers = vocoder._run_batch(
+            [CodeChunk(stream, [7] * 28, ends=False) for stream in streams]
+        )
         assert [type(answer) for answer in answers] == [np.ndarray] * len(streams)
     return gpu.launched
 

@@ -248,5 +248,5 @@ def test_a_release_that_computes_otherwise_is_told(
     vocoder = Token2WavVocoder(package, CPU)
     vocoder.check()
     monkeypatch.setattr(package.flow.decoder, "inference_cfg_rate", 0.5)
-    with pytest.raises(EngineLoadError, match="makes other mel"):
+    with pytest.raises(EngineLoadError, match="computes another mel"):
         vocoder.check()
