@@ -46,7 +46,7 @@ VOICE_S = 5
 
 
 class Bench:
-    """A network, and crowds of sessions over it."""
+    """A network and groups of sessions on it."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -61,7 +61,7 @@ class Bench:
         self.stages: dict[str, list[float]] = defaultdict(list)
 
     def crowd(self, count: int) -> tuple[Runner, list[DuplexConversation]]:
-        """A runner with `count` slots and a prepared session in each."""
+        """A runner with `count` slots and a session in each."""
         runner = Runner(
             self.network,
             WordySampler(self.tokenizer.ids, self.tokenizer.forbidden, "upstream"),
@@ -80,7 +80,6 @@ class Bench:
         return runner, [self.session(slot) for slot in range(count)]
 
     def session(self, slot: int) -> DuplexConversation:
-        """A session in `slot`, not yet prepared."""
         end = self.config.tts_config.end_code
         return DuplexConversation(
             slot,
@@ -92,8 +91,8 @@ class Bench:
         )
 
     def measure(self, count: int) -> dict[str, Any]:
-        """Unit times of `count` sessions: milliseconds, all sessions, all units."""
-        gc.collect()  # the last crowd's caches
+        """Unit times in milliseconds of `count` sessions, over all sessions and units."""
+        gc.collect()  # frees the caches of the last measurement
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         began = time.perf_counter()
@@ -123,13 +122,13 @@ class Bench:
         }
 
     def prepare(self, session: DuplexConversation) -> Steps[None]:
-        """A system prompt, and words up to half of the context."""
+        """Feed a system prompt, and tokens up to half of the context."""
         yield from session.prepare("system", "end", [])
         words = (WORD,) * (self.args.context // 2 - session.length)
         yield from session.feed([words], want_logits=False)
 
     def taken(self) -> int:
-        """Bytes of the GPU that are not free, graphs and all."""
+        """Bytes of the GPU that are not free, including graphs."""
         if self.device.type != "cuda":
             return 0
         free, total = torch.cuda.mem_get_info()
@@ -144,7 +143,7 @@ class Bench:
         listen: bool = False,
         units: int,
     ) -> list[float]:
-        """Run `units` units of every session, all beginning together or paced."""
+        """Run `units` units of every session, started together or paced."""
         together = threading.Barrier(len(sessions))
         noise = np.random.default_rng(0).normal(0, 0.05, 16000).astype(np.float32)
         start = time.perf_counter()
@@ -153,11 +152,11 @@ class Bench:
             try:
                 return all_units(session)
             except BaseException:
-                together.abort()  # or the others would wait for ever
+                together.abort()  # or the others would wait forever
                 raise
 
         def wait_for(session: DuplexConversation, unit: int) -> float:
-            """Until the unit's moment; when that is, or was."""
+            """Wait for the start of the unit; returns its time."""
             if not self.args.paced:
                 together.wait()
                 return time.perf_counter()
@@ -183,7 +182,7 @@ class Bench:
         return [t for times in threads.map(one, sessions) for t in times]
 
     def sound(self, slot: int, codes: list[int]) -> None:
-        """A unit's codes as sound."""
+        """Synthesize the codes of a unit."""
         if self.vocoder is None or not codes:
             return
         began = time.perf_counter()
@@ -191,7 +190,7 @@ class Bench:
         self.stages["Token2wav, a session's wait"].append((time.perf_counter() - began) * 1000)
 
     def profile(self, runner: Runner, work: Callable[[], object]) -> None:
-        """Time every batch of `work` by the kind of its steps."""
+        """Time every batch of `work` by the type of its steps."""
         self.stages.clear()
         run = runner.run
         paced, self.args.paced = self.args.paced, False
@@ -209,17 +208,15 @@ class Bench:
 
         runner.run = timed  # type: ignore[method-assign]
         work()
-        del runner.run  # the method shows again
+        del runner.run  # uncovers the method
         self.args.paced = paced
 
     def settle(self) -> None:
-        """Wait for the GPU."""
         if self.device.type == "cuda":
             torch.cuda.synchronize()
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""MiniCPM-o 4.5 with random weights, at its real sizes or tiny: what a bench runs without a checkpoint."""
+"""MiniCPM-o 4.5 with random weights, at its real sizes or tiny, so that a bench needs no checkpoint."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ REAL: dict[str, Any] = {
     },
 }
 WORD = 64
-"""A token of one letter: 18 of them stay below a unit's limit of characters."""
+"""A token of one letter: 18 of them fit into the character limit of a unit."""
 
 
 def config_of(sizes: str) -> ModelConfig:
@@ -66,15 +66,14 @@ def config_of(sizes: str) -> ModelConfig:
 
 
 class WordySampler(Sampler):
-    """Does all the work of choosing, then says the same short word."""
+    """Does all the work of sampling, then always returns the same short token."""
 
     def sample(self, logits: Tensor, rows: Sequence[TokenRow]) -> list[SampledToken | EngineError]:
-        """The real choice, its outcome replaced."""
         return [SampledToken(WORD, recorded=True) for _ in super().sample(logits, rows)]
 
 
 def random_network(config: ModelConfig, device: torch.device, kernels: KernelChoice) -> MiniCPMO:
-    """The network with small random weights, as a checkpoint would have loaded it."""
+    """The network with small random weights, in the state after loading."""
     dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
     network = (
         build_on_meta(config, fused=use_triton(kernels, device)).to(dtype).to_empty(device=device)

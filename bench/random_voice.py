@@ -1,7 +1,7 @@
-"""Token2wav with random weights: the package's own networks, at their real sizes or small ones.
+"""Token2wav with random weights: the package's networks, at their real sizes or small.
 
-Found where `make test` puts the package, or where it is installed. Its sound is noise; what it costs
-does not depend on that.
+Uses the package where `make test` installs it, or the installed one. The audio is noise, but its
+cost does not depend on that.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SMALL: dict[str, Any] = {"steps": 1, "blocks": 1, "layers": 1, "channels": 32}
 
 
 def random_vocoder(sizes: str, device: torch.device) -> Token2WavVocoder | None:
-    """A vocoder of the `real` or `tiny` sizes on `device`; None where the package is not there."""
+    """A vocoder of the `real` or `tiny` sizes on `device`; None if the package is missing."""
     sys.path.insert(0, str(TESTS))
     stepaudio = import_module("support.minicpmo.stepaudio_package")
     try:
@@ -46,13 +46,13 @@ def random_vocoder(sizes: str, device: torch.device) -> Token2WavVocoder | None:
     inner.flow.to(device)
     inner.hift.to(device)
     if device.type == "cuda":
-        torch.cuda.synchronize()  # the vocoder computes on its own stream
-    prompt = inner._prepare_prompt  # noqa: SLF001  # by chance: the weights of a voice are not here
+        torch.cuda.synchronize()  # the vocoder uses another CUDA stream
+    prompt = inner._prepare_prompt  # noqa: SLF001  # random: the weights for voices are not available
     inner._prepare_prompt = lambda path: [part.to(device) for part in prompt(path)]  # noqa: SLF001
     return Token2WavVocoder(inner, device)
 
 
 def random_voice(vocoder: Token2WavVocoder, seconds: int) -> VoiceState:
-    """A voice, cloned from so many seconds of noise."""
+    """A voice cloned from some seconds of noise."""
     noise = np.random.default_rng(seconds).normal(0, 0.05, seconds * INPUT_RATE)
     return vocoder.clone(noise.astype(np.float32))

@@ -1,4 +1,4 @@
-"""What a unit must take at least: its bytes and FLOPs over the card's ceilings."""
+"""Lower bound for the time of a unit: its bytes and FLOPs over the limits of the card."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 
 @dataclass(frozen=True)
 class Card:
-    """Ceilings of the device: memory bandwidth in TB/s, dense bfloat16 in TFLOP/s."""
+    """Limits of the device: memory bandwidth in TB/s, dense bfloat16 in TFLOP/s."""
 
     tbps: float
     tflops: float
@@ -19,7 +19,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Stage:
-    """`passes` over `parameters` for `tokens` of each session, which read `cache` values a session."""
+    """`passes` over `parameters` for `tokens` of each session; each reads `cache` values per session."""
 
     name: str
     parameters: int
@@ -38,7 +38,7 @@ class Stage:
 
 
 def stages(network: MiniCPMO, *, text: int, sound: int, speech: int) -> list[Stage]:
-    """Of a unit with 19 tokens and 25 codes, at so many tokens, audio steps and speech positions."""
+    """Stages of a unit with 19 tokens and 25 codes, at these tokens, audio steps and speech positions."""
     config = network.config
     audio, tts = config.audio_config, config.tts_config
     body, head = _size(network.llm.model.layers), _size(network.llm.lm_head)
@@ -59,7 +59,7 @@ def stages(network: MiniCPMO, *, text: int, sound: int, speech: int) -> list[Sta
 def roofline(
     network: MiniCPMO, card: Card, *, sessions: int, text: int, sound: int = 750, speech: int = 512
 ) -> list[str]:
-    """A table of each stage's bound in milliseconds for `sessions` in step, without the vocoder."""
+    """A table of the lower bound of each stage in milliseconds for `sessions` in step, without the vocoder."""
     width, bounds = network.dtype.itemsize, {True: 0.0, False: 0.0}
     lines = ["| stage | GB | TFLOP | bound, ms |", "|---|---|---|---|"]
     for stage in stages(network, text=text, sound=sound, speech=speech):

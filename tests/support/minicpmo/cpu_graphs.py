@@ -1,7 +1,7 @@
-"""CUDA graphs on a CPU: what a capture saw is run again on the very same tensors, without any Python.
+"""CUDA graphs on a CPU: the captured operations run again on the same tensors, without any Python.
 
-As a real one, a replay knows nothing but the memory it was recorded with: a number that was taken from
-the host, or a tensor that was put in another's place since, is still what it was at capture.
+As with a real graph, a replay only knows the memory it was captured with. A number read from the
+host, or a tensor that was replaced since, still has its value at capture.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 DROPPING = {torch.ops.aten.scaled_dot_product_attention, torch.ops.aten.dropout}
-"""What draws only while training."""
+"""Operations that only draw while training."""
 
 
 class CpuGraph(TorchDispatchMode):
-    """Stands where torch.cuda.CUDAGraph does."""
+    """Replaces torch.cuda.CUDAGraph."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class CpuGraph(TorchDispatchMode):
         return out
 
     def replay(self) -> None:
-        """Run all of it again where it ran."""
+        """Run all operations again in place."""
         for func, args, given, kept in self._ops:
             again = _fresh(func(*args, **given), (args, given))
             for old, new in zip(kept, again, strict=True):
@@ -46,18 +46,17 @@ class CpuGraph(TorchDispatchMode):
 
 
 class NoStream:
-    """A CPU has one order of work."""
+    """Replaces torch.cuda.Stream: a CPU has one order of work."""
 
     def __init__(self, _device: object = None) -> None:
         pass
 
-    def wait_stream(self, _other: object) -> None:
-        """Nothing to wait for."""
+    def wait_stream(self, _other: object) -> None: ...
 
 
 @contextmanager
 def recording(graph: CpuGraph, *, pool: object, stream: object) -> Iterator[None]:
-    """Stands where torch.cuda.graph does."""
+    """Replaces torch.cuda.graph."""
     assert pool is not None
     assert stream is not None
     with graph:
@@ -65,7 +64,7 @@ def recording(graph: CpuGraph, *, pool: object, stream: object) -> Iterator[None
 
 
 def use_cpu_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let GraphPool record on the CPU."""
+    """Let GraphPool capture on the CPU."""
     stand_ins = {
         "CUDAGraph": CpuGraph,
         "Stream": NoStream,
@@ -79,7 +78,7 @@ def use_cpu_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _fresh(out: Any, given: Any) -> list[Tensor]:
-    """Tensors of `out` with memory of their own."""
+    """Tensors of `out` that do not share memory with `given`."""
     old = {t.untyped_storage()._cdata for t in tree_leaves(given) if isinstance(t, Tensor)}
     made = [t for t in tree_leaves(out) if isinstance(t, Tensor)]
     return [t for t in made if t.untyped_storage()._cdata not in old]

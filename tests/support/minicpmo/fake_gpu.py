@@ -1,9 +1,9 @@
-"""A GPU that keeps no numbers: what runs on it, where from, in which types, and in how much memory.
+"""A GPU without numbers: records what runs on it, from where, in which types and in how much memory.
 
-Tensors of torch's FakeTensorMode say that they are on a GPU and raise where devices mix or where the
-host would have to know a value. Three things need a real one and are done here in Python instead:
-indexing (its C++ part asks CUDA for the current device), attention (it chooses its kernel by the card;
-here it is the one that takes a mask), and what the host reads, which is counted and answered by ones.
+Tensors of torch's FakeTensorMode claim to be on a GPU. They raise if devices mix, or if the host
+would have to know a value. Three operations need a real GPU and are done in Python here: indexing
+(its C++ part asks CUDA for the current device), attention (it chooses its kernel by the card; here
+it is the kernel with a mask), and reads of the host, which are counted and return ones.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ PRODUCTS = {
     aten.conv2d,
 }
 FREE = {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.dropout}
-"""What launches nothing (dropout: unless it is training)."""
+"""Operations without a launch (dropout: except while training)."""
 
 
 class FakeGpu(TorchDispatchMode):
-    """Counts what it is asked to do since `clear`; `held` and `peak` are bytes of it."""
+    """Counts operations since `clear`; `held` and `peak` are bytes of memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class FakeGpu(TorchDispatchMode):
         self.clear()
 
     def clear(self) -> None:
-        """Forget what was counted; memory stays as it is."""
+        """Reset the counts; memory is unchanged."""
         self.launched = 0
         self.copies: list[str] = []
         self.reads = 0
@@ -83,7 +83,7 @@ class FakeGpu(TorchDispatchMode):
             self.product_types |= {t.dtype for t in sources}
 
     def read(self, tensor: Tensor) -> Any:
-        """What the host gets that reads a tensor: ones."""
+        """What a read of the host returns: ones."""
         self.reads += 1
         return np.ones(tensor.shape, dtype=int).tolist()
 
@@ -105,7 +105,7 @@ def _tensors(tree: Any, device: torch.device | None = None) -> list[Tensor]:
 
 
 class _InPython(TorchFunctionMode):
-    """What a real GPU does below Python."""
+    """Operations that a real GPU does below Python."""
 
     def __torch_function__(
         self, func: Callable[..., Any], _types: Any, args: Any = (), kwargs: Any = None
@@ -130,7 +130,7 @@ class _InPython(TorchFunctionMode):
 def _attend(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, **given: Any
 ) -> Tensor:
-    """What the kernel that takes a mask asks of its arguments, and its result."""
+    """Checks what the kernel with a mask requires of its arguments, and returns its result."""
     assert not given.get("is_causal")
     assert not given.get("dropout_p")
     assert query.shape[1] == key.shape[1], "the kernel would copy the keys for every query head"
@@ -164,7 +164,7 @@ def _write(tensor: Tensor, key: Any, new: Any) -> None:
 
 
 def _viewed(tensor: Tensor, key: Any) -> tuple[Tensor, list[Tensor | None]]:
-    """`tensor` with the plain parts of `key` done, and the tensors among them by dimension."""
+    """Apply the plain parts of `key`; returns the view and the index tensors by dimension."""
     keys = list(key) if isinstance(key, tuple) else [key]
     if Ellipsis in [k for k in keys if not isinstance(k, Tensor)]:
         at = next(i for i, k in enumerate(keys) if k is Ellipsis)
@@ -186,18 +186,18 @@ def _viewed(tensor: Tensor, key: Any) -> tuple[Tensor, list[Tensor | None]]:
 
 @contextmanager
 def fake_gpu() -> Iterator[FakeGpu]:
-    """Within it, tensors made on `GPU` are fake, and the yielded one counts."""
+    """Inside the context, tensors made on `GPU` are fake, and the yielded object counts."""
     gpu = FakeGpu()
     with ExitStack() as stack:
         for mode in (FakeTensorMode(), gpu, _InPython()):
             stack.enter_context(mode)
-        # Not seen by a mode: this class has its own, in Python.
+        # Modes do not see this class; its Python implementation is patched.
         stack.enter_context(patch.object(FakeTensor, "tolist", lambda tensor: gpu.read(tensor)))
         yield gpu
 
 
 def network_on(config: ModelConfig, *, fused: bool) -> MiniCPMO:
-    """The network as `load` places it, bfloat16 on the fake GPU; call within `fake_gpu`."""
+    """The network as `load` places it, bfloat16 on the fake GPU. Call it inside `fake_gpu`."""
     network = build_on_meta(config, fused=fused)
     for name, parameter in list(network.named_parameters()):
         assign_parameter(

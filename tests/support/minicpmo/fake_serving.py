@@ -1,4 +1,4 @@
-"""A runner of the real sizes on a GPU that keeps no numbers, and every kind of step for it."""
+"""A runner of the real sizes on a GPU without numbers, and every type of step for it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Card:
     fused: bool
 
     def launched(self, name: str, steps: int) -> int:
-        """How often something is launched for the first so many steps of a kind."""
+        """Number of launches of the first `steps` steps of a type."""
         chosen = kinds_of_step()[name][:steps]
         self.gpu.clear()
         self.runner.run(chosen)
@@ -86,7 +86,7 @@ def pictures(parts: int) -> EncodeImages:
 
 
 def kinds_of_step() -> dict[str, Sequence[EngineStep]]:
-    """Every kind of step, as full as it comes; call within `fake_gpu`."""
+    """Full batches of every type of step. Call it inside `fake_gpu`."""
     rows = [TokenRow(SamplingSettings(listen_top_k=2), [5, 5, 9], (0.3, 0.6)) for _ in range(SLOTS)]
     every, condition = range(SLOTS), torch.zeros(19, 768, dtype=torch.bfloat16, device=GPU)
     return {

@@ -1,4 +1,4 @@
-"""Reads the recorded facts (json), tensors, waveforms and pictures of the tiny checkpoint."""
+"""Reads the recorded facts (json), tensors, waveforms and images of the tiny checkpoint."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What each part of the network answers to the same input, on whatever device and in whatever type."""
+"""Results of each part of the network for the same input, on any device and in any type."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def runner_of(network: MiniCPMO, tokenizer: Tokenizer, *, cuda_graphs: bool = Fa
 
 
 def hears(runner: Runner) -> Answer:
-    """Three chunks in one slot, each with the keys of those before."""
+    """Three chunks in one slot; each sees the keys of those before."""
     stream, wave = MelStream(), golden_set.waves()["w_omni"]
     heard = []
     for n, start in enumerate((0, 50, 100)):
@@ -68,7 +68,7 @@ def reads(runner: Runner) -> Answer:
 
 
 def speaks(runner: Runner) -> Answer:
-    """A condition of given states, and scores of codes after it."""
+    """A condition of given states, and the scores of codes after it."""
     states = torch.randn(3, 256, generator=torch.Generator().manual_seed(0))
     given = list(states.to(runner.network.device, runner.network.dtype))
     [condition] = runner.run([SpeechCondition([5, 6, 7], given)])
@@ -84,6 +84,6 @@ PARTS = [hears, hears_clips, sees, reads, speaks]
 
 
 def largest_error(exact: Answer, rounded: Answer) -> float:
-    """Of all answers, by their norm."""
+    """The largest relative error of all results, by their norm."""
     pairs = zip(exact, rounded, strict=True)
     return max(float((got.float().cpu() - want).norm() / want.norm()) for want, got in pairs)

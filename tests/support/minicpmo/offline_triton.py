@@ -1,4 +1,4 @@
-"""Triton's compiler without a GPU: what would be launched on a fake one is compiled for a real kind."""
+"""Triton's compiler without a GPU: launches on a fake GPU are compiled for a real type of GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.minicpmo.fake_gpu import FakeGpu
 
 
 class _Card:
-    """A driver that knows which kind of GPU it has, and no more."""
+    """A driver that only knows the type of its GPU."""
 
     def __init__(self, capability: int) -> None:
         self._target = GPUTarget("cuda", capability, 32)
@@ -36,24 +36,22 @@ class _Card:
 
 
 class Compiled:
-    """The compiled programs by name; each is there once for every way it was specialised."""
+    """The compiled programs by name, one per specialisation."""
 
     def __init__(self) -> None:
         self.programs: dict[str, dict[str, Any]] = {}
 
     @property
     def count(self) -> int:
-        """How many there are in all."""
         return sum(len(ways) for ways in self.programs.values())
 
     def take(self, name: str, program: Any) -> None:
-        """Note one."""
         self.programs.setdefault(name, {})[program.hash] = program
 
 
 @contextmanager
 def compiled_offline(gpu: FakeGpu, capability: int = 90) -> Iterator[Compiled]:
-    """Launches within it compile for a GPU of `capability` (90: Hopper) and count on the fake one."""
+    """Inside the context, launches compile for a GPU of `capability` (90: Hopper) and count on the fake one."""
     compile_only, compiled = JITFunction.run, Compiled()
     seen = set[JITFunction[Any]]()
 
@@ -75,7 +73,7 @@ def compiled_offline(gpu: FakeGpu, capability: int = 90) -> Iterator[Compiled]:
 
 
 def stack_bytes(program: Any, folder: Path) -> int:
-    """What a compiled program spills to memory, by the assembler's own account."""
+    """Bytes that a compiled program spills to memory, from the assembler's output."""
     tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
     binary = folder / f"{program.hash}.cubin"
     binary.write_bytes(program.asm["cubin"])
@@ -84,7 +82,7 @@ def stack_bytes(program: Any, folder: Path) -> int:
 
 
 class _Described(MockTensor):
-    """A tensor as the compiler sees one: its type, and whether its address is a round one."""
+    """A tensor as the compiler sees it: its type, and whether its address is aligned."""
 
     def __init__(self, tensor: Tensor) -> None:
         super().__init__(tensor.dtype, list(tensor.shape))

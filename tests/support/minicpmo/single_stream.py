@@ -1,4 +1,4 @@
-"""One stream by the package itself, as it is meant: what many streams at once are held against."""
+"""One stream with the package's own loop: the reference for many streams at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.minicpmo.stepaudio_package import EARLIER, LATER, MELS
 
 
 class AloneLater:
-    """1.0.7 as it is meant: one stream on the object."""
+    """Release 1.0.7: one stream on the object."""
 
     def __init__(self, inner: Any, voice: Path) -> None:
         self._inner, self._voice = inner, str(voice)
@@ -30,7 +30,7 @@ class AloneLater:
 
 
 class AloneEarlier:
-    """One stream as releases up to 1.0.6 serve it, told anew: 1.0.7 has their networks, not their loop."""
+    """A copy of the loop up to release 1.0.6: 1.0.7 has their networks but not their loop."""
 
     def __init__(self, inner: Any, voice: Path) -> None:
         self._inner = inner
@@ -80,7 +80,7 @@ ALONE = {EARLIER: AloneEarlier, LATER: AloneLater}
 
 @contextmanager
 def heard_mel(flow: Any) -> Iterator[list[Tensor]]:
-    """The mel of each chunk that the package's own flow makes within it."""
+    """Collects the mel of each chunk that the package's flow computes inside the context."""
     mels: list[Tensor] = []
     own = flow.inference_chunk
 

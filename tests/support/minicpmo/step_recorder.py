@@ -1,4 +1,4 @@
-"""The recorded sessions' settings, and a way to run their generators without an engine."""
+"""Settings of the recorded sessions, and a way to run their generators without an engine."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Token2wav of the package `minicpmo-utils` on the CPU: its own networks and loop, random small weights.
+"""Token2wav of the package `minicpmo-utils` on the CPU: its networks and loop, small random weights.
 
-`tools/make_venv.py` puts the package beside the environment, not into it: its other top-level names are
-not wanted here. What it imports for the weights of a voice is not installed and stays a bare name, so
-a prompt (codes, speaker, mel) is drawn from the reference's samples instead.
+`tools/make_venv.py` installs the package beside the environment, because its other top-level names
+are not wanted. Its imports for voices are not installed and replaced by empty modules, so a prompt
+(codes, speaker, mel) is drawn from the samples of the reference instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from unittest.mock import patch
 import numpy as np
 import soundfile
 import torch
-import torch._dynamo  # before the bare names: it looks for libraries
+import torch._dynamo  # before the replaced modules: it looks for libraries
 from torch import Tensor
 
 PACKAGE = Path(sys.prefix) / "share" / "token2wav" / "stepaudio2"
@@ -42,13 +42,12 @@ EARLIER, LATER = "1.0.6", "1.0.7"
 
 
 def package(name: str) -> Any:
-    """A module of the package."""
     return _modules()[f"stepaudio2.{name}"]
 
 
 @cache
 def _modules() -> dict[str, ModuleType]:
-    """The package without what its __init__ would import; to others it stays as unknown as it is."""
+    """The package without the imports of its __init__; afterwards it is unknown to others again."""
     package = _folder()
     bare = _bare_modules()
     known = {name: sys.modules.get(name) for name in bare}
@@ -67,7 +66,7 @@ def _modules() -> dict[str, ModuleType]:
 
 
 def _folder() -> Path:
-    """Where the package is. Raises FileNotFoundError."""
+    """The folder of the package. Raises FileNotFoundError."""
     installed = importlib.util.find_spec("stepaudio2")
     places = [PACKAGE, *map(Path, (installed and installed.submodule_search_locations) or [])]
     found = next((place for place in places if place.is_dir()), None)
@@ -77,7 +76,7 @@ def _folder() -> Path:
 
 
 class _Bare(ModuleType):
-    """Has every name that is imported from it; the window is the one that is called."""
+    """Has every name that is imported from it; only the window is called."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -104,7 +103,7 @@ def _hann(_name: str, length: int, *, fftbins: bool) -> np.ndarray[Any, Any]:
 def token2wav(
     release: str, *, steps: int = 2, blocks: int = 1, layers: int | None = 1, channels: int = 32
 ) -> Any:
-    """The package's object as its constructor leaves it, of the given sizes."""
+    """The package's object after its constructor, with the given sizes."""
     torch.manual_seed(0)
     inner = package("token2wav").Token2wav.__new__(package("token2wav").Token2wav)
     inner.float16, inner.n_timesteps = False, steps
@@ -115,7 +114,7 @@ def token2wav(
     inner.hift_cache_dict = {}
     (_causal if release == LATER else _original)(inner, channels)
     predictor = inner.hift.f0_predictor.classifier
-    with torch.no_grad():  # as drawn, nothing would have a pitch
+    with torch.no_grad():  # with the random weights, no frame would be voiced
         predictor.weight.mul_(300)
         predictor.bias.fill_(20)
     return inner
@@ -150,7 +149,7 @@ def _flow(steps: int, blocks: int, layers: int | None) -> Any:
 
 
 def _original(inner: Any, channels: int) -> None:
-    """As releases up to 1.0.6 make sound; their network is in 1.0.7 too."""
+    """The vocoder up to release 1.0.6; its network is also in 1.0.7."""
     hift = package("flashcosyvoice.modules.hifigan").HiFTGenerator(base_channels=channels)
     inner.hift = hift.eval()
     inner.mel_cache_len, inner.source_cache_len = 8, 8 * 480
@@ -179,7 +178,7 @@ def _causal(inner: Any, channels: int) -> None:
 
 
 def _prompt(path: str) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """What a voice's two ONNX networks would say, by chance but the same for the same reference."""
+    """A random replacement for the two ONNX networks of a voice, deterministic per reference."""
     wave, rate = soundfile.read(path)
     count = len(wave) * 25 // rate
     draw = torch.Generator().manual_seed(int(abs(wave[:2000]).sum() * 1000))
@@ -191,7 +190,7 @@ def _prompt(path: str) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
 
 @contextmanager
 def still_noise() -> Iterator[None]:
-    """Within it the vocoder of earlier releases draws zeros where it would draw noise."""
+    """Inside the context, the vocoder of earlier releases draws zeros instead of noise."""
     still = {"rand": lambda *shape, **_: torch.zeros(*shape), "randn_like": torch.zeros_like}
     with patch.multiple(torch, **still):
         yield

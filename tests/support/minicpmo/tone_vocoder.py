@@ -1,4 +1,4 @@
-"""A vocoder small enough to check by ear or by arithmetic."""
+"""A vocoder whose output can be checked by arithmetic."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ SAMPLES_PER_CODE = 960
 
 
 class Tone:
-    """A vocoder that plays each code as 40 ms of its own value."""
+    """Plays each code as 40 ms of its value."""
 
     def __init__(self) -> None:
         self.turns = 0

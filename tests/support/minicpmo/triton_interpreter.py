@@ -1,6 +1,7 @@
-"""Triton programs run by Triton's own interpreter, on the CPU: in a process of its own, which began with it.
+"""Runs Triton programs in Triton's interpreter on the CPU, in a process started with it.
 
-The functions here run there; each compares the fused kernels with torch's own and returns the largest error.
+The functions here run in that process. Each compares the fused kernels with torch's and returns the
+largest error.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ SLOTS, POSITIONS = 4, 600
 
 @contextmanager
 def interpreter() -> Iterator[ProcessPoolExecutor]:
-    """Where functions of this module can run."""
+    """A process pool that runs functions of this module."""
     os.environ["TRITON_INTERPRET"] = "1"
     try:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
@@ -53,7 +54,7 @@ def interpreter() -> Iterator[ProcessPoolExecutor]:
 
 
 def fused_kernels() -> LayerKernels:
-    """As a GPU would run them."""
+    """The kernels as on a GPU."""
     from antiphon.inference_worker.engines.minicpmo.model.fused_kernels import FusedKernels
 
     return FusedKernels(prompts=TorchKernels("grouped_sdpa"))
@@ -61,7 +62,7 @@ def fused_kernels() -> LayerKernels:
 
 @torch.inference_mode()
 def of_attention(query_heads: int, key_heads: int, head_dim: int, dtype: torch.dtype) -> float:
-    """Normed, turned, stored and attended: rows of any length, idle ones, prompts, several stretches."""
+    """Norm, rotation, store and attention: rows of any length, idle rows, prompts, several splits."""
     torch.manual_seed(3)
     sizes = LayerSizes(
         width=8,
@@ -104,7 +105,7 @@ def of_attention(query_heads: int, key_heads: int, head_dim: int, dtype: torch.d
             shared = ForwardInputs(positions, *rotary, mask, window)
             queries = kernels.rotate_and_store(joint, attention, shared)
             mixed = kernels.attend(queries, attention, shared)
-            # Where padding is discarded, all of it goes to one entry: which comes last is open.
+            # All discarded writes go to one entry; their order is undefined.
             answers.append([queries, mixed, cache.entries[0][:, :POSITIONS]])
         errors.append(largest_error([a.float() for a in answers[0]], answers[1]))
     return max(errors)
@@ -112,7 +113,7 @@ def of_attention(query_heads: int, key_heads: int, head_dim: int, dtype: torch.d
 
 @torch.inference_mode()
 def rows_with_a_nan(*, in_keys: bool) -> list[bool]:
-    """Which of three rows come out finite when the second has one NaN in its second stretch."""
+    """Which of three rows are finite if the second has one NaN in its second split."""
     sizes = LayerSizes(8, 8, query_heads=4, key_heads=2, head_dim=16, eps=1e-6, head_norms=False)
     attention = SelfAttention(sizes, 0, fused_kernels())
     cache = SlottedCache(
@@ -135,7 +136,7 @@ def rows_with_a_nan(*, in_keys: bool) -> list[bool]:
 
 @torch.inference_mode()
 def of_the_rest(width: int, dtype: torch.dtype) -> float:
-    """A residual sum and its norm, and the gate."""
+    """The residual sum and its norm, and the gate."""
     torch.manual_seed(4)
     hidden, update = torch.randn(2, 3, 5, width).to(dtype)
     norm = nn.RMSNorm(width, 1e-6).to(dtype)
@@ -148,7 +149,7 @@ def of_the_rest(width: int, dtype: torch.dtype) -> float:
 
 
 def networks() -> list[MiniCPMO]:
-    """The tiny checkpoint with torch's own kernels, and with the fused ones."""
+    """The tiny checkpoint with torch's kernels, and with the fused ones."""
     plain = load_network(CHECKPOINT, EngineOptions(device="cpu"), lambda _line: None)
     fused = build_on_meta(plain.config, fused=True)
     fused.load_state_dict(plain.state_dict(), assign=True)
@@ -158,14 +159,14 @@ def networks() -> list[MiniCPMO]:
 
 @torch.inference_mode()
 def of_the_decoders() -> float:
-    """What the language model and the speech model of the tiny checkpoint answer."""
+    """Results of the language model and the speech model of the tiny checkpoint."""
     tokenizer = Tokenizer(CHECKPOINT)
     plain, fused = (runner_of(network, tokenizer) for network in networks())
     return max(largest_error(does(plain), does(fused)) for does in (reads, speaks))
 
 
 def kept_after_a_trial(*, spoilt: bool) -> list[str]:
-    """Which kernels both decoders go on with."""
+    """The kernels of both decoders after the check at load."""
     plain, fused = networks()
     own = fused.llm.model.kernels
     if spoilt:
@@ -176,7 +177,7 @@ def kept_after_a_trial(*, spoilt: bool) -> list[str]:
 
 
 def refused_when_asked_for() -> str:
-    """What is said of programs that do not run."""
+    """The error for programs that do not run."""
     plain, fused = networks()
     fused.llm.model.kernels.gate = lambda joint: joint / 0  # type: ignore[method-assign]
     try:

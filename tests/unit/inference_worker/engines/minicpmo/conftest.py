@@ -1,4 +1,4 @@
-"""The tiny checkpoint, loaded once; everything here needs torch."""
+"""Fixtures: the tiny checkpoint, loaded once. All tests here need torch."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""The bench of units runs, and says what it ran on."""
+"""The unit bench runs and reports what it ran on."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What only a GPU can tell; skipped without one."""
+"""Tests that need a GPU; skipped without one."""
 
 from collections.abc import Callable
 
@@ -62,7 +62,7 @@ def test_graphs_change_nothing(kernels: KernelChoice) -> None:
 
 
 def test_feeding_waits_for_nothing() -> None:
-    """What test_host_waits.py counts on a CPU, by the device's own account."""
+    """The counterpart of test_host_waits.py, by the device's own report."""
     options = EngineOptions(slots=2, context_tokens=512, speech_tokens=256, device="cuda")
     engine = MiniCPMOProcessor(CHECKPOINT, options)
     engine.load(lambda _line: None)
@@ -88,7 +88,7 @@ def test_each_part_says_nearly_what_the_cpu_says(
     *,
     cuda_graphs: bool,
 ) -> None:
-    """As test_bfloat16.py on the CPU: the kernels are others, the bound is the same."""
+    """The counterpart of test_bfloat16.py: other kernels, the same bound."""
     options = EngineOptions(device="cuda", kernels=kernels)
     on_gpu = load_network(CHECKPOINT, options, lambda _line: None)
     exact = does(runner_of(network, tokenizer))

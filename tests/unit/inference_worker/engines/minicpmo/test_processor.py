@@ -1,4 +1,4 @@
-"""The engine as the worker uses it: many sessions in one batch, failures, replay, recovery."""
+"""The engine as a worker uses it: many sessions in one batch, failures, rebuilds, recovery."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -32,8 +32,7 @@ GREEDY = DuplexConfig(generate_audio=False, temperature=0.0, force_listen_count=
 PROMPT = "Streaming Omni Conversation."
 
 
-def ignore(_line: str) -> None:
-    """Nobody watches the load."""
+def ignore(_line: str) -> None: ...
 
 
 def loaded(options: EngineOptions) -> MiniCPMOProcessor:
@@ -69,7 +68,7 @@ def unit(view: MiniCPMODuplexView, audio: Samples, frames: Sequence[bytes] = ())
 
 
 def talk(view: MiniCPMODuplexView, audio: list[Samples], frames: Sequence[bytes] = ()) -> Any:
-    """What a conversation produced; its cache at the end and the logits of its units."""
+    """The results of a conversation, its final cache and the logits of its units."""
     results, logits = [], []
     for part in audio:
         view.prefill(part, frames)
@@ -101,7 +100,7 @@ def test_the_golden_session_through_the_views(processor: MiniCPMOProcessor) -> N
 
 
 def test_company_changes_no_bit(processor: MiniCPMOProcessor) -> None:
-    """Alone in its slot, or with three others that hear and see other things: the same bits."""
+    """Alone in its slot, or with three others that get other input: the same bits."""
     ours, frame = seconds("w_duplex_audio", 6), golden_set.image_bytes("a")
     alone = begin(processor)
     want_said, want_bits = talk(alone, ours)
@@ -360,7 +359,7 @@ def test_fifty_sessions_leave_nothing_behind(processor: MiniCPMOProcessor) -> No
 
 
 class Gate:
-    """Holds the engine's thread within a batch until told to go on."""
+    """Blocks the engine thread within a batch until `go` is set."""
 
     def __init__(self, view: MiniCPMODuplexView, monkeypatch: pytest.MonkeyPatch) -> None:
         self.entered, self.go_on = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""The types a GPU runs with, on the CPU: every part takes bfloat16, and says nearly the same with it."""
+"""bfloat16 on the CPU: every part accepts the types of a GPU, with nearly the same results."""
 
 from collections.abc import Callable
 from copy import deepcopy

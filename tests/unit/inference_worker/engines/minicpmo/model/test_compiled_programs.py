@@ -1,4 +1,4 @@
-"""The Triton programs, compiled for a Hopper GPU as a worker at the real sizes asks for them."""
+"""The Triton programs, compiled for a Hopper GPU like by a worker at the real sizes."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from support.minicpmo.fake_serving import CODE, CONTEXT, kinds_of_step, serving
 from support.minicpmo.offline_triton import stack_bytes
 
 LONGEST = 40960
-"""The most tokens a slot can have."""
+"""Maximum tokens of a slot."""
 
 PROGRAMS = {"add_norm", "rotate_and_store", "attend_split", "combine_splits", "gate"}
 
@@ -33,9 +33,9 @@ def test_nothing_is_compiled_while_serving(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Warming up meets every program in every way that a session can ask for it; all fit a multiprocessor.
+    """The warm-up compiles every specialisation that a session can need; all fit a multiprocessor.
 
-    Of shared memory 99 KiB are what the smallest cards with bfloat16 give a program.
+    The smallest cards with bfloat16 give a program 99 KiB of shared memory.
     """
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     with serving(shallow, tokenizer, fused=True, context=LONGEST) as card:

@@ -1,4 +1,4 @@
-"""What a GPU runs between a layer's products, by Triton's interpreter, against torch's own operations."""
+"""The Triton programs in Triton's interpreter, compared with torch's operations."""
 
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -9,7 +9,7 @@ import torch
 from support.minicpmo import triton_interpreter
 
 EXACT, HALF = (torch.float32, 1e-6), (torch.float16, 0.001)
-"""The interpreter knows no products of bfloat16."""
+"""The interpreter has no products of bfloat16."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_both_decoders(interpreter: ProcessPoolExecutor) -> None:
 def test_a_nan_stays_one_and_stays_in_its_row(
     interpreter: ProcessPoolExecutor, *, in_keys: bool
 ) -> None:
-    """A session that is not finite is ended for it: none may go unseen."""
+    """A session with a NaN must end, so a NaN must reach the output of its row."""
     finite = interpreter.submit(triton_interpreter.rows_with_a_nan, in_keys=in_keys).result()
     assert finite == [True, False, True]
 

@@ -1,4 +1,4 @@
-"""Which kernels a worker takes, and what it says where they cannot be had."""
+"""Which kernels a worker selects, and what it reports if they are missing."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def test_what_was_asked_for_and_cannot_be_is_refused() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_driver_it_goes_on_and_says_so() -> None:
-    """As on a GPU whose machine has no compiler: Triton's driver raises, with the reason."""
+    """As on a GPU machine without a compiler: Triton's driver raises with the reason."""
     with capture_logs() as logged:
         assert not use_triton("auto", GPU)
     [line] = logged
@@ -38,7 +38,7 @@ def test_without_a_driver_it_goes_on_and_says_so() -> None:
 
 
 def test_the_checkup_says_what_a_worker_would() -> None:
-    """Left open, it is fine on a CPU; asked for there, a worker would not start."""
+    """ "auto" is fine on a CPU; "triton" fails the checkup, as a worker would not start."""
     choices: list[KernelChoice] = ["auto", "torch", "triton"]
     verdicts = []
     for kernels in choices:

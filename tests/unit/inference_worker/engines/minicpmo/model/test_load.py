@@ -1,4 +1,4 @@
-"""The folder: names, shapes, shards, and clear refusals."""
+"""Loading the folder: names, shapes, shards, and errors with a remedy."""
 
 import json
 import shutil
@@ -118,7 +118,7 @@ def test_a_gpu_that_is_not_there_is_said() -> None:
 
 
 def test_the_real_sizes_fit_together(tokenizer: Tokenizer) -> None:
-    """Every kind of step at the real sizes, on the meta device: shapes without numbers."""
+    """Every type of step at the real sizes, on the meta device: shapes without numbers."""
     config = ModelConfig.model_validate(golden_set.facts("real_param_shapes")["config"])
     network = build_on_meta(config).to(torch.bfloat16)
     compute_buffers(network, torch.device("meta"))

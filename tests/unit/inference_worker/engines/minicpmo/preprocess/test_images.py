@@ -1,4 +1,4 @@
-"""Pictures that only their decoder finds wanting: the door reads nothing of them but their size."""
+"""Images that only their decoder can refuse: the edge reads nothing but their size."""
 
 import io
 import struct
@@ -12,7 +12,7 @@ from antiphon.inference_worker.engines.types import EngineError
 
 
 def _png(kind: bytes, content: bytes, *, good: bool = True) -> bytes:
-    """A picture with one more chunk between its header and its pixels."""
+    """A PNG with an additional chunk between header and pixels."""
     buffer = io.BytesIO()
     Image.new("RGB", (16, 12)).save(buffer, "PNG")
     whole, pixels = buffer.getvalue(), buffer.getvalue().index(b"IDAT") - 4

@@ -1,4 +1,4 @@
-"""Videos in a chat: how they are taken apart, and the prompt that comes of them."""
+"""Videos in a chat: how they are split, and the resulting prompt."""
 
 import io
 from fractions import Fraction
@@ -57,7 +57,7 @@ def parts_of(*sent: object) -> list[PromptPart]:
 
 
 def slow_video(times: list[float]) -> bytes:
-    """One grey picture at each of these seconds, and nothing between."""
+    """One grey frame at each of these seconds."""
     buffer = io.BytesIO()
     with av.open(buffer, "w", format="webm") as container:
         stream = container.add_stream("vp8", rate=10)
@@ -138,7 +138,7 @@ def test_a_video_with_few_pictures_has_a_stretch_for_each() -> None:
 
 
 def test_the_prompt_of_a_video(tokenizer: Tokenizer, runner: Runner) -> None:
-    """Per second a numbered picture, ten embeddings of sound, then the numbered sheet."""
+    """Per second a numbered image, ten embeddings of audio, then the numbered contact sheet."""
     sound = golden_set.waves()["w_user"][: 2 * INPUT_RATE]
     film = VideoPart(video(seconds=2, sound=sound), stack_frames=3)
     parts = parts_of(TextPart("look: "), film, TextPart("well?"))
@@ -165,7 +165,7 @@ def fed_ids(step: Feed) -> list[int]:
 
 
 def test_the_sound_of_a_message_is_heard_as_one(tokenizer: Tokenizer, runner: Runner) -> None:
-    """Cut into two parts, its embeddings are those of the whole, and not those of the parts alone."""
+    """Audio in two parts has the embeddings of the whole, not those of each part alone."""
     wave = golden_set.waves()["w_user"]
     whole, halves = AudioPart(wave[:32000].tobytes()), [wave[:16000], wave[16000:32000]]
     together = heard_in(tokenizer, runner, [whole])

@@ -1,4 +1,4 @@
-"""How graphs are recorded and played again, on a CPU; test_duplex.py has whole sessions with them."""
+"""Capture and replay of graphs on a CPU; test_duplex.py runs whole sessions with them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_cannot_be_recorded_is_refused(forward: object) -> None:
 
 
 def test_every_step_of_a_unit_is_recorded(network: MiniCPMO, tokenizer: Tokenizer) -> None:
-    """One, two and sixteen tokens of text, a second of sound, a code; at 1, 2 and 3 rows."""
+    """One, two and sixteen text tokens, a second of audio, a code; at 1, 2 and 3 rows."""
     sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
     runner = Runner(
         network,

@@ -1,4 +1,4 @@
-"""The real sizes on a GPU that keeps no numbers: devices, types, memory, and what a step launches."""
+"""The real sizes on a GPU without numbers: devices, types, memory, and launches per step."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def card(
 
 
 def test_attention_makes_no_plans(card: Card) -> None:
-    """The runner of a GPU has settled the process: cuDNN, torch's first choice there, is out of it."""
+    """The runner of a GPU switches off cuDNN's attention, torch's first choice."""
     assert card
     assert not torch.backends.cuda.cudnn_sdp_enabled()
     assert torch.get_num_threads() == 1
@@ -55,7 +55,7 @@ def test_every_step_stays_on_the_gpu_in_bfloat16(card: Card) -> None:
 
 
 def test_what_is_admitted_fits(card: Card, config: ModelConfig) -> None:
-    """Weights, caches and the largest step's values; what else the check allows for is room for graphs."""
+    """Weights, caches and the values of the largest step; the rest of the headroom is for graphs."""
     gpu, runner = card.gpu, card.runner
     options = EngineOptions(slots=SLOTS, context_tokens=CONTEXT, speech_tokens=SPEECH)
     admitted = needed_bytes(config, options, 2, voices=False)
@@ -72,7 +72,7 @@ def test_what_is_admitted_fits(card: Card, config: ModelConfig) -> None:
 
 
 def test_a_token_is_few_launches(card: Card) -> None:
-    """Each is some microseconds, in a graph or not: 36, 20 and 24 layers of so many."""
+    """Each launch takes microseconds, also in a graph: 36, 20 and 24 layers of so many."""
     text, speech = (10, 10) if card.fused else (20, 17)
     assert card.launched("decode", 1) <= 36 * text + 30
     assert card.launched("utter", 1) <= 20 * speech + 60

@@ -1,7 +1,7 @@
-"""How often the host waits for the device: a step of decoding or speech reads its choices, and no more.
+"""How often the host waits for the device: a step of decoding or speech reads its draws and nothing else.
 
-On a CPU nothing is waited for, so what would wait on a GPU is counted: values read by the host, tables
-sent there by a plain copy, and indices that are Python lists.
+On a CPU nothing waits, so the test counts what would wait on a GPU: values read by the host, tables
+sent by a blocking copy, and indices that are Python lists.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ INDEXING = {Tensor.__getitem__, Tensor.__setitem__}
 
 
 class Waits(TorchFunctionMode):
-    """Names what the host would wait for."""
+    """Records what the host would wait for."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Choosing tokens and codes against the reference's recorded choices."""
+"""Sampling of tokens and codes, compared with the recorded choices of the reference."""
 
 from typing import Any
 
@@ -96,7 +96,7 @@ def test_a_row_does_not_depend_on_the_others(sampler: Sampler) -> None:
 
 @pytest.mark.parametrize("levels", [200, 10**6])
 def test_few_candidates_are_the_first_of_all(levels: int) -> None:
-    """Many equal scores, as bfloat16 makes them, or none."""
+    """Many equal scores, as bfloat16 produces them, or none."""
     generator = torch.Generator().manual_seed(levels)
     scores = torch.randint(0, levels, (3, 3000), generator=generator).float()
     ranked, order = top_scores(scores, 3000)

@@ -91,7 +91,7 @@ print("an answer")
 
 
 def test_a_lost_device_ends_the_process_and_answers_nobody() -> None:
-    """Its sessions are rebuilt elsewhere once the leases run out; an answer would end them here."""
+    """Other workers recover its sessions after the leases expire; an error as the result would end them."""
     ended = subprocess.run(
         [sys.executable, "-c", LOSES_ITS_DEVICE], capture_output=True, text=True, check=False
     )

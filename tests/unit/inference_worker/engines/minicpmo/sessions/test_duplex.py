@@ -1,4 +1,4 @@
-"""The unit loop against the reference's sessions, token by token."""
+"""The unit loop, compared with the sessions of the reference token by token."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -53,7 +53,7 @@ def runner(
 
 
 Check = Callable[..., None]
-"""Told a unit's number, the session, its recorder, the outcome, the first logits, the lengths."""
+"""Gets the number of the unit, the session, its recorder, the outcome, the first logits, the lengths."""
 
 
 def play(network: MiniCPMO, tokenizer: Tokenizer, runner: Runner, name: str, check: Check) -> Any:

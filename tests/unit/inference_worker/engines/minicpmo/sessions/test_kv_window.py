@@ -1,4 +1,4 @@
-"""The sliding windows as pure bookkeeping: whatever is said, positions stay compact."""
+"""The sliding windows as plain bookkeeping: positions stay compact for any input."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""A session's ears over many seconds, through the batched audio encoder."""
+"""The audio input of a session over many seconds, through the batched audio encoder."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def runner_of(network: MiniCPMO, tokenizer: Tokenizer, *, invariant: bool) -> Ru
 
 @pytest.mark.parametrize("invariant", [True, False])
 def test_half_a_minute_and_on(network: MiniCPMO, tokenizer: Tokenizer, invariant: bool) -> None:
-    """The table of positions ends at thirty seconds: then all that was heard is forgotten."""
+    """The position table ends at thirty seconds; then all audio so far is forgotten."""
     recorder = Recorder(runner_of(network, tokenizer, invariant=invariant))
     want, wave = golden_set.tensors("a_audio"), golden_set.waves()["w34"]
     audio_input = AudioInput(slot=1, capacity=network.config.audio_config.max_source_positions)

@@ -1,4 +1,4 @@
-"""Turn-based prompts against the reference's ids, embeddings and logits; answers and rollback."""
+"""Turn-based prompts, compared with the ids, embeddings and logits of the reference; answers and rollback."""
 
 from itertools import pairwise
 
@@ -175,7 +175,7 @@ def test_portions_of_a_prompt(lengths: list[int], portions: list[list[int]]) -> 
 def test_a_long_prompt_lets_others_have_their_turn(
     network: MiniCPMO, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In parts its scores are those of the whole."""
+    """In portions, its scores are those of the whole prompt."""
     sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
     long = Runner(network, sampler, slots=2, context=3000, speech_context=64, invariant=True)
     scores, sizes = [], []

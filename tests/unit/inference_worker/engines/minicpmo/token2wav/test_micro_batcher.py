@@ -1,4 +1,4 @@
-"""Threads that meet: those that come while some are served are served together next."""
+"""Dynamic batching: requests that arrive while a batch runs form the next batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ASKERS = 5
 
 
 class Kitchen:
-    """Serves tenfold what was asked; the first batch waits until it is let go."""
+    """Returns ten times each request; the first batch waits until it is released."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
@@ -29,7 +29,7 @@ class Kitchen:
 
 
 def asked_at_once(kitchen: Kitchen, questions: list[int]) -> dict[int, int | str]:
-    """The first asks alone; the others come while it is served."""
+    """One request starts a batch; the others arrive while it runs."""
     meeting = MicroBatcher[int, int](kitchen.serve)
     answers: dict[int, int | str] = {}
 
@@ -86,7 +86,7 @@ def test_a_lone_question_waits_for_nobody() -> None:
 
 
 def test_too_few_answers_are_nobodys() -> None:
-    """And the thread goes on."""
+    """The thread continues afterwards."""
     meeting = MicroBatcher[int, int](lambda asked: [1] if len(asked) == 1 else [])
     with pytest.raises(RuntimeError, match="0 answers to 2 questions"):
         meeting.run_batch([1, 2])

@@ -1,4 +1,4 @@
-"""Token2wav's real sizes on a GPU that keeps no numbers: launches, waits, and memory for many streams."""
+"""Token2wav at the real sizes on a GPU without numbers: launches, waits and memory of many streams."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from support.minicpmo.stepaudio_package import EARLIER, LATER
 SLOTS = 8
 OPTIONS = EngineOptions(slots=SLOTS)
 CODES_OF_VOICES = (375, 300)
-"""Of 15 s, the longest, and of 12 s."""
+"""Voices of 15 s, the longest, and of 12 s."""
 
 TOKENIZER_BYTES = 496e6
 """A file of the vocoder's folder that is not built here."""
@@ -51,7 +51,7 @@ def card(request: pytest.FixtureRequest) -> Iterator[Card]:
             to_gpu(network)
         if release == EARLIER:
             inner.speech_window = torch.zeros(7680, dtype=torch.float64, device=GPU)
-        # Not as "cuda", which would ask for a stream on a real one.
+        # Not as "cuda", which would create a stream on a real one.
         yield gpu, Token2WavVocoder(inner, torch.device("cpu")), release
 
 
@@ -61,7 +61,7 @@ def heard(gpu: FakeGpu, sound: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[n
 
 
 def to_gpu(network: nn.Module) -> None:
-    """Weights and buffers; what is neither stays on the host, as the package's `cuda` leaves it."""
+    """Move weights and buffers; everything else stays on the host, as after the package's `cuda`."""
     for module in network.modules():
         for table, place in ((module._parameters, GPU), (module._buffers, GPU)):
             for name, tensor in table.items():
@@ -82,7 +82,7 @@ def prompt(codes: int) -> list[Tensor]:
 
 
 def served(card: Card, streams: list[VoiceStream]) -> int:
-    """Launches of a chunk of each stream, once they are in the midst of a turn."""
+    """Launches of a chunk of each stream in the middle of a turn."""
     gpu, vocoder, _ = card
     for _ in range(3):
         gpu.clear()
@@ -107,10 +107,10 @@ def test_many_streams_cost_the_launches_of_one_and_the_memory_that_is_counted(ca
     own_waits = {
         EARLIER: ["waiting"],
         LATER: [],
-    }  # a table of harmonics that the package sends anew
+    }  # a table of harmonics that the package copies again
     assert [copy for copy in gpu.copies if copy == "waiting"] == own_waits[release]
     if release == EARLIER:
-        return  # the blocks are fewer than real: memory is the same as later
+        return  # fewer blocks than real: memory is checked with the later release
     batch = gpu.peak - gpu.held
     assert batch < SLOTS * chunk_bytes(OPTIONS) + voice_bytes(OPTIONS)
     own = [tensor for part in (voices[0], single) for tensor in memory_of(part)]

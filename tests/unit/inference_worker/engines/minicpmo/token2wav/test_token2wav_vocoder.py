@@ -1,4 +1,4 @@
-"""Token2wav for many streams against the package's own loop for one, on the package's own networks."""
+"""Token2wav for many streams, compared with the package's loop for one, on the package's networks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from support.minicpmo.stepaudio_package import CODES, EARLIER, LATER
 CPU = torch.device("cpu")
 NEAR = 1e-5
 SECONDS = (1.0, 1.6, 4.4)
-"""Of each session's reference; the turn is trimmed from its third chunk on."""
+"""Length of each session's reference; the turn is trimmed from its third chunk on."""
 
 DRAW = np.random.default_rng(1)
 WAVES = [DRAW.normal(0, 0.1, int(s * INPUT_RATE)).astype(np.float32) for s in SECONDS]
@@ -45,7 +45,7 @@ Piece = tuple[list[int], bool]
 
 
 def pieces(units: list[list[int]]) -> list[Piece]:
-    """What a whole turn is cut into: eight chunks of a second, and what flushes it."""
+    """The chunks of a whole turn: eight of a second, and the flush."""
     waiting, cut = list(SILENT_PREFIX), list[Piece]()
     for n, codes in enumerate(units, 1):
         waiting += codes
@@ -58,7 +58,7 @@ TURNS = [pieces(units) for units in UNITS]
 
 @pytest.fixture(scope="module", params=[EARLIER, LATER])
 def release(request: pytest.FixtureRequest) -> Iterator[str]:
-    # The package asks for a compiler in one place, which the product goes round.
+    # The package calls the compiler in one place, which the engine does not use.
     with stepaudio_package.still_noise(), torch.compiler.set_stance("force_eager"):
         yield request.param
 
@@ -70,7 +70,7 @@ def package(release: str) -> Any:
 
 @pytest.fixture(scope="module")
 def alone(release: str, package: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """Each session's chunks by the package alone: mel and sound."""
+    """Each session's chunks by the package alone: mel and audio."""
     heard = []
     path = tmp_path_factory.mktemp("voice") / "voice.wav"
     for wave, turn in zip(WAVES, TURNS, strict=True):
@@ -134,7 +134,7 @@ def test_mel_is_the_packages(
 def test_turns_of_sessions_that_ask_at_their_own_time(
     vocoder: Token2WavVocoder, voices: list[VoiceState], alone: list[Any]
 ) -> None:
-    """Whoever meets whom: a second turn as the first, and one after a reset in mid-turn."""
+    """In any batch: a second turn equals the first, also after a reset within a turn."""
     sound: list[list[Samples]] = [[] for _ in voices]
 
     def talk(who: int) -> None:

@@ -1,4 +1,4 @@
-"""From codes to sound: how codes are handed on, and what a session does with a vocoder."""
+"""From codes to audio: how codes are cut into chunks, and how a session uses a vocoder."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_the_package_is_named_where_it_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_vocoder_without_a_gpu(tmp_path: Path) -> None:
-    """The model's own is left aside; one that was asked for is refused with the remedy."""
+    """ "auto" ignores the model's vocoder; a folder that was named is refused with the remedy."""
     (tmp_path / "assets" / "token2wav").mkdir(parents=True)
     for entry in CHECKPOINT.iterdir():
         (tmp_path / entry.name).symlink_to(entry)

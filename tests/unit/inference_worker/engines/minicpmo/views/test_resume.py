@@ -1,4 +1,4 @@
-"""Answers that another worker began: the rest of them is what would have come."""
+"""Answers that another worker began: the rest equals what would have followed."""
 
 from collections.abc import Iterator
 
@@ -37,7 +37,7 @@ View = MiniCPMOChatView | MiniCPMOHalfDuplexView
 
 @pytest.fixture(scope="module")
 def processor() -> Iterator[MiniCPMOProcessor]:
-    """An engine that writes plain words: what is not in a text cannot be told from it."""
+    """An engine that writes plain words, so that a text determines its tokens."""
     options = EngineOptions(slots=2, context_tokens=640, speech_tokens=256, device="cpu")
     engine = MiniCPMOProcessor(CHECKPOINT, options)
     engine.load(lambda _line: None)

@@ -1,4 +1,4 @@
-"""What a session's replay rebuilds of a turn that was being spoken."""
+"""What recovery rebuilds of a turn that was being spoken."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -31,7 +31,7 @@ WAVES = golden_set.waves()
 
 
 class Recited(Tone):
-    """Remembers the codes each voice was given."""
+    """Records the codes of each voice."""
 
     def synthesize(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
         voice.waiting += codes
@@ -157,15 +157,15 @@ FORCED = UnitMemo(terminator=1, fed=[7], speech_length=40)
         ([spoken(0, 5)], 0, 1),
         ([spoken(0, 5, ended=True)], 1, 0),
         ([spoken(0, 5, ended=True), spoken(0, 5), spoken(8, 5)], 1, 2),
-        ([spoken(0, 37), FORCED], 0, 0),  # the voice begins anew, the speech context goes on
+        ([spoken(0, 37), FORCED], 0, 0),  # the voice starts again, the speech context continues
         ([spoken(0, 37), FORCED, spoken(40, 5)], 0, 1),
         (
             [spoken(90, 5), spoken(0, 5)],
             1,
             2,
-        ),  # the context was full: begun anew, the voice goes on
-        ([spoken(90, 5)], 1, 1),  # an older worker's notes lack where it began
-        ([spoken(0, 300)], 1, 1),  # a successor with a shorter speech context
+        ),  # the context was full and started again, the voice continues
+        ([spoken(90, 5)], 1, 1),  # the memos of an older worker do not contain its start
+        ([spoken(0, 300)], 1, 1),  # the next worker has a shorter speech context
     ],
 )
 def test_which_units_speech_is_still_open(memos: list[UnitMemo], first: int, sound: int) -> None:

@@ -1,4 +1,4 @@
-"""Half-duplex conversations and chats as the worker's threads hold them."""
+"""Half-duplex conversations and chats as worker threads use them."""
 
 import threading
 from collections.abc import Iterator
@@ -132,7 +132,9 @@ def test_a_chat_of_text_sound_and_pictures(processor: MiniCPMOProcessor) -> None
     told: list[float] = []
     length = view.prefill([SYSTEM, question], options, on_progress=told.append)
     assert length > 64 + 30
-    assert told == pytest.approx([1 / 4, 1 / 2, 4 / 6, 5 / 6, 1.0])  # two messages; hear, see, feed
+    assert told == pytest.approx(
+        [1 / 4, 1 / 2, 4 / 6, 5 / 6, 1.0]
+    )  # two messages; audio, images, feed
     assert sum(delta.n_tokens for delta in view.generate()) == 6
     view.cleanup()
 
@@ -150,7 +152,7 @@ def test_a_chat_about_a_video(processor: MiniCPMOProcessor) -> None:
         view.cleanup()
     label = len("<image_id>0</image_id>") - len("0")  # no more than a token for each letter
     assert 2 * (66 + 12) < lengths[1] - lengths[0] <= 2 * (66 + 12 + 1 + label)
-    assert lengths[2] == lengths[1] + 2 * 2 * 66  # each picture in two cells
+    assert lengths[2] == lengths[1] + 2 * 2 * 66  # each image in two slices
     assert answers[1] != answers[0]
 
 
@@ -160,7 +162,7 @@ def test_a_long_prefill_tells_each_of_its_steps(processor: MiniCPMOProcessor) ->
     told: list[float] = []
     options = ChatOptions(generation=GENERATION, max_slice_nums=1)
     view.prefill([ConversationMessage(Role.USER, pictures)], options, on_progress=told.append)
-    assert told == [0.5, 0.75, 1.0]  # read; seen, fed
+    assert told == [0.5, 0.75, 1.0]  # read; encoded, fed
     view.cleanup()
 
 
