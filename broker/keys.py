@@ -93,7 +93,7 @@ class Keys:
 
     @property
     def config(self) -> str:
-        """HASH `contract`: version of all of this (docs/REDIS_KEYS.md). Permanent."""
+        """HASH `contract`: version of all of this (docs/redis-keys.md). Permanent."""
         return self.control + "config"
 
     @property

@@ -9,7 +9,7 @@ from antiphon.broker.errors import IncompatibleRedis
 from antiphon.broker.keys import Keys
 
 SCHEMA_VERSION = 1
-"""Incremented when a key or a field is removed or changes its meaning; see docs/REDIS_KEYS.md."""
+"""Incremented when a key or a field is removed or changes its meaning; see docs/redis-keys.md."""
 
 _FIELD = "contract"
 
