@@ -58,7 +58,7 @@ async def test_the_python_client_sends_its_key(settings: BrokerSettings) -> None
 
 
 @pytest.mark.parametrize("path", SOCKETS)
-async def test_no_socket_opens_without_a_key(settings: BrokerSettings, path: str) -> None:
+async def test_sockets_need_a_key(settings: BrokerSettings, path: str) -> None:
     async with guarded(settings, api_keys=[KEY]) as (edge, _):
         for options in (
             {},
@@ -80,7 +80,7 @@ async def test_no_socket_opens_without_a_key(settings: BrokerSettings, path: str
         {"subprotocols": [Subprotocol("antiphon.v1"), Subprotocol(KEY_PROTOCOL)]},
     ],
 )
-async def test_a_key_opens_a_socket_and_is_never_echoed(
+async def test_a_key_opens_a_socket_and_is_never_returned(
     settings: BrokerSettings, broker: Broker, options: dict[str, Any]
 ) -> None:
     with structlog.testing.capture_logs() as logs:
@@ -102,7 +102,7 @@ async def test_a_key_opens_a_socket_and_is_never_echoed(
     assert KEY_PROTOCOL not in str(logs)
 
 
-async def test_every_request_needs_the_key_but_health_and_documents(
+async def test_requests_need_a_key_except_health_and_documentation(
     settings: BrokerSettings,
 ) -> None:
     async with guarded(settings, api_keys=[KEY]) as (_, http):
@@ -164,7 +164,7 @@ async def test_admin_routes_without_a_token(
 
 
 @pytest.mark.parametrize("path", SOCKETS)
-async def test_foreign_pages_get_no_socket(
+async def test_foreign_pages_are_rejected(
     settings: BrokerSettings, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with guarded(settings) as (edge, http):
@@ -179,7 +179,7 @@ async def test_foreign_pages_get_no_socket(
     assert not caplog.records, "a refusal is no error of the server"
 
 
-async def test_pages_that_are_allowed_by_name(settings: BrokerSettings) -> None:
+async def test_allowed_origins(settings: BrokerSettings) -> None:
     page = "https://app.example"
     async with guarded(settings, allowed_origins=[page], api_keys=[KEY]) as (edge, http):
         asked = {
@@ -199,7 +199,7 @@ async def test_pages_that_are_allowed_by_name(settings: BrokerSettings) -> None:
             pass
 
 
-async def test_a_page_behind_a_proxy_is_at_home_under_its_public_name(
+async def test_the_public_name_behind_a_proxy_is_the_own_origin(
     settings: BrokerSettings,
 ) -> None:
     page, public = Origin("https://talk.example"), {"X-Forwarded-Host": "talk.example"}
@@ -217,7 +217,7 @@ FROM_AFAR = {"X-Forwarded-For": "203.0.113.5"}
 
 
 @pytest.mark.parametrize("path", SOCKETS)
-async def test_connections_of_one_address_at_once(
+async def test_open_connections_of_one_address(
     settings: BrokerSettings, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     limits = {"trusted_proxies": ["127.0.0.1"], "max_sockets_per_address": 2}
@@ -236,7 +236,7 @@ async def test_connections_of_one_address_at_once(
     assert not caplog.records
 
 
-async def test_a_place_is_free_again_when_a_connection_ends(settings: BrokerSettings) -> None:
+async def test_a_closed_connection_is_not_counted(settings: BrokerSettings) -> None:
     limits = {"trusted_proxies": ["127.0.0.1"], "max_sockets_per_address": 1}
     async with guarded(settings, **limits) as (edge, _):
         for _ in range(5):
@@ -265,7 +265,7 @@ async def test_new_connections_per_minute(settings: BrokerSettings) -> None:
         assert (await http.get("/status", headers=FROM_AFAR)).status_code == 200
 
 
-async def test_long_bodies_are_cut_off(settings: BrokerSettings) -> None:
+async def test_long_bodies_are_rejected(settings: BrokerSettings) -> None:
     async with guarded(settings, max_body_bytes=2000) as (_, http):
 
         async def endless() -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""The pages over HTTP: what is sent, how it may be kept, and what a browser may do with it."""
+"""The web pages over HTTP: content, caching and security headers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGES = {
 
 @pytest.fixture
 def built(tmp_path: Path) -> Path:
-    """What a build leaves, in small."""
+    """A small build."""
     (tmp_path / "static").mkdir()
     for name in (*PAGES.values(), "notice"):
         (tmp_path / f"{name}.html").write_text(f"<title>{name}</title>")
@@ -50,7 +50,7 @@ async def http(edge: RunningEdge) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.mark.parametrize(("path", "name"), PAGES.items())
-async def test_every_page_has_its_address(http: httpx.AsyncClient, path: str, name: str) -> None:
+async def test_every_page_has_a_path(http: httpx.AsyncClient, path: str, name: str) -> None:
     answer = await http.get(path)
     assert (answer.status_code, answer.text) == (200, f"<title>{name}</title>")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -60,14 +60,12 @@ async def test_every_page_has_its_address(http: httpx.AsyncClient, path: str, na
 
 
 @pytest.mark.parametrize("path", ["/mobile", "/mobile/", "/mobile-omni", "/mobile-omni/"])
-async def test_addresses_under_which_others_know_the_video_call(
-    http: httpx.AsyncClient, path: str
-) -> None:
+async def test_alternative_paths_of_the_video_call(http: httpx.AsyncClient, path: str) -> None:
     answer = await http.get(path)
     assert (answer.status_code, answer.headers["location"]) == (302, "/omni")
 
 
-async def test_pages_are_asked_for_anew_and_their_parts_are_kept(http: httpx.AsyncClient) -> None:
+async def test_cache_headers(http: httpx.AsyncClient) -> None:
     page, part = await http.get("/"), await http.get("/static/app-1a2b.js")
     assert page.headers["cache-control"] == "no-cache"
     assert part.headers["cache-control"] == "public, max-age=31536000, immutable"
@@ -76,7 +74,7 @@ async def test_pages_are_asked_for_anew_and_their_parts_are_kept(http: httpx.Asy
     assert (again.status_code, again.content) == (304, b"")
 
 
-async def test_who_takes_brotli_gets_it(http: httpx.AsyncClient) -> None:
+async def test_brotli(http: httpx.AsyncClient) -> None:
     async with http.stream("GET", "/", headers={"Accept-Encoding": "gzip, br;q=0.9"}) as answer:
         raw = b"".join([piece async for piece in answer.aiter_raw()])
     assert (answer.headers["content-encoding"], raw) == ("br", b"compressed")
@@ -84,7 +82,7 @@ async def test_who_takes_brotli_gets_it(http: httpx.AsyncClient) -> None:
     assert "content-encoding" not in (await http.get("/")).headers
 
 
-async def test_a_page_loads_nothing_from_elsewhere_and_tells_nobody(
+async def test_security_headers(
     http: httpx.AsyncClient,
 ) -> None:
     headers = (await http.get("/omni")).headers
@@ -103,7 +101,7 @@ async def test_other_files_are_not_found(http: httpx.AsyncClient, path: str) -> 
     assert (await http.get(path)).status_code == 404
 
 
-async def test_a_page_that_is_off_is_refused_with_a_notice(http: httpx.AsyncClient) -> None:
+async def test_a_disabled_page_shows_a_notice(http: httpx.AsyncClient) -> None:
     await http.put("/api/admin/apps/omni", json={"enabled": False})
     answer = await http.get("/omni")
     assert (answer.status_code, answer.text) == (403, "<title>notice</title>")
@@ -122,7 +120,7 @@ async def test_pages_need_no_key(settings: BrokerSettings, built: Path) -> None:
         assert (await client.get("/api/apps")).status_code == 401
 
 
-async def test_pages_come_while_redis_is_away(redis_server: RedisServer, built: Path) -> None:
+async def test_pages_work_without_redis(redis_server: RedisServer, built: Path) -> None:
     settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=0.5)
     async with (
         edge_context(settings, pages_dir=built) as edge,
@@ -133,7 +131,7 @@ async def test_pages_come_while_redis_is_away(redis_server: RedisServer, built: 
         redis_server.start()
 
 
-async def test_without_a_build_the_edge_says_how_to_make_one(
+async def test_without_a_build_the_edge_explains_how_to_build(
     settings: BrokerSettings, tmp_path: Path
 ) -> None:
     async with (

@@ -1,4 +1,4 @@
-"""What administrators watch: `GET /api/admin/live`, and the wish to a worker that goes with it."""
+"""The live feed of administrators (`GET /api/admin/live`), and the drain of a worker."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def _messages(response: httpx.Response) -> AsyncGenerator[Message, None]:
 
 
 class Watcher:
-    """An administrator's page, put together from what it is told."""
+    """The state of an admin page, built from the messages."""
 
     def __init__(self, messages: AsyncIterator[Message]) -> None:
         self._messages = messages
@@ -82,7 +82,7 @@ async def watching(edge: RunningEdge) -> AsyncIterator[Watcher]:
             yield watcher
 
 
-async def test_only_administrators_may_watch(settings: BrokerSettings) -> None:
+async def test_the_feed_needs_the_admin_token(settings: BrokerSettings) -> None:
     async with (
         edge_context(settings, admin_token=TOKEN) as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
@@ -100,7 +100,7 @@ async def test_only_administrators_may_watch(settings: BrokerSettings) -> None:
         assert (await http.get(f"http://127.0.0.1:{port}{PATH}")).status_code == 403
 
 
-async def test_a_snapshot_then_what_changes(settings: BrokerSettings, broker: Broker) -> None:
+async def test_a_snapshot_then_changes(settings: BrokerSettings, broker: Broker) -> None:
     async with (
         edge_context(settings) as edge,
         played_worker(broker) as worker,
@@ -129,9 +129,7 @@ async def test_a_snapshot_then_what_changes(settings: BrokerSettings, broker: Br
         assert watcher.names.count("snapshot") == 1
 
 
-async def test_what_stands_still_is_not_sent_again(
-    settings: BrokerSettings, broker: Broker
-) -> None:
+async def test_unchanged_rows_are_not_sent_again(settings: BrokerSettings, broker: Broker) -> None:
     async with (
         edge_context(settings) as edge,
         played_worker(broker) as worker,
@@ -147,7 +145,7 @@ async def test_what_stands_still_is_not_sent_again(
         assert len(watcher.names) <= 4
 
 
-async def test_watchers_share_one_look_and_the_last_one_ends_it(
+async def test_readers_share_one_refresh_and_the_last_one_ends_it(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with edge_context(settings) as edge, AsyncExitStack() as stack:
@@ -164,7 +162,7 @@ async def test_watchers_share_one_look_and_the_last_one_ends_it(
         await until(lambda: not _is_looking())
 
 
-async def test_an_edge_that_stops_lets_its_watchers_go(settings: BrokerSettings) -> None:
+async def test_a_stopping_edge_closes_the_feed(settings: BrokerSettings) -> None:
     async with AsyncExitStack() as stack:
         edge = await stack.enter_async_context(edge_context(settings))
         watcher = await stack.enter_async_context(watching(edge))
@@ -173,7 +171,7 @@ async def test_an_edge_that_stops_lets_its_watchers_go(settings: BrokerSettings)
             await watcher.hear_until(lambda: False)
 
 
-async def test_an_outage_is_told_and_ends(stack: Stack) -> None:
+async def test_a_redis_outage(stack: Stack) -> None:
     async with edge_context(stack.settings) as edge, watching(edge) as watcher:
         stack.redis.stop()
         await watcher.hear_until(lambda: watcher.tables["redis"] is False)
@@ -181,7 +179,7 @@ async def test_an_outage_is_told_and_ends(stack: Stack) -> None:
         await watcher.hear_until(lambda: watcher.tables["redis"] is True)
 
 
-async def test_a_worker_is_drained_on_request(settings: BrokerSettings, broker: Broker) -> None:
+async def test_drain_a_worker(settings: BrokerSettings, broker: Broker) -> None:
     async with edge_context(settings) as edge, httpx.AsyncClient(base_url=edge.url) as http:
         await serve(broker, "w1")
         answer = await http.post("/api/admin/workers/w1/drain")
@@ -191,7 +189,7 @@ async def test_a_worker_is_drained_on_request(settings: BrokerSettings, broker: 
         assert (nobody.status_code, nobody.json()["code"]) == (404, "not_found")
 
 
-async def test_a_real_worker_tells_its_memory_and_how_long_its_clients_wait(stack: Stack) -> None:
+async def test_memory_and_latency_of_a_worker(stack: Stack) -> None:
     stack.worker(slots=1)
     async with (
         edge_context(stack.settings) as edge,
@@ -217,7 +215,7 @@ def _answers(tables: dict[str, Any]) -> int:
 
 
 def _looks(edge: RunningEdge) -> float:
-    """How often the edge has looked: nobody else asks Redis for the edges."""
+    """Number of snapshots: only the feed reads the edges from Redis."""
     name = "antiphon_redis_round_trip_seconds_count"
     found = edge.edge.metrics.registry.collect()
     samples = (sample for family in found for sample in family.samples)

@@ -1,4 +1,4 @@
-"""Recordings over HTTP: real files, a real edge, and everything that must not be served."""
+"""Recordings over HTTP: what is served, and what must not be served."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def api(recording: str, rest: str = "") -> str:
 
 
 async def raw_get(edge: RunningEdge, path: str) -> tuple[int, bytes]:
-    """A request whose path no client library has put in order."""
+    """Sends a path that no client library has normalised."""
     host, port = edge.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
@@ -70,7 +70,7 @@ async def raw_get(edge: RunningEdge, path: str) -> tuple[int, bytes]:
     return int(answer.split()[1]), answer.partition(b"\r\n\r\n")[2]
 
 
-async def test_what_was_recorded_can_be_read_by_id(
+async def test_a_recording_can_be_read_by_its_id(
     http: httpx.AsyncClient, root: Path, recording: str
 ) -> None:
     meta = await http.get(api(recording))
@@ -83,9 +83,7 @@ async def test_what_was_recorded_can_be_read_by_id(
             assert answer.content == (root / recording / name).read_bytes()
 
 
-async def test_an_asset_says_what_it_is_and_runs_nothing(
-    http: httpx.AsyncClient, root: Path, recording: str
-) -> None:
+async def test_headers_of_an_asset(http: httpx.AsyncClient, root: Path, recording: str) -> None:
     (root / recording / "odd.bin").write_bytes(b"<script>")
     types = {AUDIO: "audio/wav", "user_frames/001.jpg": "image/jpeg"}
     for name, expected in (types | {"odd.bin": "application/octet-stream"}).items():
@@ -115,9 +113,7 @@ async def test_a_range_of_an_asset(http: httpx.AsyncClient, root: Path, recordin
         assert answer.headers["content-length"] == str(last - first + 1)
 
 
-async def test_ranges_that_are_not_there_or_no_ranges(
-    http: httpx.AsyncClient, root: Path, recording: str
-) -> None:
+async def test_invalid_ranges(http: httpx.AsyncClient, root: Path, recording: str) -> None:
     url, whole = api(recording, f"/assets/{AUDIO}"), (root / recording / AUDIO).read_bytes()
     beyond = await http.get(url, headers={"Range": f"bytes={len(whole)}-"})
     assert beyond.status_code == 416
@@ -166,7 +162,7 @@ async def test_conditions(http: httpx.AsyncClient, root: Path, recording: str) -
     assert (await http.get(url, headers={"If-None-Match": tag})).status_code == 200
 
 
-async def test_a_file_that_is_replaced_while_it_is_sent_stays_whole(
+async def test_a_file_replaced_during_a_download_is_sent_completely(
     edge: RunningEdge, root: Path, recording: str
 ) -> None:
     old, new = os.urandom(8_000_000), os.urandom(8_000_000)
@@ -184,7 +180,7 @@ async def test_a_file_that_is_replaced_while_it_is_sent_stays_whole(
     assert got == old
 
 
-async def test_a_session_that_goes_on_has_no_timeline_yet(
+async def test_a_running_session_has_no_timeline(
     http: httpx.AsyncClient, root: Path, recording: str
 ) -> None:
     (root / recording / RECORDING_FILE).unlink()
@@ -212,7 +208,7 @@ BAD_PATHS = (
 )
 
 
-async def test_what_is_no_asset_is_refused(edge: RunningEdge, root: Path, recording: str) -> None:
+async def test_invalid_asset_paths(edge: RunningEdge, root: Path, recording: str) -> None:
     (root / "x").write_text("secret")
     (root / recording / ".last_used").write_text("secret")
     (root / recording / TIMELINE_FILE).write_text("secret")
@@ -247,7 +243,7 @@ BAD_IDS = (
 )
 
 
-async def test_what_is_no_id_is_refused(edge: RunningEdge) -> None:
+async def test_invalid_ids(edge: RunningEdge) -> None:
     for bad in BAD_IDS:
         text = bad if isinstance(bad, str) else bad.decode("latin-1")
         for rest in READS:
@@ -255,14 +251,14 @@ async def test_what_is_no_id_is_refused(edge: RunningEdge) -> None:
             assert status in (307, 400, 404, 422), (bad, rest)  # 307: without the slash at the end
 
 
-async def test_an_id_that_nobody_has_is_not_found(http: httpx.AsyncClient) -> None:
+async def test_an_unknown_id(http: httpx.AsyncClient) -> None:
     for name in (new_recording_id(), new_share_token()):
         for rest in READS:
             answer = await http.get(api(name, rest))
             assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-async def test_nothing_leads_out_through_a_link(
+async def test_symbolic_links_are_not_followed(
     edge: RunningEdge, http: httpx.AsyncClient, root: Path, recording: str, tmp_path: Path
 ) -> None:
     outside = tmp_path / "outside"
@@ -300,7 +296,7 @@ def visible(folder: Path) -> dict[str, bytes]:
     }
 
 
-async def test_the_archive_holds_every_file(
+async def test_the_zip_contains_every_file(
     http: httpx.AsyncClient, root: Path, recording: str
 ) -> None:
     (root / recording / TIMELINE_FILE).write_text("{}")
@@ -314,10 +310,10 @@ async def test_the_archive_holds_every_file(
     )
 
 
-async def test_the_archive_is_not_built_in_memory(
+async def test_the_zip_is_not_built_in_memory(
     edge: RunningEdge, root: Path, recording: str
 ) -> None:
-    """Its first bytes come before the disk was read to the end: a pipe would hold them up."""
+    """Its first bytes arrive before all files are read: a pipe blocks the rest."""
     (root / recording / "merged_replay.wav").write_bytes(os.urandom(64_000_000))
     async with (
         httpx.AsyncClient(base_url=edge.url) as http,
@@ -331,7 +327,7 @@ async def test_the_archive_is_not_built_in_memory(
     assert largest < 1_000_000
 
 
-async def test_what_vanishes_meanwhile_is_named_in_the_archive(
+async def test_the_zip_lists_files_deleted_during_the_download(
     edge: RunningEdge, root: Path, recording: str
 ) -> None:
     (root / recording / "ai_audio" / "zz.wav").write_bytes(os.urandom(30_000_000))
@@ -348,7 +344,7 @@ async def test_what_vanishes_meanwhile_is_named_in_the_archive(
     assert f"{recording}/{AUDIO}" not in names
 
 
-async def test_reading_counts_as_use_and_looking_at_the_list_does_not(
+async def test_reading_counts_as_use_and_listing_does_not(
     http: httpx.AsyncClient, root: Path, recording: str
 ) -> None:
     used = root / recording / USED_FILE
@@ -362,7 +358,7 @@ async def test_reading_counts_as_use_and_looking_at_the_list_does_not(
     assert time.time() - used.stat().st_mtime < 60
 
 
-async def test_an_edge_without_recordings_says_so(
+async def test_an_edge_without_the_recordings(
     settings: BrokerSettings, tmp_path: Path, root: Path
 ) -> None:
     async with (
@@ -385,24 +381,22 @@ async def test_an_edge_without_recordings_says_so(
         assert (await http.get(api(recording))).status_code == 200
 
 
-async def test_a_broken_meta_breaks_neither_the_list_nor_the_edge(
-    http: httpx.AsyncClient, root: Path, recording: str
-) -> None:
+async def test_a_broken_meta_file(http: httpx.AsyncClient, root: Path, recording: str) -> None:
     broken = recorded(root)
     (root / broken / META_FILE).write_text("{")
     listed = (await http.get("/api/sessions")).json()
     assert [one["id"] for one in listed["sessions"]] == [recording]
 
 
-async def shared(http: httpx.AsyncClient, recording: str, **wish: Any) -> str:
-    answer = await http.post(api(recording, "/shares"), json=wish)
+async def shared(http: httpx.AsyncClient, recording: str, **options: Any) -> str:
+    answer = await http.post(api(recording, "/shares"), json=options)
     assert answer.status_code == 200, answer.text
     assert answer.json()["url"] == f"/s/{answer.json()['token']}"
     token: str = answer.json()["token"]
     return token
 
 
-async def test_a_share_link_reads_one_recording_and_does_nothing_else(
+async def test_a_share_link_reads_one_recording_only(
     http: httpx.AsyncClient, root: Path, recording: str
 ) -> None:
     token = await shared(http, recording)
@@ -423,7 +417,7 @@ async def test_a_share_link_reads_one_recording_and_does_nothing_else(
     assert not (root / recording / "comment.txt").exists()
 
 
-async def test_a_share_link_does_not_tell_the_id(
+async def test_a_share_link_does_not_reveal_the_id(
     http: httpx.AsyncClient, root: Path, recording: str
 ) -> None:
     token, before = await shared(http, recording), visible(root / recording)
@@ -449,7 +443,9 @@ async def test_a_share_link_does_not_tell_the_id(
     assert not [name for name, data in names.items() if recording.encode() in data]
 
 
-async def test_a_share_link_ends(http: httpx.AsyncClient, root: Path, recording: str) -> None:
+async def test_a_share_link_can_be_revoked(
+    http: httpx.AsyncClient, root: Path, recording: str
+) -> None:
     brief = await shared(http, recording, expires_in_s=0.05)
     lasting = await shared(http, recording, expires_in_s=None)
     other = recorded(root)
@@ -466,7 +462,9 @@ async def test_a_share_link_ends(http: httpx.AsyncClient, root: Path, recording:
     assert (await http.delete(api(recording, f"/shares/{lasting}"))).status_code == 404
 
 
-async def test_a_share_link_for_no_time_at_all(http: httpx.AsyncClient, recording: str) -> None:
+async def test_a_share_link_needs_a_positive_lifetime(
+    http: httpx.AsyncClient, recording: str
+) -> None:
     for life in (0, -1, "x", 1e12):
         answer = await http.post(api(recording, "/shares"), json={"expires_in_s": life})
         assert answer.status_code == 422, life

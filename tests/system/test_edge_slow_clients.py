@@ -1,4 +1,4 @@
-"""Connections that never finish saying what they want, and those of one address that come in crowds."""
+"""Connections that never finish their request, and too many connections from one address."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEAD_S = 0.6
 
 
 class Caller:
-    """A TCP connection, spoken by hand."""
+    """A raw TCP connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -72,7 +72,7 @@ async def calling(edge: RunningEdge) -> AsyncIterator[Caller]:
     ],
     ids=["nothing", "half a handshake", "half a request"],
 )
-async def test_who_does_not_say_what_it_wants_is_cut_off(
+async def test_a_connection_without_a_request_is_closed(
     settings: BrokerSettings, said: str
 ) -> None:
     async with edge_context(settings, request_head_s=HEAD_S) as edge:
@@ -89,7 +89,7 @@ async def test_who_does_not_say_what_it_wants_is_cut_off(
         assert refused._value.get() == 20
 
 
-async def test_dribbling_does_not_help(settings: BrokerSettings) -> None:
+async def test_a_slow_request_head_is_closed(settings: BrokerSettings) -> None:
     async with edge_context(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
 
         async def dribble() -> None:
@@ -104,8 +104,8 @@ async def test_dribbling_does_not_help(settings: BrokerSettings) -> None:
         await asyncio.wait([dribbling])
 
 
-async def test_who_still_sends_reads_why_it_was_refused(settings: BrokerSettings) -> None:
-    """An honest client reads the answer when its upload is through, however long that takes."""
+async def test_a_client_that_still_sends_can_read_the_error(settings: BrokerSettings) -> None:
+    """A client reads the response after its upload, even if the upload takes long."""
     async with edge_context(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
         pieces, piece = 25, "x" * 64 * 1024
         await caller.say(
@@ -117,7 +117,7 @@ async def test_who_still_sends_reads_why_it_was_refused(settings: BrokerSettings
         assert 400 <= await caller.status() < 500
 
 
-async def test_the_second_request_of_a_connection_has_its_time_too(
+async def test_the_deadline_applies_to_the_second_request(
     settings: BrokerSettings,
 ) -> None:
     async with edge_context(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
@@ -128,7 +128,7 @@ async def test_the_second_request_of_a_connection_has_its_time_too(
         assert await caller.dropped()
 
 
-async def test_conversations_outlast_the_time_for_their_handshake(
+async def test_the_deadline_does_not_apply_to_conversations(
     settings: BrokerSettings, worker: PlayedWorker
 ) -> None:
     async with (
@@ -141,9 +141,7 @@ async def test_conversations_outlast_the_time_for_their_handshake(
         await client.expect("result")
 
 
-async def test_a_body_that_does_not_come_is_refused(
-    settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_missing_body(settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "_BODY_TIMEOUT_S", 0.2)
     async with edge_context(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
         await caller.say("PUT /api/config/eta HTTP/1.1\r\nHost: localhost\r\n")
@@ -152,7 +150,7 @@ async def test_a_body_that_does_not_come_is_refused(
         assert await caller.dropped(), "what it still owes is not waited for"
 
 
-async def test_a_chat_that_does_not_come_is_refused(settings: BrokerSettings) -> None:
+async def test_a_missing_chat_request(settings: BrokerSettings) -> None:
     patience = {"request_head_s": HEAD_S, "chat_request_s": 0.2}
     async with edge_context(settings, **patience) as edge, calling(edge) as caller:
         await caller.say("POST /api/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
@@ -160,10 +158,10 @@ async def test_a_chat_that_does_not_come_is_refused(settings: BrokerSettings) ->
         assert await caller.dropped()
 
 
-async def test_a_crowd_of_one_address_is_kept_at_the_door(
+async def test_connections_without_a_request_are_limited_by_address(
     settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Connections of this machine are not counted, but for this test."""
+    """Loopback connections are not counted, except in this test."""
     monkeypatch.setattr(AccessPolicy, "peer_limit_key", lambda _, host: host)
     async with (
         edge_context(settings, max_sockets_per_address=3) as edge,

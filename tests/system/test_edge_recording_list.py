@@ -44,7 +44,7 @@ async def listed(http: httpx.AsyncClient, **query: Any) -> list[str]:
     return [one["id"] for one in answer.json()["sessions"]]
 
 
-async def test_a_row_tells_what_there_is(http: httpx.AsyncClient, root: Path) -> None:
+async def test_a_row(http: httpx.AsyncClient, root: Path) -> None:
     recording = recorded(root, units=3, at=NOON)
     [row] = (await http.get("/api/sessions")).json()["sessions"]
     meta = read_json(root / recording / META_FILE)
@@ -94,11 +94,11 @@ async def test_filters(http: httpx.AsyncClient, root: Path) -> None:
         *({"offset": -1}, {"text": "x" * 201}),
     ],
 )
-async def test_questions_that_make_no_sense(http: httpx.AsyncClient, query: Any) -> None:
+async def test_invalid_queries(http: httpx.AsyncClient, query: Any) -> None:
     assert (await http.get("/api/sessions", params=query)).status_code == 422
 
 
-async def test_words_are_found_wherever_they_were_said(http: httpx.AsyncClient, root: Path) -> None:
+async def test_text_search(http: httpx.AsyncClient, root: Path) -> None:
     rome = recorded(root, units=2, prompt="Talk about RÖMER.", sid="omni_rome", at=NOON)
     other = recorded(root, units=4, worker="w-other", at=NOON + timedelta(days=1))
     assert await listed(http, text="römer") == [rome]
@@ -113,7 +113,7 @@ async def test_words_are_found_wherever_they_were_said(http: httpx.AsyncClient, 
     assert await listed(http, text="word3") == [rome]
 
 
-async def test_a_search_that_gave_up_says_so(
+async def test_an_incomplete_search(
     http: httpx.AsyncClient, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index, "MAX_SEARCHED", 2)

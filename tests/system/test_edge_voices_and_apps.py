@@ -1,4 +1,4 @@
-"""Pages' switches, presets and voices, over real Redis and two edges."""
+"""Enabled apps, presets and voices, with a real Redis and two edges."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_defaults(http: httpx.AsyncClient, settings: BrokerSettings) -> No
         assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
 
 
-async def test_presets_as_pages_read_them(http: httpx.AsyncClient) -> None:
+async def test_presets(http: httpx.AsyncClient) -> None:
     pages = (await http.get("/api/presets")).json()
     assert set(pages) == {"turnbased", "half_duplex_audio", "omni", "audio_duplex"}
     for page, presets in pages.items():
@@ -112,7 +112,7 @@ async def test_presets_that_do_not_exist(http: httpx.AsyncClient, path: str) -> 
     assert answer.status_code == 404
 
 
-async def test_an_unusable_preset_is_left_out(settings: BrokerSettings, tmp_path: Path) -> None:
+async def test_an_invalid_preset_is_skipped(settings: BrokerSettings, tmp_path: Path) -> None:
     folder = tmp_path / "presets" / "omni"
     folder.mkdir(parents=True)
     (folder / "good.yaml").write_text("id: good\nname: Good\nsystem_prompt: Be good.\n")
@@ -130,7 +130,7 @@ async def test_an_unusable_preset_is_left_out(settings: BrokerSettings, tmp_path
         assert (await client.get(VOICES)).json() == {"total": 0, "ref_audios": []}
 
 
-async def test_shipped_voices_are_listed_and_stay(http: httpx.AsyncClient) -> None:
+async def test_bundled_voices_are_listed_and_cannot_be_deleted(http: httpx.AsyncClient) -> None:
     rows = (await http.get(VOICES)).json()["ref_audios"]
     assert [row["id"] for row in rows] == ["chinese", "english", "english_female"]
     assert all(row["source_type"] == "shipped" for row in rows)
@@ -139,7 +139,7 @@ async def test_shipped_voices_are_listed_and_stay(http: httpx.AsyncClient) -> No
     assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
 
 
-async def test_an_uploaded_voice_is_there_for_every_edge(
+async def test_an_uploaded_voice_is_available_on_every_edge(
     http: httpx.AsyncClient, other: RunningEdge
 ) -> None:
     answer = await upload(http, wav(2.0, 48_000, 2, subtype="PCM_24"), " Anna's voice ")
@@ -161,14 +161,14 @@ async def test_an_uploaded_voice_is_there_for_every_edge(
         assert (gone.status_code, gone.json()["code"]) == (404, "not_found")
 
 
-async def test_raw_samples_are_taken_too(http: httpx.AsyncClient) -> None:
+async def test_upload_of_raw_samples(http: httpx.AsyncClient) -> None:
     made = (await upload(http, base64_audio(16_000, 0.25))).json()
     sound = (await http.get(f"{VOICES}/{made['id']}")).json()
     assert floats(sound["base64"]) == pytest.approx(0.25, abs=1e-4)
 
 
 def bomb(*, rate: int = 16_000, channels: int = 1, bits: int = 16, kind: int = 1) -> str:
-    """A header that promises 4 GB of sound, before a second of zeros."""
+    """A header that states 4 GB of audio, followed by one second of zeros."""
     width = channels * bits // 8
     head = struct.pack("<HHIIHH", kind, channels, rate, rate * width & 0xFFFFFFFF, width, bits)
     body = b"WAVEfmt " + struct.pack("<I", len(head)) + head
@@ -197,16 +197,14 @@ BAD: dict[str, tuple[str, int, str]] = {
 
 
 @pytest.mark.parametrize(("audio", "status", "says"), BAD.values(), ids=BAD)
-async def test_sounds_that_are_refused(
-    http: httpx.AsyncClient, audio: str, status: int, says: str
-) -> None:
+async def test_invalid_sounds(http: httpx.AsyncClient, audio: str, status: int, says: str) -> None:
     answer = await upload(http, audio)
     assert answer.status_code == status, answer.text
     assert says in answer.json()["message"]
     assert (await http.get(VOICES)).json()["total"] == 3
 
 
-async def test_a_header_that_promises_too_much_costs_nothing(http: httpx.AsyncClient) -> None:
+async def test_a_header_with_a_false_size_uses_no_memory(http: httpx.AsyncClient) -> None:
     answer = await upload(http, bomb())
     assert answer.status_code in (200, 400), answer.text
     if answer.status_code == 200:
@@ -214,12 +212,12 @@ async def test_a_header_that_promises_too_much_costs_nothing(http: httpx.AsyncCl
 
 
 @pytest.mark.parametrize("name", ["", "<b>x</b>", "a\nb", "x" * 81, None, 5])
-async def test_names_that_are_refused(http: httpx.AsyncClient, name: Any) -> None:
+async def test_invalid_names(http: httpx.AsyncClient, name: Any) -> None:
     answer = await http.post(VOICES, json={"name": name, "audio_base64": wav()})
     assert answer.status_code == 422
 
 
-async def test_there_is_room_for_so_many(settings: BrokerSettings) -> None:
+async def test_the_number_of_voices_is_limited(settings: BrokerSettings) -> None:
     async with (
         edge_context(settings, max_voices=2) as edge,
         httpx.AsyncClient(base_url=edge.url) as client,
@@ -233,7 +231,7 @@ async def test_there_is_room_for_so_many(settings: BrokerSettings) -> None:
 @pytest.mark.parametrize(
     "voice_id", ["..%2f..%2fetc%2fpasswd", "..%5c..", "a%00b", "uploaded:x", "é", "CON", "x" * 65]
 )
-async def test_ids_that_name_nothing(http: httpx.AsyncClient, voice_id: str) -> None:
+async def test_unknown_voice_ids(http: httpx.AsyncClient, voice_id: str) -> None:
     for call in (http.get, http.delete):
         assert (await call(f"{VOICES}/{voice_id}")).status_code in (404, 422)
 
@@ -256,7 +254,7 @@ async def test_a_conversation_with_a_named_voice(
                 assert len(entry.ref_audio) >= 4 * samples
 
 
-async def test_the_voice_that_the_documents_name(edge: RunningEdge, broker: Broker) -> None:
+async def test_the_documented_voice(edge: RunningEdge, broker: Broker) -> None:
     async with played_worker(broker) as worker, edge.client("adx_1") as client:
         session = await worker.claim()
         await client.expect("queue_done")
@@ -281,7 +279,7 @@ async def test_a_chat_with_an_uploaded_voice(
         assert len(entry.ref_audio) == 64_000
 
 
-async def test_the_menu_and_the_switches(http: httpx.AsyncClient) -> None:
+async def test_enabled_apps(http: httpx.AsyncClient) -> None:
     menu = (await http.get("/api/apps")).json()["apps"]
     assert [app["app_id"] for app in menu] == [
         *("turnbased", "half_duplex_audio", "omni", "audio_duplex")
@@ -309,7 +307,7 @@ SOCKETS = {
 
 
 @pytest.mark.parametrize(("app", "path"), SOCKETS.items())
-async def test_a_page_that_is_off_refuses_its_sockets_on_every_edge(
+async def test_a_disabled_page_rejects_sockets_on_every_edge(
     http: httpx.AsyncClient,
     edge: RunningEdge,
     other: RunningEdge,
@@ -332,7 +330,7 @@ async def test_a_page_that_is_off_refuses_its_sockets_on_every_edge(
     assert not caplog.records, "a refusal is no error of the server"
 
 
-async def test_a_switch_leaves_other_pages_and_open_sessions_alone(
+async def test_disabling_a_page_keeps_other_pages_and_open_sessions(
     http: httpx.AsyncClient, edge: RunningEdge, broker: Broker
 ) -> None:
     async with (
@@ -348,7 +346,7 @@ async def test_a_switch_leaves_other_pages_and_open_sessions_alone(
             await next_client.expect("queue_done")
 
 
-async def test_a_chat_request_to_a_page_that_is_off(http: httpx.AsyncClient) -> None:
+async def test_a_chat_request_to_a_disabled_page(http: httpx.AsyncClient) -> None:
     await http.put("/api/admin/apps/turnbased", json={"enabled": False})
     answer = await http.post("/api/chat", json={"messages": [{"role": "user", "content": "Hi"}]})
     assert answer.status_code == 403

@@ -1,4 +1,4 @@
-"""Recordings that clients upload: measured and judged while they arrive, whole or not there."""
+"""Uploads of recordings that clients made: type and size checks, and atomic writes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def wav() -> bytes:
 
 
 def sound(container: str, codec: str) -> bytes:
-    """A tenth of a second, as FFmpeg packs it."""
+    """A tenth of a second, encoded by FFmpeg."""
     buffer = io.BytesIO()
     with av.open(buffer, "w", format=container) as output:
         stream = output.add_stream(codec, rate=48_000)
@@ -97,7 +97,7 @@ def leavings(root: Path) -> list[str]:
     return [path.name for path in (root / UPLOADS_FOLDER).glob("*")]
 
 
-async def test_what_is_accepted_lies_beside_the_recording(
+async def test_accepted_uploads_become_assets(
     http: httpx.AsyncClient, root: Path, recording: str
 ) -> None:
     assert (await http.get(url(recording))).json() == {"path": None, "size_bytes": None}
@@ -115,7 +115,7 @@ async def test_what_is_accepted_lies_beside_the_recording(
     assert leavings(root) == []
 
 
-async def test_what_is_refused_changes_nothing(
+async def test_rejected_uploads_change_nothing(
     http: httpx.AsyncClient, root: Path, recording: str
 ) -> None:
     assert (await http.post(url(recording), **form(wav(), "audio/wav"))).status_code == 200
@@ -159,7 +159,7 @@ def _part(media_type: bytes, data: bytes) -> bytes:
     return head + b"Content-Type: " + media_type + b"\r\n\r\n" + data + b"\r\n"
 
 
-async def test_a_file_name_means_nothing(
+async def test_the_file_name_is_ignored(
     http: httpx.AsyncClient, root: Path, recording: str, tmp_path: Path
 ) -> None:
     sent = body(_part(b"audio/wav", wav()) + b"--b--\r\n", _BOUNDED)
@@ -174,7 +174,7 @@ async def endless(first: bytes, pieces: int) -> AsyncIterator[bytes]:
         yield bytes(64 * 1024)
 
 
-async def test_the_limit_holds_while_it_arrives(
+async def test_the_size_limit_applies_during_the_upload(
     http: httpx.AsyncClient, root: Path, recording: str
 ) -> None:
     exact = wav() + bytes(LIMIT - len(wav()))
@@ -190,10 +190,10 @@ async def test_the_limit_holds_while_it_arrives(
     assert leavings(root) == []
 
 
-async def test_half_an_upload_is_never_seen(
+async def test_an_incomplete_upload_is_never_visible(
     edge: RunningEdge, root: Path, recording: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that stops sending, and one that leaves: what it sent goes, what was there stays."""
+    """A client that stops sending, and one that disconnects: its data is deleted."""
     monkeypatch.setattr(limits, "_BODY_TIMEOUT_S", 0.5)
     host, port = edge.url.removeprefix("http://").split(":")
     head = (
@@ -217,13 +217,13 @@ async def test_half_an_upload_is_never_seen(
         assert uploaded(root, recording) == {}
 
 
-async def test_a_recording_that_is_not_there(http: httpx.AsyncClient, root: Path) -> None:
+async def test_an_unknown_recording(http: httpx.AsyncClient, root: Path) -> None:
     answer = await http.post(url("0" * 32), **body(wav(), "audio/wav"))
     assert answer.status_code == 404
     assert list(root.iterdir()) == []
 
 
-async def test_a_disk_that_takes_nothing(
+async def test_a_disk_that_cannot_be_written(
     http: httpx.AsyncClient, root: Path, recording: str
 ) -> None:
     (root / UPLOADS_FOLDER).write_bytes(b"")  # a file where the folder must be
