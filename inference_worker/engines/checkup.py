@@ -33,7 +33,7 @@ def examine_engine(
 
 
 def _local(values: dict[str, Any], model_path: Path | None) -> Iterable[Finding]:
-    from antiphon.inference_worker.engines.local.checkup import examine
+    from antiphon.inference_worker.engines.local.dependencies import examine
     from antiphon.inference_worker.engines.local.options import LocalOptions
 
     return examine(LocalOptions(model_path=model_path, **values))

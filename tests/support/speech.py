@@ -8,11 +8,11 @@ import re
 import numpy as np
 import soxr
 
-from antiphon.inference_worker.engines.local.asr import Recogniser
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
-from antiphon.inference_worker.engines.local.costs import Costs
+from antiphon.inference_worker.engines.local.costs import StageCosts
 from antiphon.inference_worker.engines.local.options import LocalOptions
-from antiphon.inference_worker.engines.local.tts import Speaker
+from antiphon.inference_worker.engines.local.transcription import Recogniser
+from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 from support.spoken import spoken, units_of
 
@@ -67,11 +67,11 @@ def share_voiced(text: str, audio: Samples) -> float:
 
 
 def _read_out(text: str) -> Samples:
-    speaker = Speaker(LocalOptions().voice, LocalOptions().words_per_minute)
+    speaker = SpeechSynthesiser(LocalOptions().voice, LocalOptions().words_per_minute)
     splitter = ClauseSplitter()
     sound = [np.zeros(0, np.float32)]
     after = None
     for clause in [*splitter.feed(text), *splitter.flush()]:
-        sound.append(speaker.speak(clause, after, Costs()).audio)
+        sound.append(speaker.synthesise(clause, after, StageCosts()).audio)
         after = clause
     return np.concatenate(sound)

@@ -1,49 +1,53 @@
-"""One answer of a turn-taking session: the model's text as it comes, spoken clause by clause."""
+"""What the half-duplex and chat views share: their slot, and the answer that they stream."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 import numpy as np
 
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
-from antiphon.inference_worker.engines.local.costs import Costs
-from antiphon.inference_worker.engines.local.llm import Generation
+from antiphon.inference_worker.engines.local.costs import StageCosts
+from antiphon.inference_worker.engines.local.dialogue import LlmMessage
+from antiphon.inference_worker.engines.local.llm import Generation, Sampling
+from antiphon.inference_worker.engines.local.models import LocalModels
 from antiphon.inference_worker.engines.local.speech import Clause
-from antiphon.inference_worker.engines.local.tts import Speaker
-from antiphon.inference_worker.engines.types import Delta
+from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
+from antiphon.inference_worker.engines.processor import AnsweringView
+from antiphon.inference_worker.engines.types import Delta, EngineError
+from antiphon.shared_schemas.config import GenerationConfig
 
 
-class Answer:
-    """Iterate over it once. Without a speaker each piece is a token, with one a clause and its sound.
+class LocalAnswer:
+    """Iterate once: for tokens, or for clauses with their audio if there is a synthesiser.
 
-    The pieces' texts make the model's text, markup included; only the sound leaves that out.
+    The text of the pieces includes markup; the audio does not.
     """
 
-    def __init__(self, generation: Generation, speaker: Speaker | None) -> None:
+    def __init__(self, generation: Generation, synthesiser: SpeechSynthesiser | None) -> None:
         self.text = ""
-        """What was handed out so far."""
+        """The text yielded so far."""
         self._generation = generation
-        self._speaker = speaker
-        self._costs = Costs()
+        self._synthesiser = synthesiser
+        self._costs = StageCosts()
         self._previous: Clause | None = None
         self._ended = threading.Event()
 
     def end(self) -> None:
-        """Say nothing more; safe from any thread, more than once."""
+        """End the answer early. Safe to call from any thread, more than once."""
         self._ended.set()
         self._generation.cancel()
 
     @property
     def context_tokens(self) -> int | None:
-        """Length of the context after an answer that was made to its end."""
+        """Length of the context after a complete answer."""
         return self._generation.context_tokens
 
     def __iter__(self) -> Iterator[Delta]:
-        deltas = self._written() if self._speaker is None else self._spoken(self._speaker)
-        for delta in deltas:
+        synthesiser = self._synthesiser
+        for delta in self._written() if synthesiser is None else self._spoken(synthesiser):
             self.text += delta.text
             yield delta
 
@@ -58,21 +62,64 @@ class Answer:
         for piece in self._pieces():
             yield Delta(text=piece, n_tokens=1)
 
-    def _spoken(self, speaker: Speaker) -> Iterator[Delta]:
+    def _spoken(self, synthesiser: SpeechSynthesiser) -> Iterator[Delta]:
         splitter, raw, tokens = ClauseSplitter(), "", 0
         for piece in self._pieces():
             tokens += 1
             for character in piece:
                 if clauses := splitter.feed(character):
-                    yield self._voiced(speaker, raw, clauses, tokens)
+                    yield self._voiced(synthesiser, raw, clauses, tokens)
                     raw, tokens = "", 0
                 raw += character
         if raw and not self._ended.is_set():
-            yield self._voiced(speaker, raw, splitter.flush(), tokens)
+            yield self._voiced(synthesiser, raw, splitter.flush(), tokens)
 
-    def _voiced(self, speaker: Speaker, raw: str, clauses: list[Clause], tokens: int) -> Delta:
+    def _voiced(
+        self, synthesiser: SpeechSynthesiser, raw: str, clauses: list[Clause], tokens: int
+    ) -> Delta:
         audio = [np.zeros(0, dtype=np.float32)]
         for clause in clauses:
-            audio.append(speaker.speak(clause, self._previous, self._costs).audio)
+            audio.append(synthesiser.synthesise(clause, self._previous, self._costs).audio)
             self._previous = clause
         return Delta(text=raw, audio=np.concatenate(audio), n_tokens=tokens)
+
+
+class LocalAnsweringView(AnsweringView):
+    """A session on slot `slot`. `cleanup` calls `release` once."""
+
+    def __init__(self, models: LocalModels, slot: int, release: Callable[[], None]) -> None:
+        self._loaded: LocalModels | None = models
+        self._slot = slot
+        self._release = release
+        self._answer: LocalAnswer | None = None
+        self._stopped = threading.Event()
+
+    @property
+    def _models(self) -> LocalModels:
+        if self._loaded is None:
+            raise EngineError("the session has been cleaned up")
+        return self._loaded
+
+    def _begin_answer(
+        self, messages: Sequence[LlmMessage], generation: GenerationConfig, *, speak: bool
+    ) -> LocalAnswer:
+        sampling, limit = Sampling.of(generation), generation.max_new_tokens
+        text = self._models.llm.stream(messages, self._slot, sampling, limit)
+        self._answer = answer = LocalAnswer(text, self._models.synthesiser if speak else None)
+        if self._stopped.is_set():
+            answer.end()
+        return answer
+
+    def _end_answer(self) -> None:
+        if (answer := self._answer) is not None:
+            answer.end()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._end_answer()
+
+    def cleanup(self) -> None:
+        self.stop()
+        if self._loaded is not None:
+            self._loaded = None
+            self._release()

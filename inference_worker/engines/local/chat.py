@@ -2,71 +2,44 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 
-from antiphon.inference_worker.engines.common.video import VideoBudget
-from antiphon.inference_worker.engines.local.answer import Answer
-from antiphon.inference_worker.engines.local.asr import Recogniser
-from antiphon.inference_worker.engines.local.content import read_history, sounds_in
-from antiphon.inference_worker.engines.local.dialogue import Message as Said
-from antiphon.inference_worker.engines.local.llm import Sampling
-from antiphon.inference_worker.engines.local.models import Models
-from antiphon.inference_worker.engines.local.transcript import transcribe
+from antiphon.inference_worker.engines.common.video import InvalidVideo, VideoBudget, decode_video
+from antiphon.inference_worker.engines.local.answer import LocalAnsweringView
+from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT, LlmMessage
+from antiphon.inference_worker.engines.local.models import LocalModels
+from antiphon.inference_worker.engines.local.transcription import transcribe
 from antiphon.inference_worker.engines.processor import ChatView
 from antiphon.inference_worker.engines.types import (
     Delta,
-    EngineError,
     ProgressCallback,
     UnsupportedContent,
     no_progress,
 )
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import ChatOptions
-from antiphon.shared_schemas.content import ConversationMessage
+from antiphon.shared_schemas.content import (
+    AudioPart,
+    ConversationMessage,
+    ImagePart,
+    Part,
+    Role,
+    TextPart,
+    VideoPart,
+)
+
+Transcriber = Callable[[Samples], str]
+
+_NO_SYSTEM = f"You are a helpful assistant. {STYLE_HINT}"
 
 
-class _Hearing:
-    """Writes the `count` sounds of a request down, one after the other, and tells how far it is."""
+class LocalChatView(LocalAnsweringView, ChatView):
+    """The reference voice, slices and the TTS template are ignored: the engine has no use for them."""
 
-    def __init__(
-        self,
-        recogniser: Recogniser,
-        count: int,
-        on_progress: ProgressCallback,
-        unwanted: threading.Event,
-    ) -> None:
-        self._recogniser = recogniser
-        self._count = count
-        self._on_progress = on_progress
-        self._unwanted = unwanted
-        self._heard = 0
-
-    def __call__(self, speech: Samples) -> str:
-        """The text of the next one."""
-
-        def report(done: float) -> None:
-            self._on_progress((self._heard + done) / self._count)
-
-        text = transcribe(self._recogniser, speech, self._unwanted.is_set, report)
-        self._heard += 1
-        return text
-
-
-class LocalChatView(ChatView):
-    """A request on slot `slot`; `release` is called once, when it is cleaned up.
-
-    The reference voice, slices and the TTS template mean nothing to this engine and are ignored.
-    """
-
-    def __init__(self, models: Models, slot: int, release: Callable[[], None]) -> None:
-        self._models: Models | None = models
-        self._slot = slot
-        self._release = release
+    def __init__(self, models: LocalModels, slot: int, release: Callable[[], None]) -> None:
+        super().__init__(models, slot, release)
         self._options = ChatOptions()
-        self._history: list[Said] = []
-        self._answer: Answer | None = None
-        self._stopped = threading.Event()
+        self._history: list[LlmMessage] = []
 
     def prefill(
         self,
@@ -75,58 +48,110 @@ class LocalChatView(ChatView):
         ref_audio: Samples | None = None,  # noqa: ARG002  # eSpeak clones no voices
         on_progress: ProgressCallback = no_progress,
     ) -> int:
-        """Write speech down, which takes the time, and read everything.
+        """Transcribe the audio and read the history.
 
-        Raises UnsupportedContent for what would have to be seen and for thinking aloud,
-        ContextFull where the history does not fit.
+        Raises UnsupportedContent for images and for thinking, ContextFull for a long history.
         """
         if options.enable_thinking:
             text = "the local engine's model cannot think before it answers"
             raise UnsupportedContent(text, "enable_thinking")
-        models = self._live_models()
+        models, stopped = self._models, self._stopped.is_set
         self._options = options
-        hearing = _Hearing(models.recogniser, sounds_in(messages), on_progress, self._stopped)
-        films = VideoBudget(cancelled=self._stopped.is_set)
-        self._history = read_history(messages, hearing, omni_mode=options.omni_mode, videos=films)
-        if self._stopped.is_set():
+        total, done = _count_audio(messages), 0
+
+        def transcribe_next(speech: Samples) -> str:
+            nonlocal done
+            text = transcribe(
+                models.recogniser,
+                speech,
+                stopped,
+                lambda share: on_progress((done + share) / total),
+            )
+            done += 1
+            return text
+
+        videos = VideoBudget(cancelled=stopped) if options.omni_mode else None
+        self._history = read_history(messages, transcribe_next, videos)
+        if stopped():
             return 0
         return models.llm.prefill(self._history, self._slot, afresh=True)
 
     def generate(self) -> Iterator[Delta]:
-        """The answer: token by token in writing, clause by clause where it is spoken."""
-        return self._say(self._history)
+        """Yields tokens, or clauses if the answer is spoken."""
+        return self._stream(self._history)
 
     def resume(self, said: str) -> Iterator[Delta]:
-        """The rest of the answer that begins with `said`."""
-        return self._say([*self._history, {"role": "assistant", "content": said}])
+        return self._stream([*self._history, {"role": "assistant", "content": said}])
 
-    def stop(self) -> None:
-        """Abandon work in progress."""
-        self._stopped.set()
-        if (answer := self._answer) is not None:
-            answer.end()
+    def _stream(self, history: list[LlmMessage]) -> Iterator[Delta]:
+        if not self._stopped.is_set():
+            options = self._options
+            yield from self._begin_answer(history, options.generation, speak=options.tts.enabled)
 
-    def cleanup(self) -> None:
-        """Stop, and give the slot back."""
-        self.stop()
-        if self._models is not None:
-            self._models = None
-            self._release()
 
-    def _say(self, history: list[Said]) -> Iterator[Delta]:
-        if self._stopped.is_set():
-            return
-        models, generation = self._live_models(), self._options.generation
-        text = models.llm.stream(
-            history, self._slot, Sampling.of(generation), generation.max_new_tokens
-        )
-        speaker = models.speaker if self._options.tts.enabled else None
-        self._answer = answer = Answer(text, speaker)
-        if self._stopped.is_set():
-            answer.end()
-        yield from answer
+def read_history(
+    messages: Sequence[ConversationMessage],
+    transcriber: Transcriber,
+    videos: VideoBudget | None = None,
+) -> list[LlmMessage]:
+    """The messages as text for the model, with a default system message if there is none.
 
-    def _live_models(self) -> Models:
-        if self._models is None:
-            raise EngineError("the session has been cleaned up")
-        return self._models
+    `videos` limits the videos, of which only the audio is used; without it, videos are rejected.
+    Audio in a system message is a reference voice and is left out. Raises UnsupportedContent with
+    the part that is not supported.
+    """
+    history = [
+        _text_message(index, message, transcriber, videos) for index, message in enumerate(messages)
+    ]
+    if all(message.role is not Role.SYSTEM for message in messages):
+        history.insert(0, {"role": "system", "content": _NO_SYSTEM})
+    return history
+
+
+def _count_audio(messages: Sequence[ConversationMessage]) -> int:
+    return sum(
+        isinstance(part, AudioPart | VideoPart) and not _is_reference_voice(message, part)
+        for message in messages
+        for part in message.parts
+    )
+
+
+def _is_reference_voice(message: ConversationMessage, part: Part) -> bool:
+    return message.role is Role.SYSTEM and isinstance(part, AudioPart)
+
+
+def _text_message(
+    index: int, message: ConversationMessage, transcriber: Transcriber, videos: VideoBudget | None
+) -> LlmMessage:
+    texts = [
+        _text_of(part, f"messages.{index}.content.{place}", transcriber, videos)
+        for place, part in enumerate(message.parts)
+        if not _is_reference_voice(message, part)
+    ]
+    return {"role": str(message.role), "content": "\n".join(text for text in texts if text)}
+
+
+def _text_of(part: Part, field: str, transcriber: Transcriber, videos: VideoBudget | None) -> str:
+    match part:
+        case TextPart(text):
+            return text
+        case AudioPart():
+            return transcriber(part.samples())
+        case ImagePart():
+            raise UnsupportedContent("the local engine does not see images", field)
+        case VideoPart(data):
+            return transcriber(_audio_of(data, field, videos))
+
+
+def _audio_of(data: bytes, field: str, videos: VideoBudget | None) -> Samples:
+    if videos is None:
+        text = "the local engine does not see videos; with omni_mode it hears their sound"
+        raise UnsupportedContent(text, field)
+    try:
+        audio = decode_video(data, with_frames=False, budget=videos).audio
+    except InvalidVideo as error:
+        raise UnsupportedContent(str(error), field) from error
+    if not len(audio):
+        text = "the local engine does not see, and this video has no sound"
+        raise UnsupportedContent(text, field)
+    return audio

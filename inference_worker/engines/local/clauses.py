@@ -1,17 +1,57 @@
-"""Cuts a stream of model text into words and clauses as it arrives."""
+"""Cuts a stream of model text into clauses that can be spoken."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from antiphon.inference_worker.engines.local.speech import Clause, Word
-from antiphon.inference_worker.engines.local.wording import is_speakable, spoken_word
+
+_BULLET = re.compile(r"[-*+•–]|#{1,6}")
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_SCHEME = re.compile(r"https?://(?:www\.)?")
+_DOLLARS = re.compile(r"\$(\d[\d,]*(?:\.\d+)?)")
+_MARKUP = re.compile(r"[*_`~#|<>\\^{}\[\]\"]+")
+_MARKUP_INSIDE = re.compile(rf"(?<=[^\W_]){_MARKUP.pattern}(?=[^\W_])")
+_ALONE = {"&": "and", "+": "plus", "=": "equals", "@": "at"}
+_READ_OUT = (
+    ("%", " percent"),
+    ("°C", " degrees Celsius"),
+    ("°F", " degrees Fahrenheit"),
+    ("°", " degrees"),
+    ("€", " euros"),
+    ("£", " pounds"),
+)
+_TYPOGRAPHY = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "…": "...", "\u00a0": " "})
+_SPEECHLESS = ("So", "Sk", "Cs", "Co", "Cn", "Cc", "Cf")
+
+
+def normalise_word(raw: str, *, begins_line: bool) -> str:
+    """`raw` (one whitespace-delimited word) without markup and symbols; empty if nothing remains.
+
+    A list bullet or a heading mark at the start of a line is dropped.
+    """
+    if (begins_line and _BULLET.fullmatch(raw)) or raw.startswith("```"):
+        return ""
+    text = _LINK.sub(r"\1", raw.translate(_TYPOGRAPHY))
+    text = _DOLLARS.sub(r"\1 dollars", _SCHEME.sub("", text))
+    for symbol, words in _READ_OUT:
+        text = text.replace(symbol, words)
+    text = _MARKUP.sub("", _MARKUP_INSIDE.sub(" ", _ALONE.get(text, text)))
+    text = "".join(c for c in text if unicodedata.category(c) not in _SPEECHLESS)
+    return " ".join(text.split())
+
+
+def is_speakable(word: str) -> bool:
+    """True if `word` can be spoken; False for punctuation alone."""
+    return any(character.isalnum() for character in word)
+
 
 _FIRST_CLAUSE_WORDS = 3
 _CLAUSE_WORDS = 7
 _FIRST_BREATH_WORDS = 12
 _BREATH_WORDS = 24
-"""The first clause is cut early, since the user waits for it; later ones keep their melody."""
+"""The first clause is short because the user waits for it. Longer ones have better intonation."""
 
 _SENTENCE_END = re.compile(r"[.!?][\"')]*$")
 _CLAUSE_END = re.compile(r"(?:[,;:][\"')]*|[—–-])$")
@@ -22,12 +62,12 @@ _ABBREVIATION = re.compile(
 
 
 def ends_sentence(word: str) -> bool:
-    """True where a sentence ends with `word`; abbreviations and initials do not end one."""
+    """True if a sentence ends with `word`. Abbreviations and initials do not end one."""
     return bool(_SENTENCE_END.search(word)) and not _ABBREVIATION.match(word)
 
 
 class ClauseSplitter:
-    """Feed it the pieces that the model streams, one token each; it returns finished clauses."""
+    """Receives the model's text, one token each, and returns complete clauses."""
 
     def __init__(self) -> None:
         self._raw = ""
@@ -51,14 +91,14 @@ class ClauseSplitter:
         return [clause for clause in finished if clause]
 
     def flush(self) -> list[Clause]:
-        """The clauses in what is left, at the end of the text."""
+        """The clauses in the remaining text."""
         finished = [self._end_word(), self._cut(ends_sentence=True)]
         return [clause for clause in finished if clause]
 
     def _end_word(self) -> Clause | None:
         if not self._raw:
             return None
-        text = spoken_word(self._raw, begins_line=self._begins_line)
+        text = normalise_word(self._raw, begins_line=self._begins_line)
         self._raw, self._begins_line = "", False
         if not text:
             return None
@@ -70,7 +110,7 @@ class ClauseSplitter:
         return self._cut_at(text)
 
     def _join(self, mark: str) -> None:
-        """Let a mark that stands alone stay with the word before it."""
+        """Attach punctuation that is separated by a space to the word before it."""
         last = self._words[-1]
         self._words[-1] = Word(f"{last.text} {mark}", last.tokens + self._tokens)
 

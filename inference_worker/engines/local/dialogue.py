@@ -1,4 +1,4 @@
-"""What was said in a session, as the language model is to see it."""
+"""The dialogue of a session as the language model sees it."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from antiphon.inference_worker.engines.local.speech import Piece
+from antiphon.inference_worker.engines.local.speech import TimedWord
 
 STYLE_HINT = "Give short, correct answers in plain words."
-"""Added to the user's system prompt: a spoken answer must be brief and free of markup."""
+"""Added to the client's system prompt: a spoken answer must be short and without markup."""
 
 _TOKENS_PER_TURN = 6
 _CHARACTERS_PER_TOKEN = 3.0
-"""Careful: English takes more than four characters for a token."""
+"""A low estimate: English text has more than four characters per token."""
 
-Message = dict[str, str]
+LlmMessage = dict[str, str]
 
 
 @dataclass(slots=True)
 class _Turn:
-    """`played_ms`: how much of its `sound_ms` the client says it has played, None if it never said."""
+    """`played_ms`: the part of `sound_ms` that the client has played, None if it never reported."""
 
     role: Literal["user", "assistant"]
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[TimedWord] = field(default_factory=list)
     sound_ms: float = 0.0
     played_ms: float | None = None
-    broken_off: bool = False
+    interrupted: bool = False
 
     @property
     def text(self) -> str:
         return "".join(piece.text for piece in self.pieces)
 
     @property
-    def heard(self) -> str:
-        """The words that had begun in what was played; all of them where nobody listens to sound."""
+    def played_text(self) -> str:
+        """The words that began in the played part; all words for a client without playback reports."""
         played_ms = self.played_ms
         if played_ms is None or not self.sound_ms:
             return self.text
@@ -46,37 +46,38 @@ class _Turn:
 
 
 class Dialogue:
-    """The system prompt and the turns; only words that were really spoken are the assistant's.
+    """The system prompt and the turns. The assistant's turns contain only words that were spoken.
 
-    Where the client tells what it has played, an answer that was broken off, or that the user spoke
-    after, holds only what was heard of it.
+    If the client reports its playback, an answer that was interrupted, or that the user spoke after,
+    contains only the played words.
     """
 
     def __init__(self, system_prompt: str) -> None:
         self._system = f"{system_prompt.strip()} {STYLE_HINT}".strip()
         self._turns: list[_Turn] = []
-        self._excused = False
+        self._left_unanswered = False
         self._turn_open = False
 
     @property
     def unanswered(self) -> bool:
-        """True while the user's last words still wait for a reply."""
-        return bool(self._turns) and self._turns[-1].role == "user" and not self._excused
+        """True if the user's last words need a reply."""
+        last_is_user = bool(self._turns) and self._turns[-1].role == "user"
+        return last_is_user and not self._left_unanswered
 
-    def hear(self, text: str) -> None:
-        """The user said `text`; it continues their turn if that is still unanswered."""
-        self._excused = self._turn_open = False
+    def add_user_text(self, text: str) -> None:
+        """Add to the user's turn; it continues the last one if that has no answer yet."""
+        self._left_unanswered = self._turn_open = False
         if self._turns and self._turns[-1].role == "user":
-            self._turns[-1].pieces.append(Piece(0.0, f" {text}"))
+            self._turns[-1].pieces.append(TimedWord(0.0, f" {text}"))
         else:
-            self._turns.append(_Turn("user", [Piece(0.0, text)]))
+            self._turns.append(_Turn("user", [TimedWord(0.0, text)]))
 
-    def say(self, text: str) -> None:
-        """The assistant said `text`, which has a leading space where it goes on with a turn."""
-        self.speak([Piece(0.0, text)] if text else [], 0.0)
+    def add_assistant_text(self, text: str) -> None:
+        """Add to the assistant's turn. A text that continues a turn has a leading space."""
+        self.add_spoken([TimedWord(0.0, text)] if text else [], 0.0)
 
-    def speak(self, pieces: Iterable[Piece], sound_ms: float) -> None:
-        """The same with its sound, `sound_ms` long, in which the pieces begin where they say."""
+    def add_spoken(self, pieces: Iterable[TimedWord], sound_ms: float) -> None:
+        """Add words with `sound_ms` of audio; the words' times are relative to that audio."""
         pieces = list(pieces)
         if not self._turn_open:
             if not pieces:
@@ -84,38 +85,37 @@ class Dialogue:
             self._turns.append(_Turn("assistant"))
             self._turn_open = True
         turn = self._turns[-1]
-        turn.pieces += [Piece(turn.sound_ms + piece.at_ms, piece.text) for piece in pieces]
+        turn.pieces += [TimedWord(turn.sound_ms + piece.at_ms, piece.text) for piece in pieces]
         turn.sound_ms += sound_ms
 
-    def played(self, played_ms: float) -> None:
-        """So much of the last answer, which may still be going on, has been played."""
+    def set_played(self, played_ms: float) -> None:
+        """Set how much of the current or last answer the client has played."""
         answers = [turn for turn in self._turns if turn.role == "assistant"]
         if answers:
             answers[-1].played_ms = played_ms
 
     def end_turn(self) -> None:
-        """The assistant's turn has been said to its end."""
+        """Close the assistant's turn as complete."""
         self._turn_open = False
 
-    def break_off(self) -> None:
-        """The assistant's turn, if one is going on, ends before its end."""
+    def interrupt_turn(self) -> None:
+        """Close the assistant's turn, if one is open, as interrupted."""
         if self._turn_open:
-            self._turns[-1].broken_off = True
+            self._turns[-1].interrupted = True
             self._turn_open = False
 
-    def excuse(self) -> None:
-        """Leave the user's last words without an answer."""
-        self._excused = True
+    def leave_unanswered(self) -> None:
+        self._left_unanswered = True
 
-    def messages(self, reply_so_far: str = "", expected: str = "") -> list[Message]:
-        """Chat messages, oldest first; `reply_so_far` follows what was spoken of an open turn.
+    def messages(self, reply_so_far: str = "", expected: str = "") -> list[LlmMessage]:
+        """Chat messages, oldest first.
 
-        Or as they will be once the user has said `expected`.
+        `reply_so_far` is appended to an open turn. `expected` is what the user probably says next.
         """
         messages = [{"role": "system", "content": self._system}]
         for place, turn in enumerate(self._turns, start=1):
-            followed = turn.broken_off or place < len(self._turns) or bool(expected)
-            if text := turn.heard if followed else turn.text:
+            followed = turn.interrupted or place < len(self._turns) or bool(expected)
+            if text := turn.played_text if followed else turn.text:
                 _append(messages, turn.role, text)
         if self._turn_open and reply_so_far:
             messages[-1]["content"] += reply_so_far
@@ -124,9 +124,9 @@ class Dialogue:
         return messages
 
     def trim(self, budget_tokens: float) -> bool:
-        """Forget the oldest turns if the rest may exceed `budget_tokens`; True if any went.
+        """Drop the oldest turns if the dialogue may exceed `budget_tokens`; True if any was dropped.
 
-        Half of the budget is freed at once, because every cut makes the model read the rest again.
+        Half of the budget is freed at once, because the model reads the rest again after each cut.
         """
         if self._tokens() <= budget_tokens:
             return False
@@ -141,12 +141,12 @@ class Dialogue:
 
 
 def turn_tokens(text: str) -> float:
-    """The tokens that a turn of `text` may take."""
+    """Estimated tokens of a turn with `text`."""
     return _TOKENS_PER_TURN + len(text) / _CHARACTERS_PER_TOKEN
 
 
-def _append(messages: list[Message], role: str, text: str) -> None:
-    """Between the user's words, an answer that nobody heard leaves no gap."""
+def _append(messages: list[LlmMessage], role: str, text: str) -> None:
+    """Two consecutive messages of one role, after an answer that was not played, are joined."""
     if messages[-1]["role"] == role:
         messages[-1]["content"] += f" {text}"
     else:

@@ -1,6 +1,6 @@
 """eSpeak NG through ctypes, in process and without a sound card.
 
-The library keeps its voice, its rate and its callback in global variables: one lock guards all.
+The library keeps its voice, rate and callback in global variables, so one lock guards every call.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _Callback = ctypes.CFUNCTYPE(
 
 @dataclass(slots=True)
 class RawSpeech:
-    """What eSpeak produced: 16-bit `pcm` at its own rate.
+    """The output of eSpeak: 16-bit `pcm` at `Espeak.sample_rate`.
 
-    `words` has (character offset, sample) of each word it announced, `phonemes` the sample at
-    which each phoneme begins, pauses left out.
+    `words` has (character offset, sample) of each word event, `phonemes` the sample at which each
+    phoneme begins, without pauses.
     """
 
     pcm: list[NDArray[np.int16]] = field(default_factory=list)
@@ -66,7 +66,7 @@ class RawSpeech:
 
 
 class Espeak:
-    """The one library of the process; use `espeak()`."""
+    """Use `espeak()`: a process can have only one."""
 
     def __init__(self) -> None:
         loader = import_library("espeakng_loader")
@@ -100,7 +100,7 @@ class Espeak:
         )
 
     def synthesise(self, text: str, voice: str, words_per_minute: int) -> RawSpeech:
-        """Speak `text`. Raises EngineError for an unknown voice or a failed synthesis."""
+        """Raises EngineError for an unknown voice or a failed synthesis."""
         data = text.encode() + b"\0"
         with self._lock:
             if self._library.espeak_SetVoiceByName(voice.encode()):
@@ -132,5 +132,5 @@ class Espeak:
 
 @functools.cache
 def espeak() -> Espeak:
-    """The process's eSpeak. Raises EngineLoadError when it is not installed."""
+    """The process's eSpeak. Raises EngineLoadError if it is not installed."""
     return Espeak()

@@ -1,4 +1,4 @@
-"""The language model: llama.cpp's own server, in process, one of its slots per session."""
+"""The language model: the llama.cpp server in this process, with one slot per session."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from queue import SimpleQueue
 from typing import Any
 
 from antiphon.inference_worker.engines.local.dependencies import import_library
-from antiphon.inference_worker.engines.local.dialogue import Message
+from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, EngineLoadError
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
 
 _STEADYING = {"min_p": 0.7, "dry_multiplier": 0.8, "dry_allowed_length": 4}
-"""Keeps a very small model on its subject and out of loops, whatever sampling the client asks for.
+"""Keeps a very small model on its subject and out of loops. Applied to every client's sampling.
 
-With the protocol's temperature of 0.7, four easy questions were answered rightly 97 times in 128 where
-`min_p` was 0.2, 115 times at 0.5, and always at 0.7, which still words the answers differently. A plain
-repetition penalty would also forbid the words of the question, and did worse.
+At the protocol's temperature of 0.7, four easy questions had 97 correct answers of 128 with `min_p`
+0.2, 115 with 0.5, and 128 with 0.7, where the wording still varies. A repetition penalty was worse,
+because it also forbids the words of the question.
 """
 
 _SILENT = -1
 
 _NO_CHARACTER = "\ufffd"
-"""What the server makes of bytes that are no UTF-8, which a small model says now and then."""
+"""The server's replacement for invalid UTF-8, which a small model sometimes generates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the next token is chosen; temperature 0 takes the likeliest.
+    """Temperature 0 selects the most likely token.
 
-    `length_penalty` divides the odds that the answer ends here: above 1 it becomes longer.
+    `length_penalty` divides the odds of the end token: above 1, answers become longer.
     """
 
     temperature: float
@@ -45,16 +45,15 @@ class Sampling:
 
     @classmethod
     def of(cls, config: DuplexConfig | GenerationConfig) -> Sampling:
-        """The sampling that the client asked for."""
         penalty = config.length_penalty if isinstance(config, GenerationConfig) else 1.0
         return cls(config.temperature, config.top_p, config.top_k, penalty)
 
 
 class Generation:
-    """One streamed reply: iterate for its pieces of text, one token each.
+    """One streamed reply: iterate for its text, one token each.
 
-    Leaving the iteration early stops the model at its next token. Afterwards `complete` tells
-    whether the model ended by itself, and `context_tokens` how long the context has become.
+    Leaving the iteration early stops the model at its next token. Afterwards `complete` is True if
+    the model ended the reply, and `context_tokens` is the length of the context.
     """
 
     def __init__(self, call: Future[None], chunks: SimpleQueue[Any], stop: threading.Event) -> None:
@@ -75,7 +74,7 @@ class Generation:
             self._stop.set()
 
     def cancel(self) -> None:
-        """End the iteration now, even where the model is still reading; safe from any thread."""
+        """End the iteration now, even while the model reads. Safe to call from any thread."""
         self._stop.set()
         self._chunks.put(None)
 
@@ -89,8 +88,8 @@ class Generation:
         return ""
 
 
-class LanguageModel:
-    """A GGUF model with `slots` contexts of `context_tokens` each; any thread may use it."""
+class LocalLanguageModel:
+    """A GGUF model with `slots` contexts of `context_tokens` each. Safe to use from any thread."""
 
     def __init__(self, path: Path, slots: int, context_tokens: int, threads: int) -> None:
         library = import_library("xllamacpp")
@@ -103,14 +102,14 @@ class LanguageModel:
         except RuntimeError as error:
             raise EngineLoadError(f"{path} does not load as a GGUF model: {error}") from error
         self._calls = ThreadPoolExecutor(slots * 2, thread_name_prefix="local-llm")
-        # The server's loop must be seen running: freed before that, it would never end.
+        # Wait until the server's loop runs: if freed before, it never ends.
         self.prefill([{"role": "user", "content": "Hello."}], slot=0)
         self._end_token = self._find_end_token()
 
     def stream(
-        self, messages: Sequence[Message], slot: int, sampling: Sampling, max_tokens: int
+        self, messages: Sequence[LlmMessage], slot: int, sampling: Sampling, max_tokens: int
     ) -> Generation:
-        """Start a reply; if the last message is the assistant's, the reply goes on from there."""
+        """Start a reply. If the last message is the assistant's, the reply continues it."""
         chunks: SimpleQueue[Any] = SimpleQueue()
         stop = threading.Event()
         request = {
@@ -134,12 +133,12 @@ class LanguageModel:
         call.add_done_callback(lambda _: chunks.put(None))
         return Generation(call, chunks, stop)
 
-    def prefill(self, messages: Sequence[Message], slot: int, *, afresh: bool = False) -> int:
-        """Read `messages` into the slot's context ahead of time; returns their length in tokens.
+    def prefill(self, messages: Sequence[LlmMessage], slot: int, *, afresh: bool = False) -> int:
+        """Read `messages` into the slot's context; returns their length in tokens.
 
-        What the slot has already read is not read again, unless `afresh`: llama.cpp computes a
-        token a little differently when it is read in another batch, so only a context without
-        remnants is the same, bit by bit, for the same messages. Raises ContextFull when they do not fit.
+        Text that the slot has already read is reused, unless `afresh`. The result of llama.cpp for
+        a token depends slightly on its batch, so only a fresh context is bit-identical for the same
+        messages. Raises ContextFull if the messages do not fit.
         """
         request = {
             "messages": list(messages),
@@ -158,7 +157,7 @@ class LanguageModel:
         return [[self._end_token, -math.log(length_penalty)]]
 
     def _find_end_token(self) -> int | None:
-        """The token that ends an answer: the one it takes where the grammar allows no text."""
+        """The end token: the one that the model selects if the grammar allows no text."""
         request = {
             "messages": [{"role": "user", "content": "Hello."}],
             "id_slot": 0,
@@ -173,7 +172,7 @@ class LanguageModel:
         return int(taken[0]["id"]) if taken else None
 
     def close(self) -> None:
-        """Free the model, after the replies under way."""
+        """Wait for running replies and free the model."""
         self._calls.shutdown()
         self._server = None
 
@@ -187,7 +186,7 @@ def _parameters(library: Any, path: Path, slots: int, context_tokens: int, threa
     parameters.cpuparams_batch.n_threads = threads
     parameters.verbosity = _SILENT
     parameters.cache_ram_mib = 0
-    # The library always opens a port on the loopback interface: nobody else is to use it.
+    # The library always opens a port on the loopback interface; a random key keeps others out.
     parameters.api_keys = [secrets.token_urlsafe(32)]
     parameters.ui = False
     parameters.endpoint_slots = False

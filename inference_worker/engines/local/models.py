@@ -5,37 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from antiphon.inference_worker.engines.common.silero import SpeechDetector
-from antiphon.inference_worker.engines.local.asr import Recogniser
 from antiphon.inference_worker.engines.local.dependencies import bundled_model
-from antiphon.inference_worker.engines.local.llm import LanguageModel
+from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
 from antiphon.inference_worker.engines.local.options import LocalOptions
-from antiphon.inference_worker.engines.local.tts import Speaker
+from antiphon.inference_worker.engines.local.transcription import Recogniser
+from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
 from antiphon.inference_worker.engines.types import LoadProgress
 
 
 @dataclass(frozen=True, slots=True)
-class Models:
-    """Everything with weights."""
+class LocalModels:
+    """The models with weights."""
 
     recogniser: Recogniser
-    speaker: Speaker
-    llm: LanguageModel
+    synthesiser: SpeechSynthesiser
+    llm: LocalLanguageModel
 
     @classmethod
-    def load(cls, options: LocalOptions, report: LoadProgress) -> Models:
-        """Load all of it. Raises EngineLoadError with the remedy."""
+    def load(cls, options: LocalOptions, report: LoadProgress) -> LocalModels:
+        """Load all models. Raises EngineLoadError with the remedy."""
         report("speech detector")
         SpeechDetector()
         report("speech recogniser")
         recogniser = Recogniser()
         report("voice")
-        speaker = Speaker(options.voice, options.words_per_minute)
+        synthesiser = SpeechSynthesiser(options.voice, options.words_per_minute)
         report("language model")
         path = options.model_path or bundled_model()
-        llm = LanguageModel(path, options.slots, options.context_tokens, options.llm_threads)
-        return cls(recogniser, speaker, llm)
+        llm = LocalLanguageModel(path, options.slots, options.context_tokens, options.llm_threads)
+        return cls(recogniser, synthesiser, llm)
 
     def close(self) -> None:
-        """Free them."""
         self.llm.close()
         self.recogniser.close()

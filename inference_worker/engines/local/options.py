@@ -1,4 +1,4 @@
-"""What an operator may change about the local engine."""
+"""Options of the local engine."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class LocalOptions(BaseModel):
-    """Settings of the local engine; unknown names are refused.
-
-    `context_tokens` is per session. `end_silence_ms` is the silence that ends an utterance at
-    `listen_prob_scale` 1. A reply stops at the first sentence end after `reply_words` words.
+    """`context_tokens` is per session. `end_silence_ms` is the silence that ends an utterance if
+    `listen_prob_scale` is 1. A reply stops at the first sentence end after `reply_words` words.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
@@ -28,11 +26,11 @@ class LocalOptions(BaseModel):
 
     @property
     def llm_threads(self) -> int:
-        """Threads of the language model: `threads`, else 1 for the bundled one.
+        """Threads of the language model: `threads` if set, 1 for the bundled model.
 
-        llama.cpp's threads spin at a barrier after every operation: where another process takes
-        one of their cores away, two threads were measured 100 times slower than one, while on
-        idle cores they are 1.3 times faster. A bigger model gets all cores but one.
+        llama.cpp's threads spin at a barrier after every operation. If another process takes one of
+        their cores, two threads are 100 times slower than one; on idle cores they are 1.3 times
+        faster. A larger model gets all cores but one.
         """
         if self.threads is not None:
             return self.threads
@@ -40,5 +38,5 @@ class LocalOptions(BaseModel):
 
     @property
     def reply_tokens(self) -> int:
-        """Hard limit of one reply: twice what the words need, so that its last sentence can end."""
+        """Hard limit of one reply: twice what its words need, so that the last sentence can end."""
         return self.reply_words * 3

@@ -1,4 +1,4 @@
-"""The local engine: loads the models once and hands out a session per slot."""
+"""The local engine: loads the models once and creates a session per slot."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import structlog
 
 from antiphon.inference_worker.engines.common.slots import SlotPool
 from antiphon.inference_worker.engines.local.chat import LocalChatView
+from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
-from antiphon.inference_worker.engines.local.models import Models
+from antiphon.inference_worker.engines.local.models import LocalModels
 from antiphon.inference_worker.engines.local.options import LocalOptions
-from antiphon.inference_worker.engines.local.view import LocalDuplexView
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
 from antiphon.inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
 from antiphon.shared_schemas.states import SessionKind
 
 _BUNDLED_NAME = "SmolLM2-135M-Instruct"
 _THREADS_PER_SLOT = 3
-"""A reply, the one it replaces, and the reading ahead after it may overlap."""
+"""A reply, the reply that it replaces, and the read-ahead of the dialogue may overlap."""
 
 _log = structlog.get_logger()
 
@@ -31,7 +31,7 @@ class LocalProcessor(UnifiedProcessor):
 
     def __init__(self, options: LocalOptions) -> None:
         self._options = options
-        self._models: Models | None = None
+        self._models: LocalModels | None = None
         self._slots = SlotPool(options.slots)
         self._views: dict[int, LocalDuplexView | LocalHalfDuplexView | LocalChatView] = {}
         self._pool = ThreadPoolExecutor(
@@ -40,7 +40,6 @@ class LocalProcessor(UnifiedProcessor):
 
     @property
     def info(self) -> EngineInfo:
-        """What the engine is; known before it is loaded."""
         path = self._options.model_path
         return EngineInfo(
             name="local",
@@ -53,26 +52,22 @@ class LocalProcessor(UnifiedProcessor):
         )
 
     def load(self, report: LoadProgress) -> None:
-        """Load all models. Raises EngineLoadError naming what is missing and how to get it."""
-        self._models = Models.load(self._options, report)
+        self._models = LocalModels.load(self._options, report)
         _log.info("local_engine_loaded", model=self.info.model, slots=self._options.slots)
 
     def set_duplex_mode(self) -> LocalDuplexView:
-        """A new full-duplex session. Raises EngineError when all slots are taken."""
         models, slot, release = self._take_slot()
         view = LocalDuplexView(models, self._pool, slot, self._options, release)
         self._views[slot] = view
         return view
 
     def set_half_duplex_mode(self) -> LocalHalfDuplexView:
-        """A new half-duplex session. Raises EngineError when all slots are taken."""
         models, slot, release = self._take_slot()
         view = LocalHalfDuplexView(models, slot, self._options, release)
         self._views[slot] = view
         return view
 
     def set_chat_mode(self) -> LocalChatView:
-        """A new chat request. Raises EngineError when all slots are taken."""
         models, slot, release = self._take_slot()
         view = LocalChatView(models, slot, release)
         self._views[slot] = view
@@ -87,7 +82,7 @@ class LocalProcessor(UnifiedProcessor):
         if models is not None:
             models.close()
 
-    def _take_slot(self) -> tuple[Models, int, Callable[[], None]]:
+    def _take_slot(self) -> tuple[LocalModels, int, Callable[[], None]]:
         if self._models is None:
             raise EngineError("the engine is not loaded")
         slot = self._slots.acquire()

@@ -1,4 +1,4 @@
-"""One reply in the making: the model's text, clause by clause, on its way to speech."""
+"""Makes one reply in the background: the model's text becomes speech, clause by clause."""
 
 from __future__ import annotations
 
@@ -9,41 +9,40 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, ends_sentence
-from antiphon.inference_worker.engines.local.costs import Costs
+from antiphon.inference_worker.engines.local.costs import StageCosts
 from antiphon.inference_worker.engines.local.llm import Generation
-from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause, Word
-from antiphon.inference_worker.engines.local.speech_queue import SpeechQueue
-from antiphon.inference_worker.engines.local.tts import Speaker
+from antiphon.inference_worker.engines.local.speech import Clause, SpeechQueue, SpokenClause, Word
+from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
 from antiphon.shared_schemas.audio import SILENCE
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """What an interrupted worker left of a reply: words ready to be said, and whether more follow."""
+class UnfinishedReply:
+    """The rest of a reply on another worker: generated words, and whether more follow."""
 
     words: tuple[Word, ...] = ()
     more: bool = True
 
 
 class Reply:
-    """Runs on a pool's thread from `start` to the end of the text or `cancel`.
+    """Runs on a pool's thread from `start` until the end of the text or `cancel`.
 
-    `begun` is the view's note that the user has heard some of it.
+    The conversation sets `begun` when it has sent the first words to the user.
     """
 
     def __init__(
         self,
         generate: Callable[[], Generation],
-        speaker: Speaker | None,
-        costs: Costs,
+        synthesiser: SpeechSynthesiser | None,
+        costs: StageCosts,
         word_limit: int,
-        rest: Rest | None = None,
+        rest: UnfinishedReply | None = None,
     ) -> None:
         self._generate = generate
-        self._speaker = speaker
+        self._synthesiser = synthesiser
         self._costs = costs
         self._word_limit = word_limit
-        self._rest = rest or Rest()
+        self._rest = rest or UnfinishedReply()
         self._cancelled = threading.Event()
         self._job: Future[None] | None = None
         self.begun = rest is not None
@@ -51,26 +50,25 @@ class Reply:
         self.context_tokens: int | None = None
 
     def start(self, pool: Executor) -> None:
-        """Begin on a thread of `pool`."""
         self._job = pool.submit(self._run)
         self._job.add_done_callback(lambda _: self.queue.finish())
 
     def cancel(self) -> None:
-        """Stop at the next token; safe from any thread, more than once."""
+        """Stop at the next token. Safe to call from any thread, more than once."""
         self._cancelled.set()
         self.queue.finish()
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended the background work, if it failed."""
+        """The exception of the background work, if it failed."""
         if self._job is None or not self._job.done() or self._cancelled.is_set():
             return None
         return self._job.exception()
 
-    def rest(self) -> Rest:
-        """What a successor would have to say, should this process die now."""
+    def unfinished(self) -> UnfinishedReply:
+        """The words that another worker would have to speak if this process died now."""
         more = not self.queue.finished
-        return Rest(tuple(self.queue.remaining()), more)
+        return UnfinishedReply(tuple(self.queue.remaining()), more)
 
     def _run(self) -> None:
         previous: Clause | None = None
@@ -82,9 +80,9 @@ class Reply:
                 previous = clause
 
     def _spoken(self, clause: Clause, previous: Clause | None) -> SpokenClause:
-        if self._speaker is None:
+        if self._synthesiser is None:
             return SpokenClause(clause.words, SILENCE, (0,) * len(clause.words), ())
-        return self._speaker.speak(clause, previous, self._costs)
+        return self._synthesiser.synthesise(clause, previous, self._costs)
 
     def _clauses(self) -> Generator[Clause, None, None]:
         words = self._rest.words
@@ -94,7 +92,7 @@ class Reply:
             yield from self._generated(len(words))
 
     def _generated(self, count: int) -> Generator[Clause, None, None]:
-        """The model's clauses after `count` words; an unfinished last one is not spoken."""
+        """The model's clauses after `count` words. An incomplete last clause is dropped."""
         generation = self._generate()
         splitter = ClauseSplitter()
         with closing(iter(generation)) as pieces:

@@ -1,16 +1,20 @@
-"""What passes from text to sound: words, clauses with their audio, and one unit's share."""
+"""Words, clauses with their audio, and the queue between a reply and its units."""
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from antiphon.shared_schemas.audio import OUTPUT_RATE, Samples
+import numpy as np
+
+from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word as it is shown and spoken (punctuation included), and the model tokens it took."""
+    """A word as it is shown and spoken, with punctuation, and its number of model tokens."""
 
     text: str
     tokens: int
@@ -18,23 +22,21 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Words that are spoken in one breath."""
+    """Words that are synthesised together."""
 
     words: tuple[Word, ...]
     ends_sentence: bool
 
     @property
     def text(self) -> str:
-        """The words with single spaces between them."""
         return " ".join(word.text for word in self.words)
 
 
 @dataclass(frozen=True, slots=True)
 class SpokenClause:
-    """A clause and its sound.
+    """A clause and its audio (float32 mono at 24 kHz).
 
-    `audio` is float32 mono at 24 kHz. `starts` has the sample at which each word begins,
-    `phonemes` the sample at which each phoneme begins; both ascend.
+    `starts` and `phonemes` have the sample at which each word and each phoneme begins, ascending.
     """
 
     words: tuple[Word, ...]
@@ -43,8 +45,8 @@ class SpokenClause:
     phonemes: tuple[int, ...]
 
 
-class Piece(NamedTuple):
-    """A word with the space before it, and the millisecond of sound at which it begins."""
+class TimedWord(NamedTuple):
+    """A word with the space before it, and the millisecond of audio at which it begins."""
 
     at_ms: float
     text: str
@@ -52,12 +54,12 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UnitSpeech:
-    """One unit's share of a reply: at most its duration of audio, and the words that begin in it.
+    """One unit's part of a reply: at most the unit's duration of audio, and the words in it.
 
-    A first piece that continues the turn begins with a space too. `last` says the reply is over.
+    If the unit continues a turn, its first piece also begins with a space. `last` ends the reply.
     """
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[TimedWord, ...]
     audio: Samples
     tokens: int
     phonemes: int
@@ -65,15 +67,114 @@ class UnitSpeech:
 
     @property
     def text(self) -> str:
-        """The words."""
         return "".join(piece.text for piece in self.pieces)
 
     @property
     def sound_ms(self) -> float:
-        """Length of the audio."""
         return milliseconds(len(self.audio))
 
 
 def milliseconds(samples: int) -> float:
-    """Length of so much speech."""
+    """Duration of `samples` at 24 kHz."""
     return round(samples * 1000 / OUTPUT_RATE, 1)
+
+
+class SpeechQueue:
+    """The thread that makes a reply pushes clauses; the session takes units.
+
+    A clause without audio is text only. `continues`: the turn began before this queue, so its text
+    starts with a space.
+    """
+
+    def __init__(self, *, continues: bool = False) -> None:
+        self._changed = threading.Condition()
+        self._finished = False
+        self._continues = continues
+        self._audio: Samples = SILENCE
+        self._words: list[tuple[int, Word]] = []
+        self._phonemes: list[int] = []
+
+    def push(self, clause: SpokenClause) -> None:
+        with self._changed:
+            shift = len(self._audio)
+            self._words += [
+                (shift + start, word)
+                for start, word in zip(clause.starts, clause.words, strict=True)
+            ]
+            self._phonemes += [shift + start for start in clause.phonemes]
+            self._audio = np.concatenate([self._audio, clause.audio])
+            self._changed.notify_all()
+
+    def finish(self) -> None:
+        """Declare that no clause follows."""
+        with self._changed:
+            self._finished = True
+            self._changed.notify_all()
+
+    def wait(self, samples: int, tokens: int, deadline: float) -> None:
+        """Wait until a whole unit or the end of the reply is ready, at most until `deadline`.
+
+        `deadline` is a value of time.perf_counter().
+        """
+        with self._changed:
+            while not self._has_unit(samples, tokens):
+                remaining = deadline - time.perf_counter()
+                if remaining <= 0 or not self._changed.wait(remaining):
+                    return
+
+    def take(self, samples: int, tokens: int) -> UnitSpeech:
+        """Remove one unit: up to `samples` of audio and the words that begin in it.
+
+        The text has at most `tokens` tokens, but at least one word. If that limit applies, the audio
+        ends before the first word that is left out.
+        """
+        with self._changed:
+            due = self._due_words(samples, tokens)
+            stop = min(samples, len(self._audio))
+            if due < len(self._words):
+                stop = min(stop, self._words[due][0])
+            return self._remove(due, stop)
+
+    def remaining(self) -> list[Word]:
+        """The words that are not in any unit yet."""
+        with self._changed:
+            return [word for _, word in self._words]
+
+    @property
+    def finished(self) -> bool:
+        with self._changed:
+            return self._finished
+
+    @property
+    def exhausted(self) -> bool:
+        """True if the reply is complete and all of it was taken."""
+        with self._changed:
+            return self._is_over()
+
+    def _is_over(self) -> bool:
+        return self._finished and not self._words and not len(self._audio)
+
+    def _has_unit(self, samples: int, tokens: int) -> bool:
+        ready_tokens = sum(word.tokens for _, word in self._words)
+        return self._finished or len(self._audio) > samples or ready_tokens > tokens
+
+    def _due_words(self, samples: int, tokens: int) -> int:
+        spent = 0
+        for index, (start, word) in enumerate(self._words):
+            spent += word.tokens
+            if start >= samples or (spent > tokens and index > 0):
+                return index
+        return len(self._words)
+
+    def _remove(self, due: int, stop: int) -> UnitSpeech:
+        words = [word for _, word in self._words[:due]]
+        pieces = tuple(self._piece(start, word) for start, word in self._words[:due])
+        audio, self._audio = self._audio[:stop], self._audio[stop:]
+        phonemes = sum(start < stop for start in self._phonemes)
+        self._phonemes = [start - stop for start in self._phonemes[phonemes:]]
+        self._words = [(start - stop, word) for start, word in self._words[due:]]
+        return UnitSpeech(pieces, audio, sum(w.tokens for w in words), phonemes, self._is_over())
+
+    def _piece(self, start: int, word: Word) -> TimedWord:
+        space, self._continues = " " if self._continues else "", True
+        return TimedWord(milliseconds(start), f"{space}{word.text}")

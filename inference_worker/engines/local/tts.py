@@ -1,10 +1,10 @@
-"""Text to speech: a clause becomes 24 kHz audio with the place of each word in it."""
+"""Text to speech: turns a clause into 24 kHz audio with the position of each word."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from antiphon.inference_worker.engines.local.costs import Costs
+from antiphon.inference_worker.engines.local.costs import StageCosts
 from antiphon.inference_worker.engines.local.dependencies import import_library
 from antiphon.inference_worker.engines.local.espeak import RawSpeech, espeak
 from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause
@@ -20,8 +20,8 @@ _SENTENCE_PAUSE = np.zeros(OUTPUT_RATE * 3 // 10, dtype=np.float32)
 _CLAUSE_PAUSE = np.zeros(OUTPUT_RATE * 15 // 100, dtype=np.float32)
 
 
-class Speaker:
-    """One voice at one speed; any thread may use it."""
+class SpeechSynthesiser:
+    """One voice at one speed. Safe to use from any thread."""
 
     def __init__(self, voice: str, words_per_minute: int) -> None:
         self._voice = voice
@@ -33,8 +33,8 @@ class Speaker:
         except EngineError as error:
             raise EngineLoadError(str(error)) from error
 
-    def speak(self, clause: Clause, after: Clause | None, costs: Costs) -> SpokenClause:
-        """The sound of `clause`, led in by the pause that belongs after the clause `after`."""
+    def synthesise(self, clause: Clause, after: Clause | None, costs: StageCosts) -> SpokenClause:
+        """The audio of `clause`, after the pause that follows the previous clause `after`."""
         with costs.measure("tts"):
             raw = self._espeak.synthesise(clause.text, self._voice, self._words_per_minute)
         with costs.measure("token2wav"):
@@ -64,13 +64,13 @@ def _pause_after(clause: Clause | None) -> Samples:
 
 
 def _trimmed(audio: Samples) -> Samples:
-    """`audio` without the silence at its end."""
+    """Remove the silence at the end."""
     audible = np.flatnonzero(np.abs(audio) > _AUDIBLE)
     return audio[: int(audible[-1]) + _RELEASE] if len(audible) else SILENCE
 
 
 def _word_starts(clause: Clause, raw: RawSpeech, scale: float, length: int) -> list[int]:
-    """Start sample of each word; those that eSpeak joined to a neighbour are interpolated."""
+    """Start sample of each word. Words that eSpeak joined to another word are interpolated."""
     announced = sorted(raw.words)
     known_offsets = [offset for offset, _ in announced] + [len(clause.text)]
     known_samples = [min(length, round(start * scale)) for _, start in announced] + [length]

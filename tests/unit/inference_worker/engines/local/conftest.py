@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
-from antiphon.inference_worker.engines.local.view import LocalDuplexView
 from support.spoken import STEADY
 
 SLOTS = 3

@@ -1,7 +1,7 @@
 import pytest
 
 from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT, Dialogue
-from antiphon.inference_worker.engines.local.speech import Piece
+from antiphon.inference_worker.engines.local.speech import TimedWord
 
 
 def turns(dialogue: Dialogue) -> list[tuple[str, str]]:
@@ -15,10 +15,10 @@ def test_the_system_prompt_is_the_users_own_and_a_hint() -> None:
 
 def test_spoken_pieces_make_one_turn_and_end_turn_closes_it() -> None:
     dialogue = Dialogue("")
-    dialogue.hear("Hello")
+    dialogue.add_user_text("Hello")
     assert dialogue.unanswered
-    dialogue.say("Hi")
-    dialogue.say(" there.")
+    dialogue.add_assistant_text("Hi")
+    dialogue.add_assistant_text(" there.")
     dialogue.end_turn()
     assert not dialogue.unanswered
     assert turns(dialogue) == [("user", "Hello"), ("assistant", "Hi there.")]
@@ -26,46 +26,46 @@ def test_spoken_pieces_make_one_turn_and_end_turn_closes_it() -> None:
 
 def test_words_after_unanswered_words_continue_the_turn() -> None:
     dialogue = Dialogue("")
-    dialogue.hear("What is")
-    dialogue.hear("the capital?")
+    dialogue.add_user_text("What is")
+    dialogue.add_user_text("the capital?")
     assert turns(dialogue) == [("user", "What is the capital?")]
 
 
 def test_expected_words_are_seen_as_if_said_and_leave_no_trace() -> None:
     dialogue = Dialogue("")
-    dialogue.hear("What is")
+    dialogue.add_user_text("What is")
     (_, expected) = dialogue.messages(expected="the capital?")
     assert turns(dialogue) == [("user", "What is")]
-    dialogue.hear("the capital?")
+    dialogue.add_user_text("the capital?")
     assert dialogue.messages()[1:] == [expected]
 
 
 def test_expected_words_follow_only_what_was_played_of_the_answer() -> None:
     dialogue = Dialogue("")
-    dialogue.hear("Tell me.")
-    dialogue.speak([Piece(0.0, "Once"), Piece(900.0, " upon")], 1800.0)
+    dialogue.add_user_text("Tell me.")
+    dialogue.add_spoken([TimedWord(0.0, "Once"), TimedWord(900.0, " upon")], 1800.0)
     dialogue.end_turn()
-    dialogue.played(500.0)
+    dialogue.set_played(500.0)
     expected = dialogue.messages(expected="Stop.")
-    dialogue.hear("Stop.")
+    dialogue.add_user_text("Stop.")
     assert dialogue.messages() == expected
     assert turns(dialogue)[1] == ("assistant", "Once")
 
 
 def test_excused_words_want_no_answer_until_more_are_heard() -> None:
     dialogue = Dialogue("")
-    dialogue.hear("Mm.")
-    dialogue.excuse()
+    dialogue.add_user_text("Mm.")
+    dialogue.leave_unanswered()
     assert not dialogue.unanswered
-    dialogue.hear("Why?")
+    dialogue.add_user_text("Why?")
     assert dialogue.unanswered
     assert turns(dialogue) == [("user", "Mm. Why?")]
 
 
 def test_a_reply_so_far_extends_only_an_open_turn() -> None:
     dialogue = Dialogue("")
-    dialogue.hear("Count.")
-    dialogue.say("One,")
+    dialogue.add_user_text("Count.")
+    dialogue.add_assistant_text("One,")
     assert dialogue.messages(" two,")[-1]["content"] == "One, two,"
     dialogue.end_turn()
     assert dialogue.messages(" two,")[-1]["content"] == "One,"
@@ -74,8 +74,8 @@ def test_a_reply_so_far_extends_only_an_open_turn() -> None:
 def test_trim_forgets_the_oldest_turns_and_begins_with_the_user() -> None:
     dialogue = Dialogue("system")
     for number in range(20):
-        dialogue.hear(f"question {number} " + "x" * 60)
-        dialogue.say(f"answer {number} " + "y" * 60)
+        dialogue.add_user_text(f"question {number} " + "x" * 60)
+        dialogue.add_assistant_text(f"answer {number} " + "y" * 60)
         dialogue.end_turn()
     assert not dialogue.trim(10_000)
     assert dialogue.trim(500)
@@ -88,7 +88,7 @@ def test_trim_forgets_the_oldest_turns_and_begins_with_the_user() -> None:
 
 def test_trim_keeps_the_last_words_however_long() -> None:
     dialogue = Dialogue("")
-    dialogue.hear("x" * 9000)
+    dialogue.add_user_text("x" * 9000)
     dialogue.trim(100)
     assert len(turns(dialogue)) == 1
 
@@ -96,9 +96,9 @@ def test_trim_keeps_the_last_words_however_long() -> None:
 def spoken_answer() -> Dialogue:
     """Two seconds: "One, two" begins in the first, " three." in the second."""
     dialogue = Dialogue("")
-    dialogue.hear("Count.")
-    dialogue.speak([Piece(0.0, "One,"), Piece(600.0, " two,")], 1000.0)
-    dialogue.speak([Piece(500.0, " three.")], 1000.0)
+    dialogue.add_user_text("Count.")
+    dialogue.add_spoken([TimedWord(0.0, "One,"), TimedWord(600.0, " two,")], 1000.0)
+    dialogue.add_spoken([TimedWord(500.0, " three.")], 1000.0)
     return dialogue
 
 
@@ -115,54 +115,54 @@ def spoken_answer() -> Dialogue:
 )
 def test_a_broken_off_answer_holds_what_was_played(played_ms: float, heard: str) -> None:
     dialogue = spoken_answer()
-    dialogue.played(played_ms)
-    dialogue.break_off()
+    dialogue.set_played(played_ms)
+    dialogue.interrupt_turn()
     assert turns(dialogue) == [("user", "Count."), ("assistant", heard)]
 
 
 def test_without_a_word_of_playback_everything_that_was_sent_counts() -> None:
     dialogue = spoken_answer()
-    dialogue.break_off()
-    dialogue.hear("Stop.")
+    dialogue.interrupt_turn()
+    dialogue.add_user_text("Stop.")
     assert turns(dialogue)[1] == ("assistant", "One, two, three.")
 
 
 def test_playback_told_late_counts_too_and_the_newest_word_does() -> None:
     dialogue = spoken_answer()
-    dialogue.played(100)
-    dialogue.break_off()
-    dialogue.played(700)
+    dialogue.set_played(100)
+    dialogue.interrupt_turn()
+    dialogue.set_played(700)
     assert turns(dialogue)[-1] == ("assistant", "One, two,")
-    dialogue.hear("Stop.")
-    dialogue.played(9000)
+    dialogue.add_user_text("Stop.")
+    dialogue.set_played(9000)
     assert turns(dialogue)[-2] == ("assistant", "One, two, three.")
 
 
 def test_an_answer_that_goes_on_or_was_heard_out_is_whole() -> None:
     dialogue = spoken_answer()
-    dialogue.played(100)
+    dialogue.set_played(100)
     assert dialogue.messages(" four")[-1]["content"] == "One, two, three. four"
     dialogue.end_turn()
     assert turns(dialogue)[-1] == ("assistant", "One, two, three.")
-    dialogue.hear("Wait.")  # the client was still playing: that, too, breaks in
+    dialogue.add_user_text("Wait.")  # the client was still playing: that, too, breaks in
     assert turns(dialogue)[1:] == [("assistant", "One,"), ("user", "Wait.")]
 
 
 def test_an_answer_that_nobody_heard_leaves_no_gap() -> None:
     dialogue = spoken_answer()
-    dialogue.played(0)
-    dialogue.break_off()
-    dialogue.hear("Never mind.")
+    dialogue.set_played(0)
+    dialogue.interrupt_turn()
+    dialogue.add_user_text("Never mind.")
     assert turns(dialogue) == [("user", "Count. Never mind.")]
 
 
 def test_playback_is_of_the_last_answer_only() -> None:
     dialogue = spoken_answer()
     dialogue.end_turn()
-    dialogue.hear("Again.")
-    dialogue.speak([Piece(0.0, "Four,"), Piece(500.0, " five.")], 1000.0)
-    dialogue.played(100)
-    dialogue.break_off()
+    dialogue.add_user_text("Again.")
+    dialogue.add_spoken([TimedWord(0.0, "Four,"), TimedWord(500.0, " five.")], 1000.0)
+    dialogue.set_played(100)
+    dialogue.interrupt_turn()
     assert [text for role, text in turns(dialogue) if role == "assistant"] == [
         "One, two, three.",
         "Four,",
@@ -171,9 +171,9 @@ def test_playback_is_of_the_last_answer_only() -> None:
 
 def test_an_answer_without_sound_cannot_be_played() -> None:
     dialogue = Dialogue("")
-    dialogue.played(5)
-    dialogue.hear("Hello")
-    dialogue.say("Hi there.")
-    dialogue.played(0)
-    dialogue.break_off()
+    dialogue.set_played(5)
+    dialogue.add_user_text("Hello")
+    dialogue.add_assistant_text("Hi there.")
+    dialogue.set_played(0)
+    dialogue.interrupt_turn()
     assert turns(dialogue)[-1] == ("assistant", "Hi there.")

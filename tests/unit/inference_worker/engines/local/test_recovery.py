@@ -3,16 +3,16 @@ from dataclasses import replace
 import numpy as np
 
 from antiphon.inference_worker.engines.local.dialogue import Dialogue
-from antiphon.inference_worker.engines.local.ear import Heard
 from antiphon.inference_worker.engines.local.recovery import (
     memo_of_hearing,
-    memo_of_rest,
     memo_of_speech,
-    rest_of,
-    retell,
+    memo_of_unfinished,
+    restore_dialogue,
+    unfinished_reply,
 )
-from antiphon.inference_worker.engines.local.reply import Rest
-from antiphon.inference_worker.engines.local.speech import Piece, UnitSpeech, Word
+from antiphon.inference_worker.engines.local.reply import UnfinishedReply
+from antiphon.inference_worker.engines.local.speech import TimedWord, UnitSpeech, Word
+from antiphon.inference_worker.engines.local.speech_input import UnitTranscription
 from antiphon.inference_worker.engines.types import PastUnit
 
 AUDIO = np.zeros(16_000, dtype=np.float32)
@@ -27,7 +27,7 @@ def spoke(text: str, *, end: bool = False, **memo: object) -> PastUnit:
     return PastUnit(audio=AUDIO, is_listen=False, text=text, end_of_turn=end, memo=memo)
 
 
-def said(*pieces: Piece) -> PastUnit:
+def said(*pieces: TimedWord) -> PastUnit:
     """A second of speech, as the engine notes it."""
     speech = UnitSpeech(pieces, np.zeros(24_000, dtype=np.float32), 1, 1, last=False)
     return spoke(speech.text, **memo_of_speech(speech))
@@ -35,7 +35,7 @@ def said(*pieces: Piece) -> PastUnit:
 
 def retold(*units: PastUnit) -> list[tuple[str, str]]:
     dialogue = Dialogue("")
-    retell(units, dialogue)
+    restore_dialogue(units, dialogue)
     return [(message["role"], message["content"]) for message in dialogue.messages()[1:]]
 
 
@@ -63,8 +63,8 @@ def test_an_interrupted_turn_keeps_what_was_spoken() -> None:
 def test_what_the_client_had_played_is_remembered_by_the_successor() -> None:
     song = [
         listened("Sing"),
-        said(Piece(0.0, "La"), Piece(700.0, " la")),
-        said(Piece(100.0, " lu"), Piece(800.0, " lei")),
+        said(TimedWord(0.0, "La"), TimedWord(700.0, " la")),
+        said(TimedWord(100.0, " lu"), TimedWord(800.0, " lei")),
     ]
     cut = replace(listened(), played_ms=1200.0)
     assert retold(*song, cut)[-1] == ("assistant", "La la lu")
@@ -73,13 +73,15 @@ def test_what_the_client_had_played_is_remembered_by_the_successor() -> None:
 
 
 def test_only_a_unit_that_breaks_off_leaves_a_rest() -> None:
-    memo = memo_of_rest(Rest((Word("two", 1), Word("three.", 2)), more=False))
-    assert rest_of([spoke("one", **memo)]) == Rest((Word("two", 1), Word("three.", 2)), more=False)
-    assert rest_of([spoke("one", **memo), listened()]) is None
-    assert rest_of([spoke("one", end=True)]) is None
-    assert rest_of([]) is None
+    memo = memo_of_unfinished(UnfinishedReply((Word("two", 1), Word("three.", 2)), more=False))
+    assert unfinished_reply([spoke("one", **memo)]) == UnfinishedReply(
+        (Word("two", 1), Word("three.", 2)), more=False
+    )
+    assert unfinished_reply([spoke("one", **memo), listened()]) is None
+    assert unfinished_reply([spoke("one", end=True)]) is None
+    assert unfinished_reply([]) is None
 
 
 def test_a_quiet_unit_leaves_no_note() -> None:
-    assert memo_of_hearing(Heard("", 0, 0.0, 0.0)) == {}
-    assert memo_of_hearing(Heard("Hi", 7, 0.0, 0.0)) == {"user": "Hi", "until": 7}
+    assert memo_of_hearing(UnitTranscription("", 0, 0.0, 0.0)) == {}
+    assert memo_of_hearing(UnitTranscription("Hi", 7, 0.0, 0.0)) == {"user": "Hi", "until": 7}

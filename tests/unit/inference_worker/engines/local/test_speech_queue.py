@@ -5,8 +5,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.inference_worker.engines.local.speech import SpokenClause, UnitSpeech, Word
-from antiphon.inference_worker.engines.local.speech_queue import SpeechQueue
+from antiphon.inference_worker.engines.local.speech import (
+    SpeechQueue,
+    SpokenClause,
+    UnitSpeech,
+    Word,
+)
 
 FAR = 1_000_000
 

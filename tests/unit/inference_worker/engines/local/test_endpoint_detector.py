@@ -1,4 +1,4 @@
-from antiphon.inference_worker.engines.local.endpoint import (
+from antiphon.inference_worker.engines.local.speech_input import (
     Endpoint,
     EndpointDetector,
     EndpointRules,

@@ -2,13 +2,12 @@ import numpy as np
 import pytest
 import soxr
 
-from antiphon.inference_worker.engines.local.asr import Recogniser
-from antiphon.inference_worker.engines.local.costs import Costs
-from antiphon.inference_worker.engines.local.ear import Ear
-from antiphon.inference_worker.engines.local.endpoint import EndpointRules
+from antiphon.inference_worker.engines.local.costs import StageCosts
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.speech import Clause, Word
-from antiphon.inference_worker.engines.local.tts import Speaker
+from antiphon.inference_worker.engines.local.speech_input import EndpointRules, SpeechInput
+from antiphon.inference_worker.engines.local.transcription import Recogniser
+from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
 from support.spoken import ITALY, silence, spoken
@@ -30,12 +29,12 @@ def recogniser(local_engine: LocalProcessor) -> Recogniser:
 
 
 @pytest.fixture(scope="module")
-def speaker() -> Speaker:
-    return Speaker("en-us+Hugo", 150)
+def speaker() -> SpeechSynthesiser:
+    return SpeechSynthesiser("en-us+Hugo", 150)
 
 
-def test_a_spoken_clause_has_its_words_in_place(speaker: Speaker) -> None:
-    speech = speaker.speak(clause(SENTENCE), None, Costs())
+def test_a_spoken_clause_has_its_words_in_place(speaker: SpeechSynthesiser) -> None:
+    speech = speaker.synthesise(clause(SENTENCE), None, StageCosts())
     assert speech.audio.dtype == np.float32
     assert 1.0 < len(speech.audio) / OUTPUT_RATE < 4.0
     assert 0.2 < np.abs(speech.audio).max() <= 1.0
@@ -46,17 +45,17 @@ def test_a_spoken_clause_has_its_words_in_place(speaker: Speaker) -> None:
     assert 15 < len(speech.phonemes) < 35
 
 
-def test_a_clause_begins_with_the_pause_after_the_one_before(speaker: Speaker) -> None:
-    first = speaker.speak(clause(SENTENCE), None, Costs())
-    second = speaker.speak(clause(SENTENCE), clause("Yes."), Costs())
+def test_a_clause_begins_with_the_pause_after_the_one_before(speaker: SpeechSynthesiser) -> None:
+    first = speaker.synthesise(clause(SENTENCE), None, StageCosts())
+    second = speaker.synthesise(clause(SENTENCE), clause("Yes."), StageCosts())
     pause = len(second.audio) - len(first.audio)
     assert pause == OUTPUT_RATE * 3 // 10
     assert second.starts == tuple(pause + start for start in first.starts)
     assert not second.audio[:pause].any()
 
 
-def test_a_word_is_where_its_start_says(speaker: Speaker, recogniser: Recogniser) -> None:
-    speech = speaker.speak(clause("Hello my friend. I live in London."), None, Costs())
+def test_a_word_is_where_its_start_says(speaker: SpeechSynthesiser, recogniser: Recogniser) -> None:
+    speech = speaker.synthesise(clause("Hello my friend. I live in London."), None, StageCosts())
     tail = soxr.resample(speech.audio[speech.starts[3] :], OUTPUT_RATE, INPUT_RATE)
     heard = recogniser.transcribe(tail.astype(np.float32)).lower()
     assert "london" in heard
@@ -65,14 +64,14 @@ def test_a_word_is_where_its_start_says(speaker: Speaker, recogniser: Recogniser
 
 def test_an_unknown_voice_is_refused_when_it_is_loaded() -> None:
     with pytest.raises(EngineLoadError, match="no voice 'xx-nowhere'"):
-        Speaker("xx-nowhere", 150)
+        SpeechSynthesiser("xx-nowhere", 150)
 
 
 @pytest.mark.parametrize("size", [1600, 16_000, 23_456, 80_000])
 def test_an_utterance_is_heard_in_units_of_any_size(recogniser: Recogniser, size: int) -> None:
-    ear = Ear(recogniser, RULES)
+    speech_input = SpeechInput(recogniser, RULES)
     audio = np.concatenate([spoken(SENTENCE), silence(6.0)])
-    heard = [ear.feed(audio[at : at + size]) for at in range(0, len(audio), size)]
+    heard = [speech_input.feed(audio[at : at + size]) for at in range(0, len(audio), size)]
     texts = [unit.text for unit in heard if unit.text]
     assert len(texts) == 1
     assert "capital of France" in texts[0]
@@ -82,12 +81,12 @@ def test_an_utterance_is_heard_in_units_of_any_size(recogniser: Recogniser, size
 
 
 def test_hearing_goes_on_while_the_user_does(recogniser: Recogniser) -> None:
-    ear = Ear(recogniser, RULES)
+    speech_input = SpeechInput(recogniser, RULES)
     question = spoken(ITALY)
-    heard = ear.feed(question)
+    heard = speech_input.feed(question)
     assert heard.text == ""
     assert heard.talking_ms > 1000
-    assert "Italy" in ear.feed(silence(1.0)).text
+    assert "Italy" in speech_input.feed(silence(1.0)).text
 
 
 @pytest.fixture
@@ -102,52 +101,54 @@ def calls(recogniser: Recogniser, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_likely_utterance_is_recognised_once(recogniser: Recogniser, calls: list[int]) -> None:
-    ear = Ear(recogniser, RULES)
-    assert ear.feed(np.concatenate([spoken(ITALY), silence(0.25)])).text == ""
-    likely = ear.likely_utterance()
+    speech_input = SpeechInput(recogniser, RULES)
+    assert speech_input.feed(np.concatenate([spoken(ITALY), silence(0.25)])).text == ""
+    likely = speech_input.likely_utterance()
     assert "Italy" in likely
-    assert ear.likely_utterance() == likely
-    assert ear.feed(silence(0.5)).text == likely
-    assert ear.likely_utterance() == ""
+    assert speech_input.likely_utterance() == likely
+    assert speech_input.feed(silence(0.5)).text == likely
+    assert speech_input.likely_utterance() == ""
     assert len(calls) == 1
 
 
 def test_the_last_piece_of_a_long_speech_is_recognised_once(
     recogniser: Recogniser, calls: list[int]
 ) -> None:
-    ear = Ear(recogniser, RULES)
-    ear.feed(np.concatenate([spoken(ITALY, lead_s=0.1) for _ in range(4)]))
+    speech_input = SpeechInput(recogniser, RULES)
+    speech_input.feed(np.concatenate([spoken(ITALY, lead_s=0.1) for _ in range(4)]))
     likely = ""
     while not likely:
-        ear.feed(silence(0.032))
-        likely = ear.likely_utterance()
+        speech_input.feed(silence(0.032))
+        likely = speech_input.likely_utterance()
     before = len(calls)
     assert before
     assert likely.lower().count("capital") >= 3
-    assert ear.feed(silence(0.6)).text == likely
+    assert speech_input.feed(silence(0.6)).text == likely
     assert len(calls) == before
 
 
 def test_an_utterance_that_went_on_is_recognised_whole(recogniser: Recogniser) -> None:
-    ear = Ear(recogniser, RULES)
-    ear.feed(np.concatenate([spoken("I have a question."), silence(0.25)]))
-    assert "question" in ear.likely_utterance()
-    whole = ear.feed(np.concatenate([spoken(ITALY, lead_s=0.0), silence(0.6)])).text
+    speech_input = SpeechInput(recogniser, RULES)
+    speech_input.feed(np.concatenate([spoken("I have a question."), silence(0.25)]))
+    assert "question" in speech_input.likely_utterance()
+    whole = speech_input.feed(np.concatenate([spoken(ITALY, lead_s=0.0), silence(0.6)])).text
     assert "question" in whole
     assert "Italy" in whole
 
 
 def test_a_long_speech_is_transcribed_piece_by_piece_and_whole(recogniser: Recogniser) -> None:
-    ear = Ear(recogniser, RULES)
+    speech_input = SpeechInput(recogniser, RULES)
     sentences = ["The capital of France is Paris."] * 6
     audio = np.concatenate([*(spoken(text, lead_s=0.35) for text in sentences), silence(1.0)])
-    heard = [ear.feed(audio[at : at + INPUT_RATE]) for at in range(0, len(audio), INPUT_RATE)]
+    heard = [
+        speech_input.feed(audio[at : at + INPUT_RATE]) for at in range(0, len(audio), INPUT_RATE)
+    ]
     (text,) = (unit.text for unit in heard if unit.text)
     assert text.lower().count("paris") >= 5
 
 
 def test_a_click_is_not_an_utterance(recogniser: Recogniser) -> None:
-    ear = Ear(recogniser, RULES)
+    speech_input = SpeechInput(recogniser, RULES)
     click = silence(2.0)
     click[8000:8400] = 0.8 * np.sin(np.arange(400) / 5)
-    assert ear.feed(click).text == ""
+    assert speech_input.feed(click).text == ""

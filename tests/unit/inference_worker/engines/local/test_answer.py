@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from antiphon.inference_worker.engines.local.answer import Answer
+from antiphon.inference_worker.engines.local.answer import LocalAnswer
 from antiphon.inference_worker.engines.local.llm import Generation, Sampling
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
-from antiphon.inference_worker.engines.local.tts import Speaker
+from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
 
 pytestmark = pytest.mark.speech
 
@@ -33,13 +33,17 @@ def generated(*pieces: str) -> Generation:
 
 
 @pytest.fixture(scope="module")
-def speaker() -> Speaker:
-    return Speaker("en-us", 170)
+def speaker() -> SpeechSynthesiser:
+    return SpeechSynthesiser("en-us", 170)
 
 
 @pytest.mark.parametrize("tail", ["\n\n", " --", ' "', "\n* "])
-def test_only_a_tail_that_cannot_be_read_out_has_no_sound(speaker: Speaker, tail: str) -> None:
-    deltas = list(Answer(generated("Rome", " is", " old.", " It", " is", " big.", tail), speaker))
+def test_only_a_tail_that_cannot_be_read_out_has_no_sound(
+    speaker: SpeechSynthesiser, tail: str
+) -> None:
+    deltas = list(
+        LocalAnswer(generated("Rome", " is", " old.", " It", " is", " big.", tail), speaker)
+    )
     assert "".join(delta.text for delta in deltas) == f"Rome is old. It is big.{tail}"
     assert [bool(len(delta.audio)) for delta in deltas] == [True] * (len(deltas) - 1) + [False]
 

@@ -1,6 +1,6 @@
 import pytest
 
-from antiphon.inference_worker.engines.local.wording import is_speakable, spoken_word
+from antiphon.inference_worker.engines.local.clauses import is_speakable, normalise_word
 
 
 @pytest.mark.parametrize(
@@ -29,14 +29,14 @@ from antiphon.inference_worker.engines.local.wording import is_speakable, spoken
     ],
 )
 def test_words_are_fit_for_speech(raw: str, spoken: str) -> None:
-    assert spoken_word(raw, begins_line=False) == spoken
+    assert normalise_word(raw, begins_line=False) == spoken
 
 
 def test_bullets_and_heading_marks_go_only_from_the_beginning_of_a_line() -> None:
-    assert spoken_word("-", begins_line=True) == ""
-    assert spoken_word("##", begins_line=True) == ""
-    assert spoken_word("-", begins_line=False) == "-"
-    assert spoken_word("7.", begins_line=True) == "7."
+    assert normalise_word("-", begins_line=True) == ""
+    assert normalise_word("##", begins_line=True) == ""
+    assert normalise_word("-", begins_line=False) == "-"
+    assert normalise_word("7.", begins_line=True) == "7."
 
 
 def test_punctuation_alone_makes_no_sound() -> None:

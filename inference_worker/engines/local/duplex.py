@@ -1,4 +1,4 @@
-"""One full-duplex session of the local engine: the method chain, unit by unit."""
+"""One full-duplex session of the local engine."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from typing import Any
 from antiphon.inference_worker.engines.local import recovery
 from antiphon.inference_worker.engines.local.conversation import Conversation
 from antiphon.inference_worker.engines.local.costs import milliseconds_since
-from antiphon.inference_worker.engines.local.ear import Ear, Heard
-from antiphon.inference_worker.engines.local.endpoint import BARGE_IN_MS, EndpointRules
-from antiphon.inference_worker.engines.local.models import Models
+from antiphon.inference_worker.engines.local.models import LocalModels
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.speech import UnitSpeech
+from antiphon.inference_worker.engines.local.speech_input import (
+    BARGE_IN_MS,
+    EndpointRules,
+    SpeechInput,
+    UnitTranscription,
+)
 from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.inference_worker.engines.types import EngineError, PastUnit, PrefillReport
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
@@ -24,13 +28,13 @@ from antiphon.shared_schemas.unit_result import UnitResult
 
 _WAIT_SHARE = 0.8
 _MAX_WAIT_S = 0.8
-"""`generate` waits for speech until _WAIT_SHARE of the unit's duration, or _MAX_WAIT_S if that
-is less, has passed since its prefill began: a unit never takes longer than it lasts."""
+"""`generate` waits for speech until _WAIT_SHARE of the unit's duration, at most _MAX_WAIT_S, after
+the start of its prefill. So a unit never takes longer than its audio."""
 
 
 @dataclass(slots=True)
 class _Unit:
-    """The unit between its prefill and its generate."""
+    """A unit between its prefill and its generate."""
 
     begun: float
     seconds: float
@@ -44,30 +48,30 @@ class _Unit:
 
 
 class LocalDuplexView(DuplexView):
-    """A session on slot `slot`; `release` is called once, when it is cleaned up.
+    """A session on slot `slot`. `cleanup` calls `release` once.
 
-    In its results `n_tokens` counts the model tokens of the unit's text, `n_tts_tokens` the
+    In its results, `n_tokens` counts the model tokens of the unit's text, `n_tts_tokens` the
     phonemes that begin in the unit's audio. `cost_llm_ms`, `cost_tts_ms` (eSpeak) and
-    `cost_token2wav_ms` (resampling) are the time that background threads spent since the
-    previous result; `cost_all_ms` is the wall time of this unit's prefill and generate.
+    `cost_token2wav_ms` (resampling) are the time of background threads since the previous result;
+    `cost_all_ms` is the wall time of this unit's prefill and generate.
     """
 
     def __init__(
         self,
-        models: Models,
+        models: LocalModels,
         pool: Executor,
         slot: int,
         options: LocalOptions,
         release: Callable[[], None],
     ) -> None:
-        self._models: Models | None = models
+        self._models: LocalModels | None = models
         self._pool = pool
         self._slot = slot
         self._options = options
         self._release = release
         self._config = DuplexConfig()
-        self._talk: Conversation | None = None
-        self._ear: Ear | None = None
+        self._conversation: Conversation | None = None
+        self._speech_input: SpeechInput | None = None
         self._unit: _Unit | None = None
         self._units = 0
         self._heard_ms = 0.0
@@ -87,12 +91,12 @@ class LocalDuplexView(DuplexView):
         models = self._live_models()
         self._config = config
         rules = EndpointRules.scaled(self._options.end_silence_ms, config.listen_prob_scale)
-        self._ear = Ear(models.recogniser, rules)
-        self._talk = Conversation(
+        self._speech_input = SpeechInput(models.recogniser, rules)
+        self._conversation = Conversation(
             models, self._pool, self._slot, self._options, config, system_prompt
         )
         self._units, self._heard_ms, self._break = 0, 0.0, False
-        return self._talk.prompt_tokens
+        return self._conversation.prompt_tokens
 
     def prefill(
         self,
@@ -100,104 +104,106 @@ class LocalDuplexView(DuplexView):
         frames: Sequence[bytes] = (),  # noqa: ARG002  # the engine does not see
         max_slice_nums: int = 1,  # noqa: ARG002
     ) -> PrefillReport:
-        """Hear one unit; if an utterance ends in it, its reply is begun in the background.
+        """Add one unit of audio. If an utterance ends in it, a reply is made in the background.
 
-        It is begun too where an utterance has probably ended; then it waits to be asked for.
+        If an utterance has only probably ended, the reply is prepared but not spoken yet.
         """
-        talk, ear = self._conversation(), self._hearing()
+        conversation, speech_input = self._prepared_conversation(), self._prepared_input()
         unit = _Unit(time.perf_counter(), len(audio) / INPUT_RATE)
-        heard = ear.feed(audio)
-        self._react(talk, ear, heard, unit)
+        heard = speech_input.feed(audio)
+        self._react(conversation, speech_input, heard, unit)
         self._heard_ms += unit.seconds * 1000.0
         unit.prefill_ms = milliseconds_since(unit.begun)
         self._unit = unit
         return PrefillReport(cost_ms=unit.prefill_ms)
 
     def generate(self, force_listen: bool = False) -> UnitResult:
-        """Listen or speak. Raises EngineError if work in the background failed."""
-        talk = self._conversation()
+        """Listen or speak. Raises EngineError if the background work failed."""
+        conversation = self._prepared_conversation()
         unit, self._unit = self._unit, None
         if unit is None:
-            raise EngineError("generate needs a unit that was prefilled")
+            raise EngineError("generate needs a prefilled unit")
         begun = time.perf_counter()
         silenced = force_listen or self._break or self._units < self._config.force_listen_count
         self._units += 1
         if silenced:
-            talk.interrupt()
+            conversation.interrupt()
         speech = None
         if not silenced and not unit.interrupted:
             samples = round(unit.seconds * OUTPUT_RATE)
             limit = self._config.max_new_speak_tokens_per_chunk
-            speech = talk.next_unit(samples, limit, unit.deadline)
-        talk.raise_failure()
-        return self._result(talk, unit, speech, milliseconds_since(begun))
+            speech = conversation.next_unit(samples, limit, unit.deadline)
+        conversation.raise_failure()
+        return self._result(conversation, unit, speech, milliseconds_since(begun))
 
     def finalize(self) -> None:
-        """Let the model read the turn that has just ended, in the background."""
-        self._conversation().settle()
+        self._prepared_conversation().finish_unit()
 
     def replay(self, units: Sequence[PastUnit]) -> None:
-        """Take over: history from memos and texts, then the utterance and the reply in progress."""
-        talk, ear = self._conversation(), self._hearing()
-        recovery.retell(units, talk.dialogue)
+        """Restore the dialogue from memos and texts, then the open utterance and the open reply."""
+        conversation, speech_input = self._prepared_conversation(), self._prepared_input()
+        recovery.restore_dialogue(units, conversation.dialogue)
         self._units = len(units)
         self._heard_ms = sum(self._duration_ms(unit) for unit in units)
-        if rest := recovery.rest_of(units):
-            talk.resume(rest)
-        if text := recovery.rehear(units, ear):
-            talk.interrupt()
-            talk.hear(text)
-        talk.read_ahead()
+        if rest := recovery.unfinished_reply(units):
+            conversation.resume(rest)
+        if text := recovery.replay_audio(units, speech_input):
+            conversation.interrupt()
+            conversation.user_said(text)
+        conversation.read_ahead()
 
     def played(self, played_ms: float) -> None:
-        """Cut what is broken off at the word that the client had played when it was."""
-        self._conversation().dialogue.played(played_ms)
+        self._prepared_conversation().dialogue.set_played(played_ms)
 
     def set_break(self) -> None:
-        """Fall silent at the next unit; what the user says is answered after `clear_break`."""
+        """Stop speaking at the next unit; the user gets an answer after `clear_break`."""
         self._break = True
 
     def clear_break(self) -> None:
-        """Speak again when there is something to say."""
         self._break = False
 
     def stop(self) -> None:
-        """Abandon the reply in progress; the session only listens from now on."""
-        if self._talk is not None:
-            self._talk.stop()
+        """Cancel the reply; from now on the session only listens."""
+        if self._conversation is not None:
+            self._conversation.stop()
 
     def cleanup(self) -> None:
-        """Stop, and give the slot back."""
         self.stop()
         if self._models is not None:
-            self._models = self._talk = self._ear = None
+            self._models = self._conversation = self._speech_input = None
             self._release()
 
     @property
     def kv_cache_length(self) -> int:
-        """Tokens the model had in its context when it last finished reading or writing."""
-        return self._talk.context_tokens if self._talk is not None else 0
+        """Length of the context when the model last finished reading or writing."""
+        return self._conversation.context_tokens if self._conversation is not None else 0
 
-    def _react(self, talk: Conversation, ear: Ear, heard: Heard, unit: _Unit) -> None:
-        if talk.speaking:
+    def _react(
+        self,
+        conversation: Conversation,
+        speech_input: SpeechInput,
+        heard: UnitTranscription,
+        unit: _Unit,
+    ) -> None:
+        if conversation.speaking:
             if heard.voiced_ms < BARGE_IN_MS:
                 return
-            talk.interrupt()
+            conversation.interrupt()
             unit.interrupted = True
         if heard.text:
             unit.memo = recovery.memo_of_hearing(heard)
-            talk.hear(heard.text)
-        if expected := ear.likely_utterance():
-            talk.expect(expected)
+            conversation.user_said(heard.text)
+        if expected := speech_input.likely_utterance():
+            conversation.prepare_reply(expected)
         elif heard.talking_ms >= BARGE_IN_MS:
-            talk.withdraw()
+            conversation.retract()
         else:
-            talk.answer()
+            conversation.begin_reply()
 
     def _result(
-        self, talk: Conversation, unit: _Unit, speech: UnitSpeech | None, generate_ms: float
+        self, conversation: Conversation, unit: _Unit, speech: UnitSpeech | None, generate_ms: float
     ) -> UnitResult:
-        spent = talk.costs.drain()
+        spent = conversation.costs.drain()
         memo = unit.memo or {}
         common: dict[str, Any] = {
             "current_time": round(self._heard_ms),
@@ -205,13 +211,13 @@ class LocalDuplexView(DuplexView):
             "cost_tts_ms": spent.get("tts", 0.0),
             "cost_token2wav_ms": spent.get("token2wav", 0.0),
             "cost_all_ms": unit.prefill_ms + generate_ms,
-            "kv_cache_length": talk.context_tokens,
+            "kv_cache_length": conversation.context_tokens,
         }
         if speech is None:
             return UnitResult(is_listen=True, memo=memo, **common)
         memo = memo | recovery.memo_of_speech(speech)
-        if rest := talk.rest():
-            memo = memo | recovery.memo_of_rest(rest)
+        if rest := conversation.unfinished():
+            memo = memo | recovery.memo_of_unfinished(rest)
         return UnitResult(
             is_listen=False,
             text=speech.text,
@@ -228,17 +234,17 @@ class LocalDuplexView(DuplexView):
             return float(self._config.chunk_ms)
         return len(unit.audio) / INPUT_RATE * 1000.0
 
-    def _live_models(self) -> Models:
+    def _live_models(self) -> LocalModels:
         if self._models is None:
             raise EngineError("the session has been cleaned up")
         return self._models
 
-    def _conversation(self) -> Conversation:
-        if self._talk is None:
+    def _prepared_conversation(self) -> Conversation:
+        if self._conversation is None:
             raise EngineError("the session is not prepared")
-        return self._talk
+        return self._conversation
 
-    def _hearing(self) -> Ear:
-        if self._ear is None:
+    def _prepared_input(self) -> SpeechInput:
+        if self._speech_input is None:
             raise EngineError("the session is not prepared")
-        return self._ear
+        return self._speech_input

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from antiphon.inference_worker.engines.local.clauses import is_speakable
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
-from antiphon.inference_worker.engines.local.transcript import pieces_of
-from antiphon.inference_worker.engines.local.wording import is_speakable
+from antiphon.inference_worker.engines.local.transcription import pieces_of
 from antiphon.inference_worker.engines.types import (
     ContextFull,
     Delta,
@@ -111,7 +111,7 @@ def test_a_break_keeps_what_was_said(view: LocalHalfDuplexView) -> None:
     said = [next(deltas) for _ in range(5)]
     view.set_break()
     assert list(deltas) == []
-    assert text_of(said) in str(view._ready().messages())
+    assert text_of(said) in str(view._prepared_dialogue().messages())
     assert "Rome" in text_of(answer(view, ITALY))
 
 
@@ -140,7 +140,7 @@ def test_a_successor_knows_the_turns(sessions: list[LocalHalfDuplexView]) -> Non
 
 def test_a_turn_without_a_transcript_is_heard_again(view: LocalHalfDuplexView) -> None:
     view.replay([Past(audio=spoken(ITALY), text="The capital of Italy is Rome.")])
-    assert "Italy" in view._ready().messages()[1]["content"]
+    assert "Italy" in view._prepared_dialogue().messages()[1]["content"]
 
 
 def test_a_successor_finishes_the_answer(sessions: list[LocalHalfDuplexView]) -> None:
@@ -149,7 +149,7 @@ def test_a_successor_finishes_the_answer(sessions: list[LocalHalfDuplexView]) ->
     said, rest = text_of(deltas[:3]), text_of(deltas[3:])
     second.prefill(spoken(ITALY))
     assert text_of(list(second.resume(said))) == rest
-    assert second._ready().messages() == first._ready().messages()
+    assert second._prepared_dialogue().messages() == first._ready().messages()
 
 
 def test_the_oldest_turns_are_forgotten_in_time(view: LocalHalfDuplexView) -> None:

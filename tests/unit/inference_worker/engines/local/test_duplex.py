@@ -2,6 +2,7 @@ import dataclasses
 import re
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,10 +12,10 @@ import pytest
 import soxr
 
 from antiphon.inference_worker.engines.local.dependencies import bundled_model
-from antiphon.inference_worker.engines.local.llm import LanguageModel
+from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
+from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
-from antiphon.inference_worker.engines.local.view import LocalDuplexView
 from antiphon.inference_worker.engines.types import (
     ContextFull,
     EngineError,
@@ -51,8 +52,8 @@ def words(text: str) -> list[str]:
 
 
 def turns(view: LocalDuplexView) -> list[tuple[str, str]]:
-    assert view._talk is not None
-    return [(m["role"], m["content"]) for m in view._talk.dialogue.messages()[1:]]
+    assert view._conversation is not None
+    return [(m["role"], m["content"]) for m in view._conversation.dialogue.messages()[1:]]
 
 
 def transcript(engine: LocalProcessor, audio: Samples) -> str:
@@ -264,11 +265,11 @@ def ending_in_its_unit(text: str, pause_s: float) -> list[Samples]:
 
 
 def reply_of(view: LocalDuplexView) -> object:
-    assert view._talk is not None
-    return view._talk._reply
+    assert view._conversation is not None
+    return view._conversation._reply
 
 
-def test_a_reply_is_made_while_it_is_not_yet_certain_that_the_user_has_ended(
+def test_a_reply_is_prepared_before_the_end_of_the_utterance_is_certain(
     view: LocalDuplexView,
 ) -> None:
     asked = run_units(view, ending_in_its_unit(ITALY, 0.25))
@@ -276,6 +277,7 @@ def test_a_reply_is_made_while_it_is_not_yet_certain_that_the_user_has_ended(
     assert made is not None
     assert all(result.is_listen for result in asked)
     assert turns(view) == []
+    made.queue.wait(OUTPUT_RATE, tokens=1000, deadline=time.perf_counter() + 60)
     answer = run_unit(view, silence(1.0))
     assert "Italy" in heard_user([answer])
     assert not answer.is_listen
@@ -396,8 +398,8 @@ def test_a_failure_in_the_background_is_this_sessions_alone(
     view: LocalDuplexView, other_view: LocalDuplexView
 ) -> None:
     other_view.prepare("You are a helpful assistant.", STEADY)
-    assert other_view._talk is not None
-    other_view._talk.hear("word " * 5000)
+    assert other_view._conversation is not None
+    other_view._conversation.user_said("word " * 5000)
     with pytest.raises(ContextFull, match="does not fit"):
         list(listen(other_view))
     assert "Rome" in text_of(converse(view, ITALY))
@@ -455,7 +457,7 @@ def terminated() -> Iterator[threading.Event]:
 
 
 def test_loading_a_model_leaves_the_processs_signals_alone(terminated: threading.Event) -> None:
-    model = LanguageModel(bundled_model(), slots=1, context_tokens=512, threads=1)
+    model = LocalLanguageModel(bundled_model(), slots=1, context_tokens=512, threads=1)
     signal.raise_signal(signal.SIGTERM)
     assert terminated.is_set()
     model.close()
@@ -463,11 +465,11 @@ def test_loading_a_model_leaves_the_processs_signals_alone(terminated: threading
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EngineLoadError, match="there is no model file"):
-        LanguageModel(tmp_path / "none.gguf", slots=1, context_tokens=512, threads=1)
+        LocalLanguageModel(tmp_path / "none.gguf", slots=1, context_tokens=512, threads=1)
     bad = tmp_path / "bad.gguf"
     bad.write_bytes(b"not a model")
     with pytest.raises(EngineLoadError, match="does not load as a GGUF model"):
-        LanguageModel(bad, slots=1, context_tokens=512, threads=1)
+        LocalLanguageModel(bad, slots=1, context_tokens=512, threads=1)
 
 
 def test_sampling_follows_the_config() -> None:

@@ -1,0 +1,94 @@
+"""Speech to text with Moonshine tiny-en, which is bundled with its wheel."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from antiphon.inference_worker.engines.local.dependencies import import_library
+from antiphon.inference_worker.engines.types import EngineLoadError, ProgressCallback, no_progress
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+
+_TARGET_PEAK = 0.6
+_MAX_GAIN = 10.0
+_OPTIONS = {
+    "vad_threshold": "0",  # the input is already cut to speech
+    "return_audio_data": "false",
+}
+
+
+class Recogniser:
+    """Transcribes one utterance at a time. All sessions share it."""
+
+    def __init__(self) -> None:
+        package = import_library("moonshine_voice")
+        transcriber = import_library("moonshine_voice.transcriber")
+        folder = Path(str(package.__file__)).parent / "assets" / "tiny-en"
+        try:
+            self._transcriber = transcriber.Transcriber(
+                folder, package.ModelArch.TINY, options=_OPTIONS
+            )
+        except package.MoonshineError as error:
+            raise EngineLoadError(f"the speech model in {folder} does not load: {error}") from error
+        self._lock = threading.Lock()
+
+    def transcribe(self, speech: Samples) -> str:
+        """Text of `speech` (16 kHz), empty if no word was recognised."""
+        with self._lock:
+            transcript = self._transcriber.transcribe_without_streaming(
+                _levelled(speech).tolist(), INPUT_RATE
+            )
+        text = " ".join(line.text.strip() for line in transcript.lines).strip()
+        return text if any(character.isalnum() for character in text) else ""
+
+    def close(self) -> None:
+        with self._lock:
+            self._transcriber.close()
+
+
+def _levelled(speech: Samples) -> Samples:
+    """`speech` at the loudness that the model expects."""
+    peak = float(np.max(np.abs(speech), initial=0.0))
+    gain = min(_MAX_GAIN, _TARGET_PEAK / peak) if peak > 0 else 1.0
+    return speech * np.float32(gain)
+
+
+_PIECE_MIN = 6 * INPUT_RATE
+_PIECE_MAX = 14 * INPUT_RATE
+_HOP = INPUT_RATE // 20
+
+
+def transcribe(
+    recogniser: Recogniser,
+    speech: Samples,
+    cancelled: Callable[[], bool] = lambda: False,
+    on_progress: ProgressCallback = no_progress,
+) -> str:
+    """Text of `speech` (16 kHz) of any length, empty if no word was recognised.
+
+    The speech is transcribed in pieces. `cancelled` is called before each piece; if it returns True
+    the rest is left out.
+    """
+    texts, done = [], 0
+    for piece in pieces_of(speech):
+        if cancelled():
+            break
+        texts.append(recogniser.transcribe(piece))
+        done += len(piece)
+        on_progress(done / len(speech))
+    return " ".join(text for text in texts if text)
+
+
+def pieces_of(speech: Samples) -> Iterator[Samples]:
+    """`speech` in pieces of 6 to 14 s, cut where it is quietest. The last may be shorter."""
+    while len(speech) > _PIECE_MAX:
+        hops = speech[_PIECE_MIN:_PIECE_MAX].reshape(-1, _HOP)
+        quietest = int(np.argmin(np.square(hops).sum(axis=1)))
+        cut = _PIECE_MIN + quietest * _HOP + _HOP // 2
+        yield speech[:cut]
+        speech = speech[cut:]
+    if len(speech):
+        yield speech
