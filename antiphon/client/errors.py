@@ -1,4 +1,4 @@
-"""What can go wrong in a conversation, as a caller meets it."""
+"""The errors that the client raises."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -101,7 +101,7 @@ async def ask(
     speaking = asyncio.create_task(speak(session, paced(question.chunks(), start), log))
     try:
         async with asyncio.timeout(question.duration_s + patience_s) as limit:
-            async for unit in units(session, listener):
+            async for unit in units(session, listener.error):
                 latency = UnitLatency.of(unit, log)
                 result.add(unit, latency)
                 listener.unit(unit, latency)
@@ -133,13 +133,15 @@ async def speak(session: DuplexSession, chunks: AsyncIterator[Samples], log: Sen
         log.add(len(chunk) * 1000 / INPUT_RATE, await session.send_audio(chunk))
 
 
-async def units(session: DuplexSession, listener: ConversationListener) -> AsyncIterator[Unit]:
-    """Results until the session ends; errors that do not end it go to the listener."""
+async def units(
+    session: DuplexSession, on_error: Callable[[ServerError], None]
+) -> AsyncIterator[Unit]:
+    """Results until the session ends; calls `on_error` with errors that do not end it."""
     while True:
         try:
             async for unit in session.results():
                 yield unit
         except ServerError as error:
-            listener.error(error)
+            on_error(error)
         else:
             return

@@ -85,7 +85,7 @@ async def _talk_and_listen(
     log, answer_ms = SendLog(), 0.0
     speaking = asyncio.create_task(speak(session, headset.chunks(), log))
     try:
-        async for unit in units(session, transcript):
+        async for unit in units(session, transcript.error):
             latency = UnitLatency.of(unit, log)
             result.add(unit, latency)
             transcript.unit(unit, latency)

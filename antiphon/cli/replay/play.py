@@ -10,8 +10,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from antiphon.cli.conversation.conversation import units
-from antiphon.cli.conversation.latency import UnitLatency
+from antiphon.cli.conversation.conversation import stop_speaking, units
 from antiphon.cli.replay.compare import OutcomePair, ReplayOutcome
 from antiphon.cli.replay.plan import (
     ChatPlan,
@@ -23,7 +22,7 @@ from antiphon.cli.replay.plan import (
 from antiphon.client.chat import ask
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import ClientError, ServerError
-from antiphon.client.half_duplex import Event, HalfDuplexSession, connect_half_duplex
+from antiphon.client.half_duplex import HalfDuplexSession, connect_half_duplex
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.half_duplex_messages import Generating, TurnDone
@@ -89,80 +88,70 @@ async def _play_half_duplex(
     async with connect_half_duplex(url, api_key=api_key) as session:
         await session.wait_for_turn()
         await session.prepare(plan.system, plan.config, ref_audio=plan.ref_audio)
-        player = _HalfDuplexPlayer(session, silence_s=silence_s, fast=fast)
-        receiving = asyncio.create_task(player.receive(), name="replay-receive")
-        try:
-            return [
-                OutcomePair(
-                    step.index, step.at_s, step.recorded, await player.play(step, patience_s)
-                )
-                for step in plan.steps
-            ]
-        finally:
-            receiving.cancel()
-            await asyncio.wait([receiving])
+        player = _HalfDuplexPlayer(session, patience_s, silence_s, 0.0 if fast else _PIECE_S)
+        return [
+            OutcomePair(step.index, step.at_s, step.recorded, await player.play(step))
+            for step in plan.steps
+        ]
 
 
 class _HalfDuplexPlayer:
-    """Speaks, and stops as soon as an answer begins."""
+    """Speaks utterances, and stops speaking as soon as an answer begins."""
 
-    def __init__(self, session: HalfDuplexSession, *, silence_s: float, fast: bool) -> None:
+    def __init__(
+        self, session: HalfDuplexSession, patience_s: float, silence_s: float, pace_s: float
+    ) -> None:
         self._session = session
+        self._patience_s = patience_s
         self._silence_s = silence_s
-        self._pace_s = 0.0 if fast else _PIECE_S
-        self._began = 0.0
-        self._answering = asyncio.Event()
-        self._answers: asyncio.Queue[ReplayOutcome | ClientError] = asyncio.Queue()
-        self._too_fast = False
+        self._pace_s = pace_s
 
-    async def receive(self) -> None:
-        """Read events until the session is over; the error that ended it is the last answer."""
-        over = ClientError("the session ended before the replay did")
-        while True:
-            try:
-                async for event in self._session.events():
-                    self._take(event)
-            except ServerError as error:
-                self._too_fast = self._too_fast or error.code == ErrorCode.INPUT_BACKPRESSURE
-                continue
-            except ClientError as error:
-                over = error
-            self._answers.put_nowait(over)
-            return
-
-    def _take(self, event: Event) -> None:
-        if isinstance(event, Generating):
-            self._began = time.monotonic()
-            self._answering.set()
-        elif isinstance(event, TurnDone):
-            self._answers.put_nowait(ReplayOutcome(True, event.text, _ms_since(self._began)))
-
-    async def play(self, step: ReplayStep, patience_s: float) -> ReplayOutcome | None:
-        """Speak the utterance; returns the answer, or None if there is none.
+    async def play(self, step: ReplayStep) -> ReplayOutcome | None:
+        """Speak the utterance; returns the answer, or None if none follows within the patience.
 
         Raises ClientError, CannotLoad.
         """
-        self._answering.clear()
-        await self._speak(await asyncio.to_thread(step.samples))
+        speech = await asyncio.to_thread(step.samples)
         try:
-            async with asyncio.timeout(patience_s):
-                answer = await self._answers.get()
+            async with asyncio.timeout(None) as limit:
+                speaking = asyncio.create_task(self._speak(speech, limit))
+                try:
+                    return await self._read_answer(speaking, limit)
+                finally:
+                    await stop_speaking(speaking)
         except TimeoutError:
             return None
-        if isinstance(answer, ClientError):
-            raise answer
-        return answer
 
-    async def _speak(self, speech: Samples) -> None:
-        lead, rest = (
-            np.zeros(round(s * INPUT_RATE), np.float32) for s in (_LEAD_S, self._silence_s)
-        )
+    async def _speak(self, speech: Samples, limit: asyncio.Timeout) -> None:
+        silences = (np.zeros(round(s * INPUT_RATE), np.float32) for s in (_LEAD_S, self._silence_s))
+        lead, rest = silences
         sound = np.concatenate([lead, speech, rest])
         for start in range(0, len(sound), _PIECE):
-            if self._answering.is_set():
-                return
             await self._session.send_audio(sound[start : start + _PIECE])
-            await asyncio.sleep(_PIECE_S if self._too_fast else self._pace_s)
+            await asyncio.sleep(self._pace_s)
+        self._wait_from_now(limit)
+
+    async def _read_answer(
+        self, speaking: asyncio.Task[None], limit: asyncio.Timeout
+    ) -> ReplayOutcome:
+        began = 0.0
+        while True:
+            try:
+                async for event in self._session.events():
+                    if isinstance(event, Generating):
+                        began = time.monotonic()
+                        speaking.cancel()
+                        self._wait_from_now(limit)
+                    elif isinstance(event, TurnDone):
+                        return ReplayOutcome(True, event.text, _ms_since(began))
+            except ServerError as error:
+                if error.code == ErrorCode.INPUT_BACKPRESSURE:
+                    self._pace_s = _PIECE_S
+            else:
+                raise ClientError("the session ended before the replay did")
+
+    def _wait_from_now(self, limit: asyncio.Timeout) -> None:
+        limit.reschedule(asyncio.get_running_loop().time() + self._patience_s)
 
 
 async def _play_duplex(
@@ -278,15 +267,15 @@ class _DuplexPlayer:
     async def receive(self) -> None:
         """Read results until the session is over."""
         try:
-            async for unit in units(self._session, self):
-                self.unit(unit, None)
+            async for unit in units(self._session, self._take_error):
+                self._take(unit)
             self._over = ClientError("the session ended before the replay did")
         except ClientError as error:
             self._over = error
         finally:
             self._changed.set()
 
-    def unit(self, unit: Unit, latency: UnitLatency | None) -> None:  # noqa: ARG002 - a listener
+    def _take(self, unit: Unit) -> None:
         """A result that arrives twice, after a change of workers, counts once."""
         message = unit.message
         place = bisect_left(self._ends_ms, message.current_time)
@@ -295,7 +284,7 @@ class _DuplexPlayer:
         self.mid_turn = outcome.speaks and not message.end_of_turn
         self._changed.set()
 
-    def error(self, error: ServerError) -> None:
+    def _take_error(self, error: ServerError) -> None:
         """A refused step may be sent again; a failed one has no answer."""
         if error.code == ErrorCode.INPUT_BACKPRESSURE:
             self.refused = True
