@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from antiphon.edge.admin_feed import FeedMessage
 from antiphon.edge.errors import HttpError
 from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep, problem_responses
-from antiphon.edge.routes.models import DrainResult
+from antiphon.edge.routes.models import ActionResult
 from antiphon.shared_schemas.apps import (
     APPS,
     App,
@@ -73,12 +73,12 @@ async def switch(edge: EdgeDep, app_id: str, change: AppSwitch) -> AppSwitched:
 @admin_router.post(
     "/workers/{worker_id}/drain", tags=["health"], responses=NEEDS_REDIS | problem_responses(404)
 )
-async def drain(edge: EdgeDep, worker_id: WorkerId) -> DrainResult:
+async def drain(edge: EdgeDep, worker_id: WorkerId) -> ActionResult:
     """Drain: claim no new session, finish or hand over current sessions, then exit (as on SIGTERM)."""
     if not await edge.broker.registry.command_worker(worker_id, WorkerCommand.DRAIN):
         raise HttpError(404, ErrorCode.NOT_FOUND, "no such worker; `/workers` lists them")
     log.info("worker_drain_asked", worker=worker_id)
-    return DrainResult(success=True)
+    return ActionResult(success=True)
 
 
 @admin_router.get("/live", include_in_schema=False)  # the response never ends

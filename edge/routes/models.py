@@ -115,14 +115,8 @@ class QueueTicket(BaseModel):
     ticket: QueueItem | None = None
 
 
-class CancelResult(BaseModel):
-    """`success`: the ticket was in the queue and was removed."""
-
-    success: bool
-
-
-class DrainResult(BaseModel):
-    """The worker reads the request with its next heartbeat."""
+class ActionResult(BaseModel):
+    """`success` is false if there was nothing to act on."""
 
     success: bool
 
@@ -266,12 +260,6 @@ class ShareLinkList(BaseModel):
     """Every link of a recording, ordered by expiry."""
 
     shares: list[ShareLink]
-
-
-class ShareRevoked(BaseModel):
-    """The link is no longer valid."""
-
-    success: bool
 
 
 class RecordingInfo(BaseModel):

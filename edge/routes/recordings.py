@@ -47,6 +47,7 @@ from antiphon.edge.routes.deps import (
 )
 from antiphon.edge.routes.models import (
     MAX_COMMENT_CHARS,
+    ActionResult,
     Comment,
     CommentSaved,
     RecordingInfo,
@@ -54,7 +55,6 @@ from antiphon.edge.routes.models import (
     ShareLink,
     ShareLinkList,
     ShareRequest,
-    ShareRevoked,
     Timeline,
     UploadInfo,
     UploadSaved,
@@ -284,11 +284,11 @@ async def shares(edge: EdgeDep, session: Owned) -> ShareLinkList:
 
 
 @write_router.delete("/{session_id}/shares/{token}")
-async def revoke(edge: EdgeDep, session: Owned, token: Token) -> ShareRevoked:
+async def revoke(edge: EdgeDep, session: Owned, token: Token) -> ActionResult:
     """Revoke a link on every edge."""
     if not await edge.broker.shares.revoke(session.recording, token):
         raise HttpError(404, ErrorCode.NOT_FOUND, "this recording has no such share link")
-    return ShareRevoked(success=True)
+    return ActionResult(success=True)
 
 
 @admin_router.get("")

@@ -16,11 +16,11 @@ from antiphon.broker.eta import SessionLengths
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep, to_datetime
 from antiphon.edge.routes.models import (
+    ActionResult,
     ActiveSession,
     ActiveSessions,
     CacheHolder,
     CacheStatus,
-    CancelResult,
     EtaConfig,
     EtaReport,
     Health,
@@ -168,13 +168,13 @@ async def ticket(edge: EdgeDep, ticket_id: TicketId) -> QueueTicket:
 
 
 @admin_router.delete("/queue/{ticket_id}")
-async def cancel(edge: EdgeDep, ticket_id: TicketId) -> CancelResult:
+async def cancel(edge: EdgeDep, ticket_id: TicketId) -> ActionResult:
     """Remove a waiting session from the queue and notify its client. Running sessions stay."""
     snapshot = await edge.broker.queue.snapshot()
     for row in snapshot.waiting:
         if str(row.ticket) == ticket_id:
-            return CancelResult(success=await edge.broker.sessions.cancel(row.sid, row.ticket))
-    return CancelResult(success=False)
+            return ActionResult(success=await edge.broker.sessions.cancel(row.sid, row.ticket))
+    return ActionResult(success=False)
 
 
 @router.get("/api/config/eta", tags=["queue"])
