@@ -12,14 +12,13 @@ from antiphon.broker.connection import RedisClock, call, check_server, connect, 
 from antiphon.broker.eta import EtaStore
 from antiphon.broker.events import EventGroup, EventWatch, history, latest_event_id, recent
 from antiphon.broker.keys import Keys
-from antiphon.broker.leases import Leases
 from antiphon.broker.queue import Queue
 from antiphon.broker.registry import Registry
 from antiphon.broker.resume_registry import ResumeRegistry
 from antiphon.broker.schema_version import check_schema_version
 from antiphon.broker.scripts import Scripts
 from antiphon.broker.service.metrics import BrokerMetrics
-from antiphon.broker.sessions import Sessions
+from antiphon.broker.sessions import Leases, Sessions
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.stores.apps import AppSwitches
 from antiphon.broker.stores.orphaned_keys import OrphanedKeys

@@ -1,4 +1,4 @@
-"""Switches that every edge reads."""
+"""Pages that are disabled for every edge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`antiphon doctor` over real servers, in order and out of order."""
+"""`antiphon doctor` with real Redis servers, healthy and misconfigured."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def examined(settings: BrokerSettings) -> dict[str, Finding]:
 
 @pytest.fixture
 def sound(redis_server: RedisServer) -> BrokerSettings:
-    """A server as it should be."""
+    """A healthy server."""
     return BrokerSettings(redis_url=redis_server.url)
 
 
@@ -79,7 +79,7 @@ async def test_another_contract_is_found(sound: BrokerSettings) -> None:
 
 
 def port_with_bus() -> int:
-    """A free port for a node of a cluster, whose bus listens 10,000 above."""
+    """A free port for a cluster node; its bus uses the port plus 10,000."""
     while True:
         port = free_port()
         if port > 55_000:

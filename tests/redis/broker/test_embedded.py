@@ -1,4 +1,4 @@
-"""The private redis-server, really started."""
+"""The private redis-server, with real processes."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_two_servers_never_share_a_folder(tmp_path: Path) -> None:
         assert later.pid is not None
 
 
-def test_a_port_in_use_is_told(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
     with EmbeddedRedis(tmp_path / "a") as first:
         second = EmbeddedRedis(tmp_path / "b", port=first.port)
         with pytest.raises(EmbeddedRedisError, match=f"port {first.port} is in use"):
@@ -102,7 +102,7 @@ def test_a_port_in_use_is_told(tmp_path: Path) -> None:
         assert second.pid is None
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_write_access_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(EmbeddedRedisError, match="cannot write in"):
         EmbeddedRedis(tmp_path / "file").start()

@@ -20,7 +20,7 @@ from support.control_plane import (
 
 
 async def run_session(broker: Broker, raw: Redis, sid: str, seconds: float) -> None:
-    """A session that is active and lasted this long when it ends."""
+    """Run a session that is active for this long."""
     await join(broker, sid)
     held = await claim(broker)
     await activate(broker, held)

@@ -20,7 +20,7 @@ GROUP = "recorders"
 
 @pytest.fixture(autouse=True)
 def short_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reads of an idle stream end soon; what they return does not depend on it."""
+    """Short blocking reads; the results do not depend on the duration."""
     monkeypatch.setattr(events, "_BLOCK_MS", 50)
 
 
@@ -43,14 +43,14 @@ async def member(broker: Broker, consumer: str) -> AsyncIterator[EventGroup]:
 
 
 async def read_all(read: Callable[[], Awaitable[list[SessionEvent]]]) -> list[SessionEvent]:
-    """Everything there is, by reading until a read finds nothing."""
+    """Read until a read returns nothing."""
     found: list[SessionEvent] = []
     while events := await read():
         found += events
     return found
 
 
-def told(events: list[SessionEvent]) -> list[tuple[str, SessionState]]:
+def states(events: list[SessionEvent]) -> list[tuple[str, SessionState]]:
     return [(event.sid, event.state) for event in events]
 
 
@@ -66,7 +66,7 @@ async def test_a_watch_sees_every_transition_from_now_on(broker: Broker) -> None
         await broker.leases.give_back("a", "w1", 1)
         await broker.sessions.end("a", EndReason.STOPPED)
         events = await read_all(watch.read)
-    assert told(events) == [
+    assert states(events) == [
         ("a", SessionState.QUEUED),
         ("before", SessionState.ENDED),
         ("a", SessionState.ASSIGNED),
@@ -95,7 +95,7 @@ async def test_a_read_that_waits_is_woken_by_an_event(
     async with watching(broker) as watch, asyncio.timeout(10):
         reading = asyncio.create_task(watch.read())
         await join(broker, "a")
-        assert told(await reading) == [("a", SessionState.QUEUED)]
+        assert states(await reading) == [("a", SessionState.QUEUED)]
 
 
 async def test_the_past_can_be_read_in_pages(
@@ -115,15 +115,15 @@ async def test_an_event_of_another_version_is_passed_over(broker: Broker, raw: R
         await raw.xadd(broker.keys.events, {"sid": "x", "state": "levitating"})
         await join(broker, "a")
         with capture_logs() as logs:
-            assert told(await read_all(watch.read)) == [("a", SessionState.QUEUED)]
-            assert told(await group.read()) == [("a", SessionState.QUEUED)]
+            assert states(await read_all(watch.read)) == [("a", SessionState.QUEUED)]
+            assert states(await group.read()) == [("a", SessionState.QUEUED)]
     assert [line["event"] for line in logs] == ["event_unreadable"] * 2
 
 
 async def test_a_group_begins_with_the_oldest_event_and_is_made_once(broker: Broker) -> None:
     await join(broker, "a")
     async with member(broker, "c1") as one:
-        assert told(await one.read()) == [("a", SessionState.QUEUED)]
+        assert states(await one.read()) == [("a", SessionState.QUEUED)]
         await one.create()
         async with member(broker, "c2") as two:
             assert await one.read() == []
@@ -169,7 +169,7 @@ async def test_many_pending_events_are_all_taken_over(broker: Broker) -> None:
     assert [event.sid for event in taken] == [f"s{i}" for i in range(250)]
 
 
-async def test_an_owner_that_lost_its_event_is_told_and_does_not_take_it_back(
+async def test_touch_reports_events_that_another_consumer_took_over(
     broker: Broker,
 ) -> None:
     for sid in "abc":
@@ -216,13 +216,13 @@ async def test_a_group_that_redis_lost_is_made_again(broker: Broker, raw: Redis)
         assert [event.sid for event in await group.read()] == ["b"]
 
 
-async def test_a_watch_goes_on_after_redis_lost_the_stream(broker: Broker, raw: Redis) -> None:
+async def test_a_watch_continues_after_redis_lost_the_stream(broker: Broker, raw: Redis) -> None:
     async with watching(broker) as watch:
         await join(broker, "a")
         assert len(await watch.read()) == 1
         await raw.delete(broker.keys.events)
         await join(broker, "b")
-        assert told(await watch.read()) == [("b", SessionState.QUEUED)]
+        assert states(await watch.read()) == [("b", SessionState.QUEUED)]
 
 
 async def test_events_carry_redis_time(broker: Broker, raw: Redis) -> None:

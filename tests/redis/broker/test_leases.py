@@ -52,7 +52,7 @@ async def test_no_claim_without_a_free_slot(broker: Broker) -> None:
     assert (await claim(broker)).sid == "b"
 
 
-async def test_a_worker_that_nobody_knows_claims_nothing(broker: Broker) -> None:
+async def test_an_unknown_worker_claims_nothing(broker: Broker) -> None:
     await join(broker, "a")
     assert await broker.leases.claim("never-beaten") is None
 

@@ -1,4 +1,4 @@
-"""What Prometheus is told: by the broker, of the whole system, by a worker."""
+"""Prometheus metrics of the broker, of the whole system, and of a worker."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_the_whole_system_at_one_instant(broker: Broker, registry: Collect
     assert value(registry, "edges") == 1
 
 
-async def test_without_redis_only_that_is_told(
+async def test_without_redis_only_the_outage_is_exported(
     redis_server: RedisServer, registry: CollectorRegistry
 ) -> None:
     fleet = FleetMetrics()
@@ -159,7 +159,7 @@ async def test_a_worker_measures_every_hop_of_a_unit(
     assert value(registry, "worker_stream_wait_seconds_sum") == pytest.approx(sum(waits) / 1000)
 
 
-async def test_a_recovered_session_counts_where_it_goes_on(
+async def test_a_recovered_session_counts_for_its_new_worker(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with calling(broker) as caller:

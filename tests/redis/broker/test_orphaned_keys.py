@@ -1,4 +1,4 @@
-"""What the sweep of Redis removes, and what it must never touch."""
+"""What the sweep of Redis removes, and what it keeps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTHING = RemovedKeys(0, 0, 0)
 
 
 async def speak(broker: Broker, sid: str, ticket: int) -> None:
-    """An entry in each of a session's streams."""
+    """Append an entry to each of a session's streams."""
     into = await broker.streams.input_writer(sid, ticket)
     out = await broker.streams.output_writer(sid, ticket, 1)
     await into.append(StopIn())
@@ -31,9 +31,7 @@ async def streams(broker: Broker, raw: Redis, sid: str, *, lasting: bool = True)
     return keys
 
 
-async def test_streams_of_a_session_that_nobody_knows_any_more_go(
-    broker: Broker, raw: Redis
-) -> None:
+async def test_streams_without_a_session_row_are_removed(broker: Broker, raw: Redis) -> None:
     ticket = await join(broker, "adx_1")
     await speak(broker, "adx_1", ticket.number)
     lost = await streams(broker, raw, "adx_1")

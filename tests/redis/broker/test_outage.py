@@ -1,4 +1,4 @@
-"""Redis away, back with its data, back without it, frozen, full, read-only."""
+"""Redis stopped, restarted with and without its data, frozen, full, read-only."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def direct(server: RedisServer) -> AsyncIterator[Redis]:
 
 @asynccontextmanager
 async def running(*loops: Awaitable[None]) -> AsyncIterator[None]:
-    """Services' loops beside the test's body; whatever one of them raises fails the test."""
+    """Runs loops of services beside the test; an exception in one of them fails the test."""
     tasks = [asyncio.ensure_future(loop) for loop in loops]
     try:
         yield
@@ -52,7 +52,7 @@ async def running(*loops: Awaitable[None]) -> AsyncIterator[None]:
 
 
 async def keep_at(step: Callable[[], Awaitable[object]]) -> None:
-    """What every service does: a beat, again and again, sitting outages out."""
+    """The heartbeat loop of a service; it survives outages."""
     while True:
         await retry_until_available(step, "beat")
         await asyncio.sleep(0.2)
@@ -64,7 +64,7 @@ async def until(condition: Callable[[], Awaitable[bool]], within_s: float = 15.0
             await asyncio.sleep(0.05)
 
 
-async def test_an_outage_longer_than_the_lease_costs_nobody_a_session(
+async def test_no_session_is_lost_in_an_outage_longer_than_the_lease(
     redis_server: RedisServer,
 ) -> None:
     settings = BrokerSettings(redis_url=redis_server.url, lease_s=2.0, heartbeat_ttl_s=2.0)
@@ -136,7 +136,7 @@ async def test_a_worker_that_died_with_redis_is_noticed_afterwards(
             await until(requeued)
 
 
-async def test_an_empty_restart_leaves_nobody_with_what_is_gone(
+async def test_after_an_empty_restart_every_session_is_reported_as_over(
     own: Broker, redis_server: RedisServer
 ) -> None:
     before = {sid: (await join(own, sid)).number for sid in ("held", "queued")}
@@ -202,7 +202,7 @@ async def test_every_call_says_that_redis_is_away(own: Broker, redis_server: Red
         await call()
 
 
-async def test_nobody_answers_at_start() -> None:
+async def test_redis_does_not_answer_at_start() -> None:
     settings = BrokerSettings(redis_url=f"redis://127.0.0.1:{free_port()}/0")
     with pytest.raises(BrokerUnavailable):
         async with open_broker(settings):

@@ -1,4 +1,4 @@
-"""The queue against a model in plain Python: any order of joins, claims, losses and ends."""
+"""The queue compared with a model in Python, for any order of joins, claims, losses and ends."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ wrong_by = st.sampled_from([0, 0, 0, 1, -1])
 
 @dataclass
 class Session:
-    """What the model knows of one session."""
+    """One session in the model."""
 
     ticket: int
     kind: SessionKind
@@ -140,7 +140,7 @@ class QueueMachine(RuleBasedStateMachine):
         session.state, session.reason, session.expired = SessionState.ENDED, reason, False
 
     def pick(self, number: int, of: Callable[[Session], bool]) -> tuple[str, Session]:
-        """One of the sessions of which something is true; there must be one."""
+        """One of the sessions that match; at least one must exist."""
         found = [(sid, s) for sid, s in self.sessions.items() if of(s)]
         return found[number % len(found)]
 
@@ -173,15 +173,15 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(kinds=st.lists(st.sampled_from([AUDIO, OMNI, CHAT]), min_size=3, max_size=8))
     def crowd(self, kinds: list[SessionKind]) -> None:
-        """Several at once, so that there is a queue to speak of."""
+        """Several joins, so that the queue is long enough."""
         for sid, kind in zip(SIDS, kinds, strict=False):
             self.join(sid, kind, EDGES[len(sid + kind) % 2])
 
     @rule(worker=workers, is_open=st.sampled_from([True, True, False]), believes=st.integers(0, 9))
     def beat(self, worker: str, is_open: bool, believes: int) -> None:
         kinds, slots = WORKERS[worker]
-        told = report(*kinds, slots=slots, is_open=is_open)
-        self.run(lambda: self.broker.registry.worker_beat(worker, believes, told))
+        reported = report(*kinds, slots=slots, is_open=is_open)
+        self.run(lambda: self.broker.registry.worker_beat(worker, believes, reported))
         self.open[worker] = is_open
 
     @precondition(lambda self: len(self.open) > 1)

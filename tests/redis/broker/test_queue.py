@@ -20,9 +20,9 @@ async def test_places_are_given_in_order(broker: Broker) -> None:
     assert await waiting(broker) == ["s0", "s1", "s2", "s3", "s4"]
 
 
-async def test_a_new_session_is_told_whether_it_must_wait(broker: Broker) -> None:
-    assert (await join(broker, "nobody-serves")).wait
-    await broker.sessions.end("nobody-serves", EndReason.CANCELLED)
+async def test_join_says_whether_a_session_must_wait(broker: Broker) -> None:
+    assert (await join(broker, "not-served")).wait
+    await broker.sessions.end("not-served", EndReason.CANCELLED)
     await serve(broker, "w1", AUDIO, slots=2)
     assert not (await join(broker, "first")).wait
     assert not (await join(broker, "second")).wait

@@ -27,7 +27,7 @@ from support.control_plane import (
 
 @pytest.fixture
 async def impatient(settings: BrokerSettings) -> AsyncIterator[Broker]:
-    """A broker whose upkeep gives a recovering session no time at all."""
+    """A broker whose reaper ends recovering sessions at once."""
     async with open_broker(settings.model_copy(update={"recovery_timeout_s": 0.001})) as opened:
         yield opened
 
@@ -185,7 +185,7 @@ async def test_upkeep_after_a_pause_spares_everyone(broker: Broker, raw: Redis) 
     assert await broker.leases.renew("w1", {"held": 1}) == set()
 
 
-async def test_a_clock_set_back_delays_nobody_for_long(broker: Broker, raw: Redis) -> None:
+async def test_a_clock_set_back_delays_sessions_only_briefly(broker: Broker, raw: Redis) -> None:
     await join(broker, "a")
     await serve(broker)
     await claim(broker)

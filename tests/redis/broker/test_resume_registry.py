@@ -1,4 +1,4 @@
-"""Who may come back to a session, for how long, and what becomes of it meanwhile."""
+"""Resuming a session: which tokens are valid, for how long, and the session until then."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def row(broker: Broker) -> SessionRow:
 
 
 async def unseen(broker: Broker, raw: Redis, ms: int) -> None:
-    """Let the client have been seen last so long ago."""
+    """Set the time at which the client was last seen."""
     await raw.hset(broker.keys.session(SID), "seen_at", str(await now_ms(raw) - ms))
 
 
@@ -88,7 +88,7 @@ async def test_what_is_no_token_of_this_session_and_protocol(broker: Broker) -> 
     assert await back(broker) is not None
 
 
-async def test_the_token_before_counts_while_nobody_has_the_new_one(
+async def test_the_previous_token_is_valid_until_the_new_one_is_confirmed(
     broker: Broker, raw: Redis
 ) -> None:
     ticket = await join(broker)
@@ -152,7 +152,7 @@ async def test_a_place_in_the_queue_is_kept(broker: Broker, raw: Redis) -> None:
     assert await waiting(broker) == [SID, "adx_2"]
 
 
-async def test_a_dead_edge_ends_at_once_what_nobody_can_come_back_to(
+async def test_a_dead_edge_ends_sessions_that_are_not_resumable_at_once(
     broker: Broker, raw: Redis
 ) -> None:
     await join(broker)
@@ -176,7 +176,9 @@ async def test_an_outage_of_redis_does_not_count(broker: Broker, raw: Redis) -> 
     assert await back(broker) is not None
 
 
-async def test_an_end_may_be_heard_for_as_long_as_the_grace(broker: Broker, raw: Redis) -> None:
+async def test_an_ended_session_can_be_resumed_during_the_grace_period(
+    broker: Broker, raw: Redis
+) -> None:
     await join(broker)
     await broker.sessions.end(SID, EndReason.STOPPED)
     attached = await back(broker)

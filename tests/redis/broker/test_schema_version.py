@@ -1,4 +1,4 @@
-"""Two versions of the keys never mix under one prefix."""
+"""Two versions of the keys never share a prefix."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from antiphon.shared_schemas.states import EndReason, SessionState
 from support.control_plane import claim, join, serve, waiting
 
 
-async def test_scripts_come_back_after_redis_forgot_them(broker: Broker, raw: Redis) -> None:
+async def test_scripts_are_sent_again_after_a_script_flush(broker: Broker, raw: Redis) -> None:
     await serve(broker)
     await join(broker, "a")
     await raw.script_flush()
@@ -21,7 +21,7 @@ async def test_scripts_come_back_after_redis_forgot_them(broker: Broker, raw: Re
     assert await waiting(broker) == ["b"]
 
 
-async def test_whatever_scripts_write_lies_in_the_control_slot(
+async def test_all_keys_that_scripts_write_are_in_the_control_slot(
     broker: Broker, raw: Redis, settings: BrokerSettings
 ) -> None:
     await serve(broker)

@@ -1,4 +1,4 @@
-"""Wishes for a running session travel on the events stream to the edge that serves it."""
+"""Commands to a running session reach its edge on the events stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KIND = SessionKind.AUDIO_DUPLEX
 
 @pytest.fixture(autouse=True)
 def short_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reads of an idle stream end soon; what they return does not depend on it."""
+    """Short blocking reads; the results do not depend on the duration."""
     monkeypatch.setattr(events, "_BLOCK_MS", 50)
 
 
@@ -41,8 +41,8 @@ async def test_an_active_session_is_asked_and_stays_as_it_is(broker: Broker) -> 
     assert row.state is SessionState.ACTIVE
 
 
-async def test_nobody_else_is(broker: Broker) -> None:
-    assert not await broker.sessions.send_command("nobody", KIND, SessionCommand.INTERRUPT)
+async def test_no_other_session_receives_the_command(broker: Broker) -> None:
+    assert not await broker.sessions.send_command("unknown", KIND, SessionCommand.INTERRUPT)
     await serve(broker)
     await join(broker, "adx_1")
     assert not await broker.sessions.send_command(

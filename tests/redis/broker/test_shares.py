@@ -1,4 +1,4 @@
-"""Share links: what they open, until when, and what a restart leaves of them."""
+"""Share links: what they open, until when, and after a restart."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from support.redis_server import RedisServer
 TICKET = 1_700_000_000_000
 START = StreamPosition.before(TICKET)
 SOON_S = 5.0
-"""Less than the ten seconds for which a read blocks: what comes in time was not waited for."""
+"""Less than the ten seconds of a blocking read: an entry within this time interrupted the read."""
 
 
 def chunk(number: int) -> ChunkIn:
@@ -45,7 +45,7 @@ async def write(broker: Broker, sid: str, *numbers: int) -> None:
 
 
 async def until_blocked(raw: Redis) -> None:
-    """Return once a read blocks in Redis: nothing but an entry or a wake ends it now."""
+    """Return once a read blocks in Redis; only an entry or an unblock ends it."""
     async with asyncio.timeout(SOON_S):
         while not any("b" in c["flags"] for c in await readers(raw)):
             await asyncio.sleep(0.005)
@@ -136,7 +136,9 @@ async def test_two_listeners_of_one_stream_each_get_everything_once(broker: Brok
         assert (first.unread, second.unread) == (0, 0)
 
 
-async def test_a_newer_session_of_the_same_id_is_not_heard(broker: Broker) -> None:
+async def test_entries_of_a_newer_session_with_the_same_id_are_not_delivered(
+    broker: Broker,
+) -> None:
     key = broker.keys.inbound("s")
     newer = StreamPosition.before(TICKET + 1)
     async with (
@@ -151,7 +153,9 @@ async def test_a_newer_session_of_the_same_id_is_not_heard(broker: Broker) -> No
         assert (old.unread, new.unread) == (0, 0)
 
 
-async def test_an_older_session_of_the_same_id_is_not_heard(broker: Broker) -> None:
+async def test_entries_of_an_older_session_with_the_same_id_are_not_delivered(
+    broker: Broker,
+) -> None:
     await write(broker, "s", 1)
     newer = StreamPosition.before(TICKET + 1)
     async with broker.reader.subscribe(broker.keys.inbound("s"), newer) as subscription:
@@ -160,7 +164,7 @@ async def test_an_older_session_of_the_same_id_is_not_heard(broker: Broker) -> N
         assert await take(subscription, 1) == [2]
 
 
-async def test_a_listener_that_falls_behind_is_told_after_what_it_missed_nothing_of(
+async def test_a_slow_subscriber_ends_after_the_entries_before_the_overflow(
     broker: Broker,
 ) -> None:
     key = broker.keys.inbound("s")
@@ -301,7 +305,7 @@ async def test_the_end_of_a_session_reaches_its_listener(broker: Broker) -> None
 async def test_one_that_joins_behind_a_read_in_flight_misses_nothing(
     broker: Broker, raw: Redis, settings: BrokerSettings, stays: bool
 ) -> None:
-    """The read's answer, to another listener's question, is there before the newcomer is known to Redis."""
+    """A read for another subscriber returns before the new one is part of any read."""
     key = broker.keys.inbound("s")
     writer = await broker.streams.input_writer("s", TICKET)
     for number in range(3):

@@ -43,7 +43,7 @@ async def proxy(settings: BrokerSettings) -> AsyncIterator[TcpProxy]:
 
 @pytest.fixture
 async def unlucky(settings: BrokerSettings, proxy: TcpProxy) -> AsyncIterator[Broker]:
-    """A broker that may lose an answer; `broker` looks at the same keys undisturbed."""
+    """A broker whose connection can lose a reply; `broker` reads the same keys without faults."""
     way = {"redis_url": f"redis://{proxy.address}/0"}
     async with open_broker(settings.model_copy(update=way)) as opened:
         yield opened

@@ -1,4 +1,4 @@
-"""Uploaded voices as every edge sees them."""
+"""Uploaded voices, shared by all edges."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def voice(name: str = "Anna", created_at: int = 1) -> Voice:
     return Voice(id=new_voice_id(), name=name, duration_ms=1500, created_at=created_at)
 
 
-async def test_a_voice_is_kept_listed_and_heard_by_all(
+async def test_a_voice_is_stored_and_listed_for_all_edges(
     broker: Broker, settings: BrokerSettings, raw: Redis
 ) -> None:
     anna, ben = voice("Anna", 2), voice("Bén", 1)
@@ -61,7 +61,7 @@ async def test_the_limit_holds_however_many_come_at_once(broker: Broker, raw: Re
 async def test_a_sound_that_was_never_listed_goes_by_itself(
     broker: Broker, raw: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The uploader dies between keeping the sound and listing it."""
+    """The edge dies after storing the audio and before listing it."""
     anna = voice()
     monkeypatch.setattr("antiphon.broker.stores.voices.call_all", _dies)
     with pytest.raises(asyncio.CancelledError):

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.leases import Leases
+from antiphon.broker.sessions import Leases
 from antiphon.broker.settings import BrokerSettings
 from antiphon.inference_worker import worker
 from antiphon.inference_worker.engines.types import LoadProgress

@@ -40,7 +40,7 @@ def job(name: str = "w", remaining_s: float = 0.0) -> RunningSession:
     )
 
 
-def test_nobody_waits_for_a_free_slot() -> None:
+def test_there_is_no_wait_for_a_free_slot() -> None:
     assert estimate_waits([AUDIO, AUDIO], [], [worker(slots=2)], LENGTHS) == [0.0, 0.0]
 
 

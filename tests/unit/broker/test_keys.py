@@ -13,7 +13,7 @@ def keys(request: pytest.FixtureRequest) -> Keys:
     return Keys(request.param)
 
 
-def test_everything_a_script_touches_lies_in_one_slot(keys: Keys) -> None:
+def test_all_keys_of_a_script_are_in_one_slot(keys: Keys) -> None:
     built = [keys.session(sid) for sid in SIDS] + [keys.worker(sid) for sid in SIDS]
     everything = [*keys.script_keys(), *built, keys.recorded(7)]
     assert len({key_slot(key.encode()) for key in everything}) == 1

@@ -1,4 +1,4 @@
-"""Patience is used up before anyone gives up."""
+"""Retries continue until the time limit."""
 
 from __future__ import annotations
 

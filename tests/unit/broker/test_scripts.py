@@ -1,4 +1,4 @@
-"""What the Lua scripts may touch, held by reading their text."""
+"""The Lua scripts: their declarations, and the keys that they may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages as binary frames, and what of a frame can be wrong."""
+"""Binary frames, valid and invalid."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_reference_without_a_payload_is_no_string() -> None:
 
 
 def test_bytes_may_be_named_once_only() -> None:
-    """Or a small frame would become a thousand times its size in memory and in Redis."""
+    """Otherwise a small frame would expand a thousand times in memory and in Redis."""
     payload = Payload(memoryview(bytes(100)))
     payload.part({"at": 0, "bytes": 60})
     with pytest.raises(ValueError, match="shares bytes"):

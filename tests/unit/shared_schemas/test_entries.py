@@ -32,7 +32,7 @@ POSITIONS = st.builds(StreamPosition, TICKETS, EPOCHS, st.integers(0, 2**40))
 
 
 def as_read(flat: list[bytes]) -> dict[bytes, bytes]:
-    """What a reader gets for what a writer gave to XADD."""
+    """The arguments of XADD as a reader receives them."""
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 

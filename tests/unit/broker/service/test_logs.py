@@ -18,7 +18,7 @@ THEIRS = "logging.getLogger('uvicorn.error').warning('port %d', 80)"
 
 
 def lines(code: str, **env: str) -> list[str]:
-    """What a fresh process that has configured its logs writes."""
+    """The output of a new process that has configured its logs."""
     shown = subprocess.run(
         _command(code), env=_env(env), capture_output=True, text=True, timeout=60
     )
@@ -43,7 +43,7 @@ def _env(more: dict[str, str]) -> dict[str, str]:
     return kept | more
 
 
-def test_our_own_lines_are_json_where_nobody_watches() -> None:
+def test_log_lines_are_json_without_a_terminal() -> None:
     [entry] = entries(OURS)
     assert entry.pop("timestamp").endswith("Z")
     assert entry == {"event": "began", "n": 1, "level": "info", "service": "edge"}

@@ -1,4 +1,4 @@
-"""The small HTTP port of a service, over real sockets."""
+"""The HTTP port of a service, over real sockets."""
 
 from __future__ import annotations
 
