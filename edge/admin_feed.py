@@ -221,19 +221,8 @@ def _row(source: object, *names: str) -> JsonObject:
 
 
 def _event_row(event: SessionEvent) -> JsonObject:
-    fields = (
-        "id",
-        "at",
-        "kind",
-        "state",
-        "attempt",
-        "edge",
-        "worker",
-        "recording",
-        "reason",
-        "ask",
-    )
-    return {"session": event.sid, **_row(event, *fields)}
+    fields = ("id", "at", "kind", "state", "attempt", "edge", "worker", "recording", "reason")
+    return {"session": event.sid, **_row(event, *fields, "ask")}
 
 
 def _worker_row(worker: WorkerRow) -> JsonObject:
