@@ -28,14 +28,14 @@ from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.redis_server.embedded import free_port
 from antiphon.broker.registry import WorkerReport
 from antiphon.broker.settings import BrokerSettings
-from antiphon.cli.commands.bench import connecting
+from antiphon.cli.commands.bench import client_options
 from antiphon.cli.common import BUNDLED_QUESTION
 from antiphon.cli.conversation.wav import load_speech
 from antiphon.cli.load.inputs import LoadInputs
-from antiphon.cli.load.plan import AudioTransport, Kind, LoadPlan
+from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
 from antiphon.cli.load.report import report_of
 from antiphon.cli.load.run import run_load
-from antiphon.cli.load.usage import Usage, with_generator
+from antiphon.cli.load.usage import ProcessUsage, with_generator
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
     OUTPUT_RATE,
@@ -183,8 +183,8 @@ async def measure(url: str, plan: LoadPlan, pids: dict[str, int]) -> dict[str, A
     """The load, with the CPU time of the edge and of Redis."""
     inputs = LoadInputs.of([recording(INPUT_RATE)], plan.speak_ratio)
     everyone = with_generator(pids)
-    how = connecting(plan.form)
-    result = await run_load(url, how, plan, inputs, lambda: Usage.of(everyone))
+    how = client_options(plan.form)
+    result = await run_load(url, how, plan, inputs, lambda: ProcessUsage.of(everyone))
     weight = await weigh(url, plan.form)
     return report_of(result, {"engine": PEER, **weight})
 
@@ -192,7 +192,7 @@ async def measure(url: str, plan: LoadPlan, pids: dict[str, int]) -> dict[str, A
 def load_of(sessions: int, seconds: float, form: AudioTransport = AudioTransport.TEXT) -> LoadPlan:
     """Everybody speaks all the time and is answered with speech."""
     return LoadPlan(
-        kinds=(Kind.AUDIO,), sessions=sessions, seconds=seconds, speak_ratio=1.0, form=form
+        kinds=(UserKind.AUDIO,), sessions=sessions, seconds=seconds, speak_ratio=1.0, form=form
     )
 
 

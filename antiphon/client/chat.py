@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Unpack, assert_never
 
 from antiphon.client.dispatcher import ClientProtocol, plain_error
-from antiphon.client.link import Connecting, Link, open_link
+from antiphon.client.link import ClientOptions, Link, open_link
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Piece
 from antiphon.client.session import Session, run_session
@@ -42,16 +42,8 @@ __all__ = ["Answer", "Piece", "ask"]
 ChatItem = Piece | PrefillProgress | PrefillDone | UnstreamedChatDone
 
 PARSER: Parser[ServerMessage] = Parser(
-    *(
-        Queued,
-        QueueUpdate,
-        QueueDone,
-        PrefillProgress,
-        PrefillDone,
-        ChatChunk,
-        UnstreamedChatDone,
-        Error,
-    )
+    *(Queued, QueueUpdate, QueueDone, PrefillProgress, PrefillDone),
+    *(ChatChunk, UnstreamedChatDone, Error),
 )
 
 
@@ -112,7 +104,7 @@ async def ask(
     tts: ChatTts | None = None,
     on_progress: Callable[[float], None] | None = None,
     options: dict[str, Any] | None = None,
-    **how: Unpack[Connecting],
+    **how: Unpack[ClientOptions],
 ) -> AsyncIterator[Answer]:
     """Ask an edge such as `ws://127.0.0.1:8006`; leaving the block drops the rest of the answer.
 

@@ -17,7 +17,7 @@ from typing import Any, Unpack
 
 from antiphon.client.address import new_session_id
 from antiphon.client.dispatcher import ClientProtocol, plain_error
-from antiphon.client.link import Connecting, Link, open_link
+from antiphon.client.link import ClientOptions, Link, open_link
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Unit
 from antiphon.client.session import Session, run_session
@@ -143,7 +143,7 @@ async def connect_duplex(
     session_id: str | None = None,
     video: bool = False,
     timing: bool = False,
-    **how: Unpack[Connecting],
+    **how: Unpack[ClientOptions],
 ) -> AsyncIterator[DuplexSession]:
     """Connect to an edge such as `ws://127.0.0.1:8006`; leaving the block ends the session.
 

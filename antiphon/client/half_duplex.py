@@ -18,7 +18,7 @@ from typing import Any, Unpack
 
 from antiphon.client.address import new_session_id
 from antiphon.client.dispatcher import ClientProtocol, plain_error
-from antiphon.client.link import Connecting, Link, open_link
+from antiphon.client.link import ClientOptions, Link, open_link
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Piece
 from antiphon.client.session import Session, run_session
@@ -56,17 +56,8 @@ __all__ = [
 Event = VadState | Generating | Piece | TurnDone
 
 PARSER: Parser[HalfDuplexServerMessage] = Parser(
-    *(
-        Queued,
-        QueueUpdate,
-        QueueDone,
-        HalfDuplexPrepared,
-        VadState,
-        Generating,
-        TurnChunk,
-        TurnDone,
-    ),
-    *(Stopped, HalfDuplexTimeout, Error),
+    *(Queued, QueueUpdate, QueueDone, HalfDuplexPrepared, VadState, Generating),
+    *(TurnChunk, TurnDone, Stopped, HalfDuplexTimeout, Error),
 )
 
 
@@ -131,7 +122,7 @@ class HalfDuplexSession(Session[Queued, Event]):
 
 @asynccontextmanager
 async def connect_half_duplex(
-    url: str, *, session_id: str | None = None, **how: Unpack[Connecting]
+    url: str, *, session_id: str | None = None, **how: Unpack[ClientOptions]
 ) -> AsyncIterator[HalfDuplexSession]:
     """Connect to an edge such as `ws://127.0.0.1:8006`; leaving the block ends the session.
 

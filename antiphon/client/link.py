@@ -37,7 +37,7 @@ Reopen = Callable[[str, int], Awaitable[ClientConnection]]
 """Opens a new socket to the session, given a resume token and the number of the last message."""
 
 
-class Connecting(TypedDict, total=False):
+class ClientOptions(TypedDict, total=False):
     """Connection options that every `connect_...` accepts.
 
     `api_key` is for an edge with keys; `tls` replaces the default checks; `open_timeout_s` is 10 by
@@ -210,7 +210,7 @@ class ResumingLink(Link):
         return True
 
 
-async def open_link(url: str, path: str, how: Connecting, **query: str | None) -> Link:
+async def open_link(url: str, path: str, how: ClientOptions, **query: str | None) -> Link:
     """Connect to `path` of an edge such as `ws://127.0.0.1:8006`. Raises CannotConnect."""
     pcm = how.get("pcm", PcmFormat.F32) if how.get("binary") else PcmFormat.F32
     query["pcm"] = None if pcm is PcmFormat.F32 else str(pcm)
@@ -227,7 +227,7 @@ async def open_link(url: str, path: str, how: Connecting, **query: str | None) -
     return ResumingLink(socket, pcm, reopen, how.get("resume_for_s", _RESUME_FOR_S))
 
 
-async def open_socket(address: str, how: Connecting) -> ClientConnection:
+async def open_socket(address: str, how: ClientOptions) -> ClientConnection:
     """Raises CannotConnect."""
     key, tls = how.get("api_key"), how.get("tls")
     trust: dict[str, Any] = {} if tls is None else {"ssl": tls}  # ssl=None would disable TLS

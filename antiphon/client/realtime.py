@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal, Unpack
 
 from antiphon.client.dispatcher import ClientProtocol
-from antiphon.client.link import Connecting, Link, open_link
+from antiphon.client.link import ClientOptions, Link, open_link
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Spoken
 from antiphon.client.session import Session, run_session
@@ -117,7 +117,7 @@ async def connect_realtime(
     *,
     mode: Literal["video", "audio"] = "video",
     playback_ack: bool = False,
-    **how: Unpack[Connecting],
+    **how: Unpack[ClientOptions],
 ) -> AsyncIterator[RealtimeSession]:
     """Connect to an edge such as `ws://127.0.0.1:8006`; leaving the block ends the session.
 

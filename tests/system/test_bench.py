@@ -14,10 +14,10 @@ import pytest
 
 from antiphon.cli.load.inputs import LoadInputs
 from antiphon.cli.load.log import LoadSummary
-from antiphon.cli.load.plan import Kind, LoadPlan
+from antiphon.cli.load.plan import LoadPlan, UserKind
 from antiphon.cli.load.run import LoadResult, run_load
-from antiphon.cli.load.usage import Usage
-from antiphon.client.link import Connecting
+from antiphon.cli.load.usage import ProcessUsage
+from antiphon.client.link import ClientOptions
 from support.redis_server import RedisServer
 from support.stack import Stack
 
@@ -34,13 +34,13 @@ def stack(tmp_path: Path, redis_server: RedisServer) -> Iterator[Stack]:
 async def load(stack: Stack, plan: LoadPlan) -> LoadResult:
     speech = np.random.default_rng(1).uniform(-0.3, 0.3, 16_000).astype(np.float32)
     inputs = LoadInputs.of([speech], plan.speak_ratio)
-    return await run_load(stack.ws_url, Connecting(), plan, inputs, lambda: Usage.of({}))
+    return await run_load(stack.ws_url, ClientOptions(), plan, inputs, lambda: ProcessUsage.of({}))
 
 
 async def test_a_stalled_edge_is_late_for_all_it_held_up(stack: Stack) -> None:
     stack.worker(slots=2, engine_options='{"speak_ms": 1, "listen_ms": 1, "prefill_ms": 1}')
     edge = stack.edge()
-    plan = LoadPlan(kinds=(Kind.AUDIO,), sessions=2, seconds=6, warm_up_s=1)
+    plan = LoadPlan(kinds=(UserKind.AUDIO,), sessions=2, seconds=6, warm_up_s=1)
     loading = asyncio.create_task(load(stack, plan))
     while "session_joined" not in edge.log:
         await asyncio.sleep(0.1)
@@ -57,7 +57,9 @@ async def test_a_stalled_edge_is_late_for_all_it_held_up(stack: Stack) -> None:
 async def test_what_a_dead_edge_owes_is_lost(stack: Stack) -> None:
     stack.worker(slots=2)
     edge = stack.edge()
-    plan = LoadPlan(kinds=(Kind.AUDIO, Kind.OMNI), sessions=2, seconds=4, warm_up_s=1, grace_s=1)
+    plan = LoadPlan(
+        kinds=(UserKind.AUDIO, UserKind.OMNI), sessions=2, seconds=4, warm_up_s=1, grace_s=1
+    )
     loading = asyncio.create_task(load(stack, plan))
     while "session_joined" not in edge.log:
         await asyncio.sleep(0.1)
@@ -73,7 +75,7 @@ async def test_what_a_dead_edge_owes_is_lost(stack: Stack) -> None:
 async def test_who_is_not_served_in_time_goes_home(stack: Stack) -> None:
     stack.worker(slots=1)
     stack.edge()
-    plan = LoadPlan(kinds=(Kind.AUDIO,), sessions=2, seconds=2, warm_up_s=0, patience_s=3)
+    plan = LoadPlan(kinds=(UserKind.AUDIO,), sessions=2, seconds=2, warm_up_s=0, patience_s=3)
     result = await load(stack, plan)
     summary = LoadSummary.of(result.requests)
     assert (result.unserved, summary.due, summary.lost) == (1, 4, 2)

@@ -12,7 +12,7 @@ import pytest
 from antiphon.client.chat import ask
 from antiphon.client.duplex import Unit, connect_duplex
 from antiphon.client.half_duplex import Piece, TurnDone, connect_half_duplex
-from antiphon.client.link import Connecting
+from antiphon.client.link import ClientOptions
 from antiphon.client.realtime import Spoken, connect_realtime
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples, float_bytes
 from antiphon.shared_schemas.chat_messages import ChatTts
@@ -32,7 +32,7 @@ def edges(stack: Stack) -> TwoEdges:
     return two_edges(stack)
 
 
-def resuming(edges: TwoEdges) -> Connecting:
+def resuming(edges: TwoEdges) -> ClientOptions:
     return {"resume": True, "other_edges": [edges.other], "binary": True}
 
 

@@ -12,7 +12,7 @@ from antiphon.client.chat import ask
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import ServerError, SessionOver
 from antiphon.client.half_duplex import Event, connect_half_duplex
-from antiphon.client.link import Connecting
+from antiphon.client.link import ClientOptions
 from antiphon.client.realtime import Listen, Spoken, connect_realtime
 from antiphon.client.results import Piece
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, float_bytes
@@ -54,7 +54,7 @@ from support.edge_harness import (
 
 SECOND = np.linspace(-0.5, 0.5, INPUT_RATE, dtype=np.float32)
 MOVIE = b"\x00\x00\x00\x18ftypmp42 a short film"
-FORMS: dict[str, Connecting] = {
+FORMS: dict[str, ClientOptions] = {
     "text": {},
     "float32": {"binary": True},
     "16-bit": {"binary": True, "pcm": PcmFormat.S16},
@@ -62,11 +62,11 @@ FORMS: dict[str, Connecting] = {
 
 
 @pytest.fixture(params=list(FORMS))
-def how(request: pytest.FixtureRequest) -> Connecting:
+def how(request: pytest.FixtureRequest) -> ClientOptions:
     return FORMS[request.param]
 
 
-def same(received: Samples, said: Samples, how: Connecting) -> bool:
+def same(received: Samples, said: Samples, how: ClientOptions) -> bool:
     """16-bit sound is rounded, the other forms change nothing."""
     close = 1 / 32767 if how.get("pcm") is PcmFormat.S16 else 0.0
     return np.allclose(received, said, rtol=0, atol=close)
@@ -78,7 +78,7 @@ async def stopped(session: PlayedSession) -> None:
     await session.end(EndReason.STOPPED)
 
 
-async def test_duplex(edge: RunningEdge, worker: PlayedWorker, how: Connecting) -> None:
+async def test_duplex(edge: RunningEdge, worker: PlayedWorker, how: ClientOptions) -> None:
     jpeg = picture()
     async with connect_duplex(edge.ws, video=True, **how) as client:
         session = await worker.claim()
@@ -106,7 +106,7 @@ async def test_duplex(edge: RunningEdge, worker: PlayedWorker, how: Connecting) 
         assert client.ended_by == "stopped"
 
 
-async def test_half_duplex(edge: RunningEdge, worker: PlayedWorker, how: Connecting) -> None:
+async def test_half_duplex(edge: RunningEdge, worker: PlayedWorker, how: ClientOptions) -> None:
     async with connect_half_duplex(edge.ws, **how) as client:
         session = await worker.claim()
         await client.wait_for_turn()
@@ -135,7 +135,7 @@ async def test_half_duplex(edge: RunningEdge, worker: PlayedWorker, how: Connect
         assert (await closing).session_id == client.session_id
 
 
-async def test_chat(edge: RunningEdge, worker: PlayedWorker, how: Connecting) -> None:
+async def test_chat(edge: RunningEdge, worker: PlayedWorker, how: ClientOptions) -> None:
     progress: list[float] = []
     parts = (
         TextPart("What is this?"),
@@ -168,7 +168,7 @@ async def test_chat(edge: RunningEdge, worker: PlayedWorker, how: Connecting) ->
 
 
 async def test_a_chat_in_one_piece_and_one_refused(
-    edge: RunningEdge, worker: PlayedWorker, how: Connecting
+    edge: RunningEdge, worker: PlayedWorker, how: ClientOptions
 ) -> None:
     history = [ConversationMessage(Role.USER, (TextPart("Hello"),))]
     done = {"text": "Hi", "generated_tokens": 1, "input_tokens": 9, "duration_ms": 1.0}
@@ -198,7 +198,7 @@ async def test_a_chat_that_is_stopped(edge: RunningEdge, worker: PlayedWorker) -
         assert (await answer.whole()).stopped is True
 
 
-async def test_realtime(edge: RunningEdge, worker: PlayedWorker, how: Connecting) -> None:
+async def test_realtime(edge: RunningEdge, worker: PlayedWorker, how: ClientOptions) -> None:
     jpeg = picture()
     async with connect_realtime(edge.ws, playback_ack=True, **how) as client:
         session = await worker.claim()

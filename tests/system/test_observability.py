@@ -16,10 +16,10 @@ import pytest
 import yaml
 
 from antiphon.cli.load.inputs import LoadInputs
-from antiphon.cli.load.plan import Kind, LoadPlan
+from antiphon.cli.load.plan import LoadPlan, UserKind
 from antiphon.cli.load.run import run_load
-from antiphon.cli.load.usage import Usage
-from antiphon.client.link import Connecting
+from antiphon.cli.load.usage import ProcessUsage
+from antiphon.client.link import ClientOptions
 from support.observability import ALERTS, DEPLOY, drawn, watched
 from support.redis_server import RedisServer, free_port
 from support.stack import Service, Stack, until
@@ -82,11 +82,16 @@ async def ask(http: httpx.AsyncClient, expression: str) -> list[dict[str, Any]]:
 
 async def talk(stack: Stack) -> None:
     plan = LoadPlan(
-        kinds=(Kind.AUDIO, Kind.CHAT), sessions=2, seconds=8, warm_up_s=0, every_s=3, grace_s=2
+        kinds=(UserKind.AUDIO, UserKind.CHAT),
+        sessions=2,
+        seconds=8,
+        warm_up_s=0,
+        every_s=3,
+        grace_s=2,
     )
     speech = np.random.default_rng(1).uniform(-0.3, 0.3, 16_000).astype(np.float32)
     inputs = LoadInputs.of([speech], 0.5)
-    await run_load(stack.ws_url, Connecting(), plan, inputs, lambda: Usage.of({}))
+    await run_load(stack.ws_url, ClientOptions(), plan, inputs, lambda: ProcessUsage.of({}))
 
 
 async def firing(http: httpx.AsyncClient) -> set[str]:

@@ -19,17 +19,17 @@ from antiphon.broker.redis_server.embedded import EmbeddedRedisError, free_port
 from antiphon.cli.common import BUNDLED_QUESTION, ApiKey, fail
 from antiphon.cli.conversation.wav import UnusableAudio, load_speech
 from antiphon.cli.load.inputs import LoadInputs
-from antiphon.cli.load.plan import AudioTransport, Kind, LoadPlan
+from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
 from antiphon.cli.load.plot import plot
 from antiphon.cli.load.report import report_of, show
 from antiphon.cli.load.run import LoadResult, NobodyServed, run_load
-from antiphon.cli.load.usage import Usage, processes_of, with_generator
+from antiphon.cli.load.usage import ProcessUsage, processes_of, with_generator
 from antiphon.cli.stack.logs import LogFiles
 from antiphon.cli.stack.processes import ServiceFailed
 from antiphon.cli.stack.readiness import NotReady, wait_until_ready
 from antiphon.cli.stack.stack import Stack, StackPlan, private_redis, run_guarded
 from antiphon.cli.stack.stack_file import StackFile
-from antiphon.client.link import Connecting
+from antiphon.client.link import ClientOptions
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import PcmFormat
 
@@ -90,9 +90,9 @@ def bench(
             status=2,
         )
     try:
-        chosen = tuple(Kind(name.strip()) for name in kinds.split(","))
+        chosen = tuple(UserKind(name.strip()) for name in kinds.split(","))
     except ValueError:
-        fail(f"--kinds {kinds}: choose from {', '.join(Kind)}, with commas between", status=2)
+        fail(f"--kinds {kinds}: choose from {', '.join(UserKind)}, with commas between", status=2)
     plan = LoadPlan(
         kinds=chosen,
         sessions=sessions,
@@ -115,7 +115,7 @@ def run_bench(
     with ExitStack() as resources:
         try:
             inputs = LoadInputs.of([load_speech(path) for path in wavs], plan.speak_ratio)
-            how = connecting(plan.form, api_key)
+            how = client_options(plan.form, api_key)
             if url is not None:
                 about = {"url": url, "engine": None}
                 result = uvloop.run(_load_running(url, how, plan, inputs))
@@ -143,10 +143,10 @@ def run_bench(
     return 1 if result.unserved else 0
 
 
-def connecting(transport: AudioTransport, api_key: str | None = None) -> Connecting:
+def client_options(transport: AudioTransport, api_key: str | None = None) -> ClientOptions:
     if transport is AudioTransport.TEXT:
-        return Connecting(api_key=api_key)
-    return Connecting(api_key=api_key, binary=True, pcm=PcmFormat(transport))
+        return ClientOptions(api_key=api_key)
+    return ClientOptions(api_key=api_key, binary=True, pcm=PcmFormat(transport))
 
 
 def write_report(result: LoadResult, about: dict[str, Any], out: Path, console: Console) -> None:
@@ -161,23 +161,25 @@ def write_report(result: LoadResult, about: dict[str, Any], out: Path, console: 
 
 
 async def _load_running(
-    url: str, how: Connecting, plan: LoadPlan, inputs: LoadInputs
+    url: str, how: ClientOptions, plan: LoadPlan, inputs: LoadInputs
 ) -> LoadResult:
     """Load a running edge; its processes are known if it belongs to an `antiphon up` in this folder."""
     stack = StackFile.read(RecorderSettings().data_dir)
     own = stack is not None and stack.edge_url == url
     pids = processes_of(stack.pid) if stack is not None and own else {}
-    return await run_load(url, how, plan, inputs, lambda: Usage.of(with_generator(pids)))
+    return await run_load(url, how, plan, inputs, lambda: ProcessUsage.of(with_generator(pids)))
 
 
 async def _load_stack(
-    stack: Stack, how: Connecting, plan: LoadPlan, inputs: LoadInputs
+    stack: Stack, how: ClientOptions, plan: LoadPlan, inputs: LoadInputs
 ) -> LoadResult:
     async def work() -> LoadResult:
         await wait_until_ready(stack)
         pids = {name: pid for name, pid in _pids(stack).items() if pid is not None}
         usage = with_generator(pids)
-        return await run_load(stack.plan.edge_url, how, plan, inputs, lambda: Usage.of(usage))
+        return await run_load(
+            stack.plan.edge_url, how, plan, inputs, lambda: ProcessUsage.of(usage)
+        )
 
     async with stack.running() as guard:
         return await run_guarded(guard, work())

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from antiphon.cli.conversation.latency import percentile
-from antiphon.cli.load.plan import LATE_S, Kind, LoadPlan, LoadTimes
+from antiphon.cli.load.plan import LATE_S, LoadPlan, LoadTimes, UserKind
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999, "max": 1.0}
 
@@ -24,7 +24,7 @@ class LoadRequest:
     `answer_from` is the start of its latency: the due time, or the due end of a question's speech.
     """
 
-    kind: Kind
+    kind: UserKind
     due_at: float
     answer_from: float
     sent_at: float | None = None

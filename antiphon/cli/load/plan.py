@@ -12,7 +12,7 @@ _GOLDEN = 0.61803
 """Its multiples spread any number of users evenly over a second."""
 
 
-class Kind(StrEnum):
+class UserKind(StrEnum):
     """The kind of a simulated user."""
 
     AUDIO = "audio"
@@ -21,7 +21,7 @@ class Kind(StrEnum):
     CHAT = "chat"
 
 
-LATE_S = {Kind.AUDIO: 1.0, Kind.OMNI: 1.0, Kind.HALF_DUPLEX: 2.0, Kind.CHAT: 2.0}
+LATE_S = {UserKind.AUDIO: 1.0, UserKind.OMNI: 1.0, UserKind.HALF_DUPLEX: 2.0, UserKind.CHAT: 2.0}
 """Answers after this count as late: a unit after the next chunk, an answer after a long silence."""
 
 
@@ -41,7 +41,7 @@ class LoadPlan:
     Other users ask every `every_s` seconds. All users must have a turn within `patience_s`.
     """
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[UserKind, ...]
     sessions: int
     seconds: float
     warm_up_s: float = 3.0
@@ -51,12 +51,12 @@ class LoadPlan:
     speak_ratio: float = 0.5
     form: AudioTransport = AudioTransport.TEXT
 
-    def kind_of(self, number: int) -> Kind:
+    def kind_of(self, number: int) -> UserKind:
         return self.kinds[number % len(self.kinds)]
 
-    def period_s(self, kind: Kind) -> float:
+    def period_s(self, kind: UserKind) -> float:
         """Seconds between two requests of a user."""
-        return CHUNK_S if kind in (Kind.AUDIO, Kind.OMNI) else self.every_s
+        return CHUNK_S if kind in (UserKind.AUDIO, UserKind.OMNI) else self.every_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from antiphon.cli.common import plain_table, print_table
 from antiphon.cli.load.log import LoadRequest, LoadSummary, percentiles
-from antiphon.cli.load.plan import LATE_S, Kind
+from antiphon.cli.load.plan import LATE_S, UserKind
 from antiphon.cli.load.run import LoadResult
 from antiphon.cli.load.usage import GENERATOR
 
@@ -39,7 +39,7 @@ def report_of(result: LoadResult, about: dict[str, Any]) -> Report:
     }
 
 
-def _of_kind(requests: list[LoadRequest], kind: Kind) -> LoadSummary:
+def _of_kind(requests: list[LoadRequest], kind: UserKind) -> LoadSummary:
     return LoadSummary.of(request for request in requests if request.kind is kind)
 
 
@@ -78,7 +78,9 @@ def show(report: Report, console: Console) -> None:
     console.print(f"\n{plan['sessions']} sessions, {plan['seconds']:g} s measured{engine}\n")
     print_table(_latencies(report))
     for kind in report["kinds"]:
-        console.print(f"  {kind}: {_MEANING[Kind(kind)]}; late: over {LATE_S[Kind(kind)]:g} s")
+        console.print(
+            f"  {kind}: {_MEANING[UserKind(kind)]}; late: over {LATE_S[UserKind(kind)]:g} s"
+        )
     if report["unserved"]:
         console.print(
             f"  {report['unserved']} sessions were never served; all their requests are lost"
@@ -90,10 +92,10 @@ def show(report: Report, console: Console) -> None:
 
 
 _MEANING = {
-    Kind.AUDIO: "from when a second of sound was due to its result",
-    Kind.OMNI: "from when a second of sound and its picture were due to their result",
-    Kind.HALF_DUPLEX: "from when the last word of a question was due to the answer's first piece",
-    Kind.CHAT: "from when a question was due to the answer's first piece",
+    UserKind.AUDIO: "from when a second of sound was due to its result",
+    UserKind.OMNI: "from when a second of sound and its picture were due to their result",
+    UserKind.HALF_DUPLEX: "from when the last word of a question was due to the answer's first piece",
+    UserKind.CHAT: "from when a question was due to the answer's first piece",
 }
 
 

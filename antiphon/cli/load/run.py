@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from antiphon.cli.load.inputs import LoadInputs
 from antiphon.cli.load.log import LoadLog, LoadRequest
 from antiphon.cli.load.plan import LoadPlan, LoadTimes
-from antiphon.cli.load.usage import Usage
-from antiphon.cli.load.users import User
+from antiphon.cli.load.usage import ProcessUsage
+from antiphon.cli.load.users import SimulatedUser
 from antiphon.client.errors import ClientError
-from antiphon.client.link import Connecting
+from antiphon.client.link import ClientOptions
 
 _ARRIVAL_S = 0.02
 """Pause between two connecting users: the load of simultaneous connects is not measured."""
@@ -35,8 +35,8 @@ class LoadResult:
     log: LoadLog
     requests: list[LoadRequest]
     unserved: int
-    before: Usage
-    after: Usage
+    before: ProcessUsage
+    after: ProcessUsage
 
 
 class StartBarrier:
@@ -79,7 +79,11 @@ class StartBarrier:
 
 
 async def run_load(
-    url: str, how: Connecting, plan: LoadPlan, inputs: LoadInputs, usage: Callable[[], Usage]
+    url: str,
+    how: ClientOptions,
+    plan: LoadPlan,
+    inputs: LoadInputs,
+    usage: Callable[[], ProcessUsage],
 ) -> LoadResult:
     """Put the load on an edge. Raises NobodyServed."""
     log = LoadLog()
@@ -88,7 +92,7 @@ async def run_load(
     async with asyncio.TaskGroup() as group:
         for number in range(plan.sessions):
             ready = _ready(barrier, number)
-            user = User(number, plan.kind_of(number), url, how, inputs, log, ready)
+            user = SimulatedUser(number, plan.kind_of(number), url, how, inputs, log, ready)
             tasks.append(group.create_task(_run_user(user, barrier)))
             await asyncio.sleep(_ARRIVAL_S)
         times = await barrier.open()
@@ -117,7 +121,7 @@ def _ready(barrier: StartBarrier, number: int) -> Callable[[], Coroutine[None, N
     return ready
 
 
-async def _run_user(user: User, barrier: StartBarrier) -> None:
+async def _run_user(user: SimulatedUser, barrier: StartBarrier) -> None:
     """Logs the errors of a failed session; its remaining requests are lost."""
     try:
         await user.run()
@@ -136,7 +140,9 @@ def _leaves(group: BaseExceptionGroup[ClientError]) -> list[ClientError]:
     ]
 
 
-async def _measure(times: LoadTimes, usage: Callable[[], Usage]) -> tuple[Usage, Usage]:
+async def _measure(
+    times: LoadTimes, usage: Callable[[], ProcessUsage]
+) -> tuple[ProcessUsage, ProcessUsage]:
     await asyncio.sleep(times.measure - time.monotonic())
     before = usage()
     await asyncio.sleep(times.stop - time.monotonic())

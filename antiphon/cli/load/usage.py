@@ -18,14 +18,14 @@ _MODULES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ProcessUsage:
     """CPU seconds so far and resident MiB, by process name."""
 
     cpu_s: dict[str, float]
     rss_mib: dict[str, float]
 
     @classmethod
-    def of(cls, pids: Mapping[str, int]) -> Usage:
+    def of(cls, pids: Mapping[str, int]) -> ProcessUsage:
         """The current usage of the processes that are alive."""
         cpu_s, rss_mib = {}, {}
         for name, pid in pids.items():
@@ -38,7 +38,7 @@ class Usage:
             cpu_s[name] = float(times.user + times.system)
         return cls(cpu_s, rss_mib)
 
-    def since(self, before: Usage) -> dict[str, float]:
+    def since(self, before: ProcessUsage) -> dict[str, float]:
         """CPU seconds since then, of the processes that were alive all the time."""
         return {
             name: self.cpu_s[name] - s for name, s in before.cpu_s.items() if name in self.cpu_s

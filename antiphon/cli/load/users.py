@@ -12,12 +12,12 @@ import numpy as np
 from antiphon.cli.conversation.conversation import stop_speaking
 from antiphon.cli.load.inputs import QUESTION, LoadInputs
 from antiphon.cli.load.log import LoadLog, LoadRequest
-from antiphon.cli.load.plan import Kind
+from antiphon.cli.load.plan import UserKind
 from antiphon.client.chat import ask
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import ServerError
 from antiphon.client.half_duplex import HalfDuplexSession, Piece, connect_half_duplex
-from antiphon.client.link import Connecting
+from antiphon.client.link import ClientOptions
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
 from antiphon.shared_schemas.half_duplex_messages import Generating, TurnDone
@@ -29,16 +29,16 @@ PROMPT = "You are a helpful assistant."
 
 
 @dataclass(frozen=True)
-class User:
+class SimulatedUser:
     """One user. It awaits `ready` once it has a turn; `ready` returns when the load starts.
 
     Without answers, a user waits until it is cancelled.
     """
 
     number: int
-    kind: Kind
+    kind: UserKind
     url: str
-    how: Connecting
+    how: ClientOptions
     inputs: LoadInputs
     log: LoadLog
     ready: Callable[[], Awaitable[None]]
@@ -51,9 +51,9 @@ class User:
     async def run(self) -> None:
         """Raises ClientError if the server rejects the session or ends it early."""
         match self.kind:
-            case Kind.CHAT:
+            case UserKind.CHAT:
                 await _chat(self)
-            case Kind.HALF_DUPLEX:
+            case UserKind.HALF_DUPLEX:
                 await _take_turns(self)
             case _:
                 await _converse(self)
@@ -63,8 +63,8 @@ class User:
         self.log.failures[f"{self.kind}: {error}"] += 1
 
 
-async def _converse(user: User) -> None:
-    async with connect_duplex(user.url, video=user.kind is Kind.OMNI, **user.how) as session:
+async def _converse(user: SimulatedUser) -> None:
+    async with connect_duplex(user.url, video=user.kind is UserKind.OMNI, **user.how) as session:
         await session.wait_for_turn()
         await session.prepare(PROMPT)
         await user.ready()
@@ -73,15 +73,15 @@ async def _converse(user: User) -> None:
             tasks.create_task(_speak(user, session))
 
 
-async def _speak(user: User, session: DuplexSession) -> None:
-    frames = (user.inputs.image,) if user.kind is Kind.OMNI else ()
+async def _speak(user: SimulatedUser, session: DuplexSession) -> None:
+    frames = (user.inputs.image,) if user.kind is UserKind.OMNI else ()
     for n, request in enumerate(user.requests):
         await asyncio.sleep(request.due_at - time.monotonic())
         request.sent_at = time.monotonic()
         await session.send_audio(user.inputs.chunk(user.number, n), frames=frames)
 
 
-async def _read_units(user: User, session: DuplexSession) -> None:
+async def _read_units(user: SimulatedUser, session: DuplexSession) -> None:
     """Read up to the last due result; results arrive in order."""
     while True:
         try:
@@ -95,7 +95,7 @@ async def _read_units(user: User, session: DuplexSession) -> None:
             return
 
 
-def _note_unit(user: User, unit: Unit) -> None:
+def _note_unit(user: SimulatedUser, unit: Unit) -> None:
     """A result says how much audio it covers, so skipped chunks get no answer."""
     n = unit.message.current_time // 1000 - 1
     if 0 <= n < len(user.requests):
@@ -103,7 +103,7 @@ def _note_unit(user: User, unit: Unit) -> None:
     user.log.simulated |= bool(unit.message.simulated)
 
 
-async def _take_turns(user: User) -> None:
+async def _take_turns(user: SimulatedUser) -> None:
     async with connect_half_duplex(user.url, **user.how) as session:
         await session.wait_for_turn()
         await session.prepare(PROMPT)
@@ -112,7 +112,9 @@ async def _take_turns(user: User) -> None:
             await _take_turn(user, session, request, n)
 
 
-async def _take_turn(user: User, session: HalfDuplexSession, request: LoadRequest, n: int) -> None:
+async def _take_turn(
+    user: SimulatedUser, session: HalfDuplexSession, request: LoadRequest, n: int
+) -> None:
     """Ask at the due time and read the whole answer; give up without one."""
     question = user.inputs.questions[(user.number + n) % len(user.inputs.questions)]
     await asyncio.sleep(request.due_at - time.monotonic())
@@ -152,7 +154,7 @@ async def _speak_once(session: HalfDuplexSession, speech: Samples) -> None:
         await session.send_audio(piece if len(piece) else _SILENCE)
 
 
-async def _chat(user: User) -> None:
+async def _chat(user: SimulatedUser) -> None:
     await user.ready()
     for request in user.requests:
         await asyncio.sleep(request.due_at - time.monotonic())
@@ -163,7 +165,7 @@ async def _chat(user: User) -> None:
             user.note_error(error)
 
 
-async def _ask(user: User, request: LoadRequest) -> None:
+async def _ask(user: SimulatedUser, request: LoadRequest) -> None:
     question = [ConversationMessage(Role.USER, (TextPart(QUESTION),))]
     async with ask(user.url, question, **user.how) as answer:
         async for piece in answer.pieces():

@@ -13,7 +13,7 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from antiphon.client.errors import CannotConnect
-from antiphon.client.link import Connecting, open_socket
+from antiphon.client.link import ClientOptions, open_socket
 
 pytestmark = pytest.mark.skipif(
     shutil.which("openssl") is None, reason="makes a certificate with openssl"
@@ -49,7 +49,7 @@ async def greeting(certificate: tuple[Path, Path]) -> AsyncIterator[str]:
         yield f"wss://localhost:{next(iter(server.sockets)).getsockname()[1]}"
 
 
-async def received(address: str, how: Connecting) -> object:
+async def received(address: str, how: ClientOptions) -> object:
     socket = await open_socket(address, how)
     try:
         return await socket.recv()
@@ -62,12 +62,12 @@ async def test_the_machines_authorities_are_asked(
 ) -> None:
     async with greeting(certificate) as address:
         with pytest.raises(CannotConnect, match="CERTIFICATE_VERIFY_FAILED"):
-            await received(address, Connecting())
+            await received(address, ClientOptions())
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
-        assert await received(address, Connecting()) == "welcome"
+        assert await received(address, ClientOptions()) == "welcome"
 
 
 async def test_the_caller_may_bring_others(certificate: tuple[Path, Path]) -> None:
     async with greeting(certificate) as address:
         trust = ssl.create_default_context(cafile=str(certificate[0]))
-        assert await received(address, Connecting(tls=trust)) == "welcome"
+        assert await received(address, ClientOptions(tls=trust)) == "welcome"

@@ -12,19 +12,21 @@ from typer.testing import CliRunner
 
 from antiphon.cli.load.inputs import LoadInputs
 from antiphon.cli.load.log import LoadLog, LoadRequest, LoadSummary, percentiles
-from antiphon.cli.load.plan import Kind, LoadPlan, LoadTimes
+from antiphon.cli.load.plan import LoadPlan, LoadTimes, UserKind
 from antiphon.cli.load.plot import nice, plot, rank, tail
-from antiphon.cli.load.usage import Usage, processes_of, with_generator
+from antiphon.cli.load.usage import ProcessUsage, processes_of, with_generator
 from antiphon.cli.main import app
 from antiphon.shared_schemas.audio import INPUT_RATE
 
 
-def plan(*kinds: Kind, sessions: int = 4, seconds: float = 10.0) -> LoadPlan:
-    return LoadPlan(kinds=kinds or (Kind.AUDIO,), sessions=sessions, seconds=seconds, warm_up_s=2)
+def plan(*kinds: UserKind, sessions: int = 4, seconds: float = 10.0) -> LoadPlan:
+    return LoadPlan(
+        kinds=kinds or (UserKind.AUDIO,), sessions=sessions, seconds=seconds, warm_up_s=2
+    )
 
 
 def answered(
-    due_at: float, sent_at: float, answered_at: float, kind: Kind = Kind.AUDIO
+    due_at: float, sent_at: float, answered_at: float, kind: UserKind = UserKind.AUDIO
 ) -> LoadRequest:
     return LoadRequest(kind, due_at, due_at, sent_at, answered_at)
 
@@ -52,10 +54,10 @@ def test_users_spread_over_the_second() -> None:
 
 
 def test_requests_are_planned_before_the_start() -> None:
-    log, times = LoadLog(), LoadTimes.of(plan(Kind.AUDIO, Kind.CHAT), 50.0)
-    log.plan_requests(plan(Kind.AUDIO, Kind.CHAT), times)
-    assert [user[0].kind for user in log.users] == [Kind.AUDIO, Kind.CHAT] * 2
-    summary = LoadSummary.of(m for m in log.measured(times) if m.kind is Kind.AUDIO)
+    log, times = LoadLog(), LoadTimes.of(plan(UserKind.AUDIO, UserKind.CHAT), 50.0)
+    log.plan_requests(plan(UserKind.AUDIO, UserKind.CHAT), times)
+    assert [user[0].kind for user in log.users] == [UserKind.AUDIO, UserKind.CHAT] * 2
+    summary = LoadSummary.of(m for m in log.measured(times) if m.kind is UserKind.AUDIO)
     assert (summary.due, summary.lost, summary.latency_ms) == (20, 20, {})
 
 
@@ -85,7 +87,7 @@ def test_a_stall_counts_for_everything_that_it_held_up() -> None:
 
 
 def test_a_question_is_waited_for_from_the_end_of_its_speech() -> None:
-    request = LoadRequest(Kind.HALF_DUPLEX, 10.0, 13.5, 10.0, 15.0)
+    request = LoadRequest(UserKind.HALF_DUPLEX, 10.0, 13.5, 10.0, 15.0)
     assert request.latency_ms == pytest.approx(1500)
     assert LoadSummary.of([request]).late == 0
 
@@ -117,19 +119,19 @@ def test_silence_fills_what_is_not_speech(ratio: float, chunks: int) -> None:
 
 def test_usage_is_of_processes_that_lived_all_the_time() -> None:
     pids = with_generator({})
-    before = Usage.of({**pids, "gone": 2**22 + 1})
+    before = ProcessUsage.of({**pids, "gone": 2**22 + 1})
     assert set(before.cpu_s) == {"generator"}
     sum(n * n for n in range(200_000))
-    used = Usage.of(pids).since(before)
+    used = ProcessUsage.of(pids).since(before)
     assert 0 <= used["generator"] < 30
-    assert Usage.of({}).since(before) == {}
+    assert ProcessUsage.of({}).since(before) == {}
     assert processes_of(2**22 + 1) == {}
 
 
 def test_the_plot_shows_every_kind_and_stays_within_its_frame() -> None:
     requests = [answered(n / 4, n / 4, n / 4 + 0.1 + n / 1000) for n in range(200)]
-    requests += [answered(n, n, n + 1.7, Kind.CHAT) for n in range(5)]
-    requests += [LoadRequest(Kind.AUDIO, 1.0, 1.0)]
+    requests += [answered(n, n, n + 1.7, UserKind.CHAT) for n in range(5)]
+    requests += [LoadRequest(UserKind.AUDIO, 1.0, 1.0)]
     root = ET.fromstring(plot(requests, "a < b"))
     lines = root.findall(".//{http://www.w3.org/2000/svg}polyline")
     assert len(lines) == 6
