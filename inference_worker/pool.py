@@ -131,7 +131,7 @@ class SessionPool:
             raise
         except Unrecoverable as lost:
             log.warning("session_unrecoverable", error=str(lost))
-            reason = EndReason.WORKER_LOST  # the client is told to start a new session
+            reason = EndReason.WORKER_LOST  # the client must start a new session
         except Exception:
             log.exception("session_failed")
             reason = EndReason.ERROR

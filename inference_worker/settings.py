@@ -38,5 +38,5 @@ class WorkerSettings(StatusSettings):
         "no shorter than realtime sessions and outages of Redis may last",
     )
     drain_s: float = Field(
-        default=30.0, ge=0, description="how long running sessions may go on after SIGTERM"
+        default=30.0, ge=0, description="how long running sessions may continue after SIGTERM"
     )

@@ -22,7 +22,7 @@ from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.edge.settings import AccessSettings, EdgeSettings
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
-from antiphon.inference_worker.engines.simulated.options import SimulatedOptions
+from antiphon.inference_worker.engines.simulated import SimulatedOptions
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
 

@@ -46,8 +46,7 @@ def _local(settings: Mapping[str, Any]) -> UnifiedProcessor:
 
 
 def _simulated(settings: Mapping[str, Any]) -> UnifiedProcessor:
-    from antiphon.inference_worker.engines.simulated.duplex import SimulatedProcessor
-    from antiphon.inference_worker.engines.simulated.options import SimulatedOptions
+    from antiphon.inference_worker.engines.simulated import SimulatedOptions, SimulatedProcessor
 
     return SimulatedProcessor(SimulatedOptions(**settings))
 

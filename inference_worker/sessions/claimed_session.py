@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from antiphon.broker.client import Broker
@@ -46,7 +47,7 @@ class ClaimedSession:
 
     async def publish(self, entry: OutEntry) -> None:
         """Append one entry to the output stream."""
-        await retry_until_available(lambda: self._writer.append(entry), "publish")
+        await retry_until_available(partial(self._writer.append, entry), "publish")
 
     async def save_prepare(self, n: int, prepare: InEntry) -> None:
         """Store the accepted `prepare`, input `n`, until the session ends."""

@@ -122,7 +122,8 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         context = self._context
         await self._wait_for_engine()
         samples = chunk.samples()
-        self._current_time += duration_ms(len(samples)) * (1 + len(item.skipped))
+        duration_ms = round(len(samples) * 1000 / INPUT_RATE)
+        self._current_time += duration_ms * (1 + len(item.skipped))
         try:
             result, prefill_ms = await context.engine.call(self._step, chunk, samples)
         except ContextFull as error:
@@ -191,8 +192,3 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         if self._finalizing is not None:
             finalizing, self._finalizing = self._finalizing, None
             await finalizing
-
-
-def duration_ms(samples: int) -> int:
-    """Length of user audio in milliseconds."""
-    return round(samples * 1000 / INPUT_RATE)

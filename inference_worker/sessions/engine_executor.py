@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -39,9 +40,8 @@ class EngineExecutor:
         """Run one engine call. The call always completes, even if the caller is cancelled."""
         loop = asyncio.get_running_loop()
         context = copy_context()  # log lines of the thread keep the session's variables
-        return await finish_despite_cancel(
-            loop.run_in_executor(self._pool, lambda: context.run(function, *args, **kwargs))
-        )
+        run = functools.partial(context.run, function, *args, **kwargs)
+        return await finish_despite_cancel(loop.run_in_executor(self._pool, run))
 
     async def stream(self, pieces: Callable[[], Iterator[T]]) -> AsyncGenerator[T, None]:
         """Run an iterator on one engine thread and yield its items as they arrive.

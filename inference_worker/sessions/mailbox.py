@@ -36,9 +36,6 @@ class InputBacklog:
         return len(self._items)
 
     def push(self, item: QueuedInput) -> None:
-        """Add one entry. Diagnostics are ignored: only the recorder needs them."""
-        if isinstance(item.entry, DiagnosticIn):
-            return
         self._items.append(item)
         if isinstance(item.entry, ChunkIn):
             self._chunks += 1
@@ -93,8 +90,8 @@ class SessionMailbox:
         """Read the stream until the session ends. `next` raises a failure of the reading."""
         try:
             async for position, entry in subscription:
-                self._backlog.push(QueuedInput(position.n, entry, self._clock.now_ms()))
-                if self._backlog:
+                if not isinstance(entry, DiagnosticIn):  # only the recorder needs those
+                    self._backlog.push(QueuedInput(position.n, entry, self._clock.now_ms()))
                     self._arrived.set()
             self._failure = BufferError("input arrived faster than the worker could read it")
         except Exception as error:  # noqa: BLE001 - raised by `next`

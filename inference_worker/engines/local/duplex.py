@@ -8,12 +8,13 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
-from antiphon.inference_worker.engines.local import recovery
 from antiphon.inference_worker.engines.local.conversation import Conversation
 from antiphon.inference_worker.engines.local.costs import milliseconds_since
+from antiphon.inference_worker.engines.local.dialogue import Dialogue
 from antiphon.inference_worker.engines.local.models import LocalModels
 from antiphon.inference_worker.engines.local.options import LocalOptions
-from antiphon.inference_worker.engines.local.speech import UnitSpeech
+from antiphon.inference_worker.engines.local.reply import UnfinishedReply
+from antiphon.inference_worker.engines.local.speech import TimedWord, UnitSpeech, Word
 from antiphon.inference_worker.engines.local.speech_input import (
     BARGE_IN_MS,
     EndpointRules,
@@ -30,6 +31,10 @@ _WAIT_SHARE = 0.8
 _MAX_WAIT_S = 0.8
 """`generate` waits for speech until _WAIT_SHARE of the unit's duration, at most _MAX_WAIT_S, after
 the start of its prefill. So a unit never takes longer than its audio."""
+
+
+_REPLAYED_SAMPLES = 30 * INPUT_RATE
+"""Maximum audio of an unfinished utterance that is processed again."""
 
 
 @dataclass(slots=True)
@@ -74,7 +79,7 @@ class LocalDuplexView(DuplexView):
         self._speech_input: SpeechInput | None = None
         self._unit: _Unit | None = None
         self._units = 0
-        self._heard_ms = 0.0
+        self._input_ms = 0.0
         self._break = False
 
     def prepare(
@@ -95,7 +100,7 @@ class LocalDuplexView(DuplexView):
         self._conversation = Conversation(
             models, self._pool, self._slot, self._options, config, system_prompt
         )
-        self._units, self._heard_ms, self._break = 0, 0.0, False
+        self._units, self._input_ms, self._break = 0, 0.0, False
         return self._conversation.prompt_tokens
 
     def prefill(
@@ -110,9 +115,9 @@ class LocalDuplexView(DuplexView):
         """
         conversation, speech_input = self._prepared_conversation(), self._prepared_input()
         unit = _Unit(time.perf_counter(), len(audio) / INPUT_RATE)
-        heard = speech_input.feed(audio)
-        self._react(conversation, speech_input, heard, unit)
-        self._heard_ms += unit.seconds * 1000.0
+        transcription = speech_input.feed(audio)
+        self._react(conversation, speech_input, transcription, unit)
+        self._input_ms += unit.seconds * 1000.0
         unit.prefill_ms = milliseconds_since(unit.begun)
         self._unit = unit
         return PrefillReport(cost_ms=unit.prefill_ms)
@@ -142,12 +147,12 @@ class LocalDuplexView(DuplexView):
     def replay(self, units: Sequence[PastUnit]) -> None:
         """Restore the dialogue from memos and texts, then the open utterance and the open reply."""
         conversation, speech_input = self._prepared_conversation(), self._prepared_input()
-        recovery.restore_dialogue(units, conversation.dialogue)
+        restore_dialogue(units, conversation.dialogue)
         self._units = len(units)
-        self._heard_ms = sum(self._duration_ms(unit) for unit in units)
-        if rest := recovery.unfinished_reply(units):
+        self._input_ms = sum(self._duration_ms(unit) for unit in units)
+        if rest := unfinished_reply(units):
             conversation.resume(rest)
-        if text := recovery.replay_audio(units, speech_input):
+        if text := replay_audio(units, speech_input):
             conversation.interrupt()
             conversation.user_said(text)
         conversation.read_ahead()
@@ -182,20 +187,20 @@ class LocalDuplexView(DuplexView):
         self,
         conversation: Conversation,
         speech_input: SpeechInput,
-        heard: UnitTranscription,
+        transcription: UnitTranscription,
         unit: _Unit,
     ) -> None:
         if conversation.speaking:
-            if heard.voiced_ms < BARGE_IN_MS:
+            if transcription.voiced_ms < BARGE_IN_MS:
                 return
             conversation.interrupt()
             unit.interrupted = True
-        if heard.text:
-            unit.memo = recovery.memo_of_hearing(heard)
-            conversation.user_said(heard.text)
+        if transcription.text:
+            unit.memo = memo_of_input(transcription)
+            conversation.user_said(transcription.text)
         if expected := speech_input.likely_utterance():
             conversation.prepare_reply(expected)
-        elif heard.talking_ms >= BARGE_IN_MS:
+        elif transcription.talking_ms >= BARGE_IN_MS:
             conversation.retract()
         else:
             conversation.begin_reply()
@@ -206,7 +211,7 @@ class LocalDuplexView(DuplexView):
         spent = conversation.costs.drain()
         memo = unit.memo or {}
         common: dict[str, Any] = {
-            "current_time": round(self._heard_ms),
+            "current_time": round(self._input_ms),
             "cost_llm_ms": spent.get("llm", 0.0),
             "cost_tts_ms": spent.get("tts", 0.0),
             "cost_token2wav_ms": spent.get("token2wav", 0.0),
@@ -215,9 +220,9 @@ class LocalDuplexView(DuplexView):
         }
         if speech is None:
             return UnitResult(is_listen=True, memo=memo, **common)
-        memo = memo | recovery.memo_of_speech(speech)
+        memo = memo | memo_of_speech(speech)
         if rest := conversation.unfinished():
-            memo = memo | recovery.memo_of_unfinished(rest)
+            memo = memo | memo_of_unfinished(rest)
         return UnitResult(
             is_listen=False,
             text=speech.text,
@@ -248,3 +253,72 @@ class LocalDuplexView(DuplexView):
         if self._speech_input is None:
             raise EngineError("the session is not prepared")
         return self._speech_input
+
+
+# A unit's memo has these fields, each only if it applies:
+# `user`: the transcript of utterances that ended in the unit;
+# `until`: the sample of the unit's audio at which the last of them ended;
+# `words`: on a speaking unit, [millisecond of its audio, text] of each word that begins in it;
+# `sound_ms`: the duration of that audio;
+# `rest`: on a speaking unit, [text, tokens] of each word that was generated but not spoken yet;
+# `more`: whether the reply has further words.
+
+
+def memo_of_input(transcription: UnitTranscription) -> dict[str, Any]:
+    return {"user": transcription.text, "until": transcription.until} if transcription.text else {}
+
+
+def memo_of_speech(speech: UnitSpeech) -> dict[str, Any]:
+    return {"words": [list(piece) for piece in speech.pieces], "sound_ms": speech.sound_ms}
+
+
+def memo_of_unfinished(rest: UnfinishedReply) -> dict[str, Any]:
+    return {"rest": [[word.text, word.tokens] for word in rest.words], "more": rest.more}
+
+
+def restore_dialogue(units: Sequence[PastUnit], dialogue: Dialogue) -> None:
+    """Add the text of `units` to `dialogue`."""
+    for unit in units:
+        if unit.played_ms is not None:
+            dialogue.set_played(unit.played_ms)
+        if text := unit.memo.get("user"):
+            dialogue.add_user_text(str(text))
+        if unit.is_listen:
+            dialogue.interrupt_turn()
+            continue
+        words = unit.memo.get("words", [(0.0, unit.text)] if unit.text else [])
+        pieces = [TimedWord(float(at_ms), str(text)) for at_ms, text in words]
+        dialogue.add_spoken(pieces, float(unit.memo.get("sound_ms", 0.0)))
+        if unit.end_of_turn:
+            dialogue.end_turn()
+
+
+def replay_audio(units: Sequence[PastUnit], speech_input: SpeechInput) -> str:
+    """Feed the audio after the last recorded utterance to `speech_input` again.
+
+    Returns the text of utterances that end in it, empty if none does.
+    """
+    texts = [speech_input.feed(audio).text for audio in _unprocessed_audio(units)]
+    return " ".join(text for text in texts if text)
+
+
+def unfinished_reply(units: Sequence[PastUnit]) -> UnfinishedReply | None:
+    """The rest of the reply that `units` end in; None if they do not end in a reply."""
+    if not units or units[-1].is_listen or units[-1].end_of_turn:
+        return None
+    memo = units[-1].memo
+    words = tuple(Word(str(text), int(tokens)) for text, tokens in memo.get("rest", ()))
+    return UnfinishedReply(words, bool(memo.get("more", True)))
+
+
+def _unprocessed_audio(units: Sequence[PastUnit]) -> list[Samples]:
+    audio: list[Samples] = []
+    total = 0
+    for unit in reversed(units):
+        if unit.audio is None or total >= _REPLAYED_SAMPLES:
+            break
+        audio.insert(0, unit.audio[int(unit.memo.get("until", 0)) :])
+        total += len(audio[0])
+        if "user" in unit.memo:
+            break
+    return audio

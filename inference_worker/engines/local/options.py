@@ -9,7 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class LocalOptions(BaseModel):
-    """`context_tokens` is per session. `end_silence_ms` is the silence that ends an utterance if
+    """Options of the local engine.
+
+    `context_tokens` is per session. `end_silence_ms` is the silence that ends an utterance if
     `listen_prob_scale` is 1. A reply stops at the first sentence end after `reply_words` words.
     """
 

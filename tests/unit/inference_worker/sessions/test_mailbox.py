@@ -1,11 +1,18 @@
-"""The newest audio wins, and nothing but audio is ever dropped."""
+"""The newest audio is kept, and only audio is dropped."""
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.inference_worker.sessions.mailbox import InputBacklog, QueuedInput
+from antiphon.broker.client import Broker
+from antiphon.broker.stream_reader import Subscription
+from antiphon.inference_worker.sessions.mailbox import InputBacklog, QueuedInput, SessionMailbox
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     DiagnosticIn,
@@ -13,6 +20,7 @@ from antiphon.shared_schemas.entries import (
     PauseIn,
     ResumeIn,
 )
+from antiphon.shared_schemas.stream_position import StreamPosition
 
 
 def chunk(**fields: object) -> ChunkIn:
@@ -25,7 +33,7 @@ def fill(backlog: InputBacklog, entries: list[InEntry]) -> list[QueuedInput]:
     return [backlog.pop() for _ in range(len(backlog))]
 
 
-def test_keeps_the_newest_chunks_and_tells_which_were_skipped() -> None:
+def test_the_newest_chunks_are_kept_and_the_others_are_listed() -> None:
     items = fill(InputBacklog(3), [chunk() for _ in range(6)])
     assert [item.n for item in items] == [4, 5, 6]
     assert items[0].skipped == (1, 2, 3)
@@ -39,22 +47,34 @@ def test_control_entries_keep_their_place() -> None:
     assert items[2].skipped == (1, 2)
 
 
-def test_a_wish_to_interrupt_survives_its_audio() -> None:
+def test_force_listen_is_kept_if_its_chunk_is_dropped() -> None:
     items = fill(InputBacklog(1), [chunk(force_listen=True), chunk(), chunk()])
     assert len(items) == 1
     assert isinstance(items[0].entry, ChunkIn)
     assert items[0].entry.force_listen
 
 
-def test_diagnostics_are_let_go() -> None:
-    assert fill(InputBacklog(3), [DiagnosticIn(metrics={})]) == []
+async def test_diagnostics_are_ignored() -> None:
+    async def entries() -> AsyncIterator[tuple[StreamPosition, InEntry]]:
+        for n, entry in enumerate([DiagnosticIn(metrics={}), ResumeIn()], start=1):
+            yield StreamPosition(1, 0, n), entry
+        await asyncio.Event().wait()
+
+    broker = cast("Broker", SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: 0.0)))
+    mailbox = SessionMailbox(broker, InputBacklog(3))
+    filling = asyncio.create_task(mailbox.fill(cast("Subscription[InEntry]", entries())))
+    item = await mailbox.next(10)
+    assert item is not None
+    assert item.n == 2
+    filling.cancel()
+    await asyncio.wait([filling])
 
 
 KINDS = st.sampled_from(["chunk", "pause", "resume"])
 
 
 @given(st.lists(KINDS, max_size=40), st.integers(1, 5))
-def test_every_chunk_is_served_or_told_as_skipped(kinds: list[str], limit: int) -> None:
+def test_every_chunk_is_served_or_listed_as_skipped(kinds: list[str], limit: int) -> None:
     make: dict[str, InEntry] = {
         "chunk": chunk(),
         "pause": PauseIn(timeout_s=1),

@@ -149,7 +149,7 @@ def test_a_successor_finishes_the_answer(sessions: list[LocalHalfDuplexView]) ->
     said, rest = text_of(deltas[:3]), text_of(deltas[3:])
     second.prefill(spoken(ITALY))
     assert text_of(list(second.resume(said))) == rest
-    assert second._prepared_dialogue().messages() == first._ready().messages()
+    assert second._prepared_dialogue().messages() == first._prepared_dialogue().messages()
 
 
 def test_the_oldest_turns_are_forgotten_in_time(view: LocalHalfDuplexView) -> None:

@@ -3,8 +3,7 @@ import threading
 import numpy as np
 import pytest
 
-from antiphon.inference_worker.engines.simulated.duplex import SimulatedProcessor
-from antiphon.inference_worker.engines.simulated.options import SimulatedOptions
+from antiphon.inference_worker.engines.simulated import SimulatedOptions, SimulatedProcessor
 from antiphon.inference_worker.engines.types import EngineError, PastUnit
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.unit_result import UnitResult

@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 
 from antiphon.inference_worker.engines.local.dialogue import Dialogue
-from antiphon.inference_worker.engines.local.recovery import (
-    memo_of_hearing,
+from antiphon.inference_worker.engines.local.duplex import (
+    memo_of_input,
     memo_of_speech,
     memo_of_unfinished,
     restore_dialogue,
@@ -83,5 +83,5 @@ def test_only_a_unit_that_breaks_off_leaves_a_rest() -> None:
 
 
 def test_a_quiet_unit_leaves_no_note() -> None:
-    assert memo_of_hearing(UnitTranscription("", 0, 0.0, 0.0)) == {}
-    assert memo_of_hearing(UnitTranscription("Hi", 7, 0.0, 0.0)) == {"user": "Hi", "until": 7}
+    assert memo_of_input(UnitTranscription("", 0, 0.0, 0.0)) == {}
+    assert memo_of_input(UnitTranscription("Hi", 7, 0.0, 0.0)) == {"user": "Hi", "until": 7}

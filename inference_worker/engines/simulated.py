@@ -1,0 +1,365 @@
+"""An engine without a model, for load tests: it sleeps instead of computing and answers with a tone."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from antiphon.inference_worker.engines.common.slots import SlotPool
+from antiphon.inference_worker.engines.processor import (
+    AnsweringView,
+    ChatView,
+    DuplexView,
+    HalfDuplexView,
+    UnifiedProcessor,
+)
+from antiphon.inference_worker.engines.types import (
+    Delta,
+    EngineInfo,
+    LoadProgress,
+    PastTurn,
+    PastUnit,
+    PrefillReport,
+    ProgressCallback,
+    no_progress,
+)
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
+from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
+from antiphon.shared_schemas.content import ConversationMessage
+from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.unit_result import UnitResult
+
+_TONE_HZ = 220.0
+_TONE_LEVEL = 0.05
+_TOKENS_PER_UNIT = 25
+_OPENING = "This is simulated."
+_TOKENS_PER_TURN = 50
+_PREFILL_STEPS = 10
+_PIECE_SAMPLES = OUTPUT_RATE // 2
+
+
+class SimulatedOptions(BaseModel):
+    """The duration of each step in milliseconds, and the share of time that a session speaks.
+
+    A duplex session listens and speaks in cycles of `cycle_units` units, and speaks in
+    `speak_ratio` of each. An answer to a turn or a chat has `answer_pieces` words, each of which
+    takes `speak_ms`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    slots: int = Field(default=4, ge=1, le=4096)
+    load_ms: float = Field(default=0.0, ge=0.0)
+    prepare_ms: float = Field(default=100.0, ge=0.0)
+    prefill_ms: float = Field(default=60.0, ge=0.0)
+    listen_ms: float = Field(default=40.0, ge=0.0)
+    speak_ms: float = Field(default=250.0, ge=0.0)
+    finalize_ms: float = Field(default=30.0, ge=0.0)
+    speak_ratio: float = Field(default=0.5, ge=0.0, le=1.0)
+    cycle_units: int = Field(default=10, ge=1, le=1000)
+    answer_pieces: int = Field(default=8, ge=0, le=1000)
+    context_tokens: int = Field(default=8192, ge=1)
+
+    @property
+    def listen_units(self) -> int:
+        """Units of each cycle that listen. They are the first ones."""
+        return self.cycle_units - round(self.cycle_units * self.speak_ratio)
+
+
+@functools.lru_cache(maxsize=8)
+def tone(samples: int) -> Samples:
+    """`samples` of a quiet 220 Hz tone at 24 kHz."""
+    time_s = np.arange(samples, dtype=np.float32) / OUTPUT_RATE
+    return (_TONE_LEVEL * np.sin(2 * np.pi * _TONE_HZ * time_s)).astype(np.float32)
+
+
+class SimulatedDuplexView(DuplexView):
+    """Listens and speaks in a fixed cycle. Every result has `simulated` set.
+
+    A unit that is forced to listen interrupts the turn; the cycle then starts again.
+    """
+
+    def __init__(self, options: SimulatedOptions, release: Callable[[], None]) -> None:
+        self._options = options
+        self._release: Callable[[], None] | None = release
+        self._stopped = threading.Event()
+        self._config = DuplexConfig()
+        self._samples = 0
+        self._total_samples = 0
+        self._units = 0
+        self._phase = 0
+        self._break = False
+
+    def prepare(
+        self,
+        system_prompt: str,
+        config: DuplexConfig,
+        ref_audio: Samples | None = None,  # noqa: ARG002
+        tts_ref_audio: Samples | None = None,  # noqa: ARG002
+    ) -> int:
+        """Returns the number of words in the prompt."""
+        self._sleep(self._options.prepare_ms)
+        self._config = config
+        self._units = self._phase = self._total_samples = 0
+        return len(system_prompt.split())
+
+    def prefill(
+        self,
+        audio: Samples,
+        frames: Sequence[bytes] = (),  # noqa: ARG002
+        max_slice_nums: int = 1,  # noqa: ARG002
+    ) -> PrefillReport:
+        self._samples = len(audio)
+        self._total_samples += len(audio)
+        self._sleep(self._options.prefill_ms)
+        return PrefillReport(cost_ms=self._options.prefill_ms)
+
+    def generate(self, force_listen: bool = False) -> UnitResult:
+        silenced = force_listen or self._break or self._stopped.is_set()
+        speaks = self._step(silenced or self._units < self._config.force_listen_count)
+        self._units += 1
+        cost_ms = self._options.speak_ms if speaks else self._options.listen_ms
+        self._sleep(cost_ms)
+        return self._speech(cost_ms) if speaks else self._listening(cost_ms)
+
+    def finalize(self) -> None:
+        self._sleep(self._options.finalize_ms)
+
+    def replay(self, units: Sequence[PastUnit]) -> None:
+        """Continue at the position in the cycle that the last unit's memo contains."""
+        self._units = len(units)
+        self._total_samples = sum(len(u.audio) for u in units if u.audio is not None)
+        if units:
+            self._phase = int(units[-1].memo.get("phase", 0))
+
+    def set_break(self) -> None:
+        self._break = True
+
+    def clear_break(self) -> None:
+        self._break = False
+
+    def stop(self) -> None:
+        """End the current sleep and every later one."""
+        self._stopped.set()
+
+    def cleanup(self) -> None:
+        self.stop()
+        release, self._release = self._release, None
+        if release is not None:
+            release()
+
+    @property
+    def kv_cache_length(self) -> int:
+        """A simulated length that grows by 25 with each unit."""
+        return min(self._options.context_tokens, self._units * _TOKENS_PER_UNIT)
+
+    def _step(self, must_listen: bool) -> bool:
+        """Advance the cycle; True if this unit speaks."""
+        cycle, listen_units = self._options.cycle_units, self._options.listen_units
+        speaks = not must_listen and listen_units <= self._phase < cycle
+        if speaks:
+            self._phase = (self._phase + 1) % cycle
+        elif self._phase > listen_units:
+            self._phase = 0
+        else:
+            self._phase = min(self._phase + 1, listen_units) % cycle
+        return speaks
+
+    def _listening(self, cost_ms: float) -> UnitResult:
+        return UnitResult(
+            is_listen=True,
+            current_time=self._current_time,
+            cost_all_ms=self._options.prefill_ms + cost_ms,
+            kv_cache_length=self.kv_cache_length,
+            simulated=True,
+            memo={"phase": self._phase},
+        )
+
+    def _speech(self, cost_ms: float) -> UnitResult:
+        words = ["unit", str(self._units)][: self._config.max_new_speak_tokens_per_chunk]
+        continues = self._phase != self._options.listen_units + 1
+        count = self._samples * OUTPUT_RATE // INPUT_RATE
+        return UnitResult(
+            is_listen=False,
+            text=" " * continues + " ".join(words),
+            audio=tone(count) if self._config.generate_audio else SILENCE,
+            end_of_turn=self._phase == 0,
+            current_time=self._current_time,
+            cost_llm_ms=cost_ms,
+            cost_all_ms=self._options.prefill_ms + cost_ms,
+            n_tokens=len(words),
+            kv_cache_length=self.kv_cache_length,
+            simulated=True,
+            memo={"phase": self._phase},
+        )
+
+    @property
+    def _current_time(self) -> int:
+        return self._total_samples * 1000 // INPUT_RATE
+
+    def _sleep(self, duration_ms: float) -> None:
+        self._stopped.wait(duration_ms / 1000.0)
+
+
+class _SimulatedAnsweringView(AnsweringView):
+    """`_end` cuts the current answer short, `stop` cuts every later one too."""
+
+    def __init__(self, options: SimulatedOptions, release: Callable[[], None]) -> None:
+        self._options = options
+        self._release: Callable[[], None] | None = release
+        self._stopped = threading.Event()
+        self._ended = threading.Event()
+
+    @abstractmethod
+    def resume(self, said: str) -> Iterator[Delta]: ...
+
+    def generate(self) -> Iterator[Delta]:
+        return self.resume("")
+
+    def _pieces(self, limit: int, said: str, *, speak: bool) -> Iterator[Delta]:
+        """The words of an answer, at most `limit`, after the part that was already `said`."""
+        words = [_OPENING, *(f" {n}" for n in range(2, self._options.answer_pieces + 1))]
+        length = 0
+        for word in words[: min(limit, self._options.answer_pieces)]:
+            length += len(word)
+            if length <= len(said):
+                continue
+            self._sleep(self._options.speak_ms)
+            if self._ended.is_set():
+                return
+            audio = tone(_PIECE_SAMPLES) if speak else SILENCE
+            yield Delta(text=word, audio=audio, n_tokens=1)
+
+    def _sleep(self, duration_ms: float) -> None:
+        self._ended.wait(duration_ms / 1000.0)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._ended.set()
+
+    def cleanup(self) -> None:
+        self.stop()
+        release, self._release = self._release, None
+        if release is not None:
+            release()
+
+
+class SimulatedHalfDuplexView(_SimulatedAnsweringView, HalfDuplexView):
+    """Every answer is the same."""
+
+    def __init__(self, options: SimulatedOptions, release: Callable[[], None]) -> None:
+        super().__init__(options, release)
+        self._config = HalfDuplexConfig()
+        self._turns = 0
+
+    def prepare(
+        self,
+        system: ConversationMessage,
+        config: HalfDuplexConfig,
+        ref_audio: Samples | None = None,  # noqa: ARG002
+    ) -> int:
+        """Returns the number of words in the prompt."""
+        self._sleep(self._options.prepare_ms)
+        self._config, self._turns = config, 0
+        return len(system.text.split())
+
+    def prefill(self, utterance: Samples) -> PrefillReport:  # noqa: ARG002
+        if not self._stopped.is_set():
+            self._ended.clear()  # a break that arrived after the last answer has no effect
+        self._turns += 1
+        self._sleep(self._options.prefill_ms)
+        return PrefillReport(cost_ms=self._options.prefill_ms)
+
+    def resume(self, said: str) -> Iterator[Delta]:
+        limit = self._config.generation.max_new_tokens
+        return self._pieces(limit, said, speak=self._config.tts.enabled)
+
+    def memo(self) -> dict[str, Any]:
+        return {"simulated": True}
+
+    def rollback(self) -> None:
+        self._turns = max(0, self._turns - 1)
+
+    def replay(self, turns: Sequence[PastTurn]) -> None:
+        self._turns = len(turns)
+
+    def set_break(self) -> None:
+        self._ended.set()
+
+    @property
+    def kv_cache_length(self) -> int:
+        """A simulated length that grows by 50 with each turn."""
+        return min(self._options.context_tokens, self._turns * _TOKENS_PER_TURN)
+
+
+class SimulatedChatView(_SimulatedAnsweringView, ChatView):
+    """Every answer is the same."""
+
+    def __init__(self, options: SimulatedOptions, release: Callable[[], None]) -> None:
+        super().__init__(options, release)
+        self._request = ChatOptions()
+
+    def prefill(
+        self,
+        messages: Sequence[ConversationMessage],
+        options: ChatOptions,
+        ref_audio: Samples | None = None,  # noqa: ARG002
+        on_progress: ProgressCallback = no_progress,
+    ) -> int:
+        """Returns the number of words in the history."""
+        for step in range(_PREFILL_STEPS):
+            on_progress(step / _PREFILL_STEPS)
+            self._sleep(self._options.prefill_ms / _PREFILL_STEPS)
+        self._request = options
+        return sum(len(message.text.split()) for message in messages)
+
+    def resume(self, said: str) -> Iterator[Delta]:
+        limit = self._request.generation.max_new_tokens
+        return self._pieces(limit, said, speak=self._request.tts.enabled)
+
+
+class SimulatedProcessor(UnifiedProcessor):
+    """An engine without a model. Its name and every result contain `simulated`."""
+
+    def __init__(self, options: SimulatedOptions) -> None:
+        self._options = options
+        self._slots = SlotPool(options.slots)
+
+    @property
+    def info(self) -> EngineInfo:
+        return EngineInfo(
+            name="simulated",
+            model="simulated",
+            kinds=frozenset(SessionKind),
+            device="none",
+            context_tokens=self._options.context_tokens,
+            sees_frames=False,
+            clones_voice=False,
+            simulated=True,
+        )
+
+    def load(self, report: LoadProgress) -> None:
+        report("timing model")
+        threading.Event().wait(self._options.load_ms / 1000.0)
+
+    def set_duplex_mode(self) -> SimulatedDuplexView:
+        return SimulatedDuplexView(self._options, self._take_slot())
+
+    def set_half_duplex_mode(self) -> SimulatedHalfDuplexView:
+        return SimulatedHalfDuplexView(self._options, self._take_slot())
+
+    def set_chat_mode(self) -> SimulatedChatView:
+        return SimulatedChatView(self._options, self._take_slot())
+
+    def close(self) -> None:
+        """Has nothing to release."""
+
+    def _take_slot(self) -> Callable[[], None]:
+        slot = self._slots.acquire()
+        return lambda: self._slots.release(slot)
