@@ -1,4 +1,4 @@
-"""`python -m cleanup_job [--once] [--dry-run]`: settings from the environment and `antiphon.toml`."""
+"""`python -m antiphon.cleanup_job [--once] [--dry-run]`: settings from the environment and `antiphon.toml`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from antiphon.cleanup_job.settings import CleanupSettings
 
 def main() -> int:
     """Exit status: 0 after an orderly end, 1 when a single sweep failed."""
-    parser = argparse.ArgumentParser(prog="python -m cleanup_job")
+    parser = argparse.ArgumentParser(prog="python -m antiphon.cleanup_job")
     parser.add_argument("--once", action="store_true", help="one sweep, then end")
     parser.add_argument("--dry-run", action="store_true", help="only report; implies --once")
     flags = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What lies on disk, read while others write and delete there."""
+"""Reads the recordings on disk while other processes write and delete there."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def session_folders(root: Path) -> list[Path]:
 
 
 def examine(folder: Path, serving: AbstractSet[str] = frozenset()) -> StoredSession | None:
-    """One session directory, None when it has vanished. Raises OSError when it cannot be read.
+    """Read one session directory, None when it has vanished. Raises OSError when it is unreadable.
 
-    `serving`: recordings of sessions that go on. Without a readable `meta.json` a directory counts as
-    one that is being made.
+    `serving`: recordings of live sessions. A directory without a readable `meta.json` counts as
+    unfinished.
     """
     try:
         touched = folder.stat().st_mtime

@@ -12,7 +12,7 @@ LOCK_FILE = ".cleanup.lock"
 
 @contextmanager
 def only_one(data_dir: Path) -> Iterator[bool]:
-    """Yields whether this process may sweep; the kernel frees the lock whatever happens."""
+    """Yield whether this process may sweep; the kernel frees the lock even after a crash."""
     with (data_dir / LOCK_FILE).open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What the cleanup job's sweeps did, by the names that Prometheus sees."""
+"""The metrics of the cleanup job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NAME = "antiphon_cleanup_"
 
 
 class CleanupMetrics:
-    """Fed with each report."""
+    """Totals over all sweeps, and what the last one left."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
@@ -29,7 +29,7 @@ class CleanupMetrics:
             self._removed.labels(rule)
 
     def observe(self, report: SweepReport) -> None:
-        """Take one sweep into account; one that only looked changes no total."""
+        """Count one sweep; a dry run changes no total."""
         self._sweeps.labels(report.status).inc()
         if report.status not in (SweepStatus.DONE, SweepStatus.STOPPED):
             return
@@ -41,7 +41,6 @@ class CleanupMetrics:
             self._count_removed(report)
 
     def fail(self) -> None:
-        """A sweep could not be made at all."""
         self._sweeps.labels("failed").inc()
 
     def _count_removed(self, report: SweepReport) -> None:

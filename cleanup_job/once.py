@@ -1,4 +1,4 @@
-"""One run of the cleanup job: the recordings on disk, then what is left over in Redis."""
+"""One run of the cleanup job: the recordings on disk, then orphaned keys in Redis."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 async def run_once(settings: CleanupSettings, halt: threading.Event | None = None) -> SweepReport:
     """Sweep now, until done or `halt` is set. Raises OSError when `data_dir` cannot be used at all.
 
-    While Redis is away the disk is swept all the same: what is being written there is left alone.
+    Without Redis the disk is swept too; recordings in progress are left alone.
     """
     halt = halt or threading.Event()
     serving = await _ask(settings, live_recordings, lambda _: frozenset[str]())
@@ -41,7 +41,7 @@ async def run_once(settings: CleanupSettings, halt: threading.Event | None = Non
 
 
 async def live_recordings(broker: Broker) -> frozenset[str]:
-    """Recording ids of all sessions that wait or run."""
+    """Recording ids of all waiting and running sessions."""
     snapshot = await broker.queue.snapshot()
     sids = [one.sid for one in snapshot.running] + [one.sid for one in snapshot.waiting]
     rows = [await broker.sessions.get(sid) for sid in sids]
@@ -60,7 +60,7 @@ async def _ask(
     question: Callable[[Broker], Awaitable[T]],
     otherwise: Callable[[BrokerError], T],
 ) -> T:
-    """What Redis answers, or what is to be believed while it does not."""
+    """The answer of Redis, or `otherwise` when Redis is unavailable."""
     try:
         async with open_broker(settings) as broker:
             return await question(broker)

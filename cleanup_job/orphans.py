@@ -1,4 +1,4 @@
-"""Deleting in two steps: out of everyone's sight at once, off the disk then; and what crashes left behind."""
+"""Deletes in two steps: first out of readers' sight, then off the disk; and removes what crashes left."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 TRASH = ".trash"
 UPLOADS = ".uploads"
-"""Where edges keep what clients send until it is whole."""
+"""The folder of incomplete uploads."""
 
 
 def discard(folder: Path) -> bool:
@@ -43,20 +43,20 @@ def empty_trash(root: Path) -> int:
 
 
 def drop_uploads(root: Path, silent_s: float) -> int:
-    """Delete uploads to which nothing was added for so long; returns how many. May raise OSError."""
+    """Delete uploads without new data for `silent_s`; returns how many. May raise OSError."""
     dropped = 0
     for path in (root / UPLOADS).glob("*.part"):
         try:
             if time.time() - path.stat().st_mtime > silent_s:
                 path.unlink()
                 dropped += 1
-        except FileNotFoundError:  # it was whole, or its edge gave it up
+        except FileNotFoundError:  # its edge has finished or dropped it
             continue
     return dropped
 
 
 def remove_tree(folder: Path) -> None:
-    """Delete a directory; what vanishes meanwhile is as good as deleted. Raises OSError."""
+    """Delete a directory; files that vanish during the call count as deleted. Raises OSError."""
     if sys.version_info >= (3, 12):
         shutil.rmtree(folder, onexc=_unless_gone)
     else:

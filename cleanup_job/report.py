@@ -1,4 +1,4 @@
-"""What a sweep did, and why."""
+"""The report of a sweep: what it deleted, and by which rule."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from antiphon.cleanup_job.retention import Rule
 
 
 class SweepStatus(StrEnum):
-    """`busy`: another sweep was running, nothing was done. `disabled`: both rules are off.
+    """`busy`: another sweep was running, so nothing was done. `disabled`: both rules are off.
 
-    `stopped`: told to end early; what was done until then is reported.
+    `stopped`: ended early by a stop; the report covers the work until then.
     """
 
     DONE = "done"
@@ -26,7 +26,7 @@ class _Record(BaseModel):
 
 
 class Removal(_Record):
-    """One recording that went (in a dry run: would go). `size` in bytes."""
+    """One recording that was deleted (in a dry run: would be). `size` in bytes."""
 
     session: str
     rule: Rule
@@ -43,9 +43,9 @@ class Failure(_Record):
 
 
 class RedisReport(_Record):
-    """What went (in a dry run: would go) from Redis: see `broker.orphaned_keys`.
+    """What was deleted (in a dry run: would be) from Redis: see `broker.stores.orphaned_keys`.
 
-    `shares`: links to the recordings that were deleted. `error`: why nothing could be done there.
+    `shares`: links to the recordings that were deleted. `error`: why Redis could not be swept.
     """
 
     streams: int = 0
@@ -56,7 +56,7 @@ class RedisReport(_Record):
 
 
 class SweepReport(_Record):
-    """One sweep. `leftovers` counts what others, interrupted, had left: half-deleted and half-uploaded."""
+    """One sweep. `leftovers` counts half-deleted recordings and half-finished uploads."""
 
     status: SweepStatus
     dry_run: bool = False

@@ -1,4 +1,4 @@
-"""Which recordings have to go: by age, then by total size. Pure."""
+"""Decides which recordings to delete: by age, then by total size. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GIB = 1024**3
 
 
 class Rule(StrEnum):
-    """Why a recording goes."""
+    """Why a recording is deleted."""
 
     AGE = "age"
     SIZE = "size"
@@ -21,7 +21,7 @@ class Rule(StrEnum):
 class StoredSession:
     """One session directory. Times are Unix seconds.
 
-    `busy`: its recorder has not finished it. `serving`: the session itself goes on, as Redis says.
+    `busy`: its recorder has not finished it. `serving`: Redis says that the session is live.
     """
 
     name: str
@@ -42,14 +42,14 @@ class Policy:
     orphan_s: float
 
     def is_live(self, stored: StoredSession, now: float) -> bool:
-        """True while the session goes on, or a recorder may still be writing or merging there."""
+        """True while the session is live, or a recorder may still write or merge there."""
         return stored.serving or (stored.busy and now - stored.last_written < self.orphan_s)
 
 
 def decide(
     sessions: Sequence[StoredSession], policy: Policy, now: float
 ) -> list[tuple[StoredSession, Rule]]:
-    """What to delete, in order. Live sessions are never among it, though their size counts."""
+    """What to delete, in order. Live sessions are never deleted, but their size counts."""
     idle = [stored for stored in sessions if not policy.is_live(stored, now)]
     aged = [stored for stored in idle if 0 <= policy.max_age_s < now - stored.created]
     gone = {stored.name for stored in aged}
@@ -63,7 +63,7 @@ def decide(
 
 
 def _least_used(candidates: Iterable[StoredSession], surplus: float) -> Iterable[StoredSession]:
-    """The longest unused, until `surplus` bytes are gone."""
+    """The least recently used, until `surplus` bytes are freed."""
     for stored in sorted(candidates, key=lambda s: (s.last_used, s.name)):
         if surplus <= 0:
             return

@@ -1,4 +1,4 @@
-"""The cleanup job's life: a sweep now, and one every interval until it is told to stop."""
+"""The cleanup process: sweeps at the start and then once per interval."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = structlog.get_logger()
 
 
 async def run(settings: CleanupSettings) -> None:
-    """Sweep until SIGTERM or SIGINT; one that is under way ends after the deletion it is at.
+    """Sweep until SIGTERM or SIGINT; a running sweep ends after the current deletion.
 
     Raises OSError when its status port is taken.
     """
@@ -40,10 +40,10 @@ def _health() -> tuple[bool, dict[str, Any]]:
 async def run_loop(
     settings: CleanupSettings, stop: asyncio.Event, metrics: CleanupMetrics | None = None
 ) -> None:
-    """Sweep, wait, sweep again, until `stop` is set. A disk that fails is tried again next time."""
+    """Sweep once per interval until `stop` is set. After a disk error the next sweep tries again."""
     metrics = metrics or CleanupMetrics(CollectorRegistry())
     halt = threading.Event()
-    halting = asyncio.create_task(_pass_on(stop, halt))
+    halting = asyncio.create_task(_forward_stop(stop, halt))
     try:
         while not stop.is_set():
             try:
@@ -57,6 +57,6 @@ async def run_loop(
         halting.cancel()
 
 
-async def _pass_on(stop: asyncio.Event, halt: threading.Event) -> None:
+async def _forward_stop(stop: asyncio.Event, halt: threading.Event) -> None:
     await stop.wait()
     halt.set()

@@ -10,9 +10,11 @@ from antiphon.broker.settings import StatusSettings
 
 
 class CleanupSettings(StatusSettings):
-    """What may stay on disk; -1 switches a rule off. Without Redis the disk is swept all the same."""
+    """What may stay on disk; -1 switches a rule off."""
 
-    data_dir: Path = Field(default=Path("data"), description="recordings lie in sessions/ below it")
+    data_dir: Path = Field(
+        default=Path("data"), description="the folder whose sessions/ holds the recordings"
+    )
     cleanup_health_port: int = Field(
         default=22600, ge=0, le=65535, description="port with /health and /metrics; 0: any free one"
     )
@@ -23,7 +25,9 @@ class CleanupSettings(StatusSettings):
         default=50, ge=-1, description="above this the least recently used are deleted (GiB)"
     )
     orphan_hours: float = Field(
-        default=24, gt=0, description="a recording in progress that is silent so long is given up"
+        default=24,
+        gt=0,
+        description="a recording in progress without a write for this long may be deleted",
     )
-    interval_s: float = Field(default=86_400, gt=0, description="from one sweep to the next")
+    interval_s: float = Field(default=86_400, gt=0, description="time between two sweeps")
     dry_run: bool = Field(default=False, description="only report what would be deleted")

@@ -1,4 +1,4 @@
-"""One sweep over the recordings on disk: look, decide, delete, report."""
+"""One sweep over the recordings on disk: read, decide, delete, report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = structlog.get_logger()
 def sweep(
     settings: CleanupSettings, halt: threading.Event, serving: AbstractSet[str] = frozenset()
 ) -> SweepReport:
-    """Sweep the disk until done or `halt` is set; `serving`: recordings of sessions that go on.
+    """Sweep the disk until done or `halt` is set; `serving`: recordings of live sessions.
 
     Blocks. Raises OSError when `data_dir` cannot be used at all.
     """
@@ -40,7 +40,7 @@ def sweep(
 
 
 def policy_of(settings: CleanupSettings) -> Policy:
-    """The rules in seconds and bytes."""
+    """The limits in seconds and bytes."""
     return Policy(
         max_age_s=settings.retention_days * DAY_S,
         max_bytes=settings.max_storage_gb * GIB,
@@ -103,7 +103,7 @@ class _Sweep:
             return 0
 
     def _take_inventory(self) -> list[StoredSession]:
-        """Empty when told to stop meanwhile: half an inventory would decide wrongly."""
+        """Empty after a stop: decisions from half an inventory would be wrong."""
         sessions: list[StoredSession] = []
         for folder in session_folders(self._root):
             if self._halt.is_set():
@@ -122,7 +122,7 @@ class _Sweep:
         self._failed.append(Failure(session=name, error=str(error)))
 
     def _delete(self, stored: StoredSession) -> bool:
-        """False when it stays: it has come to life since it was looked at, or cannot be deleted."""
+        """False when it stays: it has become live since the inventory, or cannot be deleted."""
         folder = self._root / stored.name
         try:
             latest = examine(folder, self._serving)

@@ -125,7 +125,9 @@ class RecordingFolder:
                 return None
             self._note_outages(self._journal)
             contents = read_journal(self.path / TIMELINE_FILE)
-            if not (self.path / TIMELINE_FILE).exists():  # another recorder has finished meanwhile
+            if not (
+                self.path / TIMELINE_FILE
+            ).exists():  # another recorder has finished and merged it
                 raise FileNotFoundError(f"the journal of {self.path} is gone")
             if self._by_turns:
                 join_answers(self.path, contents.outputs)

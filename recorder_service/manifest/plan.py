@@ -1,4 +1,4 @@
-"""Plans a replay from a journal: what is heard and seen at what time, on one clock. Pure."""
+"""Plans a replay from a journal: which sound, frame and caption plays when. Pure."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TimedFrame:
 
 @dataclass(frozen=True, slots=True)
 class SpokenText:
-    """The words of one unit and when they are heard. `ends_turn`: the last unit of its turn."""
+    """The words of one unit and when they play. `ends_turn`: the last unit of its turn."""
 
     at_ms: float
     until_ms: float
@@ -204,7 +204,7 @@ def _interruptions(inputs: JournalEntries) -> Iterator[float]:
 def _spoken_texts(
     outputs: JournalEntries, model: list[PlacedClip], start: float
 ) -> Iterator[SpokenText]:
-    """Each unit's words when they are heard. Words cut off before they were heard are left out."""
+    """Each unit's words at the time its sound plays. Words whose sound was cut off are left out."""
     clips = {clip.file: clip for clip in model}
     for item in select(outputs, ResultOut):
         unit, audio = item.entry, item.media.audio

@@ -58,7 +58,7 @@ class DiskRetry:
         self.disk_recovered()
 
     def disk_recovered(self) -> None:
-        """The disk accepts writes again, or the session has no more to write."""
+        """The disk accepts writes again, or the session has nothing left to write."""
         if self._degraded:
             self._degraded = False
             self._metrics.degraded -= 1
