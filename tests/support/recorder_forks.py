@@ -1,7 +1,7 @@
-"""Recorder processes by the hundred: one that has imported everything, and forks when it is told to.
+"""Starts many recorder processes quickly: one program imports everything and forks each recorder.
 
-Run as a program: for each line on stdin it forks a recorder, prints its process id, waits for its end
-and prints an empty line. Settings come from the environment.
+For each line on stdin the program forks a recorder, prints its process id, waits for its end and
+prints an empty line. Settings are environment variables.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-LONGEST_LIFE_S = 60
+LONGEST_LIFE_S = 600
+"""A recorder whose test has died ends after this time."""
 
 
 class Forks:
-    """The program's other end."""
+    """Sends commands to the forking program."""
 
     def __init__(self, child: asyncio.subprocess.Process) -> None:
         self._child = child
 
     async def start(self) -> int:
-        """A new recorder's process id."""
+        """Start a recorder; returns its process id."""
         assert self._child.stdin is not None
         self._child.stdin.write(b"go\n")
         return int(await self._line())
 
     async def kill(self, pid: int) -> None:
-        """`kill -9`; returns when it is gone."""
+        """`kill -9`, and wait for the end of the process."""
         os.kill(pid, signal.SIGKILL)
         await self._line()
 
@@ -42,7 +43,7 @@ class Forks:
 
 @asynccontextmanager
 async def forks(environment: dict[str, str]) -> AsyncIterator[Forks]:
-    """Ends with the program; a recorder that still runs must have been killed."""
+    """Run the program. Kill every recorder before the block ends."""
     pipe = asyncio.subprocess.PIPE
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, __file__),
