@@ -4,6 +4,13 @@ import pytest
 from redis.crc import key_slot
 
 from antiphon.broker.keys import Keys
+from antiphon.shared_schemas.entries import (
+    Checkpoint,
+    StopIn,
+    StoppedOut,
+    UnreadableEntry,
+    pack,
+)
 
 SIDS = ["adx_1", "omni_x", "a", "-", "Z" * 64]
 
@@ -45,3 +52,22 @@ def test_prefixes_keep_apart() -> None:
     one, other = Keys("a"), Keys("b")
     assert not set(one.script_keys()) & set(other.script_keys())
     assert one.inbound("s") != other.inbound("s")
+
+
+def test_a_stream_key_decodes_only_the_entries_of_its_stream(keys: Keys) -> None:
+    mark = Checkpoint(seq=1, last_output="1-0", last_input="1-0", snapshot={}, messages=[])
+    streams = {
+        keys.inbound("s"): {StopIn},
+        keys.prepare("s"): {StopIn},
+        keys.outbound("s"): {StoppedOut},
+        keys.checkpoints("s"): {StopIn, Checkpoint},
+    }
+    for key, allowed in streams.items():
+        for entry in (StopIn(), StoppedOut(), mark):
+            flat = pack(entry)
+            data = dict(zip(flat[::2], flat[1::2], strict=True))
+            if type(entry) in allowed:
+                assert key.unpack(data) == entry
+            else:
+                with pytest.raises(UnreadableEntry, match="does not belong"):
+                    key.unpack(data)

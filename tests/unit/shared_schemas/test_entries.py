@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from antiphon.shared_schemas.audio import PcmFormat
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
+    Checkpoint,
     ChunkIn,
     Entry,
     PrepareIn,
@@ -152,3 +153,18 @@ def test_a_result_takes_over_every_figure_of_the_engine() -> None:
 def test_a_chunk_decodes_its_own_samples() -> None:
     pcm16 = np.array([-32767, 0, 32767], dtype="<i2").tobytes()
     assert ChunkIn(audio=pcm16, pcm=PcmFormat.S16).samples().tolist() == [-1.0, 0.0, 1.0]
+
+
+def test_a_checkpoint_is_stored_under_the_documented_names() -> None:
+    mark = Checkpoint(seq=3, last_output="7-1", last_input="7-2", snapshot={"a": 1}, messages=[])
+    header = orjson.loads(as_read(pack(mark))[b"h"])
+    assert header == {
+        "type": "mark",
+        "at": 0.0,
+        "seq": 3,
+        "heard": "7-1",
+        "sent": "7-2",
+        "memory": {"a": 1},
+        "messages": [],
+    }
+    assert unpack(as_read(pack(mark))) == mark
