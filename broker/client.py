@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from antiphon.broker.connection import RedisClock, call, check_server, connect, connect_blocking
 from antiphon.broker.eta import EtaStore
-from antiphon.broker.events import EventGroup, EventWatch, history, latest_event_id, recent
+from antiphon.broker.events import EventLog
 from antiphon.broker.keys import Keys
 from antiphon.broker.queue import Queue
 from antiphon.broker.registry import Registry
@@ -27,7 +27,6 @@ from antiphon.broker.stores.shares import ShareStore
 from antiphon.broker.stores.voices import VoiceStore
 from antiphon.broker.stream_reader import StreamReader
 from antiphon.broker.streams import SessionStreams
-from antiphon.shared_schemas.events import SessionEvent
 
 
 class Broker:
@@ -35,7 +34,6 @@ class Broker:
 
     def __init__(self, redis: Redis, settings: BrokerSettings, metrics: BrokerMetrics) -> None:
         self._redis = redis
-        self._settings = settings
         self.keys = Keys(settings.key_prefix)
         self.clock = RedisClock(redis)
         scripts = Scripts(redis, self.keys, metrics)
@@ -51,26 +49,8 @@ class Broker:
         self.orphaned_keys = OrphanedKeys(redis, self.keys, scripts, self.clock, settings)
         self.streams = SessionStreams(redis, self.clock, settings, self.keys, scripts, metrics)
         self.reader = StreamReader(redis, lambda: connect_blocking(settings))
+        self.events = EventLog(redis, self.keys, lambda: connect_blocking(settings))
         self.recorder_progress = RecorderProgress(redis, self.keys, settings.session_row_ttl_s)
-
-    async def watch_events(self, after: str | None = None) -> EventWatch:
-        """Follow the transitions after an event id, by default the future ones."""
-        after = after or await latest_event_id(self._redis, self.keys)
-        return EventWatch(connect_blocking(self._settings), self.keys, after)
-
-    async def recent_events(self, count: int) -> list[SessionEvent]:
-        return await recent(self._redis, self.keys, count)
-
-    def past_events(self, after: str) -> AsyncIterator[SessionEvent]:
-        """The stored transitions after an event id; for rare look-ups."""
-        return history(self._redis, self.keys, after)
-
-    async def event_group(self, group: str, consumer: str) -> EventGroup:
-        """Join a consumer group; it is created if it is missing."""
-        blocking = connect_blocking(self._settings)
-        members = EventGroup(self._redis, blocking, self.keys, group, consumer)
-        await members.create()
-        return members
 
     async def ping(self) -> None:
         """Raises BrokerUnavailable when Redis does not answer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import structlog
@@ -149,26 +149,41 @@ def _parse(entries: list[tuple[bytes, dict[bytes, bytes]]]) -> list[SessionEvent
     return events
 
 
-async def history(redis: Redis, keys: Keys, after: str) -> AsyncIterator[SessionEvent]:
-    """The stored transitions after an event id, oldest first."""
-    while page := await call(
-        redis, "XRANGE", keys.events, f"({after}", "+", "COUNT", _HISTORY_PAGE
-    ):
-        for event in _parse(page):
-            yield event
-        after = page[-1][0].decode()
+class EventLog:
+    """The stream of transitions: read what it stores, or follow it."""
 
+    def __init__(self, redis: Redis, keys: Keys, connect_blocking: Callable[[], Redis]) -> None:
+        self._redis = redis
+        self._keys = keys
+        self._connect_blocking = connect_blocking
 
-async def recent(redis: Redis, keys: Keys, count: int) -> list[SessionEvent]:
-    """The newest stored transitions, oldest first."""
-    newest = await call(redis, "XREVRANGE", keys.events, "+", "-", "COUNT", count)
-    return _parse(newest[::-1])
+    async def watch(self, after: str | None = None) -> EventWatch:
+        """Follow the transitions after an event id, by default the future ones."""
+        after = after or await self._latest_id()
+        return EventWatch(self._connect_blocking(), self._keys, after)
 
+    async def join_group(self, group: str, consumer: str) -> EventGroup:
+        """Join a consumer group; it is created if it is missing."""
+        members = EventGroup(self._redis, self._connect_blocking(), self._keys, group, consumer)
+        await members.create()
+        return members
 
-async def latest_event_id(redis: Redis, keys: Keys) -> str:
-    """The id after which all future transitions come."""
-    newest = await call(redis, "XREVRANGE", keys.events, "+", "-", "COUNT", 1)
-    return newest[0][0].decode() if newest else "0-0"
+    async def recent(self, count: int) -> list[SessionEvent]:
+        """The newest stored transitions, oldest first."""
+        newest = await call(self._redis, "XREVRANGE", self._keys.events, "+", "-", "COUNT", count)
+        return _parse(newest[::-1])
+
+    async def since(self, after: str) -> AsyncIterator[SessionEvent]:
+        """The stored transitions after an event id, oldest first; for rare look-ups."""
+        key, limit = self._keys.events, ("COUNT", _HISTORY_PAGE)
+        while page := await call(self._redis, "XRANGE", key, f"({after}", "+", *limit):
+            for event in _parse(page):
+                yield event
+            after = page[-1][0].decode()
+
+    async def _latest_id(self) -> str:
+        newest = await call(self._redis, "XREVRANGE", self._keys.events, "+", "-", "COUNT", 1)
+        return newest[0][0].decode() if newest else "0-0"
 
 
 async def follow(watch: EventWatch, retry_s: float = 0.5) -> AsyncIterator[list[SessionEvent]]:

@@ -145,7 +145,7 @@ class AdminFeed:
         self._notify()
 
     async def _load_past_events(self) -> None:
-        past = await self._broker.recent_events(_MAX_EVENTS)
+        past = await self._broker.events.recent(_MAX_EVENTS)
         known = {event.id for event in past}
         newer = [event for event in self._events if event.id not in known]
         self._events = deque([*past, *newer], _MAX_EVENTS)

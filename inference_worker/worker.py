@@ -120,7 +120,7 @@ class _Worker:
             task.result()  # a loop that ended has failed
 
     async def _listen(self, claimer: Claimer) -> None:
-        watch = await retry_until_available(self._context.broker.watch_events, "watch events")
+        watch = await retry_until_available(self._context.broker.events.watch, "watch events")
         try:
             await claimer.listen(watch)
         finally:

@@ -116,8 +116,8 @@ class Recorder:
 
     async def start(self) -> None:
         """Join the group. The watch starts first, so that no transition is lost in between."""
-        self._watch = await self._broker.watch_events()
-        self._group = await self._broker.event_group(GROUP, self.id)
+        self._watch = await self._broker.events.watch()
+        self._group = await self._broker.events.join_group(GROUP, self.id)
         log.info("recorder_ready", recorder=self.id, data=str(self._settings.data_dir))
 
     async def run(self) -> None:

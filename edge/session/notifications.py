@@ -241,7 +241,7 @@ class SessionEvents:
         return {each.sid: each for each in self._all() if each.waiting}
 
     async def _follow_events(self) -> None:
-        watch = await retry_until_available(self._broker.watch_events, "watch events")
+        watch = await retry_until_available(self._broker.events.watch, "watch events")
         try:
             async for events in follow(watch):
                 self._dispatch(events)

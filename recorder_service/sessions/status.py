@@ -67,7 +67,7 @@ def _status_of_row(row: SessionRow) -> SessionStatus:
 
 async def _status_of_events(broker: Broker, job: RecordingJob) -> SessionStatus:
     assigned, worker = False, ""
-    async for event in broker.past_events(job.event_id or "0-0"):
+    async for event in broker.events.since(job.event_id or "0-0"):
         if event.recording != job.recording:
             continue
         assigned = assigned or event.state is SessionState.ASSIGNED

@@ -278,7 +278,7 @@ def _finished(data_dir: Path, recording: str) -> bool:
 
 async def unacknowledged(broker: Broker) -> int:
     """Transitions that some recorder was given and has not confirmed."""
-    group = await broker.event_group("recorder", "probe")
+    group = await broker.events.join_group("recorder", "probe")
     try:
         return len(await group._pending())
     finally:

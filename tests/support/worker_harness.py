@@ -135,7 +135,7 @@ async def working(
     heartbeat.state = None
     await heartbeat.beat()
     claimer = Claimer(context, pool)
-    watch = await broker.watch_events()
+    watch = await broker.events.watch()
     loops = [claimer.listen(watch), claimer.fill(), heartbeat.run()]
     tasks = [asyncio.create_task(loop) for loop in loops]
     try:

@@ -50,11 +50,11 @@ async def _tail(
 ) -> None:
     configure_logging("antiphon")  # on stderr, since other programs read the lines on stdout
     async with open_broker(broker_settings(redis_url)) as broker:
-        past = await broker.recent_events(max(last, 1))
+        past = await broker.events.recent(max(last, 1))
         for event in past[len(past) - min(last, len(past)) :]:
             take(event)
         if watch:
-            watched = await broker.watch_events(past[-1].id if past else "0-0")
+            watched = await broker.events.watch(past[-1].id if past else "0-0")
             async for fresh in follow(watched):
                 for event in fresh:
                     take(event)

@@ -26,7 +26,7 @@ def short_block(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def watching(broker: Broker) -> AsyncIterator[EventWatch]:
-    watch = await broker.watch_events()
+    watch = await broker.events.watch()
     try:
         yield watch
     finally:
@@ -35,7 +35,7 @@ async def watching(broker: Broker) -> AsyncIterator[EventWatch]:
 
 @asynccontextmanager
 async def member(broker: Broker, consumer: str) -> AsyncIterator[EventGroup]:
-    group = await broker.event_group(GROUP, consumer)
+    group = await broker.events.join_group(GROUP, consumer)
     try:
         yield group
     finally:
@@ -104,9 +104,9 @@ async def test_the_past_can_be_read_in_pages(
     monkeypatch.setattr(events, "_HISTORY_PAGE", 3)
     for i in range(8):
         await join(broker, f"s{i}")
-    past = [event async for event in broker.past_events("0-0")]
+    past = [event async for event in broker.events.since("0-0")]
     assert [event.sid for event in past] == [f"s{i}" for i in range(8)]
-    rest = [event.sid async for event in broker.past_events(past[5].id)]
+    rest = [event.sid async for event in broker.events.since(past[5].id)]
     assert rest == ["s6", "s7"]
 
 

@@ -154,7 +154,7 @@ async def test_a_repeated_move_makes_one_event(broker: Broker) -> None:
     await join(broker, "a")
     await serve(broker)
     await claim(broker)
-    watch = await broker.watch_events()
+    watch = await broker.events.watch()
     try:
         for _ in range(2):
             assert await broker.leases.move("a", "w1", 1, SessionState.PREPARING)

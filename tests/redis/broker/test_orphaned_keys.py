@@ -104,7 +104,7 @@ async def test_members_that_are_gone_leave_the_group(
     broker: Broker, raw: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await join(broker, "adx_1")
-    groups = [await broker.event_group("recorder", name) for name in ("idle", "owes", "busy")]
+    groups = [await broker.events.join_group("recorder", name) for name in ("idle", "owes", "busy")]
     try:
         await groups[0].ack(*(event.id for event in await groups[0].read()))
         await join(broker, "adx_2")

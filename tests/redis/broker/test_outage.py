@@ -89,7 +89,7 @@ async def test_no_session_is_lost_in_an_outage_longer_than_the_lease(
         await activate(broker, await claim(broker))
         writer = await broker.streams.input_writer("held", tickets["held"])
         await writer.append(ChunkIn(audio=b"1234"))
-        watch = await broker.watch_events()
+        watch = await broker.events.watch()
         async with running(keep_at(worker), keep_at(edge), watch_all()):
             await asyncio.to_thread(redis_server.kill)
             await asyncio.sleep(OUTAGE_S)
@@ -144,8 +144,8 @@ async def test_after_an_empty_restart_every_session_is_reported_as_over(
     await activate(own, await claim(own))
     writer = await own.streams.input_writer("held", before["held"])
     await writer.append(ChunkIn(audio=b"1234"))
-    group = await own.event_group("recorders", "c1")
-    watch = await own.watch_events()
+    group = await own.events.join_group("recorders", "c1")
+    watch = await own.events.watch()
     await asyncio.to_thread(lambda: redis_server.restart(empty=True))
 
     assert await own.leases.renew("w1", {"held": 1}) == {"held"}
@@ -192,7 +192,7 @@ async def test_every_call_says_that_redis_is_away(own: Broker, redis_server: Red
         lambda: own.recorder_progress.save(1, {}),
         lambda: writer.append(ChunkIn(audio=b"")),
         lambda: own.streams.discard("a", 1),
-        own.watch_events,
+        own.events.watch,
     ]
     for call in calls:
         with pytest.raises(BrokerUnavailable):

@@ -24,7 +24,7 @@ async def test_an_active_session_is_asked_and_stays_as_it_is(broker: Broker) -> 
     ticket = await join(broker, "adx_1")
     held = await claim(broker)
     await activate(broker, held)
-    watch = await broker.watch_events()
+    watch = await broker.events.watch()
     try:
         assert await broker.sessions.send_command("adx_1", KIND, SessionCommand.INTERRUPT)
         [event] = await watch.read()

@@ -74,7 +74,7 @@ async def _readers(broker: Broker) -> int:
 
 async def _owners(broker: Broker) -> set[bytes]:
     """Consumers that hold a transition."""
-    group = await broker.event_group("recorder", "probe")
+    group = await broker.events.join_group("recorder", "probe")
     await group.close()
     reply = await broker._redis.execute_command(
         "XPENDING", broker.keys.events, "recorder", "-", "+", 1000, parse_detail=True

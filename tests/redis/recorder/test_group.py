@@ -13,7 +13,7 @@ from support.recorded_talk import LiveTalk
 
 @asynccontextmanager
 async def member(broker: Broker, name: str) -> AsyncIterator[EventGroup]:
-    group = await broker.event_group("recorder", name)
+    group = await broker.events.join_group("recorder", name)
     try:
         yield group
     finally:
@@ -71,7 +71,7 @@ async def test_a_group_that_was_lost_is_made_again(broker: Broker) -> None:
 async def test_past_events_begin_after_the_one_named(broker: Broker) -> None:
     talk = await LiveTalk.begin(broker)
     await talk.end(EndReason.STOPPED)
-    everything = [event async for event in broker.past_events("0-0")]
+    everything = [event async for event in broker.events.since("0-0")]
     assert [event.state for event in everything] == ["queued", "assigned", "ended"]
-    rest = [event.id async for event in broker.past_events(everything[0].id)]
+    rest = [event.id async for event in broker.events.since(everything[0].id)]
     assert rest == [event.id for event in everything[1:]]
