@@ -25,7 +25,7 @@ import uvloop
 
 from antiphon.broker.redis_server.embedded import free_port
 from antiphon.cli.load.plan import LoadPlan
-from antiphon.edge.protocols.duplex_messages import result_message
+from antiphon.edge.protocols.duplex import result_message
 from antiphon.shared_schemas.duplex_messages import Prepared
 from antiphon.shared_schemas.wire import Stopped, encode
 from edge_load import answer, load_of, measure, run_edge

@@ -25,11 +25,10 @@ from antiphon.edge.errors import (
 from antiphon.edge.routes import (
     admin,
     chat,
-    duplex,
-    half_duplex,
     pages,
-    realtime,
+    realtime_schema,
     recordings,
+    sockets,
     status,
     voices,
 )
@@ -44,10 +43,9 @@ Conversations run over WebSockets: `/ws/duplex/{session_id}`, `/ws/half_duplex/{
 _OPEN = (status.public_router, pages.router)
 _CLIENT = (
     status.router,
-    duplex.router,
-    half_duplex.router,
+    sockets.router,
     chat.router,
-    realtime.router,
+    realtime_schema.router,
     voices.presets_router,
     voices.router,
     admin.router,

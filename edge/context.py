@@ -17,10 +17,10 @@ from antiphon.edge.access.limits import ByteBudget, ConnectionLimiter
 from antiphon.edge.admin_feed import AdminFeed
 from antiphon.edge.heartbeat import Heartbeat
 from antiphon.edge.metrics import EdgeMetrics
-from antiphon.edge.session.notifications import SessionEvents
-from antiphon.edge.session.terminator import SessionTerminator
-from antiphon.edge.session_trace import SessionTrace
+from antiphon.edge.notifications import SessionEvents
 from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.terminator import SessionTerminator
+from antiphon.edge.tracing import SessionTrace
 from antiphon.shared_schemas.ids import new_process_id
 from antiphon.shared_schemas.states import SessionKind
 

@@ -8,7 +8,7 @@ import structlog
 
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.edge.session.notifications import SessionEvents
+from antiphon.edge.notifications import SessionEvents
 
 log = structlog.get_logger()
 

@@ -1,1 +1,1 @@
-"""Pure translators: wire messages to stream entries and back, and which moves are legal when."""
+"""The protocols, without I/O: frames become commands, commands and stream entries become actions."""

@@ -1,21 +1,66 @@
-"""`/ws/chat` as a state machine: one request, one answer."""
+"""`/ws/chat` and `POST /api/chat`: decoding of a request, its state machine, and what it answers."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
-from antiphon.edge.errors import Close, error_message, explain_end
-from antiphon.edge.protocols.contract import Action, Finish, Forward, QueuePlace, Tell
-from antiphon.edge.protocols.queue_messages import queue_message
+import pybase64
+
+from antiphon.edge.errors import Close, Fault, error_message
+from antiphon.edge.media.decode import read_audio, read_image, read_video
+from antiphon.edge.media.voices import (
+    UploadedVoices,
+    decode_voice,
+    load_named_voice,
+    no_uploaded_voices,
+)
+from antiphon.edge.protocols.decoding import InputReader, check_size, decode_frame, load_json
+from antiphon.edge.protocols.machine import (
+    Action,
+    Finish,
+    Forward,
+    Phase,
+    QueuePlace,
+    Send,
+    SessionMachine,
+)
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.chat_messages import (
+    AudioItem,
     ChatChunk,
     ChatDone,
+    ChatGeneration,
+    ChatImage,
+    ChatProblem,
+    ChatRequest,
+    ChatResponse,
+    ChatTts,
+    ContentItem,
+    HttpBody,
+    ImageItem,
     PrefillDone,
     PrefillProgress,
+    TextItem,
+    TokenStats,
     UnstreamedChatDone,
+    parse_chat_request,
+)
+from antiphon.shared_schemas.config import ChatOptions, GenerationConfig, TtsConfig
+from antiphon.shared_schemas.content import (
+    AudioPart,
+    ConversationMessage,
+    ImagePart,
+    Part,
+    Role,
+    TextPart,
+    VideoPart,
+    flatten,
 )
 from antiphon.shared_schemas.entries import (
     ChatDoneOut,
@@ -30,104 +75,201 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.media import Payload
 from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.wire import Error, QueueDone, ServerMessage
+from antiphon.shared_schemas.wire import QueueDone, ServerMessage
+
+_BYTES_PER_MS = 4 * INPUT_RATE // 1000
+
+LEGAL: dict[Phase, frozenset[type[StopIn]]] = {
+    Phase.QUEUED: frozenset({StopIn}),
+    Phase.ACTIVE: frozenset({StopIn}),
+    Phase.STOPPING: frozenset(),
+    Phase.OVER: frozenset(),
+}
+
+PHASE_TEXT = {
+    Phase.QUEUED: "queued",
+    Phase.ACTIVE: "being answered",
+    Phase.STOPPING: "being stopped",
+    Phase.OVER: "over",
+}
 
 
-class ChatPhase(StrEnum):
-    """Where a request stands; the words appear in error messages."""
+async def decode_request(
+    frame: str | bytes, settings: EdgeSettings, uploads: UploadedVoices = no_uploaded_voices
+) -> ChatIn:
+    """The first frame of a WebSocket. Raises InvalidInput or NotJson."""
+    request, tts = await asyncio.to_thread(
+        lambda: _decode(*decode_frame(frame, settings.max_chat_bytes), settings, streaming=None)
+    )
+    return replace(request, ref_audio=await _voice(tts, settings, uploads))
 
-    QUEUED = "queued"
-    ANSWERING = "being answered"
-    STOPPING = "being stopped"
-    OVER = "over"
+
+async def decode_body(
+    body: bytes, settings: EdgeSettings, uploads: UploadedVoices = no_uploaded_voices
+) -> ChatIn:
+    """An HTTP body, whose answer is not streamed. Raises InvalidInput or NotJson."""
+    check_size(len(body), settings.max_chat_bytes)
+    request, tts = await asyncio.to_thread(
+        lambda: _decode(load_json(body), None, settings, streaming=False)
+    )
+    return replace(request, ref_audio=await _voice(tts, settings, uploads))
 
 
-class ChatMachine:
-    """One request, which is known from the start, or from the session that a client comes back to.
+class ChatDecoder:
+    """Decodes what follows the request: only `stop` is legal."""
 
-    The client hears of the queue only if it waits, or if it will need a token to come back.
+    def __init__(self, settings: EdgeSettings) -> None:
+        self._reader = InputReader(settings)
+
+    async def decode(self, frame: str | bytes) -> StopIn:
+        """The command in one frame. Raises InvalidInput or NotJson."""
+        data, _ = self._reader.read_frame(frame)
+        if isinstance(data, dict) and data.get("type") == "stop":
+            return StopIn()
+        self._reader.charge_message()
+        text = "one request per connection; only {type: stop} may follow it"
+        raise InvalidInput(text, field="type", code=ErrorCode.UNKNOWN_TYPE)
+
+
+def _decode(
+    data: object, payload: Payload | None, settings: EdgeSettings, *, streaming: bool | None
+) -> tuple[ChatIn, ChatTts]:
+    request = parse_chat_request(data, payload)
+    messages = [
+        ConversationMessage(
+            Role(message.role),
+            tuple(
+                _part(item, f"messages.{number}.content.{index}", settings)
+                for index, item in enumerate(message.content)
+            ),
+        )
+        for number, message in enumerate(request.messages)
+    ]
+    content, blobs = flatten(messages)
+    tts = request.tts or ChatTts()
+    entry = ChatIn(
+        content=content,
+        blobs=blobs,
+        options=_options(request, tts, request.streaming if streaming is None else streaming),
+    )
+    return entry, tts
+
+
+def _options(request: ChatRequest, tts: ChatTts, streaming: bool) -> ChatOptions:
+    return ChatOptions(
+        streaming=streaming,
+        generation=_generation(request.generation or ChatGeneration()),
+        tts=TtsConfig(enabled=tts.enabled),
+        max_slice_nums=(request.image or ChatImage()).max_slice_nums,
+        omni_mode=request.omni_mode,
+        enable_thinking=request.enable_thinking,
+        record=request.record,
+        use_tts_template=request.use_tts_template or tts.enabled,
+    )
+
+
+def _generation(asked: ChatGeneration) -> GenerationConfig:
+    values = asked.model_dump(exclude={"do_sample"})
+    if not asked.do_sample:
+        values["temperature"] = 0.0
+    return GenerationConfig(**values)
+
+
+def _part(item: ContentItem, field: str, limits: EdgeSettings) -> Part:
+    if isinstance(item, TextItem):
+        return TextPart(item.text)
+    field = f"{field}.data"
+    if isinstance(item, AudioItem):
+        audio = read_audio(item.data, field, limits.max_chat_audio_s)
+        return AudioPart(audio.data, audio.pcm)
+    if isinstance(item, ImageItem):
+        size, pixels = limits.max_image_bytes, limits.max_frame_pixels
+        return ImagePart(read_image(item.data, field, max_bytes=size, max_pixels=pixels))
+    video = read_video(item.data, field, limits.max_video_bytes)
+    return VideoPart(video, item.stack_frames)
+
+
+async def _voice(tts: ChatTts, limits: EdgeSettings, uploads: UploadedVoices) -> bytes:
+    if not tts.enabled or tts.mode == "default":
+        return b""
+    if tts.ref_audio_data:
+        data, longest = tts.ref_audio_data, limits.max_reference_s
+        voice = await decode_voice(data, "tts.ref_audio_data", longest)
+    elif tts.ref_audio_path:
+        voice = await load_named_voice(limits, uploads, tts.ref_audio_path, "tts.ref_audio_path")
+    else:
+        return b""
+    return voice[: tts.ref_audio_max_ms * _BYTES_PER_MS] if tts.ref_audio_max_ms else voice
+
+
+class ChatMachine(SessionMachine[StopIn]):
+    """One request and its answer. `request` is None if the client resumes the session.
+
+    The client receives queue messages only if it waits, or if it needs a token to resume.
     """
 
+    LEGAL: ClassVar = LEGAL
+    LEADS_TO: ClassVar = {StopIn: Phase.STOPPING}
+    WIRE_NAMES: ClassVar = {StopIn: "stop"}
+    PHASE_TEXT: ClassVar = PHASE_TEXT
+    SUBJECT: ClassVar = "request"
+
     def __init__(self, request: ChatIn | None, recording: str, *, resumable: bool = False) -> None:
-        self.phase = ChatPhase.QUEUED
-        self._held: list[InEntry] = [request] if request else []
+        super().__init__()
+        self._held = [request] if request else []
         self._streaming = request is None or request.options.streaming
         self._recording = recording
         self._resumable = resumable
-        self._told_of_queue = False
-        self._told_of_prefill = False
+        self._queue_sent = False
+        self._prefill_sent = False
         self._progress = 0.0
 
-    @property
-    def waiting(self) -> bool:
-        """No worker has been granted yet."""
-        return self.phase is ChatPhase.QUEUED
-
-    @property
-    def held(self) -> Sequence[InEntry]:
-        """What goes to the worker with the grant."""
-        return self._held
-
-    def memory(self) -> dict[str, Any]:
-        """Where the request stands, ready for JSON."""
+    def snapshot(self) -> dict[str, Any]:
         return {
-            "phase": str(self.phase),
+            **super().snapshot(),
             "streaming": self._streaming,
-            "told_of_queue": self._told_of_queue,
-            "told_of_prefill": self._told_of_prefill,
+            "told_of_queue": self._queue_sent,
+            "told_of_prefill": self._prefill_sent,
             "progress": self._progress,
         }
 
-    def recall(self, memory: Mapping[str, Any], held: Sequence[InEntry]) -> None:
-        """Stand there again."""
-        self.phase = ChatPhase(memory["phase"])
-        self._held = list(held)
-        self._streaming = memory["streaming"]
-        self._told_of_queue = memory["told_of_queue"]
-        self._told_of_prefill = memory["told_of_prefill"]
-        self._progress = memory["progress"]
+    def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
+        super().restore(snapshot, held)
+        self._streaming = snapshot["streaming"]
+        self._queue_sent = snapshot["told_of_queue"]
+        self._prefill_sent = snapshot["told_of_prefill"]
+        self._progress = snapshot["progress"]
 
-    def adopt(self, entry: InEntry) -> None:
-        """Stand where this input, found in the stream, has led."""
-        if isinstance(entry, StopIn):
-            self.phase = ChatPhase.STOPPING
-
-    def receive(self, command: StopIn) -> list[Action]:
-        """The client wants no more of the answer. Raises InvalidInput when it said so before."""
-        if self.phase is ChatPhase.QUEUED:
+    def _handle(self, command: StopIn) -> list[Action]:
+        if self.phase is Phase.QUEUED:
             empty = ChatDoneOut(
                 text="", generated_tokens=0, input_tokens=0, duration_ms=0.0, stopped=True
             )
             return self._done(empty)
-        if self.phase is not ChatPhase.ANSWERING:
-            text = f"stop: not allowed while the request is {self.phase}"
-            raise InvalidInput(text, field="type", code=ErrorCode.NOT_READY)
-        self.phase = ChatPhase.STOPPING
-        return [Forward(command)]
+        return self._enter(Phase.STOPPING, command)
 
-    def placed(self, place: QueuePlace) -> list[Action]:
-        """The request waits there."""
-        self._told_of_queue = True
-        return [Tell(queue_message(place))]
+    def placed(self, place: QueuePlace) -> Sequence[Action]:
+        self._queue_sent = True
+        return super().placed(place)
 
     def granted(self) -> list[Action]:
-        """A worker has it."""
-        self.phase = ChatPhase.ANSWERING
-        kept, self._held = self._held, []
-        told = [Tell(QueueDone())] if self._told_of_queue or self._resumable else []
-        return [*told, *(Forward(entry) for entry in kept)]
+        held, self._held = self._held, []
+        self.phase = Phase.ACTIVE
+        return [*self._grant_messages(), *(Forward(entry) for entry in held)]
 
-    def asked(self, ask: SessionCommand) -> list[Action]:
-        """Someone beside the client asks for something."""
-        wanted = ask is SessionCommand.INTERRUPT and self.phase is ChatPhase.ANSWERING
-        return self.receive(StopIn()) if wanted else []
+    def _grant_messages(self) -> list[Action]:
+        return [Send(QueueDone())] if self._queue_sent or self._resumable else []
 
-    def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:  # noqa: ARG002 - as all have
-        """The worker answers."""
+    def commanded(self, command: SessionCommand) -> list[Action]:
+        interrupts = command is SessionCommand.INTERRUPT and self.phase is Phase.ACTIVE
+        return self._enter(Phase.STOPPING, StopIn()) if interrupts else []
+
+    def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:  # noqa: ARG002 - unused here
         match entry:
             case DeltaOut():
-                return self._piece(entry)
+                return self._delta(entry)
             case ProgressOut(done=done):
                 return self._progressed(done)
             case PrefillDoneOut(input_tokens=input_tokens):
@@ -139,47 +281,37 @@ class ChatMachine:
             case _:
                 raise TypeError(f"{entry.tag} does not belong in a chat")
 
-    def ended(self, reason: EndReason | None) -> list[Action]:
-        """The request ended without a last word of the worker; None: its record is lost."""
-        self.phase = ChatPhase.OVER
-        fault = explain_end(reason)
-        told = [Tell(self._problem(fault.message))]
-        return [*told, Finish(fault.close or Close.INTERNAL, reason or EndReason.ERROR)]
-
-    def gone(self) -> EndReason:
-        """The client left, and nobody waits for what it asked."""
+    def client_gone(self) -> EndReason:
         self._held = []
-        stopping = self.phase is ChatPhase.STOPPING
-        return EndReason.STOPPED if stopping else EndReason.CLIENT_GONE
+        return super().client_gone()
 
     def _progressed(self, done: float) -> list[Action]:
-        """Never backwards: a worker that takes the request over begins to read anew."""
-        if self._told_of_prefill or done <= self._progress:
+        """Never goes back: a worker that takes over the request starts to read it again."""
+        if self._prefill_sent or done <= self._progress:
             return []
         self._progress = done
-        return [Tell(PrefillProgress(done=done))]
+        return [Send(PrefillProgress(done=done))]
 
     def _prefilled(self, input_tokens: int) -> list[Action]:
-        """Told once: a worker that takes the request over reads it again, unseen."""
-        if self._told_of_prefill:
+        """Sent once: a worker that takes over the request reads it again, which is not shown."""
+        if self._prefill_sent:
             return []
-        self._told_of_prefill = True
-        return [Tell(PrefillDone(input_tokens=input_tokens))]
+        self._prefill_sent = True
+        return [Send(PrefillDone(input_tokens=input_tokens))]
 
-    def _piece(self, entry: DeltaOut) -> list[Action]:
+    def _delta(self, entry: DeltaOut) -> list[Action]:
         if not (entry.text_delta or entry.audio):
             return []
         return [
-            Tell(ChatChunk(text_delta=entry.text_delta or None, audio_data=entry.audio or None))
+            Send(ChatChunk(text_delta=entry.text_delta or None, audio_data=entry.audio or None))
         ]
 
     def _done(self, entry: ChatDoneOut) -> list[Action]:
-        self.phase = ChatPhase.OVER
-        return [Tell(self._answer(entry)), Finish(Close.NORMAL, EndReason.STOPPED)]
+        return self._finish(self._answer(entry), Close.NORMAL, EndReason.STOPPED)
 
     def _answer(self, entry: ChatDoneOut) -> ServerMessage:
-        whole = partial(UnstreamedChatDone, audio_data=entry.audio or None)
-        kind: Callable[..., ChatDone] = ChatDone if self._streaming else whole
+        unstreamed = partial(UnstreamedChatDone, audio_data=entry.audio or None)
+        kind: Callable[..., ChatDone] = ChatDone if self._streaming else unstreamed
         return kind(
             text=entry.text,
             generated_tokens=entry.generated_tokens,
@@ -189,12 +321,74 @@ class ChatMachine:
         )
 
     def _failed(self, entry: ErrorOut) -> list[Action]:
-        self.phase = ChatPhase.OVER
-        told = Tell(self._problem(error_message(entry.code, entry.message, field=entry.field)))
+        self.phase = Phase.OVER
+        fault = Fault(error_message(entry.code, entry.message, field=entry.field))
+        messages = [Send(message) for message in self._error_messages(fault)]
         if entry.code == ErrorCode.CONTEXT_FULL:
-            return [told, Finish(Close.POLICY, EndReason.CONTEXT_FULL)]
-        asked_wrong = entry.code == ErrorCode.INVALID_FIELD
-        return [told, Finish(Close.POLICY if asked_wrong else Close.INTERNAL, EndReason.ERROR)]
+            return [*messages, Finish(Close.POLICY, EndReason.CONTEXT_FULL)]
+        invalid = entry.code == ErrorCode.INVALID_FIELD
+        return [*messages, Finish(Close.POLICY if invalid else Close.INTERNAL, EndReason.ERROR)]
 
-    def _problem(self, error: Error) -> ServerMessage:
-        return error
+
+class ChatHttpMachine(ChatMachine):
+    """Sends one message, the body of the HTTP response, which includes the time in the queue."""
+
+    def __init__(
+        self, request: ChatIn | None, recording: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(request, recording)
+        self._clock = clock
+        self._joined_at = clock()
+        self._waited_s = 0.0
+        self._estimate_s = 0.0
+
+    def placed(self, place: QueuePlace) -> list[Action]:
+        if place.first:
+            self._estimate_s = place.eta_s
+        return []
+
+    def granted(self) -> list[Action]:
+        self._waited_s = self._clock() - self._joined_at
+        return super().granted()
+
+    def _prefilled(self, input_tokens: int) -> list[Action]:  # noqa: ARG002 - the body has it
+        return []
+
+    def _progressed(self, done: float) -> list[Action]:  # noqa: ARG002 - nothing is streamed
+        return []
+
+    def _delta(self, entry: DeltaOut) -> list[Action]:  # noqa: ARG002 - nothing is streamed
+        return []
+
+    def _answer(self, entry: ChatDoneOut) -> ServerMessage:
+        read, made = entry.input_tokens, entry.generated_tokens
+        body = ChatResponse(
+            text=entry.text,
+            audio_data=pybase64.b64encode_as_string(entry.audio) if entry.audio else None,
+            tokens_generated=made,
+            duration_ms=entry.duration_ms,
+            token_stats=TokenStats(
+                input_tokens=read, generated_tokens=made, total_tokens=read + made
+            ),
+            recording_session_id=self._recording,
+            queue_wait_ms=round(self._waited_s * 1000),
+            estimated_queue_wait_s=round(self._estimate_s, 1),
+        )
+        return HttpBody(body=body)
+
+    def _error_messages(self, fault: Fault) -> Sequence[ServerMessage]:
+        return encode_http_error(fault)
+
+
+def encode_http_error(fault: Fault) -> Sequence[HttpBody]:
+    """The body of an HTTP error."""
+    error = fault.message
+    body = ChatProblem(
+        error=error.error,
+        message=error.message,
+        detail=error.message,
+        code=error.code,
+        field=error.field,
+        retryable=error.retryable,
+    )
+    return [HttpBody(body=body)]

@@ -1,17 +1,42 @@
-"""`/ws/duplex` as a state machine: what a client may ask when, and what it is told."""
+"""`/ws/duplex`: decoding of its messages, the table of legal commands, and the messages it sends."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from antiphon.edge.protocols.contract import Action, Forward, Tell
-from antiphon.edge.protocols.duplex_commands import WIRE_NAMES, CameraFrame, DuplexCommand
-from antiphon.edge.protocols.duplex_messages import result_message
-from antiphon.edge.protocols.forecast import ContextForecast
-from antiphon.edge.protocols.phases import Phase, PreparedMachine
-from antiphon.shared_schemas.duplex_messages import MAX_FRAMES, Paused, Prepared, Timeout
+import orjson
+
+from antiphon.edge.media.voices import UploadedVoices, load_named_voice, no_uploaded_voices
+from antiphon.edge.protocols.decoding import InputReader
+from antiphon.edge.protocols.machine import (
+    Action,
+    Actions,
+    ContextForecast,
+    ConversationMachine,
+    Forward,
+    Phase,
+    Send,
+)
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.config import with_consent
+from antiphon.shared_schemas.duplex_messages import (
+    MAX_FRAMES,
+    AudioChunk,
+    ClientDiagnostic,
+    Pause,
+    Paused,
+    PlaybackAck,
+    Prepare,
+    Prepared,
+    Result,
+    Resume,
+    Stop,
+    Timeout,
+    VideoFrame,
+    parse_duplex_message,
+)
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     DiagnosticIn,
@@ -30,8 +55,36 @@ from antiphon.shared_schemas.entries import (
     StoppedOut,
     TimeoutOut,
 )
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.wire import Notice, Resumed
+
+_MAX_DIAGNOSTIC_BYTES = 64 * 1024
+_MAX_DIAGNOSTIC_DEPTH = 32
+"""It is stored inside other JSON, whose encoder accepts 254 levels."""
+
+
+@dataclass(frozen=True, slots=True)
+class CameraFrame:
+    """An image that belongs to the next chunk of audio."""
+
+    data: bytes = field(repr=False)
+
+
+DuplexCommand = (
+    PrepareIn | ChunkIn | CameraFrame | PauseIn | ResumeIn | PlaybackIn | StopIn | DiagnosticIn
+)
+
+WIRE_NAMES: dict[type[DuplexCommand], str] = {
+    PrepareIn: "prepare",
+    ChunkIn: "audio_chunk",
+    CameraFrame: "video_frame",
+    PauseIn: "pause",
+    ResumeIn: "resume",
+    PlaybackIn: "playback_ack",
+    StopIn: "stop",
+    DiagnosticIn: "client_diagnostic",
+}
 
 _ALWAYS = frozenset({DiagnosticIn, StopIn})
 
@@ -47,11 +100,114 @@ LEGAL: dict[Phase, frozenset[type[DuplexCommand]]] = {
 }
 
 
-class DuplexMachine(PreparedMachine):
-    """One session between its client and its streams.
+class DuplexDecoder:
+    """Decodes the frames of one client."""
 
-    `timing`: results say where their time went; `notices`: the client is told of a context that is
-    nearly full; `transcript`: results have what the engine has understood of the user.
+    def __init__(
+        self, settings: EdgeSettings, uploads: UploadedVoices = no_uploaded_voices
+    ) -> None:
+        self._settings = settings
+        self._uploads = uploads
+        self._reader = InputReader(settings)
+
+    async def decode(self, frame: str | bytes) -> DuplexCommand:
+        """The command in one frame. Raises InvalidInput or NotJson."""
+        message = parse_duplex_message(*self._reader.read_frame(frame))
+        if isinstance(message, Stop):
+            return StopIn()
+        self._reader.charge_message()
+        match message:
+            case AudioChunk():
+                return self._chunk(message)
+            case VideoFrame():
+                return CameraFrame(self._reader.read_image(message.frame, "frame"))
+            case Prepare():
+                return await self._prepare(message)
+            case Pause():
+                return self._pause(message)
+            case Resume():
+                return ResumeIn()
+            case PlaybackAck(played_ms=played_ms):
+                return PlaybackIn(played_ms=played_ms)
+            case ClientDiagnostic():
+                return _diagnostic(message)
+
+    def _chunk(self, message: AudioChunk) -> ChunkIn:
+        audio, frames = self._reader.read_chunk(
+            message.audio, "audio", message.frame_base64_list, "frame_base64_list"
+        )
+        return ChunkIn(
+            audio=audio.data,
+            pcm=audio.pcm,
+            frames=frames,
+            force_listen=message.force_listen,
+            max_slice_nums=message.max_slice_nums,
+        )
+
+    async def _prepare(self, message: Prepare) -> PrepareIn:
+        config = message.config
+        if message.max_slice_nums is not None:
+            config = config.model_copy(update={"max_slice_nums": message.max_slice_nums})
+        return PrepareIn(
+            system_prompt=message.system_prompt,
+            config=with_consent(config, given=message.record),
+            ref_audio=await self._reference(message),
+            tts_ref_audio=self._reader.read_reference(
+                message.tts_ref_audio_base64, "tts_ref_audio_base64"
+            ),
+            deferred_finalize=message.deferred_finalize,
+        )
+
+    async def _reference(self, message: Prepare) -> bytes:
+        """A named voice takes precedence over one in the message."""
+        if not message.ref_audio_path:
+            return self._reader.read_reference(message.ref_audio_base64, "ref_audio_base64")
+        return await load_named_voice(self._settings, self._uploads, message.ref_audio_path)
+
+    def _pause(self, message: Pause) -> PauseIn:
+        limit = self._settings.max_pause_timeout_s
+        if message.timeout is not None and message.timeout > limit:
+            raise InvalidInput(f"timeout: at most {limit:g} s", field="timeout")
+        return PauseIn(timeout_s=message.timeout or self._settings.pause_timeout_s)
+
+
+def _diagnostic(message: ClientDiagnostic) -> DiagnosticIn:
+    """Keeps every field. Raises InvalidInput for what cannot be stored again."""
+    metrics: dict[str, Any] = dict(message.model_extra or {})
+    if message.metrics is not None:
+        metrics["metrics"] = message.metrics
+    try:
+        size = len(orjson.dumps(metrics))
+    except orjson.JSONEncodeError:  # it accepts 254 levels
+        raise _too_deep() from None
+    if size > _MAX_DIAGNOSTIC_BYTES:
+        raise InvalidInput(
+            f"metrics: {size} bytes, the limit is {_MAX_DIAGNOSTIC_BYTES}",
+            field="metrics",
+            code=ErrorCode.MESSAGE_TOO_LARGE,
+        )
+    if _deeper_than(_MAX_DIAGNOSTIC_DEPTH, metrics):
+        raise _too_deep()
+    return DiagnosticIn(metrics=metrics)
+
+
+def _too_deep() -> InvalidInput:
+    text = f"metrics: nested more than {_MAX_DIAGNOSTIC_DEPTH} deep"
+    return InvalidInput(text, field="metrics")
+
+
+def _deeper_than(limit: int, value: Any) -> bool:
+    inner = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(inner, list):
+        return False
+    return limit == 0 or any(_deeper_than(limit - 1, item) for item in inner)
+
+
+class DuplexMachine(ConversationMachine[DuplexCommand]):
+    """A full-duplex session.
+
+    `timing`: results include the time of each hop. `notices`: the client is notified when its
+    context is nearly full. `transcript`: results include what the engine understood of the user.
     """
 
     LEGAL: ClassVar = LEGAL
@@ -72,12 +228,13 @@ class DuplexMachine(PreparedMachine):
         self._forecast = ContextForecast(wanted=notices)
         self._frames: tuple[bytes, ...] = ()
 
-    def receive(self, command: DuplexCommand) -> list[Action]:
-        """The client asks. Raises InvalidInput, which repeats the legal moves, when it may not."""
-        self._check(command)
+    def _handle(self, command: DuplexCommand) -> list[Action]:
         match command:
             case ChunkIn():
-                return [Forward(self._with_frames(command))]
+                if self._frames:
+                    frames = (*self._frames, *command.frames)[-MAX_FRAMES:]
+                    command, self._frames = replace(command, frames=frames), ()
+                return [Forward(command)]
             case CameraFrame(data=data):
                 self._frames = (*self._frames, data)[-MAX_FRAMES:]
                 return []
@@ -96,16 +253,15 @@ class DuplexMachine(PreparedMachine):
                 return self._forward_or_hold(command)
 
     def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:
-        """The worker answers; `now_ms` is Redis-clock time."""
         match entry:
             case ResultOut():
                 return self._result(entry, now_ms)
             case PreparedOut():
                 return self._prepared(entry)
             case PausedOut(timeout_s=timeout_s):
-                return [Tell(Paused(timeout=timeout_s))]
+                return [Send(Paused(timeout=timeout_s))]
             case ResumedOut():
-                return [Tell(Resumed())]
+                return [Send(Resumed())]
             case StoppedOut():
                 return self._stopped()
             case TimeoutOut(reason=reason):
@@ -115,33 +271,67 @@ class DuplexMachine(PreparedMachine):
             case _:
                 raise TypeError(f"{entry.tag} does not belong in a duplex session")
 
-    def ended(self, reason: EndReason | None) -> list[Action]:
-        """The session ended without a last word of the worker; None: its record is lost."""
+    def ended(self, reason: EndReason | None) -> Actions:
         if reason is EndReason.PAUSE_TIMEOUT:
             return self._timed_out(Timeout(reason="the pause lasted too long"))
         return super().ended(reason)
 
-    def memory(self) -> dict[str, Any]:
-        """Where the session stands, ready for JSON."""
-        return {**super().memory(), "forecast": self._forecast.memory()}
+    def snapshot(self) -> dict[str, Any]:
+        return {**super().snapshot(), "forecast": self._forecast.snapshot()}
 
-    def recall(self, memory: Mapping[str, Any], held: Sequence[InEntry]) -> None:
-        """Stand there again."""
-        super().recall(memory, held)
-        self._forecast.recall(memory["forecast"])
+    def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
+        super().restore(snapshot, held)
+        self._forecast.restore(snapshot["forecast"])
 
     def _result(self, entry: ResultOut, now_ms: float) -> list[Action]:
         result = result_message(entry, now_ms, timing=self._timing, transcript=self._transcript)
-        told: list[Action] = [Tell(result)]
         left_s = self._forecast.seconds_left(entry)
-        notice = Notice(limit="context", seconds_left=left_s) if left_s is not None else None
-        return [*told, Tell(notice)] if notice else told
-
-    def _with_frames(self, chunk: ChunkIn) -> ChunkIn:
-        if not self._frames:
-            return chunk
-        frames, self._frames = (*self._frames, *chunk.frames)[-MAX_FRAMES:], ()
-        return replace(chunk, frames=frames)
+        if left_s is None:
+            return [Send(result)]
+        return [Send(result), Send(Notice(limit="context", seconds_left=left_s))]
 
     def _prepared_message(self, entry: PreparedOut) -> Prepared:
         return Prepared(prompt_length=entry.prompt_length, recording_session_id=self._recording)
+
+
+def result_message(
+    entry: ResultOut, now_ms: float, *, timing: bool, transcript: bool = False
+) -> Result:
+    """The result of a unit; `now_ms` is the time of the Redis clock."""
+    return Result(
+        is_listen=entry.is_listen,
+        text=entry.text,
+        audio_data=entry.audio,
+        end_of_turn=entry.end_of_turn,
+        current_time=entry.current_time,
+        cost_llm_ms=entry.cost_llm_ms,
+        cost_tts_prep_ms=entry.cost_tts_prep_ms,
+        cost_tts_ms=entry.cost_tts_ms,
+        cost_token2wav_ms=entry.cost_token2wav_ms,
+        cost_all_ms=entry.cost_all_ms,
+        n_tokens=entry.n_tokens,
+        n_tts_tokens=entry.n_tts_tokens,
+        server_send_ts=round(now_ms / 1000, 3),
+        wall_clock_ms=entry.wall_clock_ms,
+        kv_cache_length=entry.kv_cache_length,
+        vision_slices=entry.vision_slices,
+        vision_tokens=entry.vision_tokens,
+        simulated=entry.simulated or None,
+        timing=hop_times(entry, now_ms) if timing else None,
+        user_text=_user_text(entry) if transcript else None,
+    )
+
+
+def hop_times(entry: ResultOut, now_ms: float) -> dict[str, float]:
+    """Milliseconds from edge to worker, in the engine, and back."""
+    return {
+        "edge_to_worker_ms": round(entry.read_at - entry.received_at, 3),
+        "engine_ms": entry.wall_clock_ms,
+        "worker_to_edge_ms": round(now_ms - entry.at, 3),
+    }
+
+
+def _user_text(entry: ResultOut) -> str | None:
+    """The engine's transcript of the user up to this unit, if it makes one."""
+    text = entry.memo.get("user")
+    return text if isinstance(text, str) else None

@@ -1,12 +1,30 @@
-"""`/ws/half_duplex` as a state machine: turns of speech and answer."""
+"""`/ws/half_duplex`: decoding of its messages, the table of legal commands, and what it sends."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from antiphon.edge.protocols.contract import Action, Forward, Tell
-from antiphon.edge.protocols.phases import Phase, PreparedMachine
+from antiphon.edge.protocols.decoding import InputReader
+from antiphon.edge.protocols.machine import (
+    Action,
+    Actions,
+    ConversationMachine,
+    Forward,
+    Phase,
+    Send,
+)
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.config import with_consent
+from antiphon.shared_schemas.content import (
+    AudioPart,
+    ConversationMessage,
+    Part,
+    Role,
+    TextPart,
+    flatten,
+)
+from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT, Stop
 from antiphon.shared_schemas.entries import (
     BreakIn,
     ChunkIn,
@@ -26,11 +44,16 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.half_duplex_messages import (
     Generating,
+    HalfDuplexAudioChunk,
+    HalfDuplexPrepare,
     HalfDuplexPrepared,
     HalfDuplexTimeout,
+    SystemItem,
+    SystemText,
     TurnChunk,
     TurnDone,
     VadState,
+    parse_half_duplex_message,
 )
 from antiphon.shared_schemas.states import EndReason
 
@@ -53,8 +76,59 @@ LEGAL: dict[Phase, frozenset[type[HalfDuplexCommand]]] = {
 }
 
 
-class HalfDuplexMachine(PreparedMachine):
-    """One session between its client and its streams."""
+class HalfDuplexDecoder:
+    """Decodes the frames of one client."""
+
+    def __init__(self, settings: EdgeSettings) -> None:
+        self._reader = InputReader(settings)
+
+    async def decode(self, frame: str | bytes) -> HalfDuplexCommand:
+        """The command in one frame. Raises InvalidInput or NotJson."""
+        message = parse_half_duplex_message(*self._reader.read_frame(frame))
+        if isinstance(message, Stop):
+            return StopIn()
+        self._reader.charge_message()
+        match message:
+            case HalfDuplexAudioChunk():
+                audio, _ = self._reader.read_chunk(message.audio_base64, "audio_base64")
+                return ChunkIn(audio=audio.data, pcm=audio.pcm)
+            case HalfDuplexPrepare():
+                return self._prepare(message)
+
+    def _prepare(self, message: HalfDuplexPrepare) -> HalfDuplexPrepareIn:
+        """An empty list of parts, as a page with an empty editor sends it, counts as none."""
+        parts = self._parts(message.system_content or [])
+        if not parts:
+            prompt = (
+                DEFAULT_SYSTEM_PROMPT if message.system_prompt is None else message.system_prompt
+            )
+            parts = (TextPart(prompt),)
+        content, blobs = flatten([ConversationMessage(Role.SYSTEM, parts)])
+        voice = self._reader.read_reference(message.ref_audio_base64, "ref_audio_base64")
+        config = with_consent(message.config, given=message.record)
+        return HalfDuplexPrepareIn(
+            content=content, blobs=blobs, config=config, ref_audio=voice or _first_audio(parts)
+        )
+
+    def _parts(self, items: list[SystemItem]) -> tuple[Part, ...]:
+        parts: list[Part] = []
+        for index, item in enumerate(items):
+            if isinstance(item, SystemText):
+                if item.text:
+                    parts.append(TextPart(item.text))
+            elif item.data:
+                field = f"system_content.{index}.data"
+                parts.append(AudioPart(self._reader.read_reference(item.data, field)))
+        return tuple(parts)
+
+
+def _first_audio(parts: tuple[Part, ...]) -> bytes:
+    """The first voice of the prompt is the default for the answers."""
+    return next((part.pcm for part in parts if isinstance(part, AudioPart)), b"")
+
+
+class HalfDuplexMachine(ConversationMachine[HalfDuplexCommand]):
+    """A session in which turns of the user and of the model alternate."""
 
     LEGAL: ClassVar = LEGAL
     WIRE_NAMES: ClassVar = WIRE_NAMES
@@ -63,9 +137,7 @@ class HalfDuplexMachine(PreparedMachine):
         super().__init__(sid, recording)
         self._timeout_s = 0.0
 
-    def receive(self, command: HalfDuplexCommand) -> list[Action]:
-        """The client asks. Raises InvalidInput, which repeats the legal moves, when it may not."""
-        self._check(command)
+    def _handle(self, command: HalfDuplexCommand) -> list[Action]:
         match command:
             case ChunkIn():
                 return [Forward(command)]
@@ -75,37 +147,32 @@ class HalfDuplexMachine(PreparedMachine):
             case StopIn():
                 return self._stop(command)
 
-    def memory(self) -> dict[str, Any]:
-        """Where the session stands, ready for JSON."""
-        return {**super().memory(), "timeout_s": self._timeout_s}
+    def snapshot(self) -> dict[str, Any]:
+        return {**super().snapshot(), "timeout_s": self._timeout_s}
 
-    def recall(self, memory: Mapping[str, Any], held: Sequence[InEntry]) -> None:
-        """Stand there again."""
-        super().recall(memory, held)
-        self._timeout_s = memory["timeout_s"]
+    def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
+        super().restore(snapshot, held)
+        self._timeout_s = snapshot["timeout_s"]
 
-    def adopt(self, entry: InEntry) -> None:
-        """Stand where this input, found in the stream, has led."""
-        super().adopt(entry)
+    def apply_input(self, entry: InEntry) -> None:
+        super().apply_input(entry)
         if isinstance(entry, HalfDuplexPrepareIn):
             self._timeout_s = entry.config.session.timeout_s
 
-    def asked(self, ask: SessionCommand) -> list[Action]:
-        """Someone beside the client asks for something."""
-        wanted = ask is SessionCommand.INTERRUPT and self.phase is Phase.ACTIVE
-        return [Forward(BreakIn())] if wanted else []
+    def commanded(self, command: SessionCommand) -> list[Action]:
+        interrupts = command is SessionCommand.INTERRUPT and self.phase is Phase.ACTIVE
+        return [Forward(BreakIn())] if interrupts else []
 
-    def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:  # noqa: ARG002 - as all have
-        """The worker answers."""
+    def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:  # noqa: ARG002 - unused here
         match entry:
-            case DeltaOut():
-                return _chunk(entry)
+            case DeltaOut(text_delta=text, audio=audio):
+                return [Send(TurnChunk(text_delta=text, audio_data=audio))] if text or audio else []
             case VadOut(speaking=speaking):
-                return [Tell(VadState(speaking=speaking))]
+                return [Send(VadState(speaking=speaking))]
             case GeneratingOut(speech_duration_ms=duration):
-                return [Tell(Generating(speech_duration_ms=duration))]
+                return [Send(Generating(speech_duration_ms=duration))]
             case TurnDoneOut(turn_index=index, text=text):
-                return [Tell(TurnDone(turn_index=index, text=text))]
+                return [Send(TurnDone(turn_index=index, text=text))]
             case PreparedOut():
                 return self._prepared(entry)
             case StoppedOut():
@@ -117,8 +184,7 @@ class HalfDuplexMachine(PreparedMachine):
             case _:
                 raise TypeError(f"{entry.tag} does not belong in a half-duplex session")
 
-    def ended(self, reason: EndReason | None) -> list[Action]:
-        """The session ended without a last word of the worker; None: its record is lost."""
+    def ended(self, reason: EndReason | None) -> Actions:
         if reason is EndReason.PAUSE_TIMEOUT:
             return self._silent(self._timeout_s)
         return super().ended(reason)
@@ -133,9 +199,3 @@ class HalfDuplexMachine(PreparedMachine):
             recording_session_id=self._recording,
             prompt_length=entry.prompt_length,
         )
-
-
-def _chunk(entry: DeltaOut) -> list[Action]:
-    if not (entry.text_delta or entry.audio):
-        return []
-    return [Tell(TurnChunk(text_delta=entry.text_delta, audio_data=entry.audio))]

@@ -1,16 +1,30 @@
-"""`/v1/realtime` as a state machine: QUEUED, CONNECTED, ACTIVE, CLOSED, as the document draws it."""
+"""`/v1/realtime`: decoding of its events, the table of legal commands, and the events it sends."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
-from antiphon.edge.errors import Close, explain_end
-from antiphon.edge.protocols.contract import Action, Finish, Forward, QueuePlace, Tell
-from antiphon.edge.protocols.forecast import ContextForecast
-from antiphon.edge.protocols.realtime_deltas import Speaking
-from antiphon.edge.protocols.realtime_faults import CLOSED_AS, error_event, realtime
+from antiphon.edge.errors import Close, Fault
+from antiphon.edge.media.voices import decode_voice
+from antiphon.edge.protocols.decoding import InputReader
+from antiphon.edge.protocols.machine import (
+    NOTICE_S,
+    Action,
+    Actions,
+    ContextForecast,
+    Deadline,
+    Forward,
+    Phase,
+    QueuePlace,
+    Send,
+    SessionMachine,
+)
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.audio import OUTPUT_RATE
+from antiphon.shared_schemas.config import DuplexConfig, with_consent
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     ErrorOut,
@@ -24,18 +38,29 @@ from antiphon.shared_schemas.entries import (
     StoppedOut,
     TimeoutOut,
 )
-from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.realtime_messages import (
     CONTEXT_TOKENS,
+    MIN_SAMPLES,
+    Append,
+    AudioDelta,
+    ClosedReason,
+    ErrorEvent,
+    Listen,
+    PlaybackEvent,
+    RealtimeCode,
+    SessionClose,
     SessionClosed,
     SessionCreated,
     SessionNotice,
     SessionQueued,
     SessionQueueDone,
     SessionQueueUpdate,
+    SessionUpdate,
+    parse_realtime_event,
 )
 from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.wire import ServerMessage
 
 RealtimeCommand = PrepareIn | ChunkIn | PlaybackIn | StopIn
 
@@ -46,124 +71,189 @@ WIRE_NAMES: dict[type[RealtimeCommand], str] = {
     StopIn: "session.close",
 }
 
-
-class Stage(StrEnum):
-    """The document's four states; three of them have a second half, while an answer is awaited."""
-
-    QUEUED = "queued"
-    QUEUED_UPDATED = "queued and its session.update is kept"
-    CONNECTED = "connected"
-    CREATING = "connected and its session.update is being carried out"
-    ACTIVE = "active"
-    CLOSING = "closing"
-    CLOSED = "closed"
-
-
-LEGAL: dict[Stage, frozenset[type[RealtimeCommand]]] = {
-    Stage.QUEUED: frozenset({PrepareIn}),
-    Stage.QUEUED_UPDATED: frozenset(),
-    Stage.CONNECTED: frozenset({PrepareIn}),
-    Stage.CREATING: frozenset(),
-    Stage.ACTIVE: frozenset({ChunkIn, PlaybackIn, StopIn}),
-    Stage.CLOSING: frozenset(),
-    Stage.CLOSED: frozenset(),
+LEGAL: dict[Phase, frozenset[type[RealtimeCommand]]] = {
+    Phase.QUEUED: frozenset({PrepareIn}),
+    Phase.QUEUED_PREPARED: frozenset(),
+    Phase.ASSIGNED: frozenset({PrepareIn}),
+    Phase.PREPARING: frozenset(),
+    Phase.ACTIVE: frozenset({ChunkIn, PlaybackIn, StopIn}),
+    Phase.STOPPING: frozenset(),
+    Phase.OVER: frozenset(),
 }
 
+PHASE_TEXT = {
+    Phase.QUEUED: "queued",
+    Phase.QUEUED_PREPARED: "queued and its session.update is kept",
+    Phase.ASSIGNED: "connected",
+    Phase.PREPARING: "connected and its session.update is being carried out",
+    Phase.ACTIVE: "active",
+    Phase.STOPPING: "closing",
+    Phase.OVER: "closed",
+}
 
-_WAITING = (Stage.QUEUED, Stage.QUEUED_UPDATED)
-_LEADS_TO: dict[type, Stage] = {PrepareIn: Stage.CREATING, StopIn: Stage.CLOSING}
+_NOT_REPORTED = frozenset({ErrorCode.INPUT_BACKPRESSURE, ErrorCode.INVALID_JSON})
+"""Excess audio is dropped without an error; the close code alone reports invalid JSON."""
+
+_CODES: dict[str, RealtimeCode] = {
+    ErrorCode.NOT_READY: RealtimeCode.NOT_READY,
+    ErrorCode.UNKNOWN_TYPE: RealtimeCode.UNKNOWN_EVENT,
+    ErrorCode.MISSING_FIELD: RealtimeCode.MISSING_FIELD,
+    ErrorCode.INVALID_FIELD: RealtimeCode.INVALID_PAYLOAD,
+    ErrorCode.MESSAGE_TOO_LARGE: RealtimeCode.INVALID_PAYLOAD,
+    ErrorCode.QUEUE_FULL: RealtimeCode.QUEUE_FULL,
+    ErrorCode.WORKER_LOST: RealtimeCode.WORKER_CONNECT_FAILED,
+    ErrorCode.BROKER_UNAVAILABLE: RealtimeCode.SERVICE_UNAVAILABLE,
+    ErrorCode.SERVER_SHUTDOWN: RealtimeCode.SERVICE_UNAVAILABLE,
+    ErrorCode.RATE_LIMITED: RealtimeCode.SERVICE_UNAVAILABLE,
+    ErrorCode.PAGE_OFF: RealtimeCode.SERVICE_UNAVAILABLE,
+    ErrorCode.INFERENCE_ERROR: RealtimeCode.INFERENCE_ERROR,
+}
+
+CLOSED_AS: dict[EndReason, tuple[ClosedReason, Close]] = {
+    EndReason.STOPPED: (ClosedReason.STOPPED, Close.NORMAL),
+    EndReason.PAUSE_TIMEOUT: (ClosedReason.TIMEOUT, Close.NORMAL),
+    EndReason.CONTEXT_FULL: (ClosedReason.CONTEXT_FULL, Close.NORMAL),
+    EndReason.SERVER_SHUTDOWN: (ClosedReason.SERVER_SHUTDOWN, Close.RESTART),
+    EndReason.CANCELLED: (ClosedReason.ERROR, Close.POLICY),
+    EndReason.ERROR: (ClosedReason.ERROR, Close.INTERNAL),
+}
+"""Ends that `session.closed` reports. Other ends are an `error` and close code 1013."""
+
+_DEFAULTS = DuplexConfig()
+
+SILENCE_10MS = bytes(4 * OUTPUT_RATE // 100)
+"""Audio for text at the end of a turn that has none."""
 
 
-class RealtimeMachine:
-    """One session between its client and its streams."""
+class RealtimeDecoder:
+    """Decodes the frames of one client. `playback_ack`: the client asked to report its playback."""
 
-    def __init__(self, sid: str, *, notices: bool = False) -> None:
-        self.stage = Stage.QUEUED
+    def __init__(self, settings: EdgeSettings, *, video: bool, playback_ack: bool = False) -> None:
+        self._max_reference_s = settings.max_reference_s
+        self._video = video
+        self._playback_ack = playback_ack
+        self._reader = InputReader(settings)
+
+    async def decode(self, frame: str | bytes) -> RealtimeCommand:
+        """The command in one frame. Raises InvalidInput or NotJson."""
+        data, payload = self._reader.read_frame(frame)
+        event = parse_realtime_event(data, payload, playback_ack=self._playback_ack)
+        if isinstance(event, SessionClose):
+            return StopIn()
+        self._reader.charge_message()
+        match event:
+            case Append():
+                return self._append(event)
+            case SessionUpdate():
+                return await self._update(event)
+            case PlaybackEvent(played_ms=played_ms):
+                return PlaybackIn(played_ms=played_ms)
+
+    def _append(self, event: Append) -> ChunkIn:
+        """Audio sessions ignore video frames; the document leaves them undefined."""
+        images = event.video_frames if self._video else None
+        audio, frames = self._reader.read_chunk(
+            event.audio, "audio", images, "video_frames", min_samples=MIN_SAMPLES
+        )
+        return ChunkIn(
+            audio=audio.data,
+            pcm=audio.pcm,
+            frames=frames,
+            force_listen=event.force_listen,
+            max_slice_nums=event.max_slice_nums,
+        )
+
+    async def _update(self, event: SessionUpdate) -> PrepareIn:
+        asked, limit = event.session, self._max_reference_s
+        stated = {"max_slice_nums": asked.max_slice_nums} if asked.max_slice_nums else {}
+        return PrepareIn(
+            system_prompt=asked.instructions,
+            config=with_consent(_DEFAULTS.model_copy(update=stated), given=asked.record),
+            ref_audio=await decode_voice(asked.ref_audio, "session.ref_audio", limit),
+            tts_ref_audio=await decode_voice(asked.tts_ref_audio, "session.tts_ref_audio", limit),
+        )
+
+
+class RealtimeMachine(SessionMachine[RealtimeCommand]):
+    """A session of at most `limit_s` seconds since `began_at`, a time of the event loop."""
+
+    LEGAL: ClassVar = LEGAL
+    LEADS_TO: ClassVar = {PrepareIn: Phase.PREPARING, StopIn: Phase.STOPPING}
+    WIRE_NAMES: ClassVar = WIRE_NAMES
+    PHASE_TEXT: ClassVar = PHASE_TEXT
+    PHASE_KEY: ClassVar = "stage"
+
+    def __init__(
+        self, sid: str, *, notices: bool = False, began_at: float = 0.0, limit_s: float = math.inf
+    ) -> None:
+        super().__init__()
         self._sid = sid
-        self._held: list[InEntry] = []
-        self._speaking = Speaking()
+        self._notices = notices
+        self._began_at = began_at
+        self._limit_s = limit_s
+        self._deltas = DeltaBuffer()
         self._forecast = ContextForecast(wanted=notices)
         self._warned = False
 
-    @property
-    def waiting(self) -> bool:
-        """No worker has been granted yet."""
-        return self.stage in _WAITING
-
-    @property
-    def held(self) -> Sequence[InEntry]:
-        """What goes to the worker with the grant."""
-        return self._held
-
-    def memory(self) -> dict[str, Any]:
-        """Where the session stands, ready for JSON."""
+    def snapshot(self) -> dict[str, Any]:
         return {
-            "stage": str(self.stage),
-            "words": self._speaking.words,
-            "forecast": self._forecast.memory(),
+            **super().snapshot(),
+            "words": self._deltas.text,
+            "forecast": self._forecast.snapshot(),
             "warned": self._warned,
         }
 
-    def recall(self, memory: Mapping[str, Any], held: Sequence[InEntry]) -> None:
-        """Stand there again."""
-        self.stage = Stage(memory["stage"])
-        self._held = list(held)
-        self._speaking.words = memory["words"]
-        self._forecast.recall(memory["forecast"])
-        self._warned = memory["warned"]
+    def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
+        super().restore(snapshot, held)
+        self._deltas.text = snapshot["words"]
+        self._forecast.restore(snapshot["forecast"])
+        self._warned = snapshot["warned"]
 
-    def adopt(self, entry: InEntry) -> None:
-        """Stand where this input, found in the stream, has led."""
-        self.stage = _LEADS_TO.get(type(entry), self.stage)
-
-    def receive(self, command: RealtimeCommand) -> list[Action]:
-        """The client asks. Raises InvalidInput with `not_ready` when it may not."""
-        if type(command) not in LEGAL[self.stage]:
-            name = WIRE_NAMES[type(command)]
-            text = f"{name}: not allowed while the session is {self.stage}"
-            raise InvalidInput(text, field="type", code=ErrorCode.NOT_READY)
-        if self.waiting:  # a page sends it at once, though its document tells it to wait
-            self.stage, self._held = Stage.QUEUED_UPDATED, [command]
-            return []
-        self.adopt(command)
+    def _handle(self, command: RealtimeCommand) -> list[Action]:
+        """A page may send `session.update` at once, although the document tells it to wait."""
+        if isinstance(command, PrepareIn):
+            return self._prepare(command)
+        self.apply_input(command)
         return [Forward(command)]
 
     def placed(self, place: QueuePlace) -> list[Action]:
-        """The session waits there."""
-        position, length, eta_s = place.position, place.queue_length, place.eta_s
-        if not place.first:
-            update = SessionQueueUpdate(
-                position=position, estimated_wait_s=eta_s, queue_length=length
+        if place.first:
+            queued = SessionQueued(
+                position=place.position,
+                estimated_wait_s=place.eta_s,
+                ticket_id=place.ticket_id,
+                queue_length=place.queue_length,
             )
-            return [Tell(update)]
-        ticket = place.ticket_id
-        queued = SessionQueued(
-            position=position, estimated_wait_s=eta_s, ticket_id=ticket, queue_length=length
+            return [Send(queued)]
+        update = SessionQueueUpdate(
+            position=place.position,
+            estimated_wait_s=place.eta_s,
+            queue_length=place.queue_length,
         )
-        return [Tell(queued)]
+        return [Send(update)]
 
-    def granted(self) -> list[Action]:
-        """A worker holds the session: what was kept goes to it."""
-        kept, self._held = self._held, []
-        updated = self.stage is Stage.QUEUED_UPDATED
-        self.stage = Stage.CREATING if updated else Stage.CONNECTED
-        return [Tell(SessionQueueDone()), *(Forward(entry) for entry in kept)]
+    def _grant_messages(self) -> list[Action]:
+        return [Send(SessionQueueDone())]
 
-    def asked(self, ask: SessionCommand) -> list[Action]:  # noqa: ARG002 - nothing can be asked
-        """Someone beside the client asks for something."""
-        return []
+    def deadlines(self) -> list[Deadline]:
+        """The time limit includes the time in the queue."""
+        if math.isinf(self._limit_s):
+            return []
+        over_at = self._began_at + self._limit_s
+        notice_s = min(NOTICE_S, self._limit_s)
+        notice = Deadline(over_at - notice_s, partial(self.nearly_over, notice_s))
+        over = Deadline(over_at, self.overdue)
+        return [notice, over] if self._notices else [over]
 
     def nearly_over(self, seconds_left: float) -> list[Action]:
-        """The session has not much longer to last; told once."""
+        """Notify the client, once, that its time is nearly over."""
         warned, self._warned = self._warned, True
-        return [] if warned else [Tell(SessionNotice(limit="duration", seconds_left=seconds_left))]
+        return [] if warned else [Send(SessionNotice(limit="duration", seconds_left=seconds_left))]
 
     def overdue(self) -> list[Action]:
-        """The session has lasted as long as it may, waiting included."""
         return self._close(EndReason.PAUSE_TIMEOUT)
 
-    def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:  # noqa: ARG002 - as all have
-        """The worker answers."""
+    def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:  # noqa: ARG002 - unused here
         match entry:
             case ResultOut():
                 return self._result(entry)
@@ -178,45 +268,78 @@ class RealtimeMachine:
             case _:
                 raise TypeError(f"{entry.tag} does not belong in a realtime session")
 
-    def ended(self, reason: EndReason | None) -> list[Action]:
-        """The session ended without a last word of the worker; None: its record is lost."""
-        if reason in CLOSED_AS:
-            return self._close(reason)
-        self.stage = Stage.CLOSED
-        fault = explain_end(reason)
-        told = [Tell(message) for message in realtime(fault)]
-        return [*told, Finish(fault.close or Close.INTERNAL, reason or EndReason.ERROR)]
+    def ended(self, reason: EndReason | None) -> Actions:
+        return self._close(reason) if reason in CLOSED_AS else super().ended(reason)
 
-    def gone(self) -> EndReason:
-        """The client left; one that had asked to close has what it wanted."""
-        return EndReason.STOPPED if self.stage is Stage.CLOSING else EndReason.CLIENT_GONE
+    def _error_messages(self, fault: Fault) -> Sequence[ServerMessage]:
+        return encode_realtime_error(fault)
 
     def _created(self, prompt_length: int) -> list[Action]:
-        """Told once: a worker that takes the session over prepares it again, unseen."""
-        if self.stage is not Stage.CREATING:
+        """Sent once: a worker that takes over the session prepares it again, which is not shown."""
+        if self.phase is not Phase.PREPARING:
             return []
-        self.stage = Stage.ACTIVE
-        return [Tell(SessionCreated(session_id=self._sid, prompt_length=prompt_length))]
+        self.phase = Phase.ACTIVE
+        return [Send(SessionCreated(session_id=self._sid, prompt_length=prompt_length))]
 
     def _result(self, entry: ResultOut) -> list[Action]:
-        told: list[Action] = [Tell(message) for message in self._speaking.messages(entry)]
+        actions: list[Action] = [Send(message) for message in self._deltas.messages(entry)]
         left_s = self._forecast.seconds_left(entry)
         if left_s is not None:
-            told.append(Tell(SessionNotice(limit="context", seconds_left=left_s)))
-        full = entry.kv_cache_length >= CONTEXT_TOKENS
-        return [*told, *self._close(EndReason.CONTEXT_FULL)] if full else told
+            actions.append(Send(SessionNotice(limit="context", seconds_left=left_s)))
+        if entry.kv_cache_length >= CONTEXT_TOKENS:
+            actions += self._close(EndReason.CONTEXT_FULL)
+        return actions
 
     def _failed(self, entry: ErrorOut) -> list[Action]:
         if entry.code == ErrorCode.CONTEXT_FULL:
             return self._close(EndReason.CONTEXT_FULL)
-        told = Tell(error_event(entry.code, entry.message))
+        error = Send(_error_event(entry.code, entry.message))
         if entry.fatal:
-            return [told, *self._close(EndReason.ERROR)]
-        if self.stage is Stage.CREATING:
-            self.stage = Stage.CONNECTED
-        return [told]
+            return [error, *self._close(EndReason.ERROR)]
+        if self.phase is Phase.PREPARING:
+            self.phase = Phase.ASSIGNED
+        return [error]
 
     def _close(self, reason: EndReason) -> list[Action]:
-        self.stage = Stage.CLOSED
         closed, code = CLOSED_AS[reason]
-        return [Tell(SessionClosed(reason=closed)), Finish(code, reason)]
+        return self._finish(SessionClosed(reason=closed), code, reason)
+
+
+class DeltaBuffer:
+    """Holds text without audio until the next audio or the end of the turn: a delta needs audio."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def messages(self, entry: ResultOut) -> list[AudioDelta | Listen]:
+        """The events of one unit; none if it has text only and the turn continues."""
+        if entry.is_listen:
+            rest = [self._delta(entry, SILENCE_10MS, ends=True)] if self.text else []
+            return [*rest, Listen(kv_cache_length=entry.kv_cache_length)]
+        self.text += entry.text
+        if entry.audio or entry.end_of_turn:
+            return [self._delta(entry, entry.audio or SILENCE_10MS, ends=entry.end_of_turn)]
+        return []
+
+    def _delta(self, entry: ResultOut, audio: bytes, *, ends: bool) -> AudioDelta:
+        text, self.text = self.text, ""
+        return AudioDelta(
+            text=text, audio=audio, end_of_turn=ends, kv_cache_length=entry.kv_cache_length
+        )
+
+
+def _error_event(code: str, text: str) -> ErrorEvent:
+    """An unknown code is an error of the engine."""
+    return ErrorEvent.of(_CODES.get(code, RealtimeCode.INFERENCE_ERROR), text)
+
+
+def encode_realtime_error(fault: Fault) -> Sequence[ServerMessage]:
+    """The document knows nine codes and five reasons."""
+    code = fault.message.code
+    if code in _NOT_REPORTED:
+        return []
+    if fault.close is Close.RESTART:
+        return [SessionClosed(reason=ClosedReason.SERVER_SHUTDOWN)]
+    if fault.close is None or code in _CODES:
+        return [_error_event(code, fault.message.message)]
+    return [SessionClosed(reason=ClosedReason.ERROR)]

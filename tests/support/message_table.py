@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from antiphon.edge.protocols.contract import Action, Finish, Forward, Tell
+from antiphon.edge.protocols.machine import Action, Finish, Forward, Send
 from antiphon.shared_schemas.wire import ServerMessage
 from support.protocol_samples import PROTOCOLS
 from support.protocol_walk import Frame, Protocol
@@ -68,7 +68,7 @@ def _word(action: Action) -> str:
             return "taken"
         case Finish(close=close):
             return str(int(close))
-        case Tell(message=message):
+        case Send(message=message):
             return f"`{_name(message)}`"
 
 

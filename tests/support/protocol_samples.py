@@ -8,18 +8,12 @@ from typing import Any
 import orjson
 import pybase64
 
-from antiphon.edge.doors.chat import ChatDoor, read_request
-from antiphon.edge.doors.duplex import DuplexDoor
-from antiphon.edge.doors.half_duplex import HalfDuplexDoor
-from antiphon.edge.doors.realtime import RealtimeDoor
 from antiphon.edge.errors import Close, NotJson
-from antiphon.edge.protocols.chat import ChatMachine, ChatPhase
-from antiphon.edge.protocols.contract import Action, Forward
-from antiphon.edge.protocols.duplex import DuplexMachine
-from antiphon.edge.protocols.half_duplex import HalfDuplexMachine
-from antiphon.edge.protocols.phases import Phase
-from antiphon.edge.protocols.realtime import RealtimeMachine, Stage
-from antiphon.edge.protocols.realtime_faults import realtime
+from antiphon.edge.protocols.chat import ChatDecoder, ChatMachine, decode_request
+from antiphon.edge.protocols.duplex import DuplexDecoder, DuplexMachine
+from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder, HalfDuplexMachine
+from antiphon.edge.protocols.machine import Action, Forward, Phase
+from antiphon.edge.protocols.realtime import RealtimeDecoder, RealtimeMachine, encode_realtime_error
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.entries import (
     ChatDoneOut,
@@ -72,15 +66,15 @@ _PREPARE = _frame("prepare", prefix_system_prompt="Be brief.", config={"chunk_ms
 _PAUSE = _frame("pause", timeout=5)
 DUPLEX = Protocol(
     path="/ws/duplex/{session_id}",
-    open=lambda: (DuplexDoor(SETTINGS), DuplexMachine("adx_1", "rec")),
+    open=lambda: (DuplexDecoder(SETTINGS), DuplexMachine("adx_1", "rec")),
     ways={
-        Phase.QUEUED: (),
-        Phase.QUEUED_PREPARED: (_PREPARE,),
-        Phase.ASSIGNED: (GRANTED,),
-        Phase.PREPARING: (GRANTED, _PREPARE),
-        Phase.ACTIVE: _prepared(_PREPARE),
-        Phase.PAUSED: _prepared(_PREPARE, _PAUSE),
-        Phase.STOPPING: _prepared(_PREPARE, STOP),
+        DuplexMachine.PHASE_TEXT[Phase.QUEUED]: (),
+        DuplexMachine.PHASE_TEXT[Phase.QUEUED_PREPARED]: (_PREPARE,),
+        DuplexMachine.PHASE_TEXT[Phase.ASSIGNED]: (GRANTED,),
+        DuplexMachine.PHASE_TEXT[Phase.PREPARING]: (GRANTED, _PREPARE),
+        DuplexMachine.PHASE_TEXT[Phase.ACTIVE]: _prepared(_PREPARE),
+        DuplexMachine.PHASE_TEXT[Phase.PAUSED]: _prepared(_PREPARE, _PAUSE),
+        DuplexMachine.PHASE_TEXT[Phase.STOPPING]: _prepared(_PREPARE, STOP),
     },
     messages={
         "prepare": _PREPARE,
@@ -112,14 +106,14 @@ DUPLEX = Protocol(
 _HALF_PREPARE = _frame("prepare", system_prompt="Be brief.", config={"vad": {"threshold": 0.6}})
 HALF_DUPLEX = Protocol(
     path="/ws/half_duplex/{session_id}",
-    open=lambda: (HalfDuplexDoor(SETTINGS), HalfDuplexMachine("hdx_1", "rec")),
+    open=lambda: (HalfDuplexDecoder(SETTINGS), HalfDuplexMachine("hdx_1", "rec")),
     ways={
-        Phase.QUEUED: (),
-        Phase.QUEUED_PREPARED: (_HALF_PREPARE,),
-        Phase.ASSIGNED: (GRANTED,),
-        Phase.PREPARING: (GRANTED, _HALF_PREPARE),
-        Phase.ACTIVE: _prepared(_HALF_PREPARE),
-        Phase.STOPPING: _prepared(_HALF_PREPARE, STOP),
+        HalfDuplexMachine.PHASE_TEXT[Phase.QUEUED]: (),
+        HalfDuplexMachine.PHASE_TEXT[Phase.QUEUED_PREPARED]: (_HALF_PREPARE,),
+        HalfDuplexMachine.PHASE_TEXT[Phase.ASSIGNED]: (GRANTED,),
+        HalfDuplexMachine.PHASE_TEXT[Phase.PREPARING]: (GRANTED, _HALF_PREPARE),
+        HalfDuplexMachine.PHASE_TEXT[Phase.ACTIVE]: _prepared(_HALF_PREPARE),
+        HalfDuplexMachine.PHASE_TEXT[Phase.STOPPING]: _prepared(_HALF_PREPARE, STOP),
     },
     messages={
         "prepare": _HALF_PREPARE,
@@ -150,16 +144,16 @@ _PLAYED = "output_audio_buffer.playback_ack"
 REALTIME = Protocol(
     path="/v1/realtime",
     open=lambda: (
-        RealtimeDoor(SETTINGS, video=True, playback_ack=True),
+        RealtimeDecoder(SETTINGS, video=True, playback_ack=True),
         RealtimeMachine("rt_1714200000000"),
     ),
     ways={
-        Stage.QUEUED: (),
-        Stage.QUEUED_UPDATED: (_UPDATE,),
-        Stage.CONNECTED: (GRANTED,),
-        Stage.CREATING: (GRANTED, _UPDATE),
-        Stage.ACTIVE: _prepared(_UPDATE),
-        Stage.CLOSING: _prepared(_UPDATE, _CLOSE),
+        RealtimeMachine.PHASE_TEXT[Phase.QUEUED]: (),
+        RealtimeMachine.PHASE_TEXT[Phase.QUEUED_PREPARED]: (_UPDATE,),
+        RealtimeMachine.PHASE_TEXT[Phase.ASSIGNED]: (GRANTED,),
+        RealtimeMachine.PHASE_TEXT[Phase.PREPARING]: (GRANTED, _UPDATE),
+        RealtimeMachine.PHASE_TEXT[Phase.ACTIVE]: _prepared(_UPDATE),
+        RealtimeMachine.PHASE_TEXT[Phase.STOPPING]: _prepared(_UPDATE, _CLOSE),
     },
     messages={
         "session.update": _UPDATE,
@@ -174,7 +168,7 @@ REALTIME = Protocol(
     },
     entries=(PREPARED, result(1), result(2, speak=False), FAILED, *LAST_WORDS),
     terminal=frozenset({"session.closed"}),
-    dialect=realtime,
+    encode_error=encode_realtime_error,
     stop="session.close",
 )
 
@@ -195,7 +189,7 @@ class ChatTalk(Talk):
         if self._machine:
             return await super()._send(frame)
         try:
-            request = await read_request(frame, SETTINGS)
+            request = await decode_request(frame, SETTINGS)
         except (InvalidInput, NotJson) as error:
             return self._refuse(error, Close.POLICY)
         self._machine = ChatMachine(request, "rec")
@@ -206,12 +200,12 @@ _QUESTION = {"role": "user", "content": [{"type": "text", "text": "Hello."}]}
 _REQUEST = orjson.dumps({"messages": [_QUESTION]}).decode()
 CHAT = Protocol(
     path="/ws/chat",
-    open=lambda: (ChatDoor(SETTINGS), None),
+    open=lambda: (ChatDecoder(SETTINGS), None),
     ways={
         NO_REQUEST: (),
-        ChatPhase.QUEUED: (_REQUEST,),
-        ChatPhase.ANSWERING: (_REQUEST, GRANTED),
-        ChatPhase.STOPPING: (_REQUEST, GRANTED, STOP),
+        ChatMachine.PHASE_TEXT[Phase.QUEUED]: (_REQUEST,),
+        ChatMachine.PHASE_TEXT[Phase.ACTIVE]: (_REQUEST, GRANTED),
+        ChatMachine.PHASE_TEXT[Phase.STOPPING]: (_REQUEST, GRANTED, STOP),
     },
     messages={"the request": _REQUEST, "stop": STOP},
     mistakes={**MISTAKES, "a request without `messages`": '{"streaming": true}'},

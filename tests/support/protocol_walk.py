@@ -6,9 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from antiphon.edge.dialects import Dialect, plain
 from antiphon.edge.errors import Close, NotJson, explain
-from antiphon.edge.protocols.contract import Action, Finish, QueuePlace, Tell
+from antiphon.edge.protocols.machine import (
+    Action,
+    ErrorEncoder,
+    Finish,
+    QueuePlace,
+    Send,
+    encode_error,
+)
 from antiphon.shared_schemas.entries import OutEntry
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
@@ -44,8 +50,7 @@ class Talk:
     @property
     def state(self) -> str:
         """The machine's own word for it."""
-        machine = self._machine
-        return str(machine.phase if hasattr(machine, "phase") else machine.stage)
+        return str(self._machine.phase_text)
 
     async def step(self, step: Step) -> list[Action]:
         """What it leads to; nothing for what cannot happen now."""
@@ -60,7 +65,7 @@ class Talk:
             case Ended(reason=reason):
                 return list(self._machine.ended(reason))
             case SessionCommand():
-                return list(self._machine.asked(step))
+                return list(self._machine.commanded(step))
             case Granted():
                 granted, self._granted = self._granted, True
                 return [] if granted else self._machine.granted()
@@ -71,13 +76,13 @@ class Talk:
 
     async def _send(self, frame: Frame) -> Sequence[Action]:
         try:
-            return list(self._machine.receive(await self._door.read(frame)))
+            return list(self._machine.receive(await self._door.decode(frame)))
         except (InvalidInput, NotJson) as error:
             return self._refuse(error)
 
     def _refuse(self, error: Exception, close: Close | None = None) -> list[Action]:
         fault = explain(error)
-        told: list[Action] = [Tell(message) for message in self._protocol.dialect(fault)]
+        told: list[Action] = [Send(message) for message in self._protocol.encode_error(fault)]
         closing = fault.close or close
         return [*told, Finish(closing, EndReason.ERROR)] if closing else told
 
@@ -95,7 +100,7 @@ class Protocol:
     mistakes: Mapping[str, Frame]
     entries: Sequence[OutEntry]
     terminal: frozenset[str]
-    dialect: Dialect = plain
+    encode_error: ErrorEncoder = encode_error
     talk: type[Talk] = Talk
     stop: str = "stop"
     """The message that ends a session."""

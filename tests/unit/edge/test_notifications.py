@@ -6,9 +6,7 @@ import asyncio
 
 import pytest
 
-from antiphon.edge.admission import PlaceReport
-from antiphon.edge.protocols.contract import QueuePlace
-from antiphon.edge.session.notifications import (
+from antiphon.edge.notifications import (
     EdgeClosing,
     Ended,
     Granted,
@@ -16,6 +14,8 @@ from antiphon.edge.session.notifications import (
     SessionSubscription,
     update_places,
 )
+from antiphon.edge.protocols.machine import QueuePlace
+from antiphon.edge.session.admission import PlaceFilter
 from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.registry import QueuedSession, QueueSnapshot, RunningSession, Ticket
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
@@ -139,16 +139,16 @@ class Clock:
         return self.now
 
 
-def _report(*, wait: bool, clock: Clock) -> PlaceReport:
-    return PlaceReport(Ticket(number=7, position=3, queue_length=4, wait=wait), clock)
+def _report(*, wait: bool, clock: Clock) -> PlaceFilter:
+    return PlaceFilter(Ticket(number=7, position=3, queue_length=4, wait=wait), clock)
 
 
 def test_the_first_place_is_queued_and_the_next_ones_updates() -> None:
     report = _report(wait=True, clock=Clock())
-    first = report.worth_telling(Place(3, 4, 10.0))
+    first = report.select(Place(3, 4, 10.0))
     assert first is not None
     assert first == QueuePlace("7", 3, 4, 10.0, first=True)
-    second = report.worth_telling(Place(2, 4, 10.0))
+    second = report.select(Place(2, 4, 10.0))
     assert second is not None
     assert not second.first
 
@@ -165,22 +165,22 @@ def test_the_first_place_is_queued_and_the_next_ones_updates() -> None:
 )
 def test_only_changes_are_worth_a_message(place: Place, worth: bool) -> None:
     report = _report(wait=True, clock=Clock())
-    report.worth_telling(Place(3, 4, 10.0))
-    assert (report.worth_telling(place) is not None) is worth
+    report.select(Place(3, 4, 10.0))
+    assert (report.select(place) is not None) is worth
 
 
 def test_small_changes_add_up() -> None:
     report = _report(wait=True, clock=Clock())
-    report.worth_telling(Place(3, 4, 10.0))
-    assert report.worth_telling(Place(3, 4, 9.4)) is None
-    assert report.worth_telling(Place(3, 4, 8.8)) is not None
+    report.select(Place(3, 4, 10.0))
+    assert report.select(Place(3, 4, 9.4)) is None
+    assert report.select(Place(3, 4, 8.8)) is not None
 
 
 def test_who_need_not_wait_hears_of_the_queue_only_after_a_second() -> None:
     clock = Clock()
     report = _report(wait=False, clock=clock)
-    assert report.worth_telling(Place(1, 1, 0.0)) is None
+    assert report.select(Place(1, 1, 0.0)) is None
     clock.now = 1.0
-    told = report.worth_telling(Place(1, 1, 0.0))
+    told = report.select(Place(1, 1, 0.0))
     assert told is not None
     assert told.first

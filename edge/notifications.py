@@ -1,0 +1,290 @@
+"""Watches transitions and queue places for one edge and notifies the connections they concern."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from antiphon.broker.client import Broker
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.events import follow
+from antiphon.broker.retry import retry_until_available
+from antiphon.shared_schemas.events import SessionCommand, SessionEvent
+from antiphon.shared_schemas.registry import QueueSnapshot
+from antiphon.shared_schemas.states import EndReason, SessionState
+
+log = structlog.get_logger()
+
+_REFRESH_S = 3.0
+"""Estimates shrink with time even when nothing happens."""
+
+_COALESCE_S = 0.2
+"""At most five snapshots per second, however many transitions there are."""
+
+_UNEXPECTED_WAIT_S = 1.0
+"""A client that was promised a free slot gets its place if it still waits after this time."""
+
+_MOVES_QUEUE = frozenset(
+    {
+        SessionState.QUEUED,
+        SessionState.ASSIGNED,
+        SessionState.RECOVERING,
+        SessionState.ENDED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the queue. `position` is 1-based; `eta_s` seconds until a slot should be free."""
+
+    position: int
+    queue_length: int
+    eta_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A worker holds the session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The session is over; `reason` is None when its record is lost."""
+
+    reason: EndReason | None
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeClosing:
+    """This edge closes its connections now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A request that came by HTTP instead of the session's connection."""
+
+    command: SessionCommand
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReplaced:
+    """A newer connection has taken over the session."""
+
+
+SessionNotice = Place | Granted | Ended | EdgeClosing | Requested | SessionReplaced
+
+
+class SessionSubscription:
+    """Notices of one session, in order; only the newest place. The ticket identifies the session.
+
+    `connection` numbers the connections of a resumable session; it is 0 for other sessions.
+    """
+
+    def __init__(self, sid: str) -> None:
+        self.sid = sid
+        self.ticket: int | None = None
+        self.connection = 0
+        self.waiting = False
+        self._early: list[SessionEvent] = []
+        self._notices: deque[SessionNotice] = deque()
+        self._place: Place | None = None
+        self._wake = asyncio.Event()
+
+    def bind(self, ticket: int, connection: int = 0) -> None:
+        """The session is queued under this number; apply the events that arrived before."""
+        self.ticket = ticket
+        self.connection = connection
+        self.waiting = True
+        early, self._early = self._early, []
+        for event in early:
+            self.on_event(event)
+
+    def on_event(self, event: SessionEvent) -> None:
+        """A transition of a session with this id, perhaps of an earlier one."""
+        if self.ticket is None:
+            self._early.append(event)
+        elif event.ticket == self.ticket and event.ask is not None:
+            self._notify(Requested(event.ask))
+        elif event.ticket == self.ticket and event.state is SessionState.ASSIGNED:
+            self.grant()
+        elif event.ticket == self.ticket and event.state is SessionState.ENDED:
+            self.end(event.reason)
+
+    def grant(self) -> None:
+        """Only the first grant is a notice: a session that recovers is granted again."""
+        if self.waiting:
+            self.waiting = False
+            self._place = None
+            self._notify(Granted())
+
+    def end(self, reason: EndReason | None) -> None:
+        self.waiting = False
+        self._notify(Ended(reason))
+
+    def replace(self) -> None:
+        self._notify(SessionReplaced())
+
+    def close(self) -> None:
+        self._notify(EdgeClosing())
+
+    def update_place(self, place: Place) -> None:
+        """Replaces a place that was not read yet."""
+        if self.waiting:
+            self._place = place
+            self._wake.set()
+
+    async def next_notice(self) -> SessionNotice:
+        while not self._notices and self._place is None:
+            self._wake.clear()
+            await self._wake.wait()
+        if self._notices:
+            return self._notices.popleft()
+        place, self._place = self._place, None
+        assert place is not None
+        return place
+
+    def _notify(self, notice: SessionNotice) -> None:
+        self._notices.append(notice)
+        self._wake.set()
+
+
+class SessionEvents:
+    """The subscriptions of all connections that this edge serves."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._subscriptions: dict[str, list[SessionSubscription]] = {}
+        self._listeners: list[Callable[[list[SessionEvent]], None]] = []
+        self._stale = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    @contextmanager
+    def subscribe(self, sid: str) -> Iterator[SessionSubscription]:
+        """Subscribe one connection. Do so before the session is queued, or events are missed."""
+        subscription = SessionSubscription(sid)
+        self._subscriptions.setdefault(sid, []).append(subscription)
+        self._empty.clear()
+        try:
+            yield subscription
+        finally:
+            self._subscriptions[sid].remove(subscription)
+            if not self._subscriptions[sid]:
+                del self._subscriptions[sid]
+            if not self._subscriptions:
+                self._empty.set()
+
+    @contextmanager
+    def listening(self, listener: Callable[[list[SessionEvent]], None]) -> Iterator[None]:
+        """Call `listener` with every transition of the whole system."""
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
+
+    def start_waiting(self, *, expected: bool) -> None:
+        """A session waits now: send places at once, or after a second if no wait was expected."""
+        if expected:
+            self._stale.set()
+        else:
+            asyncio.get_running_loop().call_later(_UNEXPECTED_WAIT_S, self._stale.set)
+
+    def serving(self) -> list[tuple[str, int]]:
+        """(sid, ticket) of every session with a connection here."""
+        return [(each.sid, each.ticket) for each in self._all() if each.ticket is not None]
+
+    def resumable(self) -> list[tuple[str, int, int]]:
+        """(sid, ticket, connection) of every connection here to a resumable session."""
+        return [
+            (each.sid, each.ticket, each.connection)
+            for each in self._all()
+            if each.ticket is not None and each.connection
+        ]
+
+    def mark_replaced(self, sid: str, connection: int) -> None:
+        """The session has this connection now: notify the earlier ones."""
+        for subscription in self._subscriptions.get(sid, ()):
+            if 0 < subscription.connection < connection:
+                subscription.replace()
+
+    def mark_ended(self, sid: str, ticket: int, reason: EndReason | None) -> None:
+        """A heartbeat found the session over."""
+        for subscription in self._subscriptions.get(sid, ()):
+            if subscription.ticket == ticket:
+                subscription.end(reason)
+
+    def close(self) -> None:
+        """Notify every connection that this edge shuts down."""
+        for subscription in self._all():
+            subscription.close()
+
+    async def wait_until_empty(self) -> None:
+        """Return once no connection is left."""
+        await self._empty.wait()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow_events(), name="session-events")
+            tasks.create_task(self._refresh_places(), name="queue-places")
+
+    def _all(self) -> list[SessionSubscription]:
+        return [each for several in self._subscriptions.values() for each in several]
+
+    def _waiting(self) -> dict[str, SessionSubscription]:
+        return {each.sid: each for each in self._all() if each.waiting}
+
+    async def _follow_events(self) -> None:
+        watch = await retry_until_available(self._broker.events.watch, "watch events")
+        try:
+            async for events in follow(watch):
+                self._dispatch(events)
+        finally:
+            await watch.close()
+
+    def _dispatch(self, events: list[SessionEvent]) -> None:
+        for event in events:
+            for subscription in self._subscriptions.get(event.sid, ()):
+                subscription.on_event(event)
+        for listener in self._listeners:
+            listener(events)
+        if any(event.state in _MOVES_QUEUE for event in events):
+            self._stale.set()
+
+    async def _refresh_places(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(_REFRESH_S):
+                    await self._stale.wait()
+            except TimeoutError:
+                pass  # nothing happened: refresh the estimates
+            self._stale.clear()
+            if waiting := self._waiting():
+                await self._update(waiting)
+                await asyncio.sleep(_COALESCE_S)
+
+    async def _update(self, waiting: dict[str, SessionSubscription]) -> None:
+        """`waiting` was read before the snapshot, so every session in it is queued or past it."""
+        try:
+            snapshot = await self._broker.queue.snapshot()
+        except BrokerUnavailable as error:
+            log.warning("queue_snapshot_failed", error=str(error))
+            return
+        update_places(snapshot, waiting)
+
+
+def update_places(snapshot: QueueSnapshot, waiting: dict[str, SessionSubscription]) -> None:
+    """Apply a snapshot. A session that runs is granted even if its event was missed."""
+    length = len(snapshot.waiting)
+    for row in snapshot.waiting:
+        if subscription := waiting.get(row.sid):
+            subscription.update_place(Place(row.position, length, round(row.eta_s, 1)))
+    for job in snapshot.running:
+        if subscription := waiting.get(job.sid):
+            subscription.grant()

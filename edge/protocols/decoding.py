@@ -1,0 +1,155 @@
+"""Decoding of frames: size, binary header and JSON of one frame, and the media of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import AnyStr
+
+import orjson
+
+from antiphon.edge.access.limits import InputBudget
+from antiphon.edge.errors import NotJson
+from antiphon.edge.media.decode import as_float32, read_audio, read_image
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.audio import INPUT_RATE
+from antiphon.shared_schemas.binary_frames import split_frame
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.media import Media, Payload, Raw
+
+MAX_JSON_TOKENS = 100_000
+"""Opening brackets and commas of one message, including those in its texts.
+
+A parser makes an object of each and blocks all other sessions: 60 MiB of `[],` take it 8 s, this many
+0.03 s. A chat of 1000 messages has 6000; the longest context has fewer commas than tokens.
+"""
+
+_TOKEN_BYTES = 100
+"""Each bracket or comma is charged like this many bytes of plain text."""
+
+_MAX_FINDS = 16
+_BLOCK_BYTES = 1024 * 1024
+"""Count in blocks of this size and stop after the first block over the limit."""
+
+
+def decode_frame(
+    frame: str | bytes, max_bytes: int, charge: Callable[[int], None] | None = None
+) -> tuple[object, Payload | None]:
+    """One frame's JSON value, and the payload of a binary frame.
+
+    `charge` is called with the cost of parsing, in bytes, before the text is parsed.
+    Raises NotJson, or InvalidInput for a frame that is too long, too complex or truncated.
+    """
+    check_size(len(frame), max_bytes)
+    text, payload = (frame, None) if isinstance(frame, str) else split_frame(frame)
+    tokens = count_json_tokens(text)
+    if charge is not None:
+        charge(len(frame) + tokens * _TOKEN_BYTES)
+    return _parse(text), payload
+
+
+def load_json(text: str | bytes) -> object:
+    """Raises NotJson, or InvalidInput for a text that is too complex."""
+    count_json_tokens(text)
+    return _parse(text)
+
+
+def count_json_tokens(text: str | bytes) -> int:
+    """Opening brackets and commas. Raises InvalidInput if there are more than MAX_JSON_TOKENS."""
+    total = 0
+    for start in range(0, len(text), _BLOCK_BYTES):
+        block = text[start : start + _BLOCK_BYTES]
+        if isinstance(block, str):
+            total += _count(block, "[") + _count(block, "{") + _count(block, ",")
+        else:
+            total += _count(block, b"[") + _count(block, b"{") + _count(block, b",")
+        if total > MAX_JSON_TOKENS:
+            raise InvalidInput(
+                f"message with more than {MAX_JSON_TOKENS} brackets and commas; send less at once",
+                code=ErrorCode.MESSAGE_TOO_LARGE,
+            )
+    return total
+
+
+def _count(block: AnyStr, token: AnyStr) -> int:
+    """Like `count`. If tokens are few it takes a twentieth of the time: audio is one long string."""
+    at = -1
+    for found in range(_MAX_FINDS):
+        at = block.find(token, at + 1)
+        if at < 0:
+            return found
+    return _MAX_FINDS + block.count(token, at + 1)
+
+
+def _parse(text: str | bytes) -> object:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise NotJson(f"not valid JSON: {error}") from None
+
+
+def check_size(size: int, max_bytes: int) -> None:
+    """Raises InvalidInput with `message_too_large`."""
+    if size > max_bytes:
+        raise InvalidInput(
+            f"message of {size} bytes, the limit is {max_bytes}",
+            code=ErrorCode.MESSAGE_TOO_LARGE,
+        )
+
+
+class InputReader:
+    """The frames and media of one client, checked and charged to its input budget.
+
+    Checks run in this order: size, budget, JSON, fields, media, pace. Every method raises
+    InvalidInput with the name of the field.
+    """
+
+    def __init__(self, settings: EdgeSettings) -> None:
+        self._settings = settings
+        self._max_bytes = settings.max_message_bytes
+        self._budget = InputBudget(
+            settings.input_ahead_s,
+            settings.input_messages_per_s,
+            settings.input_bytes_per_s,
+            settings.max_message_bytes,
+        )
+        self.charge_message = self._budget.charge_message
+
+    def read_frame(self, frame: str | bytes) -> tuple[object, Payload | None]:
+        """The JSON value and the payload of one frame. Raises NotJson, too."""
+        return decode_frame(frame, self._max_bytes, self._budget.charge_bytes)
+
+    def read_chunk(
+        self,
+        audio: Media,
+        field: str,
+        images: Sequence[Media] | None = None,
+        images_field: str = "",
+        *,
+        min_samples: int = 1,
+    ) -> tuple[Raw, tuple[bytes, ...]]:
+        """One chunk of microphone audio, in the format it was sent in, and its camera frames.
+
+        The duration of the audio is charged once everything else is valid.
+        """
+        raw = read_audio(audio, field, self._settings.max_chunk_s, min_samples=min_samples)
+        frames: tuple[bytes, ...] = ()
+        if images:
+            frames = tuple(
+                self.read_image(image, f"{images_field}.{index}")
+                for index, image in enumerate(images)
+            )
+        self._budget.charge_audio(len(raw.data) / (raw.pcm.width * INPUT_RATE), field)
+        return raw, frames
+
+    def read_image(self, media: Media, field: str) -> bytes:
+        """One camera frame."""
+        limits = self._settings
+        return read_image(
+            media, field, max_bytes=limits.max_frame_bytes, max_pixels=limits.max_frame_pixels
+        )
+
+    def read_reference(self, media: Media | None, field: str) -> bytes:
+        """A reference voice as float32 PCM; empty if there is none."""
+        if not media:
+            return b""
+        return as_float32(read_audio(media, field, self._settings.max_reference_s))

@@ -1,0 +1,358 @@
+"""The state machine that all protocols share: actions, phases, the queue, and the end of a session."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from antiphon.edge.errors import Close, Fault, error_message, explain_end
+from antiphon.shared_schemas.entries import (
+    ErrorOut,
+    HalfDuplexPrepareIn,
+    InEntry,
+    OutEntry,
+    PauseIn,
+    PreparedOut,
+    PrepareIn,
+    ResultOut,
+    ResumeIn,
+    StopIn,
+)
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.realtime_messages import CONTEXT_TOKENS
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.wire import Queued, QueueDone, QueueUpdate, ServerMessage, Stopped
+
+MAX_HELD = 16
+"""Inputs held for a session that still waits for its worker."""
+
+NOTICE_S = 30.0
+"""How long before a limit a client is notified."""
+
+_MIN_SAMPLES, _MAX_SAMPLES = 6, 11
+"""Units from which the growth of a context is estimated: at least 5 seconds, at most 10."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send this message to the client."""
+
+    message: ServerMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Append this entry to the session's input stream."""
+
+    entry: InEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Close the connection after the messages before; the session is over for `reason`."""
+
+    close: Close
+    reason: EndReason
+
+
+Action = Send | Forward | Finish
+Actions = Sequence[Action]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """A place to report; `first` if the client has received none before. Times in seconds."""
+
+    ticket_id: str
+    position: int
+    queue_length: int
+    eta_s: float
+    first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """What a session does at a given time of the event loop."""
+
+    at: float
+    act: Callable[[], Actions]
+
+
+class Phase(StrEnum):
+    """Where a session is. `PHASE_TEXT` of a protocol says it in the words of its clients."""
+
+    QUEUED = "queued"
+    QUEUED_PREPARED = "queued_prepared"
+    ASSIGNED = "assigned"
+    PREPARING = "preparing"
+    ACTIVE = "active"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+    OVER = "over"
+
+
+WAITING = (Phase.QUEUED, Phase.QUEUED_PREPARED)
+
+Command = TypeVar("Command")
+Command_co = TypeVar("Command_co", covariant=True)
+
+ErrorEncoder = Callable[[Fault], Sequence[ServerMessage]]
+"""How a protocol reports a fault, before its connection closes if it must."""
+
+
+def encode_error(fault: Fault) -> Sequence[ServerMessage]:
+    """The `error` message that all protocols but realtime send."""
+    return [fault.message]
+
+
+class CommandDecoder(Protocol[Command_co]):
+    """Checks what a client sends, once; behind it there are typed commands only."""
+
+    async def decode(self, frame: str | bytes) -> Command_co:
+        """One frame. Raises InvalidInput, or NotJson if the connection must close."""
+        ...
+
+
+class SessionMachine(ABC, Generic[Command]):
+    """One session as its client sees it. No method does I/O; no call may follow a Finish.
+
+    Phases follow the client's commands, not the worker's answers: the streams keep the order, so
+    audio right after a `resume` reaches the worker after it.
+
+    The messages of `deliver` depend on its entry and on `snapshot` only: a resuming edge restores a
+    snapshot and delivers the entries after it again. The time is sent but decides nothing.
+    """
+
+    LEGAL: ClassVar[Mapping[Phase, frozenset[Any]]]
+    """The commands that a client may send in each phase."""
+    LEADS_TO: ClassVar[Mapping[type, Phase]]
+    """The phase after a command that was forwarded."""
+    WIRE_NAMES: ClassVar[Mapping[Any, str]]
+    """The `type` of each command's message."""
+    PHASE_TEXT: ClassVar[Mapping[Phase, str]]
+    """Phases in error messages and in stored snapshots, which other versions of an edge read."""
+    PHASE_KEY: ClassVar[str] = "phase"
+    """The name of the phase in snapshots."""
+    SUBJECT: ClassVar[str] = "session"
+
+    def __init__(self) -> None:
+        self.phase = Phase.QUEUED
+        self._held: list[InEntry] = []
+
+    @property
+    def waiting(self) -> bool:
+        """No worker has been granted yet."""
+        return self.phase in WAITING
+
+    @property
+    def held(self) -> Sequence[InEntry]:
+        """Inputs that are forwarded when a worker is granted."""
+        return self._held
+
+    @property
+    def phase_text(self) -> str:
+        return self.PHASE_TEXT[self.phase]
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as JSON, without `held` and without media."""
+        return {self.PHASE_KEY: self.phase_text}
+
+    def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
+        """Return to the state of a snapshot, perhaps in another process."""
+        text = snapshot[self.PHASE_KEY]
+        self.phase = next(phase for phase, each in self.PHASE_TEXT.items() if each == text)
+        self._held = list(held)
+
+    def apply_input(self, entry: InEntry) -> None:
+        """Enter the phase that this input, found in the stream, led to."""
+        self.phase = self.LEADS_TO.get(type(entry), self.phase)
+
+    def receive(self, command: Command) -> Actions:
+        """Handle a command. Raises InvalidInput, with the legal commands, if it is not legal now."""
+        legal = self.LEGAL[self.phase]
+        if type(command) not in legal:
+            raise self._not_legal(command, legal)
+        return self._handle(command)
+
+    @abstractmethod
+    def _handle(self, command: Command) -> Actions: ...
+
+    @abstractmethod
+    def deliver(self, entry: OutEntry, now_ms: float) -> Actions:
+        """Handle an answer of the worker; `now_ms` is the time of the Redis clock."""
+
+    def placed(self, place: QueuePlace) -> Actions:
+        """Report a place in the queue."""
+        kind = Queued if place.first else QueueUpdate
+        message = kind(
+            ticket_id=place.ticket_id,
+            position=place.position,
+            queue_length=place.queue_length,
+            eta_seconds=place.eta_s,
+            estimated_wait_s=place.eta_s,
+        )
+        return [Send(message)]
+
+    def granted(self) -> Actions:
+        """A worker holds the session: forward the held inputs."""
+        held, self._held = self._held, []
+        prepared = self.phase is Phase.QUEUED_PREPARED
+        self.phase = Phase.PREPARING if prepared else Phase.ASSIGNED
+        return [*self._grant_messages(), *(Forward(entry) for entry in held)]
+
+    def _grant_messages(self) -> list[Action]:
+        return [Send(QueueDone())]
+
+    def commanded(self, command: SessionCommand) -> Actions:  # noqa: ARG002 - most ignore them
+        """Handle a command that came by HTTP instead of the session's connection."""
+        return []
+
+    def ended(self, reason: EndReason | None) -> Actions:
+        """The session ended without a last entry of the worker; None: its record is lost."""
+        self.phase = Phase.OVER
+        fault = explain_end(reason)
+        messages = [Send(message) for message in self._error_messages(fault)]
+        return [*messages, Finish(fault.close or Close.INTERNAL, reason or EndReason.ERROR)]
+
+    def _error_messages(self, fault: Fault) -> Sequence[ServerMessage]:
+        return encode_error(fault)
+
+    def client_gone(self) -> EndReason:
+        """The end of a session whose client left; one that was stopping has been stopped."""
+        return EndReason.STOPPED if self.phase is Phase.STOPPING else EndReason.CLIENT_GONE
+
+    def deadlines(self) -> Sequence[Deadline]:
+        """Earliest first."""
+        return ()
+
+    def _not_legal(self, command: Command, legal: frozenset[Any]) -> InvalidInput:
+        names = self.WIRE_NAMES
+        allowed = ", ".join(sorted(names[kind] for kind in legal)) or "nothing"
+        text = (
+            f"{names[type(command)]}: not allowed while the {self.SUBJECT} is {self.phase_text}; "
+            f"allowed now: {allowed}"
+        )
+        code = ErrorCode.PAUSED if self.phase is Phase.PAUSED else ErrorCode.NOT_READY
+        return InvalidInput(text, field="type", code=code)
+
+    def _forward_or_hold(self, entry: InEntry) -> list[Action]:
+        """Raises InvalidInput when too many inputs are held."""
+        if not self.waiting:
+            return [Forward(entry)]
+        if len(self._held) >= MAX_HELD:
+            text = f"at most {MAX_HELD} messages are kept while the session waits"
+            raise InvalidInput(text, field="type", code=ErrorCode.INPUT_BACKPRESSURE)
+        self._held.append(entry)
+        return []
+
+    def _prepare(self, command: InEntry) -> list[Action]:
+        actions = self._forward_or_hold(command)
+        self.phase = Phase.QUEUED_PREPARED if self.waiting else Phase.PREPARING
+        return actions
+
+    def _enter(self, phase: Phase, entry: InEntry) -> list[Action]:
+        self.phase = phase
+        return [Forward(entry)]
+
+    def _finish(self, message: ServerMessage, close: Close, reason: EndReason) -> list[Action]:
+        self.phase = Phase.OVER
+        return [Send(message), Finish(close, reason)]
+
+
+class ConversationMachine(SessionMachine[Command]):
+    """A session that is prepared, talks and stops: `/ws/duplex` and `/ws/half_duplex`."""
+
+    LEADS_TO: ClassVar = {
+        PrepareIn: Phase.PREPARING,
+        HalfDuplexPrepareIn: Phase.PREPARING,
+        PauseIn: Phase.PAUSED,
+        ResumeIn: Phase.ACTIVE,
+        StopIn: Phase.STOPPING,
+    }
+    PHASE_TEXT: ClassVar = {
+        Phase.QUEUED: "queued",
+        Phase.QUEUED_PREPARED: "queued and prepare is kept",
+        Phase.ASSIGNED: "waiting for prepare",
+        Phase.PREPARING: "preparing",
+        Phase.ACTIVE: "active",
+        Phase.PAUSED: "paused",
+        Phase.STOPPING: "stopping",
+        Phase.OVER: "over",
+    }
+
+    def __init__(self, sid: str, recording: str) -> None:
+        super().__init__()
+        self._sid = sid
+        self._recording = recording
+
+    def ended(self, reason: EndReason | None) -> Actions:
+        if reason is EndReason.STOPPED:
+            return self._stopped()
+        return super().ended(reason)
+
+    @abstractmethod
+    def _prepared_message(self, entry: PreparedOut) -> ServerMessage: ...
+
+    def _stop(self, command: StopIn) -> list[Action]:
+        return self._stopped() if self.waiting else self._enter(Phase.STOPPING, command)
+
+    def _prepared(self, entry: PreparedOut) -> list[Action]:
+        """Sent once: a worker that takes over the session prepares it again, which is not shown."""
+        if self.phase is not Phase.PREPARING:
+            return []
+        self.phase = Phase.ACTIVE
+        return [Send(self._prepared_message(entry))]
+
+    def _stopped(self) -> list[Action]:
+        return self._finish(Stopped(session_id=self._sid), Close.NORMAL, EndReason.STOPPED)
+
+    def _timed_out(self, message: ServerMessage) -> list[Action]:
+        return self._finish(message, Close.NORMAL, EndReason.PAUSE_TIMEOUT)
+
+    def _failed(self, entry: ErrorOut) -> list[Action]:
+        message = error_message(entry.code, entry.message, field=entry.field)
+        if not entry.fatal:
+            if self.phase is Phase.PREPARING:
+                self.phase = Phase.ASSIGNED
+            return [Send(message)]
+        full = entry.code == ErrorCode.CONTEXT_FULL
+        reason = EndReason.CONTEXT_FULL if full else EndReason.ERROR
+        return self._finish(message, Close.INTERNAL, reason)
+
+
+class ContextForecast:
+    """Predicts when a context is full, from its growth in the last seconds. It notifies once.
+
+    A context that shrinks is a sliding one, which is never full.
+    """
+
+    def __init__(self, *, wanted: bool) -> None:
+        self._silent = not wanted
+        self._samples: list[tuple[int, int]] = []
+
+    def seconds_left(self, unit: ResultOut) -> float | None:
+        """How long the context lasts; None unless the client must be notified now."""
+        if self._silent:
+            return None
+        self._samples = [*self._samples, (unit.current_time, unit.kv_cache_length)][-_MAX_SAMPLES:]
+        (begin_ms, begin), (end_ms, end) = self._samples[0], self._samples[-1]
+        if len(self._samples) > 1 and end < self._samples[-2][1]:
+            self._silent = True
+            return None
+        if len(self._samples) < _MIN_SAMPLES or end <= begin or end_ms <= begin_ms:
+            return None
+        left_s = (CONTEXT_TOKENS - end) * (end_ms - begin_ms) / 1000 / (end - begin)
+        self._silent = left_s <= NOTICE_S
+        return round(max(0.0, left_s), 1) if self._silent else None
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as JSON."""
+        return {"silent": self._silent, "seen": [list(pair) for pair in self._samples]}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        self._silent = snapshot["silent"]
+        self._samples = [(at_ms, tokens) for at_ms, tokens in snapshot["seen"]]

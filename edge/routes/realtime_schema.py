@@ -1,0 +1,105 @@
+"""`GET /v1/realtime/schema.json`: the documented events and what connect options add to them."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from importlib.resources import files
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Response
+
+from antiphon.edge.session.admission import ConnectOptions
+
+router = APIRouter(tags=["realtime"])
+
+Schema = dict[str, Any]
+
+DOCUMENTED: Schema = orjson.loads(
+    files("antiphon.edge").joinpath("assets", "realtime-schema.json").read_bytes()
+)
+"""The events that every client may send and receive."""
+
+_SEQ: Schema = {"type": "integer", "minimum": 1, "description": "Number of this event"}
+_TOKEN: Schema = {"type": "string", "description": "Resume token; use the newest one"}
+_CAPABILITIES: Schema = {
+    "type": "object",
+    "description": "Capabilities of the server, in the first event",
+}
+_BEARERS = ("session.queued", "session.queue_done", "session.created")
+
+
+def schema_for(options: ConnectOptions) -> Schema:
+    """The events of a connection with these options."""
+    schema = deepcopy(DOCUMENTED)
+    events: dict[str, Schema] = schema["$defs"]["server"]
+    if options.notices:
+        events["session.notice"] = _event(
+            limit=_one_of("duration", "context"), seconds_left=_SECONDS
+        )
+    if options.resume:
+        for name, event in events.items():  # an error may precede the session
+            _add(event, required=name != "error", seq=_SEQ)
+        for name in _BEARERS:
+            _add(events[name], required=True, resume_token=_TOKEN)
+        events["resumed"] = _event(seq={**_SEQ, "minimum": 0}, resume_token=_TOKEN)
+    if options.capabilities:
+        for event in events.values():
+            _add(event, required=False, capabilities=_CAPABILITIES)
+    if options.playback_ack:
+        name = "output_audio_buffer.playback_ack"
+        schema["$defs"]["client"][name] = _event(played_ms=_MILLISECONDS)
+    for direction in ("client", "server"):
+        names = schema["$defs"][direction]
+        refs = [{"$ref": f"#/$defs/{direction}/{name}"} for name in names]
+        schema["$defs"][f"{direction}_event"]["oneOf"] = refs
+    for name, event in (events | schema["$defs"]["client"]).items():
+        event["properties"].setdefault("type", {"const": name})
+    return schema
+
+
+_SECONDS: Schema = {"type": "number", "minimum": 0}
+_MILLISECONDS: Schema = {"type": "number", "minimum": 0}
+
+
+def _one_of(*values: str) -> Schema:
+    return {"enum": [*values]}
+
+
+def _event(**properties: Schema) -> Schema:
+    return {
+        "type": "object",
+        "required": ["type", *properties],
+        "additionalProperties": False,
+        "properties": {**properties},
+    }
+
+
+def _add(event: Schema, *, required: bool, **properties: Schema) -> None:
+    event["properties"].update(properties)
+    if required:
+        event["required"] = [*event["required"], *properties]
+
+
+class SchemaResponse(Response):
+    """A JSON Schema, with its own media type."""
+
+    media_type = "application/schema+json"
+
+
+_OBJECT = {"content": {SchemaResponse.media_type: {"schema": {"type": "object"}}}}
+
+
+@router.get("/v1/realtime/schema.json", response_class=SchemaResponse, responses={200: _OBJECT})
+async def schema(
+    *,
+    resume: bool = False,
+    capabilities: bool = False,
+    notices: bool = False,
+    playback_ack: bool = False,
+) -> Response:
+    """Return every event of both directions as a JSON Schema, including those of these options."""
+    options = ConnectOptions(
+        resume=resume, capabilities=capabilities, notices=notices, playback_ack=playback_ack
+    )
+    return SchemaResponse(orjson.dumps(schema_for(options)))

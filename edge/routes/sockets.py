@@ -1,0 +1,237 @@
+"""The WebSockets: `/ws/duplex`, `/ws/half_duplex`, `/ws/chat` and `/v1/realtime`."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from typing import Any
+
+from fastapi import APIRouter, WebSocket
+from starlette.requests import HTTPConnection
+
+from antiphon.edge.access.limits import Reservation
+from antiphon.edge.context import EdgeContext
+from antiphon.edge.protocols.chat import ChatDecoder, ChatMachine, decode_request
+from antiphon.edge.protocols.duplex import DuplexDecoder, DuplexMachine
+from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder, HalfDuplexMachine
+from antiphon.edge.protocols.machine import Command, encode_error
+from antiphon.edge.protocols.realtime import (
+    RealtimeDecoder,
+    RealtimeMachine,
+    encode_realtime_error,
+)
+from antiphon.edge.session.admission import (
+    AdmittedSession,
+    ConnectOptions,
+    SessionRequest,
+    read_connect_options,
+)
+from antiphon.edge.session.handshake import accept, limit_connections
+from antiphon.edge.session.session import ProtocolSpec, serve_session
+from antiphon.edge.settings import EdgeSettings, Unsent
+from antiphon.edge.transport.connection import ClientConnection
+from antiphon.shared_schemas.apps import APP_OF_KIND, HALF_DUPLEX, REALTIME, TURNBASED, App
+from antiphon.shared_schemas.entries import ChatIn, InEntry, StopIn
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.ids import duplex_kind, is_session_id
+from antiphon.shared_schemas.states import SessionKind
+
+router = APIRouter()
+
+_COOKIE = "antiphon_chat"
+"""Names the chat that a browser began last: the stop button of its page sends no id."""
+
+_MODES = {"video": SessionKind.OMNI_DUPLEX, "audio": SessionKind.AUDIO_DUPLEX}
+
+ReadFirst = Callable[
+    [EdgeContext, ClientConnection, ConnectOptions, Reservation], Awaitable[InEntry | None]
+]
+
+
+async def serve_socket(
+    socket: WebSocket,
+    spec: ProtocolSpec[Command],
+    app: App,
+    request: Callable[[EdgeContext], SessionRequest],
+    *,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+    read_first: ReadFirst | None = None,
+) -> None:
+    """Serve one client. `request` may raise InvalidInput, which is reported like any other error."""
+    async with (
+        accept(socket, spec.encode_error, headers) as (context, connection),
+        limit_connections(context, socket, app),
+    ):
+        asked = request(context)
+        options = read_connect_options(socket.query_params)
+        with context.chat_budget.reserve() as reservation:
+            first = read_first and partial(read_first, context, connection, options, reservation)
+            await serve_session(context, connection, spec, asked, options, first)
+
+
+@router.websocket("/ws/duplex/{session_id:path}")
+async def duplex(socket: WebSocket, session_id: str) -> None:
+    kind = duplex_kind(session_id)
+    request = partial(_with_client_id, session_id, kind, "duplex")
+    await serve_socket(socket, DUPLEX, APP_OF_KIND[kind], request)
+
+
+@router.websocket("/ws/half_duplex/{session_id:path}")
+async def half_duplex(socket: WebSocket, session_id: str) -> None:
+    request = partial(_with_client_id, session_id, SessionKind.HALF_DUPLEX, "half_duplex")
+    await serve_socket(socket, HALF_DUPLEX_SPEC, HALF_DUPLEX, request)
+
+
+@router.websocket("/v1/realtime")
+async def realtime(socket: WebSocket) -> None:
+    request = partial(_realtime_request, socket.query_params.get("mode", "video"))
+    await serve_socket(socket, REALTIME_SPEC, REALTIME, request)
+
+
+@router.websocket("/ws/chat")
+async def chat(socket: WebSocket) -> None:
+    """The first frame is the request."""
+    request = new_chat()
+    headers = remember_chat(socket, *request.ids)
+    await serve_socket(
+        socket, CHAT, TURNBASED, lambda _: request, headers=headers, read_first=_chat_request
+    )
+
+
+def remember_chat(socket: HTTPConnection, sid: str) -> list[tuple[bytes, bytes]]:
+    """The handshake header that sets the cookie; none for a client that resumes its chat.
+
+    Pages of other origins can neither read the cookie nor send it.
+    """
+    if "resume_token" in socket.query_params:
+        return []
+    secure = "; Secure" if socket.url.scheme == "wss" else ""
+    value = f"{_COOKIE}={sid}; Path=/; HttpOnly; SameSite=Strict{secure}"
+    return [(b"set-cookie", value.encode())]
+
+
+def remembered_chat(request: HTTPConnection) -> str | None:
+    """The id of the chat that this browser began last."""
+    sid = request.cookies.get(_COOKIE)
+    return sid if sid and is_session_id(sid) else None
+
+
+def new_chat() -> SessionRequest:
+    """A chat has one candidate for its id, which the response's cookie already names."""
+    return SessionRequest(SessionKind.CHAT, "chat", [f"chat_{secrets.token_hex(8)}"])
+
+
+def _with_client_id(
+    sid: str, kind: SessionKind, protocol: str, _context: EdgeContext
+) -> SessionRequest:
+    """Raises InvalidInput. The routes match any text, so that an invalid id gets an error message."""
+    if not is_session_id(sid):
+        text = "session_id: must be 1 to 64 of A-Z a-z 0-9 _ -"
+        raise InvalidInput(text, field="session_id", code=ErrorCode.INVALID_SESSION_ID)
+    return SessionRequest(kind, protocol, [sid], client_id=True)
+
+
+def _realtime_request(mode: str, context: EdgeContext) -> SessionRequest:
+    """The id is `rt_` and the time in ms, or the next free number. Raises InvalidInput."""
+    if mode not in _MODES:
+        raise InvalidInput("mode: must be video or audio", field="mode")
+    ids = (f"rt_{number}" for number in count(int(context.broker.clock.now_ms())))
+    return SessionRequest(_MODES[mode], f"realtime {mode}", ids)
+
+
+async def _chat_request(
+    context: EdgeContext,
+    connection: ClientConnection,
+    options: ConnectOptions,
+    reservation: Reservation,
+) -> ChatIn | None:
+    """The first frame; None if the client resumes. Raises InvalidInput, NotJson, BudgetExceeded."""
+    if options.resumed:
+        return None
+    timeout_s = context.settings.chat_request_s
+    try:
+        async with asyncio.timeout(timeout_s):
+            frame = await connection.receive()
+    except TimeoutError:
+        text = f"no request within {timeout_s:g} s"
+        raise InvalidInput(text, code=ErrorCode.NOT_READY) from None
+    reservation.add(len(frame))
+    request = await decode_request(frame, context.settings, context.broker.voices.sound)
+    return replace(request, progress=options.progress)
+
+
+def _unsent(settings: EdgeSettings) -> Unsent:
+    return settings.unsent
+
+
+def _unsent_turns(settings: EdgeSettings) -> Unsent:
+    return settings.unsent_turns
+
+
+def _duplex_decoder(context: EdgeContext, _admitted: AdmittedSession) -> DuplexDecoder:
+    return DuplexDecoder(context.settings, context.broker.voices.sound)
+
+
+def _duplex_machine(
+    _context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None
+) -> DuplexMachine:
+    options = admitted.options
+    return DuplexMachine(
+        admitted.sid,
+        admitted.recording,
+        timing=options.timing,
+        notices=options.notices,
+        transcript=options.transcript,
+    )
+
+
+def _half_duplex_decoder(context: EdgeContext, _admitted: AdmittedSession) -> HalfDuplexDecoder:
+    return HalfDuplexDecoder(context.settings)
+
+
+def _half_duplex_machine(
+    _context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None
+) -> HalfDuplexMachine:
+    return HalfDuplexMachine(admitted.sid, admitted.recording)
+
+
+def _realtime_decoder(context: EdgeContext, admitted: AdmittedSession) -> RealtimeDecoder:
+    video, playback_ack = admitted.kind is _MODES["video"], admitted.options.playback_ack
+    return RealtimeDecoder(context.settings, video=video, playback_ack=playback_ack)
+
+
+def _realtime_machine(
+    context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None
+) -> RealtimeMachine:
+    limits, video = context.settings, admitted.kind is _MODES["video"]
+    return RealtimeMachine(
+        admitted.sid,
+        notices=admitted.options.notices,
+        began_at=asyncio.get_running_loop().time() - admitted.age_s,
+        limit_s=limits.realtime_video_s if video else limits.realtime_audio_s,
+    )
+
+
+def chat_decoder(context: EdgeContext, _admitted: AdmittedSession) -> ChatDecoder:
+    return ChatDecoder(context.settings)
+
+
+def _chat_machine(
+    _context: EdgeContext, admitted: AdmittedSession, first: InEntry | None
+) -> ChatMachine:
+    assert first is None or isinstance(first, ChatIn)
+    return ChatMachine(first, admitted.recording, resumable=admitted.options.resume)
+
+
+DUPLEX: ProtocolSpec[Any] = ProtocolSpec(_duplex_decoder, _duplex_machine, encode_error, _unsent)
+HALF_DUPLEX_SPEC: ProtocolSpec[Any] = ProtocolSpec(
+    _half_duplex_decoder, _half_duplex_machine, encode_error, _unsent_turns
+)
+REALTIME_SPEC: ProtocolSpec[Any] = ProtocolSpec(
+    _realtime_decoder, _realtime_machine, encode_realtime_error, _unsent
+)
+CHAT: ProtocolSpec[StopIn] = ProtocolSpec(chat_decoder, _chat_machine, encode_error, _unsent_turns)

@@ -1,0 +1,270 @@
+"""Admits a connection: a new session joins the queue, or the client resumes an existing one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+from starlette.datastructures import QueryParams
+from structlog.contextvars import bind_contextvars
+
+from antiphon.broker.errors import BrokerUnavailable, SessionExists
+from antiphon.edge.context import EdgeContext
+from antiphon.edge.errors import Draining, ResumeExpired
+from antiphon.edge.notifications import Place, SessionSubscription
+from antiphon.edge.protocols.machine import QueuePlace
+from antiphon.edge.session.resume import MissedMessages, load_missed_messages
+from antiphon.edge.tracing import SessionTrace
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.ids import new_recording_id
+from antiphon.shared_schemas.registry import Ticket
+from antiphon.shared_schemas.resume_token import ResumeToken
+from antiphon.shared_schemas.states import SessionKind
+
+log = structlog.get_logger()
+
+_SHOW_QUEUE_AFTER_S = 1.0
+_ETA_STEP_S = 1.0
+"""A smaller change of an estimate is not sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeRequest:
+    """The client has this token and every message up to number `last`."""
+
+    token: ResumeToken
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectOptions:
+    """Options on the URL of a socket. `resume`: the session is to be resumable; `resumed`: it is resumed."""
+
+    resume: bool = False
+    resumed: ResumeRequest | None = None
+    capabilities: bool = False
+    notices: bool = False
+    timing: bool = False
+    transcript: bool = False
+    progress: bool = False
+    playback_ack: bool = False
+
+
+def read_connect_options(query: QueryParams) -> ConnectOptions:
+    """Raises ResumeExpired for a malformed token, InvalidInput for a malformed number."""
+    resumed = _read_resume_request(query)
+    return ConnectOptions(
+        resume=query.get("resume") == "1" or resumed is not None,
+        resumed=resumed,
+        capabilities=query.get("capabilities") == "1",
+        notices=query.get("notices") == "1",
+        timing=query.get("timing") == "1",
+        transcript=query.get("transcript") == "1",
+        progress=query.get("progress") == "1",
+        playback_ack=query.get("playback_ack") == "1",
+    )
+
+
+def _read_resume_request(query: QueryParams) -> ResumeRequest | None:
+    text = query.get("resume_token")
+    if text is None:
+        return None
+    token = ResumeToken.parse(text)
+    if token is None:
+        raise ResumeExpired
+    last = query.get("seq", "0")
+    if not (last.isascii() and last.isdigit() and len(last) < 16):
+        raise InvalidInput("seq: must be the number of the last message received", field="seq")
+    return ResumeRequest(token, int(last))
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """The session that a connection asks for.
+
+    `ids`: candidates for its id, in order; `client_id`: the client chose the id. `protocol`: a
+    client that resumes the session must use it again.
+    """
+
+    kind: SessionKind
+    protocol: str
+    ids: Iterable[str]
+    client_id: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeState:
+    """The client's next resume token; `missed` is set if this connection resumed the session."""
+
+    token: ResumeToken
+    connection: int = 1
+    missed: MissedMessages | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedSession:
+    """A queued or running session. `age_s`: seconds since it was queued."""
+
+    subscription: SessionSubscription
+    ticket: Ticket
+    kind: SessionKind
+    recording: str
+    options: ConnectOptions
+    resume: ResumeState | None = None
+    age_s: float = 0.0
+    trace: SessionTrace | None = None
+
+    @property
+    def sid(self) -> str:
+        return self.subscription.sid
+
+
+@asynccontextmanager
+async def admit(
+    context: EdgeContext, request: SessionRequest, options: ConnectOptions
+) -> AsyncIterator[AdmittedSession]:
+    """The client's session, subscribed to its events.
+
+    Raises Draining, SessionExists, QueueFull, ResumeExpired or BrokerUnavailable.
+    """
+    if context.draining:
+        raise Draining
+    taken: SessionExists | None = None
+    for sid in _candidates(request, options.resumed):
+        bind_contextvars(session=sid)
+        with context.events.subscribe(sid) as subscription:
+            try:
+                admitted = await _join_or_resume(context, subscription, request, options)
+            except SessionExists as error:
+                if request.client_id:
+                    raise
+                taken = error
+                continue
+            try:
+                yield admitted
+            finally:
+                if admitted.trace:
+                    admitted.trace.end()
+            return
+    assert taken is not None
+    raise taken
+
+
+def _candidates(request: SessionRequest, resumed: ResumeRequest | None) -> Iterable[str]:
+    if resumed is None:
+        return request.ids
+    if request.client_id and [*request.ids] != [resumed.token.sid]:
+        raise ResumeExpired
+    return [resumed.token.sid]
+
+
+async def _join_or_resume(
+    context: EdgeContext,
+    subscription: SessionSubscription,
+    request: SessionRequest,
+    options: ConnectOptions,
+) -> AdmittedSession:
+    if options.resumed:
+        return await _resume(context, subscription, request, options, options.resumed)
+    sid, recording = subscription.sid, new_recording_id()
+    token = ResumeToken.new(sid) if options.resume else None
+    trace = context.trace(sid, request.kind)
+    try:
+        ticket = await context.broker.queue.join(
+            sid,
+            request.kind,
+            edge=context.id,
+            recording=recording,
+            resume=token,
+            protocol=request.protocol,
+            trace=trace.context if trace else b"",
+        )
+    except BrokerUnavailable:  # the session may be queued all the same
+        context.terminator.withdraw(sid, recording)
+        raise
+    state = ResumeState(token) if token else None
+    subscription.bind(ticket.number, state.connection if state else 0)
+    context.metrics.started.labels(request.kind).inc()
+    log.info("session_joined", kind=request.kind, ticket=ticket.number)
+    return AdmittedSession(
+        subscription, ticket, request.kind, recording, options, state, trace=trace
+    )
+
+
+async def _resume(
+    context: EdgeContext,
+    subscription: SessionSubscription,
+    request: SessionRequest,
+    options: ConnectOptions,
+    resumed: ResumeRequest,
+) -> AdmittedSession:
+    sid, broker, token = subscription.sid, context.broker, ResumeToken.new(subscription.sid)
+    attached = await broker.resume_registry.attach(
+        resumed.token, token, edge=context.id, protocol=request.protocol
+    )
+    if attached is None:
+        raise ResumeExpired
+    number, connection = attached.ticket, attached.connection
+    subscription.bind(number, connection)
+    context.events.mark_replaced(sid, connection)
+    if attached.assigned:
+        subscription.grant()
+    if attached.over:
+        subscription.end(attached.reason)
+    try:
+        missed = await load_missed_messages(broker, sid, number, connection, resumed.last)
+    except Exception:
+        context.terminator.detach(sid, number, connection)
+        raise
+    context.metrics.resumes.labels("resumed").inc()
+    log.info("session_resumed", connection=connection, seq=resumed.last)
+    return AdmittedSession(
+        subscription,
+        Ticket(number=number, position=0, queue_length=0, wait=True),
+        request.kind,
+        attached.recording,
+        options,
+        ResumeState(token, connection, missed),
+        (broker.clock.now_ms() - attached.queued_at) / 1000,
+        await _continue_trace(context, sid, request.kind),
+    )
+
+
+async def _continue_trace(context: EdgeContext, sid: str, kind: SessionKind) -> SessionTrace | None:
+    """A span below the trace that the first connection began."""
+    row = await context.broker.sessions.get(sid) if context.tracing else None
+    return context.trace(sid, kind, row.trace if row else b"")
+
+
+class PlaceFilter:
+    """Selects the places to send to a client: `queued` if it must wait, then each change.
+
+    `known`: the client resumed and knows that it waits.
+    """
+
+    def __init__(
+        self, ticket: Ticket, clock: Callable[[], float] = time.monotonic, *, known: bool = False
+    ) -> None:
+        self._ticket = ticket
+        self._clock = clock
+        self._known = known
+        self._since = clock()
+        self._sent: Place | None = None
+
+    def select(self, place: Place) -> QueuePlace | None:
+        """The place to send; None if it is not worth a message."""
+        sent, waited_s = self._sent, self._clock() - self._since
+        if sent is None:
+            wanted = self._known or self._ticket.wait or waited_s >= _SHOW_QUEUE_AFTER_S
+        else:
+            moved = (place.position, place.queue_length) != (sent.position, sent.queue_length)
+            wanted = moved or abs(place.eta_s - sent.eta_s) >= _ETA_STEP_S
+        if not wanted:
+            return None
+        self._sent = place
+        first = sent is None and not self._known
+        ticket_id = str(self._ticket.number)
+        return QueuePlace(ticket_id, place.position, place.queue_length, place.eta_s, first)

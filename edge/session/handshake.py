@@ -1,0 +1,83 @@
+"""The beginning of a connection, for all protocols: accept it, count it, or reject it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+from fastapi import WebSocket
+from starlette.requests import HTTPConnection
+
+from antiphon.edge.context import EdgeContext
+from antiphon.edge.errors import (
+    ClientGone,
+    Close,
+    PageDisabled,
+    ResumeExpired,
+    TooManyConnections,
+    explain,
+)
+from antiphon.edge.protocols.machine import ErrorEncoder
+from antiphon.edge.transport.connection import (
+    ClientConnection,
+    SocketConnection,
+    choose_encoding,
+    choose_subprotocol,
+)
+from antiphon.shared_schemas.apps import App
+
+log = structlog.get_logger()
+
+
+@asynccontextmanager
+async def accept(
+    socket: WebSocket, encode_error: ErrorEncoder, headers: Sequence[tuple[bytes, bytes]] = ()
+) -> AsyncIterator[tuple[EdgeContext, SocketConnection]]:
+    """An accepted connection. An exception inside is reported to the client and closes it."""
+    context: EdgeContext = socket.app.state.edge
+    subprotocol = choose_subprotocol(socket.scope.get("subprotocols", ()))
+    await socket.accept(subprotocol=subprotocol, headers=headers)
+    connection = SocketConnection(socket)
+    try:
+        connection.encoding = choose_encoding(subprotocol, socket.query_params.get("pcm"))
+        yield context, connection
+    except ClientGone:
+        log.info("client_gone_early", path=socket.url.path)
+    except ResumeExpired:
+        log.info("resume_refused", path=socket.url.path)
+        context.metrics.resumes.labels("expired").inc()
+        with suppress(ClientGone):
+            await connection.close(Close.RESUME_EXPIRED)
+    except TooManyConnections as error:
+        await reject(context, connection, encode_error, error)
+        connection.force_close(Close.TRY_LATER, "rate_limited")
+    except Exception as error:  # noqa: BLE001 - last resort: report, log, close
+        await reject(context, connection, encode_error, error)
+
+
+@asynccontextmanager
+async def limit_connections(
+    context: EdgeContext, caller: HTTPConnection, app: App
+) -> AsyncIterator[None]:
+    """Count a connection for its address. Raises TooManyConnections, PageDisabled, BrokerUnavailable."""
+    with context.connection_limiter.hold(context.access.client_limit_key(caller)):
+        if await context.broker.apps.is_off(app.app_id):
+            raise PageDisabled(app.name)
+        yield
+
+
+async def reject(
+    context: EdgeContext, connection: ClientConnection, encode_error: ErrorEncoder, error: Exception
+) -> None:
+    """Report why there is no session, and close."""
+    fault = explain(error)
+    context.metrics.rejected.labels(fault.message.code).inc()
+    if not fault.expected:
+        log.error("connection_crashed", exc_info=error)
+    try:
+        for message in encode_error(fault):
+            await connection.send(connection.encoding.encode(message))
+        await connection.close(fault.close or Close.POLICY)
+    except ClientGone:
+        log.info("refused_client_gone", code=fault.message.code)

@@ -1,0 +1,165 @@
+"""Appends a client's input and the session's checkpoints to Redis: in order, bounded, with retries."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NoReturn
+
+from prometheus_client import Histogram
+
+from antiphon.broker.client import Broker
+from antiphon.broker.retry import retry_until_available
+from antiphon.broker.streams import StreamWriter
+from antiphon.edge.session.resume import MissedMessages
+from antiphon.edge.tracing import SessionTrace
+from antiphon.shared_schemas.entries import (
+    Checkpoint,
+    ChunkIn,
+    DiagnosticIn,
+    InEntry,
+    PlaybackIn,
+)
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.stream_position import StreamPosition
+
+MAX_WAITING = 32
+"""Frequent inputs are rejected beyond this length of the queue; the others are always accepted."""
+
+_FREQUENT = (ChunkIn, DiagnosticIn, PlaybackIn)
+
+
+@dataclass(frozen=True, slots=True)
+class _Append:
+    entry: InEntry
+    put_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    entry: InEntry
+
+
+@dataclass(frozen=True, slots=True)
+class _DeleteHeld:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class _WriteCheckpoint:
+    checkpoint: Checkpoint
+    written: Callable[[], None]
+
+
+class InputWriter:
+    """The methods queue without waiting; one task writes to both streams.
+
+    A checkpoint states how much input was written before it, so both need the same order.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        sid: str,
+        ticket: int,
+        patience_s: float,
+        seconds: Histogram,
+        trace: SessionTrace | None = None,
+    ) -> None:
+        self._broker = broker
+        self._sid = sid
+        self._ticket = ticket
+        self._seconds = seconds
+        self._trace = trace
+        self._retry = partial(
+            retry_until_available, what="append a client's input", patience_s=patience_s
+        )
+        self._queue: asyncio.Queue[_Append | _Hold | _DeleteHeld | _WriteCheckpoint] = (
+            asyncio.Queue()
+        )
+        self._inputs: StreamWriter | None = None
+        self._checkpoints: StreamWriter | None = None
+        self._held: list[StreamPosition] = []
+
+    def take_over(self, missed: MissedMessages) -> None:
+        """Continue the streams of the previous connection."""
+        self._inputs, self._checkpoints = missed.inputs, missed.writer
+        self._held = missed.pending
+
+    def put(self, entry: InEntry) -> None:
+        """Raises InvalidInput with `input_backpressure` when too many inputs wait."""
+        if isinstance(entry, _FREQUENT) and self._queue.qsize() >= MAX_WAITING:
+            text = "the server cannot take more input just now; message refused"
+            raise InvalidInput(text, field="type", code=ErrorCode.INPUT_BACKPRESSURE)
+        self._queue.put_nowait(_Append(entry, time.perf_counter()))
+
+    def hold(self, entry: InEntry) -> None:
+        """Store an input that no worker may read yet, in the checkpoint stream."""
+        self._queue.put_nowait(_Hold(entry))
+
+    def delete_held(self) -> None:
+        """Delete the stored inputs; they have been put."""
+        self._queue.put_nowait(_DeleteHeld())
+
+    def checkpoint(self, checkpoint: Checkpoint, written: Callable[[], None]) -> None:
+        """`written` is called as soon as Redis has it."""
+        self._queue.put_nowait(_WriteCheckpoint(checkpoint, written))
+
+    async def flush(self, within_s: float) -> bool:
+        """Wait until everything is written; False if that takes too long."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._queue.join()
+        except TimeoutError:
+            return False
+        return True
+
+    async def run(self) -> NoReturn:
+        """Raises StaleFence, or BrokerUnavailable after `patience_s` without Redis."""
+        while True:
+            item = await self._queue.get()
+            match item:
+                case _Append():
+                    await self._append(item)
+                case _Hold():
+                    writer = await self._checkpoint_writer()
+                    self._held.append(await self._retry(partial(writer.append, item.entry)))
+                case _DeleteHeld():
+                    await self._delete_held()
+                case _WriteCheckpoint():
+                    await self._write_checkpoint(item)
+            del item  # frees its entry, which the next `get` would keep in memory
+            self._queue.task_done()
+
+    async def _append(self, item: _Append) -> None:
+        if self._inputs is None:
+            open_writer = self._broker.streams.input_writer
+            self._inputs = await self._retry(partial(open_writer, self._sid, self._ticket))
+        if self._trace is None:
+            await self._retry(partial(self._inputs.append, item.entry))
+        else:
+            span = self._trace.begin_input(item.entry, time.perf_counter() - item.put_at)
+            traced = replace(item.entry, trace=span.context)
+            await self._retry(partial(self._inputs.append, traced))
+            self._trace.end_input(span)
+        self._seconds.observe(time.perf_counter() - item.put_at)
+
+    async def _delete_held(self) -> None:
+        held, self._held = self._held, []
+        if held:
+            await self._retry(partial(self._broker.streams.delete_pending, self._sid, *held))
+
+    async def _write_checkpoint(self, item: _WriteCheckpoint) -> None:
+        last = self._inputs.last if self._inputs else StreamPosition.before(self._ticket)
+        writer = await self._checkpoint_writer()
+        await self._retry(partial(writer.append, replace(item.checkpoint, last_input=last.id())))
+        item.written()
+
+    async def _checkpoint_writer(self) -> StreamWriter:
+        if self._checkpoints is None:
+            open_writer = self._broker.streams.checkpoint_writer
+            self._checkpoints = await self._retry(partial(open_writer, self._sid, self._ticket))
+        return self._checkpoints

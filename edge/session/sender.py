@@ -1,0 +1,199 @@
+"""Sends messages to a client: directly, or numbered and checkpointed so that it can resume.
+
+Messages that the machine makes of an output entry can be made again, from the entry and a snapshot of
+the machine. Every other message, and every other change of the snapshot, needs a checkpoint in Redis
+before it, or anything after it, is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Any
+
+from antiphon.edge.protocols.machine import Finish, SessionMachine
+from antiphon.edge.session.input_writer import InputWriter
+from antiphon.edge.session.resume import MissedMessages
+from antiphon.edge.transport.connection import Encoding
+from antiphon.edge.transport.send_queue import SendQueue
+from antiphon.shared_schemas.entries import Checkpoint
+from antiphon.shared_schemas.resume_token import ResumeToken
+from antiphon.shared_schemas.stream_position import StreamPosition
+from antiphon.shared_schemas.wire import Resumed, ServerMessage
+
+CHECKPOINT_EVERY = 50
+"""At most this many events between checkpoints; bounds how far a resuming edge reads back."""
+
+
+class DirectSender:
+    """Sends at once. The first message includes the server's capabilities if the client asked."""
+
+    def __init__(
+        self, queue: SendQueue, encoding: Encoding, capabilities: dict[str, Any] | None
+    ) -> None:
+        self._queue = queue
+        self._encode = encoding.encode
+        self._capabilities = capabilities
+        self.wait_for_space = queue.wait_for_space
+
+    def send(self, message: ServerMessage) -> None:
+        """Raises SlowConsumer."""
+        if self._capabilities is not None:
+            message = replace(message, capabilities=self._capabilities)
+            self._capabilities = None
+        self._queue.put(self._encode(message))
+
+
+@dataclass(slots=True, eq=False)
+class _Barrier:
+    """Messages behind a barrier wait until its checkpoint is in Redis."""
+
+    open: bool = False
+
+
+class ResumableSender:
+    """Numbers messages, writes checkpoints, and holds back the messages that need one.
+
+    `delivered`: the last output entry that was delivered. `token_sent`: the client can resume.
+    """
+
+    def __init__(
+        self,
+        machine: SessionMachine[Any],
+        writer: InputWriter,
+        queue: SendQueue,
+        encoding: Encoding,
+        token: ResumeToken,
+        ticket: int,
+        capabilities: dict[str, Any] | None,
+    ) -> None:
+        self.token_sent = False
+        self.seq = 0
+        self.delivered = StreamPosition.before(ticket)
+        self._machine = machine
+        self._writer = writer
+        self._queue = queue
+        self._encode = encoding.encode
+        self._token = token.text
+        self._capabilities = capabilities
+        self._snapshot: dict[str, Any] = {}
+        self._held = 0
+        self._event: list[ServerMessage] = []
+        self._blocked: deque[ServerMessage | _Barrier] = deque()
+        self._clear = asyncio.Event()
+        self._clear.set()
+        self._events = 0
+
+    def begin(self) -> None:
+        """Write the first checkpoint of a new session."""
+        self._store_held()
+        self._checkpoint([], None)
+
+    def greeting(self, missed: MissedMessages) -> str | bytes:
+        """The first frame to a client that resumed: the last number it has, and its next token."""
+        capabilities, self._capabilities = self._capabilities, None
+        self.token_sent = True
+        return self._encode(
+            Resumed(seq=missed.last, resume_token=self._token, capabilities=capabilities)
+        )
+
+    async def send_missed(self, missed: MissedMessages) -> Finish | None:
+        """Send everything that the client has missed. Returns how the session ended, if it did."""
+        async for message in missed.replay(self._machine):
+            self._put(message)
+            await self._queue.wait_for_space()
+        self.seq, self.delivered = missed.seq, missed.delivered
+        self._held = len(self._machine.held)
+        self._checkpoint([], None)
+        return missed.finish
+
+    def send(self, message: ServerMessage) -> None:
+        """Number a message of the current event; `commit` sends it."""
+        self.seq += 1
+        capabilities, self._capabilities = self._capabilities, None
+        self._event.append(replace(message, seq=self.seq, capabilities=capabilities))
+
+    def commit(self, delivered: StreamPosition | None) -> None:
+        """End the current event: the output entry at `delivered`, or another event.
+
+        Its messages are sent at once, or once their checkpoint is written.
+        """
+        messages, self._event = self._event, []
+        self._events += 1
+        if delivered is not None:
+            self.delivered = delivered
+            self._snapshot = self._machine.snapshot()
+            self._blocked.extend(messages)
+            self._release()
+        else:
+            self._store_held()
+            if messages or self._machine.snapshot() != self._snapshot:
+                barrier = _Barrier()
+                self._clear.clear()
+                self._blocked.append(barrier)
+                self._blocked.extend(messages)
+                self._checkpoint(messages, barrier)
+        if self._events >= CHECKPOINT_EVERY:
+            self._checkpoint([], None)
+
+    def flush(self) -> None:
+        """Send everything without checkpoints: the session is over and cannot be resumed."""
+        messages, self._event = [*self._blocked, *self._event], []
+        self._blocked.clear()
+        for message in messages:
+            if not isinstance(message, _Barrier):
+                self._put(message)
+
+    async def wait_for_space(self) -> None:
+        """Return once no message is held back and the queue is at most half full."""
+        await self._clear.wait()
+        await self._queue.wait_for_space()
+
+    def _release(self) -> None:
+        while self._blocked:
+            first = self._blocked[0]
+            if isinstance(first, _Barrier):
+                if not first.open:
+                    return
+            else:
+                self._put(first)
+            self._blocked.popleft()
+        self._clear.set()
+
+    def _put(self, message: ServerMessage) -> None:
+        if message.bears_token:
+            message = replace(message, resume_token=self._token)
+            self.token_sent = True
+        self._queue.put(self._encode(message))
+
+    def _store_held(self) -> None:
+        """Held inputs must survive this edge, too. They are forwarded with the grant."""
+        held = self._machine.held
+        for entry in held[self._held :]:
+            self._writer.hold(entry)
+        if self._held and not held:
+            self._writer.delete_held()
+        self._held = len(held)
+
+    def _checkpoint(self, messages: list[ServerMessage], barrier: _Barrier | None) -> None:
+        self._snapshot = self._machine.snapshot()
+        self._events = 0
+        checkpoint = Checkpoint(
+            seq=self.seq,
+            last_output=self.delivered.id(),
+            last_input="",
+            snapshot=self._snapshot,
+            messages=[message.wire() | _token_field(message) for message in messages],
+        )
+        self._writer.checkpoint(checkpoint, lambda: self._open(barrier))
+
+    def _open(self, barrier: _Barrier | None) -> None:
+        if barrier is not None:
+            barrier.open = True
+            self._release()
+
+
+def _token_field(message: ServerMessage) -> dict[str, str]:
+    """A checkpoint stores that a message has a token, but not the token."""
+    return {"resume_token": ""} if message.bears_token else {}

@@ -1,0 +1,359 @@
+"""One client's session at this edge: named loops in one task group, from the queue to the end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Generic
+
+import structlog
+
+from antiphon.broker.errors import BrokerUnavailable, StaleFence
+from antiphon.edge.context import EdgeContext
+from antiphon.edge.errors import (
+    CLOSE_REASONS,
+    ClientGone,
+    Close,
+    Draining,
+    Fault,
+    Replaced,
+    ResumeExpired,
+    SlowConsumer,
+    explain,
+)
+from antiphon.edge.notifications import (
+    EdgeClosing,
+    Ended,
+    Granted,
+    Place,
+    Requested,
+    SessionNotice,
+    SessionReplaced,
+)
+from antiphon.edge.protocols.machine import (
+    Actions,
+    Command,
+    CommandDecoder,
+    ErrorEncoder,
+    Finish,
+    Forward,
+    Send,
+    SessionMachine,
+)
+from antiphon.edge.session.admission import (
+    AdmittedSession,
+    ConnectOptions,
+    PlaceFilter,
+    SessionRequest,
+    admit,
+)
+from antiphon.edge.session.input_writer import InputWriter
+from antiphon.edge.session.sender import DirectSender, ResumableSender
+from antiphon.edge.settings import EdgeSettings, Unsent, capabilities
+from antiphon.edge.transport.connection import ClientConnection
+from antiphon.edge.transport.send_queue import AllSent, SendQueue
+from antiphon.shared_schemas.entries import InEntry
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.stream_position import StreamPosition
+
+log = structlog.get_logger()
+
+_LAST_ENTRY_S = 1.0
+"""How long to wait for the worker's last entry after the session ended."""
+
+_WORKER_REPORTS = frozenset(
+    {
+        EndReason.STOPPED,
+        EndReason.PAUSE_TIMEOUT,
+        EndReason.CONTEXT_FULL,
+        EndReason.SERVER_SHUTDOWN,
+        EndReason.ERROR,
+    }
+)
+"""Ends that a worker causes, usually with a last entry in the stream."""
+
+_FLUSH_S = 1.0
+"""How long to write the input of a client that left."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolSpec(Generic[Command]):
+    """What a session needs to know about one protocol."""
+
+    decoder: Callable[[EdgeContext, AdmittedSession], CommandDecoder[Command]]
+    machine: Callable[[EdgeContext, AdmittedSession, InEntry | None], SessionMachine[Command]]
+    """The last argument is the input that the client sent before its session was admitted."""
+    encode_error: ErrorEncoder
+    unsent: Callable[[EdgeSettings], Unsent]
+
+
+async def serve_session(
+    context: EdgeContext,
+    connection: ClientConnection,
+    spec: ProtocolSpec[Command],
+    request: SessionRequest,
+    options: ConnectOptions,
+    read_first: Callable[[], Awaitable[InEntry | None]] | None = None,
+) -> None:
+    """Admit and serve one connection. Raises what `admit` and `read_first` raise."""
+    first = await read_first() if read_first else None
+    async with admit(context, request, options) as admitted:
+        machine = spec.machine(context, admitted, first)
+        del first  # a chat's media: the machine frees them with the grant
+        await EdgeSession(context, connection, admitted, spec, machine).run()
+
+
+class EdgeSession(Generic[Command]):
+    """Carries frames to the input stream and output entries to the client, as its machine decides."""
+
+    def __init__(
+        self,
+        context: EdgeContext,
+        connection: ClientConnection,
+        admitted: AdmittedSession,
+        spec: ProtocolSpec[Command],
+        machine: SessionMachine[Command],
+    ) -> None:
+        settings, metrics = context.settings, context.metrics
+        self._context = context
+        self._connection = connection
+        self._sid = admitted.sid
+        self._ticket = admitted.ticket
+        self._subscription = admitted.subscription
+        self._machine = machine
+        self._decoder = spec.decoder(context, admitted)
+        self._encode_error = spec.encode_error
+        self._unsent = spec.unsent(settings)
+        self._metrics = metrics
+        self._trace = admitted.trace
+        self._missed = admitted.resume.missed if admitted.resume else None
+        self._places = PlaceFilter(admitted.ticket, known=self._missed is not None)
+        number, patience_s = admitted.ticket.number, settings.broker_patience_s
+        self._writer = InputWriter(
+            context.broker, self._sid, number, patience_s, metrics.append, admitted.trace
+        )
+        self._queue = SendQueue(connection, self._unsent, settings.send_stall_s, metrics.send)
+        offer = capabilities(settings) if admitted.options.capabilities else None
+        self._resumable: ResumableSender | None = None
+        self._sender: DirectSender | ResumableSender
+        if admitted.resume:
+            self._sender = self._resumable = ResumableSender(
+                machine,
+                self._writer,
+                self._queue,
+                connection.encoding,
+                admitted.resume.token,
+                number,
+                offer,
+            )
+        else:
+            self._sender = DirectSender(self._queue, connection.encoding, offer)
+        self._began = time.perf_counter()
+        self._reason = EndReason.CLIENT_GONE
+        self._finished = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._granted = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve until the connection is closed; the session is over then, or can be resumed."""
+        loops = [
+            self._receive,
+            self._write_input,
+            self._deliver,
+            self._follow_events,
+            self._watch_deadlines,
+        ]
+        replaced = False
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for loop in (self._begin, self._queue.run):
+                    tasks.create_task(self._guard(loop), name=f"{loop.__name__}:{self._sid}")
+                for loop in loops:
+                    work = self._guard(loop, after=self._ready)
+                    tasks.create_task(work, name=f"{loop.__name__}:{self._sid}")
+        except* AllSent:
+            pass
+        except* ClientGone:
+            if not self._finished.is_set():
+                self._reason = self._machine.client_gone()
+        except* SlowConsumer:
+            log.info("slow_consumer_closed")
+            self._metrics.slow_consumers.inc()
+            self._connection.force_close(Close.TRY_LATER, "slow_consumer")
+        except* Replaced:
+            replaced = True
+            self._connection.force_close(Close.REPLACED, CLOSE_REASONS[Close.REPLACED])
+        finally:
+            if not replaced:
+                self._leave()
+
+    def _leave(self) -> None:
+        """End the session, or detach it if its client can resume it."""
+        number, terminator = self._ticket.number, self._context.terminator
+        can_resume = self._resumable is not None and self._resumable.token_sent
+        if can_resume and not self._finished.is_set():
+            terminator.detach(self._sid, number, self._subscription.connection)
+        else:
+            terminator.end(self._sid, number, self._reason)
+
+    async def _guard(
+        self, loop: Callable[[], Awaitable[None]], after: asyncio.Event | None = None
+    ) -> None:
+        """Any other error of a loop is reported to the client and closes its connection."""
+        try:
+            if after is not None:
+                await after.wait()
+            await loop()
+        except (AllSent, ClientGone, SlowConsumer, Replaced):
+            raise
+        except Exception as error:  # noqa: BLE001 - must end one session, not the process
+            self._fail(error)
+
+    async def _begin(self) -> None:
+        """Write the first checkpoint of a resumable session, or send what a resumed one missed."""
+        if self._resumable and self._missed:
+            self._writer.take_over(self._missed)
+            await self._connection.send(self._resumable.greeting(self._missed))
+            self._connection.probe(self._confirm_token)
+            finish = await self._resumable.send_missed(self._missed)
+            if not self._machine.waiting:
+                self._granted.set()
+            if finish:
+                self._finish(finish)
+        elif self._resumable:
+            self._resumable.begin()
+        self._ready.set()
+
+    def _confirm_token(self) -> None:
+        self._context.terminator.confirm(
+            self._sid, self._ticket.number, self._subscription.connection
+        )
+
+    async def _receive(self) -> None:
+        try:
+            while True:
+                frame = await self._connection.receive()
+                if not self._finished.is_set():
+                    began = time.perf_counter()
+                    try:
+                        command = await self._decoder.decode(frame)
+                        self._apply(self._machine.receive(command))
+                        self._metrics.parse.observe(time.perf_counter() - began)
+                    except InvalidInput as error:
+                        self._metrics.refused_input.labels(error.code).inc()
+                        self._report(explain(error))
+                await self._sender.wait_for_space()
+        except ClientGone:
+            if self._resumable or self._granted.is_set():
+                await self._writer.flush(_FLUSH_S)
+            raise
+
+    async def _write_input(self) -> None:
+        if self._resumable is None:
+            await self._granted.wait()
+        await self._writer.run()
+
+    async def _deliver(self) -> None:
+        await self._granted.wait()
+        broker, limit = self._context.broker, self._unsent.messages
+        key = broker.keys.outbound(self._sid)
+        start = StreamPosition.before(self._ticket.number)
+        if self._resumable:
+            start = self._resumable.delivered
+        async with broker.reader.subscribe(key, start, limit=limit) as entries:
+            async for position, answer in entries:
+                now_ms = broker.clock.now_ms()
+                self._metrics.out_wait.observe(max(0.0, now_ms - answer.at) / 1000)
+                self._apply(self._machine.deliver(answer, now_ms), position)
+                if self._trace:
+                    self._trace.record_output(answer)
+                await self._sender.wait_for_space()
+        raise SlowConsumer  # the subscription ends when too many entries are unread
+
+    async def _follow_events(self) -> None:
+        self._context.events.start_waiting(expected=self._ticket.wait)
+        while not self._finished.is_set():
+            await self._on_notice(await self._subscription.next_notice())
+
+    async def _on_notice(self, notice: SessionNotice) -> None:
+        match notice:
+            case Place() if not self._granted.is_set():
+                if place := self._places.select(notice):
+                    self._apply(self._machine.placed(place))
+            case Granted() if not self._granted.is_set():
+                self._metrics.queue_wait.observe(time.perf_counter() - self._began)
+                self._apply(self._machine.granted())
+                self._granted.set()
+            case Ended(reason=reason):
+                if self._granted.is_set() and reason in _WORKER_REPORTS:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(_LAST_ENTRY_S):
+                            await self._finished.wait()
+                self._apply(self._machine.ended(reason))
+            case EdgeClosing():
+                self._close_for_shutdown()
+            case Requested(command=command):
+                self._apply(self._machine.commanded(command))
+            case SessionReplaced():
+                raise Replaced
+
+    def _close_for_shutdown(self) -> None:
+        if self._resumable:  # the client resumes at another edge
+            return self._queue.close_after_sent(Close.RESTART)
+        fault = replace(explain(Draining()), close=Close.RESTART)
+        return self._report(fault, Finish(Close.RESTART, EndReason.SERVER_SHUTDOWN))
+
+    async def _watch_deadlines(self) -> None:
+        for deadline in self._machine.deadlines():
+            await asyncio.sleep(deadline.at - asyncio.get_running_loop().time())
+            self._apply(deadline.act())
+
+    def _apply(self, actions: Actions, delivered: StreamPosition | None = None) -> None:
+        """Execute the actions of one event; `delivered`: the event was the output entry there."""
+        if self._finished.is_set():
+            return
+        for action in actions:
+            match action:
+                case Send(message=message):
+                    self._sender.send(message)
+                case Forward(entry=entry):
+                    self._writer.put(entry)
+                case Finish():
+                    self._finish(action)
+                    return
+        if self._resumable:
+            self._resumable.commit(delivered)
+
+    def _finish(self, finish: Finish) -> None:
+        """The session is over; its connection closes after the queued messages."""
+        self._reason = finish.reason
+        self._finished.set()
+        if self._resumable:
+            self._resumable.flush()
+        self._queue.close_after_sent(finish.close)
+
+    def _report(self, fault: Fault, *finish: Finish) -> None:
+        self._apply([*(Send(message) for message in self._encode_error(fault)), *finish])
+
+    def _fail(self, error: Exception) -> None:
+        """Report an unexpected error and close. Raises Replaced if another connection caused it."""
+        if self._resumable and isinstance(error, StaleFence):
+            raise Replaced from error
+        if isinstance(error, ResumeExpired):
+            self._queue.close_after_sent(Close.RESUME_EXPIRED)
+            return
+        can_resume = self._resumable is not None and self._resumable.token_sent
+        if can_resume and isinstance(error, BrokerUnavailable):
+            log.warning("session_let_go", error=str(error))
+            self._queue.close_after_sent(Close.RESTART)  # not over: its client can resume
+            return
+        fault = explain(error)
+        if fault.expected:
+            log.info("session_failed", error=str(error))
+        else:
+            log.error("session_crashed", exc_info=error)
+        self._report(fault, Finish(fault.close or Close.INTERNAL, EndReason.ERROR))

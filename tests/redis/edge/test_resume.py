@@ -1,0 +1,216 @@
+"""Rebuilding a connection from its streams: what was written down, what was not, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from antiphon.broker.client import Broker
+from antiphon.broker.errors import StaleFence
+from antiphon.edge.errors import ResumeExpired
+from antiphon.edge.protocols.chat import ChatMachine
+from antiphon.edge.protocols.duplex import DuplexMachine
+from antiphon.edge.protocols.machine import Phase
+from antiphon.edge.session.resume import MissedMessages, load_missed_messages
+from antiphon.shared_schemas.config import ChatOptions, DuplexConfig
+from antiphon.shared_schemas.entries import (
+    ChatDoneOut,
+    ChatIn,
+    Checkpoint,
+    ChunkIn,
+    DeltaOut,
+    DiagnosticIn,
+    ErrorOut,
+    InEntry,
+    OutEntry,
+    PausedOut,
+    PauseIn,
+    PreparedOut,
+    PrepareIn,
+    StopIn,
+    StoppedOut,
+)
+from antiphon.shared_schemas.stream_position import StreamPosition
+
+SID, TICKET = "adx_1", 7
+PREPARE = PrepareIn(system_prompt="Hi.", config=DuplexConfig())
+PREPARED = PreparedOut(input_n=1, prompt_length=7)
+FAILED = ErrorOut(code="inference_error", message="bad")
+
+
+def memory(phase: Phase) -> dict[str, Any]:
+    machine = DuplexMachine(SID, "rec")
+    machine.phase = phase
+    return machine.snapshot()
+
+
+def mark(seq: int, phase: Phase, *told: str, heard: int = 0, sent: int = 0) -> Checkpoint:
+    """`heard`, `sent`: how many entries of the output and the input came before."""
+    first = seq - len(told) + 1
+    return Checkpoint(
+        seq=seq,
+        last_output=StreamPosition(TICKET, 1, heard).id(),
+        last_input=StreamPosition(TICKET, 1, sent).id(),
+        snapshot=memory(phase),
+        messages=[{"type": name, "seq": first + i} for i, name in enumerate(told)],
+    )
+
+
+async def write(
+    broker: Broker,
+    notes: list[Checkpoint | InEntry],
+    inputs: list[InEntry] = [],  # noqa: B006 - only read
+    outputs: list[OutEntry] = [],  # noqa: B006
+) -> None:
+    """The three streams of one session."""
+    streams = broker.streams
+    for writer, entries in (
+        (await streams.checkpoint_writer(SID, TICKET), notes),
+        (await streams.input_writer(SID, TICKET), inputs),
+        (await streams.output_writer(SID, TICKET, 1), outputs),
+    ):
+        for entry in entries:
+            await writer.append(entry)
+
+
+async def replay(
+    broker: Broker, last: int, connection: int = 2
+) -> tuple[list[tuple[int, str]], DuplexMachine, MissedMessages]:
+    """(number, type) of what is told again."""
+    past = await load_missed_messages(broker, SID, TICKET, connection, last)
+    machine = DuplexMachine(SID, "rec")
+    told = [message.wire() async for message in past.replay(machine)]
+    return [(wire["seq"], wire["type"]) for wire in told], machine, past
+
+
+BEGUN = [mark(0, Phase.QUEUED), mark(1, Phase.ASSIGNED, "queue_done")]
+
+
+async def test_a_prepare_that_was_sent_but_not_written_down_is_carried_out(broker: Broker) -> None:
+    await write(broker, [*BEGUN], [PREPARE], [PREPARED])
+    told, machine, past = await replay(broker, 1)
+    assert told == [(2, "prepared")]
+    assert machine.phase is Phase.ACTIVE
+    assert (past.seq, past.delivered) == (2, StreamPosition(TICKET, 1, 1))
+
+
+async def test_what_was_not_written_down_comes_after_all_that_the_client_has(
+    broker: Broker,
+) -> None:
+    """Were the stop taken first, `prepared` would not be told, and every later number be wrong."""
+    notes = [*BEGUN, mark(1, Phase.PREPARING, sent=1)]
+    await write(broker, [*notes], [PREPARE, StopIn()], [PREPARED, StoppedOut()])
+    told, machine, past = await replay(broker, 2)
+    assert told == [(3, "stopped")]
+    assert past.finish is not None
+    assert machine.phase is Phase.OVER
+
+
+async def test_without_proof_that_it_was_told_a_message_may_be_overtaken(broker: Broker) -> None:
+    notes = [*BEGUN, mark(1, Phase.PREPARING, sent=1)]
+    await write(broker, [*notes], [PREPARE, StopIn()], [PREPARED])
+    told, machine, past = await replay(broker, 1)
+    assert (told, past.seq, machine.phase) == ([], 1, Phase.STOPPING)
+
+
+async def test_marks_say_where_between_the_entries_other_messages_came(broker: Broker) -> None:
+    notes = [
+        *BEGUN,
+        mark(1, Phase.PREPARING, sent=1),
+        mark(3, Phase.ACTIVE, "error", heard=1, sent=1),
+        mark(3, Phase.PAUSED, heard=1, sent=2),
+        mark(6, Phase.PAUSED, "error", "error", heard=2, sent=2),
+    ]
+    inputs = [PREPARE, PauseIn(timeout_s=9)]
+    outputs = [PREPARED, PausedOut(input_n=2, timeout_s=9), FAILED]
+    await write(broker, [*notes], inputs, outputs)
+    whole = ["queue_done", "prepared", "error", "paused", "error", "error", "error"]
+    for connection, last in enumerate(range(8), start=2):
+        told, machine, past = await replay(broker, last, connection)
+        assert told == list(enumerate(whole, start=1))[last:]
+        assert (past.seq, machine.phase) == (7, Phase.PAUSED)
+
+
+async def test_what_was_kept_in_the_queue_is_kept_on(broker: Broker) -> None:
+    diagnostic = DiagnosticIn(metrics={"fps": 1})
+    notes = [mark(0, Phase.QUEUED), diagnostic, PREPARE, mark(1, Phase.QUEUED_PREPARED, "queued")]
+    await write(broker, [*notes])
+    _, machine, past = await replay(broker, 1)
+    assert machine.waiting
+    assert [type(entry) for entry in machine.held] == [DiagnosticIn, PrepareIn]
+    assert len(past.pending) == 2
+
+
+async def test_what_was_passed_on_with_an_unheard_grant_is_not_passed_on_again(
+    broker: Broker,
+) -> None:
+    diagnostic = DiagnosticIn(metrics={"fps": 1})
+    notes = [diagnostic, PREPARE, mark(1, Phase.QUEUED_PREPARED, "queued")]
+    await write(broker, [*notes], [diagnostic], [PREPARED])
+    told, machine, _ = await replay(broker, 1)
+    assert told == []  # the grant is told first
+    assert [type(entry) for entry in machine.held] == [PrepareIn]
+    machine.granted()
+    assert machine.phase is Phase.PREPARING
+
+
+async def test_the_connection_before_is_shut_out(broker: Broker) -> None:
+    await write(broker, [*BEGUN])
+    old = await broker.streams.checkpoint_writer(SID, TICKET)
+    await replay(broker, 1)
+    with pytest.raises(StaleFence):
+        await old.append(mark(2, Phase.ASSIGNED, "error"))
+
+
+async def test_too_far_back(broker: Broker) -> None:
+    await write(broker, [mark(40, Phase.ACTIVE), mark(90, Phase.ACTIVE)])
+    with pytest.raises(ResumeExpired):
+        await load_missed_messages(broker, SID, TICKET, 2, 39)
+    assert (await load_missed_messages(broker, SID, TICKET, 3, 40)).last == 40
+
+
+async def test_a_chat_knows_how_it_was_asked(broker: Broker) -> None:
+    request = ChatIn(content=[], options=ChatOptions(streaming=False))
+    before = ChatMachine(request, "rec", resumable=True)
+    before.granted()
+    begun = mark(1, Phase.QUEUED, "queue_done")
+    note = Checkpoint(**{**_fields(begun), "snapshot": before.snapshot()})
+    done = ChatDoneOut(text="Hi.", generated_tokens=1, input_tokens=1, duration_ms=1.0)
+    await write(broker, [note], [request], [DeltaOut(text_delta="Hi."), done])
+    past = await load_missed_messages(broker, SID, TICKET, 2, 1)
+    machine = ChatMachine(None, "rec", resumable=True)
+    told = [message.wire() async for message in past.replay(machine)]
+    assert [wire["type"] for wire in told] == ["chunk", "done"]
+    assert told[-1]["audio_data"] is None  # only an answer in one piece has it
+
+
+def _fields(note: Checkpoint) -> dict[str, Any]:
+    return {item.name: getattr(note, item.name) for item in fields(note)}
+
+
+async def test_audio_between_the_commands_changes_nothing(broker: Broker) -> None:
+    chunk = ChunkIn(audio=b"abcd")
+    notes = [*BEGUN, mark(2, Phase.ACTIVE, heard=1, sent=1)]
+    await write(broker, [*notes], [PREPARE, chunk, PauseIn(timeout_s=9), chunk], [PREPARED])
+    told, machine, _ = await replay(broker, 2)
+    assert (told, machine.phase) == ([], Phase.PAUSED)
+
+
+async def test_what_the_stream_has_let_go_cannot_be_told_again(broker: Broker, raw: Redis) -> None:
+    words = [DeltaOut(text_delta=str(n)) for n in range(9)]
+    request = ChatIn(content=[], options=ChatOptions())
+    machine = ChatMachine(request, "rec", resumable=True)
+    machine.granted()
+    begun = Checkpoint(
+        **{**_fields(mark(1, Phase.QUEUED, "queue_done")), "snapshot": machine.snapshot()}
+    )
+    await write(broker, [begun], [request], [*words])
+    await raw.xtrim(
+        broker.keys.outbound(SID), minid=StreamPosition(TICKET, 1, 3).id(), approximate=False
+    )
+    past = await load_missed_messages(broker, SID, TICKET, 2, 1)
+    with pytest.raises(ResumeExpired):
+        assert [m async for m in past.replay(ChatMachine(None, "rec", resumable=True))]

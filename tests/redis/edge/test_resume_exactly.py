@@ -1,0 +1,263 @@
+"""A client that comes back has every message once, wherever its connection, or its edge's task, broke off."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import hypothesis
+import orjson
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
+
+from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.streams import StreamWriter
+from antiphon.edge.context import EdgeContext, open_edge
+from antiphon.edge.errors import ClientGone, Close
+from antiphon.edge.protocols.chat import ChatMachine, decode_request
+from antiphon.edge.session.admission import ConnectOptions, ResumeRequest, SessionRequest, admit
+from antiphon.edge.session.session import EdgeSession, ProtocolSpec
+from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.transport.connection import JSON
+from antiphon.shared_schemas.entries import ChatDoneOut, DeltaOut, ErrorOut, OutEntry, ResultOut
+from antiphon.shared_schemas.resume_token import ResumeToken
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from support.control_plane import report
+from support.protocol_samples import LAST_WORDS, PROTOCOLS, SETTINGS
+from support.protocol_walk import Protocol
+
+KINDS = {
+    "/ws/duplex/{session_id}": SessionKind.AUDIO_DUPLEX,
+    "/ws/half_duplex/{session_id}": SessionKind.HALF_DUPLEX,
+    "/ws/chat": SessionKind.CHAT,
+    "/v1/realtime": SessionKind.OMNI_DUPLEX,
+}
+GRANT, PAUSE, TURN = "a worker claims", "a while passes", "a moment passes"
+WITHIN_S = 10.0
+_MARK = re.compile(r"#\d+#")
+
+
+class ClientConnection:
+    """A client at the edge's side of the socket."""
+
+    encoding = JSON
+
+    def __init__(self) -> None:
+        self.frames: asyncio.Queue[str] = asyncio.Queue()
+        self.told: list[dict[str, Any]] = []
+        self.heard = asyncio.Event()
+
+    async def receive(self) -> str | bytes:
+        return await self.frames.get()
+
+    async def send(self, frame: str | bytes) -> None:
+        self.told.append(orjson.loads(frame))
+        self.heard.set()
+
+    async def close(self, code: Close) -> None:
+        raise ClientGone
+
+    def force_close(self, code: Close, reason: str) -> None:
+        """There is no socket."""
+
+    def probe(self, answered: Callable[[], None]) -> None:
+        """It reads at once, or never."""
+
+
+@dataclass
+class Play:
+    """One session: its client over several connections, and its worker."""
+
+    edge: EdgeContext
+    protocol: Protocol
+    told: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)
+    marks: list[str] = field(default_factory=list)
+    last: int = 0
+    token: str = ""
+    writer: StreamWriter | None = None
+    sid: str = field(default_factory=lambda: f"s_{secrets.token_hex(6)}")
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[ClientConnection]:
+        """A connection that is cut off at the end, whatever the edge is doing just then."""
+        line, seated = ClientConnection(), asyncio.Event()
+        resumed = None
+        if self.token:
+            resumed = ResumeRequest(ResumeToken(*self.token.split(".")), self.last)
+        task = asyncio.create_task(
+            self._serve(line, ConnectOptions(resume=True, resumed=resumed), seated)
+        )
+        async with asyncio.timeout(WITHIN_S):
+            await seated.wait()
+        try:
+            yield line
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _serve(
+        self, line: ClientConnection, options: ConnectOptions, seated: asyncio.Event
+    ) -> None:
+        kind = KINDS[self.protocol.path]
+        asked = SessionRequest(kind, "test", [self.sid], client_id=True)
+        async with admit(self.edge, asked, options) as admitted:
+            decoder, machine = self.protocol.open()
+            if kind is SessionKind.CHAT:
+                request = await decode_request(self.protocol.messages["the request"], SETTINGS)
+                machine = ChatMachine(None if options.resumed else request, "rec", resumable=True)
+            spec: ProtocolSpec[Any] = ProtocolSpec(
+                lambda *_: decoder,
+                lambda *_: machine,
+                self.protocol.encode_error,
+                lambda settings: settings.unsent_turns,
+            )
+            seated.set()
+            await EdgeSession(self.edge, line, admitted, spec, machine).run()
+
+    async def grant(self) -> None:
+        if self.writer is not None:
+            return
+        broker = self.edge.broker
+        async with asyncio.timeout(WITHIN_S):
+            while (claim := await broker.leases.claim(f"w-{self.sid}")) is None:
+                await asyncio.sleep(0.002)
+        assert claim.sid == self.sid
+        self.writer = await broker.streams.output_writer(claim.sid, claim.ticket, claim.epoch)
+
+    async def publish(self, entry: OutEntry, *, marked: bool = True) -> None:
+        """Every word that is published is one of a kind."""
+        if self.writer is None:
+            return
+        mark = f"#{len(self.marks)}#"
+        if marked and isinstance(entry, ResultOut) and not entry.is_listen:
+            entry = replace(entry, text=mark)
+        elif marked and isinstance(entry, DeltaOut):
+            entry = replace(entry, text_delta=mark)
+        elif marked and isinstance(entry, ErrorOut):
+            entry = replace(entry, message=mark)
+        else:
+            mark = ""
+        await self.writer.append(entry)
+        self.marks += [mark] if mark else []
+
+    def listen(self, told: list[dict[str, Any]], share: float) -> None:
+        """What reached the client, less a share of it: in order, without gap."""
+        if self.token:
+            resumed, *told = told or [{"seq": self.last, "type": "resumed"}]
+            assert (resumed["type"], resumed["seq"]) == ("resumed", self.last)
+            self.token = resumed.get("resume_token", self.token)
+        for message in told:
+            assert message["seq"] == self.last + 1, (self.last, message)
+            self.last = message["seq"]
+            self.told[self.last] = message
+            self.token = message.get("resume_token", self.token)
+        lost = round(share * len(told))
+        for seq in range(self.last - lost + 1, self.last + 1):
+            del self.told[seq]
+        self.last -= lost
+
+    def words(self) -> list[str]:
+        """The marks that came, in order."""
+        said = [_MARK.findall(str(self.told[seq])) for seq in sorted(self.told)]
+        return [mark for marks in said for mark in dict.fromkeys(marks)]
+
+
+Step = str | int
+"""GRANT, PAUSE, TURN, the name of a frame, or the place of an answer."""
+
+
+def _frames(protocol: Protocol) -> dict[str, str]:
+    both = {**protocol.messages, **protocol.mistakes}
+    closing = ("the request", "no JSON")
+    return {n: f for n, f in both.items() if n not in closing and isinstance(f, str)}
+
+
+def _steps(protocol: Protocol) -> st.SearchStrategy[list[Step]]:
+    """Mostly answers: they are what may be lost, or told twice."""
+    last = (*LAST_WORDS, *(e for e in protocol.entries if isinstance(e, ChatDoneOut)))
+    answers = [i for i, entry in enumerate(protocol.entries) if entry not in last]
+    often = st.sampled_from([*answers, GRANT, PAUSE, TURN])
+    return st.lists(often | st.sampled_from(sorted(_frames(protocol))), max_size=12)
+
+
+async def _act(play: Play, line: ClientConnection, steps: list[Step]) -> None:
+    frames = _frames(play.protocol)
+    for step in steps:
+        if step == PAUSE:
+            await asyncio.sleep(0.003)
+        elif step == TURN:
+            await asyncio.sleep(0.0003)
+        elif step == GRANT:
+            await play.grant()
+        elif isinstance(step, int):
+            await play.publish(play.protocol.entries[step])
+        elif play.writer is not None or step != "stop":
+            line.frames.put_nowait(frames[step])
+
+
+async def _hear_to_the_end(play: Play, line: ClientConnection) -> None:
+    """Until a word comes that is said last of all; an answer to a frame may still come behind it."""
+    await play.grant()
+    await play.publish(next(entry for entry in play.protocol.entries if _speaks(entry)))
+    async with asyncio.timeout(WITHIN_S):
+        while not any(play.marks[-1] in str(message) for message in line.told):
+            line.heard.clear()
+            await line.heard.wait()
+
+
+def _speaks(entry: OutEntry) -> bool:
+    return isinstance(entry, DeltaOut) or (isinstance(entry, ResultOut) and not entry.is_listen)
+
+
+@pytest.fixture
+async def edge(settings: BrokerSettings) -> AsyncIterator[EdgeContext]:
+    async with open_edge(EdgeSettings(**settings.model_dump())) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("path", KINDS)
+@hypothesis.settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+async def test_every_message_once_and_in_order(
+    path: str, edge: EdgeContext, data: st.DataObject
+) -> None:
+    play = Play(edge, PROTOCOLS[path])
+    worker = report(KINDS[path], slots=1000)
+    await edge.broker.registry.worker_beat(f"w-{play.sid}", 0, worker)
+    try:
+        await _live(play, data.draw(_lives(play.protocol), label="connections"))
+    finally:
+        await edge.broker.sessions.end(play.sid, EndReason.STOPPED)
+    if play.token:  # else it had nothing to come back with
+        assert sorted(play.told) == list(range(1, play.last + 1))
+        assert play.words() == play.marks
+
+
+Life = tuple[list[Step], float]
+"""What is done on one connection, and the share of what was told that is lost with it."""
+
+
+def _lives(protocol: Protocol) -> st.SearchStrategy[list[Life]]:
+    life = st.tuples(_steps(protocol), st.sampled_from([0.0, 0.3, 1.0]))
+    return st.lists(life, min_size=1, max_size=4)
+
+
+async def _live(play: Play, lives: list[Life]) -> None:
+    *early, (final, _) = lives
+    for steps, share in early:
+        async with play.connected() as line:
+            await _act(play, line, steps)
+        await play.edge.terminator.wait_until_done(WITHIN_S)
+        play.listen(line.told, share)
+        if not play.token:
+            return
+    async with play.connected() as line:
+        await _act(play, line, final)
+        await _hear_to_the_end(play, line)
+    play.listen(line.told, 0)

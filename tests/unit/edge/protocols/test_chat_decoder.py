@@ -1,0 +1,253 @@
+"""Chat: from a request to what lies in the stream, or to the field that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pybase64
+import pytest
+import soundfile
+from pydantic import ValidationError
+
+from antiphon.edge.errors import NotJson
+from antiphon.edge.protocols.chat import ChatDecoder, decode_body, decode_request
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.chat_messages import ChatRequest
+from antiphon.shared_schemas.config import ChatOptions
+from antiphon.shared_schemas.content import (
+    AudioPart,
+    ConversationMessage,
+    ImagePart,
+    Role,
+    TextPart,
+    VideoPart,
+)
+from antiphon.shared_schemas.entries import ChatIn, StopIn
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from support.edge_harness import picture
+
+MP4 = b"\0\0\0\x20ftypisom" + bytes(40)
+MOV = b"\0\0\0\x08wide\0\0\0\x20mdat" + bytes(40)
+WEBM = b"\x1a\x45\xdf\xa3\x9f\x42\x86\x81\x01\x42\x82\x84webm" + bytes(40)
+MKV = b"\x1a\x45\xdf\xa3\x9f\x42\x86\x81\x01\x42\x82\x88matroska" + bytes(80)
+
+
+def _base64(data: bytes) -> str:
+    return pybase64.b64encode_as_string(data)
+
+
+def _pcm(samples: int) -> bytes:
+    return np.full(samples, 0.5, "<f4").tobytes()
+
+
+async def _read(request: object, **settings: Any) -> ChatIn:
+    return await decode_request(orjson.dumps(request).decode(), EdgeSettings(**settings))
+
+
+def _user(*parts: object, **fields: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": list(parts)}], **fields}
+
+
+HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
+
+
+async def test_the_shortest_request() -> None:
+    entry = await _read(HELLO)
+    assert entry.messages() == (ConversationMessage(Role.USER, (TextPart("Hello"),)),)
+    assert entry.options == ChatOptions()
+    assert entry.ref_audio == b""
+
+
+async def test_a_thousand_messages_with_long_texts_are_taken() -> None:
+    turn = {"type": "text", "text": "a list: " + "x, " * 20}
+    roles = ("user", "assistant")
+    history = [{"role": roles[i % 2], "content": [turn, turn]} for i in range(1000)]
+    assert len((await _read({"messages": history})).messages()) == 1000
+
+
+async def test_a_request_of_nothing_but_structure_is_refused_before_it_is_parsed() -> None:
+    text = f'{{"messages":[{{"role":"user","content":"a"}}],"x":[{",".join(["[]"] * 1_000_000)}]}}'
+    for asked in (decode_request(text, EdgeSettings()), decode_body(text.encode(), EdgeSettings())):
+        with pytest.raises(InvalidInput, match="brackets and commas; send less") as refused:
+            await asked
+        assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_the_first_wrong_part_is_the_last_one_looked_at() -> None:
+    """To gather what is wrong with each of thousands would take longer than to read them."""
+    wrong = {"messages": [{"role": "user", "content": [0] * 900}] * 100}
+    with pytest.raises(ValidationError) as refused:
+        ChatRequest.model_validate(wrong)
+    assert refused.value.error_count() == 1
+
+
+async def test_over_http_nothing_is_streamed() -> None:
+    body = orjson.dumps({**HELLO, "streaming": True})
+    assert not (await decode_body(body, EdgeSettings())).options.streaming
+
+
+async def test_a_request_with_everything() -> None:
+    jpeg, pcm = picture(), _pcm(100)
+    entry = await _read(
+        {
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": [{"type": "text", "text": "Look:"}]},
+                {"role": "assistant", "content": "Yes?"},
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "image", "data": _base64(jpeg)},
+                        {"type": "audio", "data": _base64(pcm), "sample_rate": 16000},
+                        {"type": "video", "data": _base64(MP4), "stack_frames": 2},
+                        {"type": "text", "text": ""},
+                    ],
+                },
+            ],
+            "streaming": False,
+            "generation": {"max_new_tokens": 50, "do_sample": False, "length_penalty": 1.2},
+            "image": {"max_slice_nums": 4},
+            "tts": {"enabled": True, "mode": "omni", "ref_audio_data": _base64(_pcm(50))},
+            "omni_mode": True,
+            "enable_thinking": True,
+        }
+    )
+    assert [message.role for message in entry.messages()] == ["system", "user", "assistant", "user"]
+    assert entry.messages()[3].parts == (
+        ImagePart(jpeg),
+        AudioPart(pcm),
+        VideoPart(MP4, 2),
+        TextPart(""),
+    )
+    options = entry.options
+    assert (options.streaming, options.tts.enabled, options.use_tts_template) == (False, True, True)
+    assert (options.max_slice_nums, options.omni_mode, options.enable_thinking) == (4, True, True)
+    generation = options.generation
+    assert (generation.max_new_tokens, generation.length_penalty) == (50, 1.2)
+    assert generation.temperature == 0.0  # do_sample
+    assert entry.ref_audio == _pcm(50)
+
+
+async def test_null_sections_are_the_defaults() -> None:
+    entry = await _read({**HELLO, "generation": None, "image": None, "tts": None})
+    assert entry.options == ChatOptions()
+
+
+async def test_the_voice_to_speak_with(tmp_path: Path) -> None:
+    data = _base64(_pcm(32_000))
+
+    async def voice(**tts: Any) -> bytes:
+        return (await _read({**HELLO, "tts": tts}, assets_dir=tmp_path)).ref_audio
+
+    assert await voice(enabled=False, ref_audio_data=data) == b""
+    assert await voice(enabled=True, mode="default", ref_audio_data=data) == b""
+    assert len(await voice(enabled=True, ref_audio_data=data, ref_audio_max_ms=1000)) == 64_000
+    soundfile.write(tmp_path / "voice.wav", np.zeros(800), 8000)
+    assert len(await voice(enabled=True, ref_audio_path="voice.wav")) == 6400
+
+
+@pytest.mark.parametrize("video", [MP4, MOV, WEBM])
+async def test_videos_by_their_first_bytes(video: bytes) -> None:
+    entry = await _read(_user({"type": "video", "data": _base64(video)}))
+    assert entry.messages()[0].parts == (VideoPart(video, 1),)
+
+
+_MISSING, _INVALID = ErrorCode.MISSING_FIELD, ErrorCode.INVALID_FIELD
+_LARGE = ErrorCode.MESSAGE_TOO_LARGE
+_DATA = "messages.0.content.0.data"
+BAD: dict[str, tuple[object, ErrorCode, str]] = {
+    "a list": ([], _INVALID, "messages"),
+    "nothing": ({}, _MISSING, "messages"),
+    "no messages": ({"messages": []}, _INVALID, "messages"),
+    "nothing of the user": (
+        {"messages": [{"role": "system", "content": "Hi"}]},
+        _INVALID,
+        "messages",
+    ),
+    "no role": ({"messages": [{"content": "Hi"}]}, _MISSING, "messages.0.role"),
+    "odd role": (
+        {"messages": [{"role": "user", "content": ""}, {"role": "king", "content": ""}]},
+        _INVALID,
+        "messages.1.role",
+    ),
+    "no content": ({"messages": [{"role": "user"}]}, _MISSING, "messages.0.content"),
+    "content is a number": (
+        {"messages": [{"role": "user", "content": 5}]},
+        _INVALID,
+        "messages.0.content",
+    ),
+    "odd part": (_user({"type": "smell", "data": ""}), _INVALID, "messages.0.content.0"),
+    "no text": (_user({"type": "text"}), _MISSING, "messages.0.content.0.text"),
+    "image by path": (_user({"type": "image", "path": "/etc/passwd"}), _MISSING, _DATA),
+    "image is text": (_user({"type": "image", "data": "aGVsbG8="}), _INVALID, _DATA),
+    "image is a GIF": (
+        _user({"type": "text", "text": ""}, {"type": "image", "data": _base64(picture("GIF"))}),
+        _INVALID,
+        "messages.0.content.1.data",
+    ),
+    "huge image": (
+        _user({"type": "image", "data": _base64(picture("JPEG", (64, 64)) + bytes(2048))}),
+        _LARGE,
+        _DATA,
+    ),
+    "audio of three bytes": (_user({"type": "audio", "data": "AAAA"}), _INVALID, _DATA),
+    "audio at 8 kHz": (
+        _user({"type": "audio", "data": "", "sample_rate": 8000}),
+        _INVALID,
+        "messages.0.content.0.sample_rate",
+    ),
+    "long audio": (_user({"type": "audio", "data": _base64(_pcm(17_000))}), _INVALID, _DATA),
+    "video is Matroska": (_user({"type": "video", "data": _base64(MKV)}), _INVALID, _DATA),
+    "huge video": (_user({"type": "video", "data": _base64(MP4 + bytes(2048))}), _LARGE, _DATA),
+    "no stack": (
+        _user({"type": "video", "data": "", "stack_frames": 0}),
+        _INVALID,
+        "messages.0.content.0.stack_frames",
+    ),
+    "streaming is a word": ({**HELLO, "streaming": "yes"}, _INVALID, "streaming"),
+    "tokens": (
+        {**HELLO, "generation": {"max_new_tokens": 0}},
+        _INVALID,
+        "generation.max_new_tokens",
+    ),
+    "slices": ({**HELLO, "image": {"max_slice_nums": 10}}, _INVALID, "image.max_slice_nums"),
+    "mode": ({**HELLO, "tts": {"enabled": True, "mode": "opera"}}, _INVALID, "tts.mode"),
+    "voice": (
+        {**HELLO, "tts": {"enabled": True, "ref_audio_data": "AAAA"}},
+        _INVALID,
+        "tts.ref_audio_data",
+    ),
+    "voice by path": (
+        {**HELLO, "tts": {"enabled": True, "ref_audio_path": "../secret.wav"}},
+        _INVALID,
+        "tts.ref_audio_path",
+    ),
+}
+
+
+@pytest.mark.parametrize(("request_", "code", "field"), BAD.values(), ids=BAD.keys())
+async def test_bad_requests_name_their_field(request_: object, code: ErrorCode, field: str) -> None:
+    limits = {"max_image_bytes": 2048, "max_video_bytes": 2048, "max_chat_audio_s": 1}
+    with pytest.raises(InvalidInput) as refused:
+        await _read(request_, **limits)
+    assert (refused.value.code, refused.value.field) == (code, field)
+
+
+async def test_too_long_and_not_json() -> None:
+    with pytest.raises(InvalidInput, match="the limit is 1024"):
+        await _read(_user({"type": "text", "text": "a" * 1024}), max_chat_bytes=1024)
+    with pytest.raises(NotJson):
+        await decode_request("{", EdgeSettings())
+    with pytest.raises(NotJson):
+        await decode_body(b"\xff", EdgeSettings())
+
+
+async def test_after_the_request_only_a_stop_is_taken() -> None:
+    door = ChatDecoder(EdgeSettings())
+    assert await door.decode('{"type": "stop"}') == StopIn()
+    for text in ("{}", "[]", '{"messages": []}'):
+        with pytest.raises(InvalidInput, match="one request per connection"):
+            await door.decode(text)

@@ -1,0 +1,257 @@
+"""Chat: every message in every phase, what the worker's answers become, on the socket and over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.edge.errors import Close
+from antiphon.edge.protocols.chat import LEGAL, ChatHttpMachine, ChatMachine, Phase
+from antiphon.edge.protocols.machine import Action, Finish, Forward, QueuePlace, Send
+from antiphon.shared_schemas.config import ChatOptions
+from antiphon.shared_schemas.entries import (
+    ChatDoneOut,
+    ChatIn,
+    DeltaOut,
+    ErrorOut,
+    OutEntry,
+    PrefillDoneOut,
+    StopIn,
+    VadOut,
+)
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.wire import encode
+
+STREAMED = ChatIn(content=[], options=ChatOptions())
+WHOLE = ChatIn(content=[], options=ChatOptions(streaming=False))
+PLACE = QueuePlace("7", 2, 3, 4.5, first=True)
+DONE = ChatDoneOut(
+    text="Hi.", audio=b"\0\0\0\0", generated_tokens=2, input_tokens=9, duration_ms=12.5
+)
+
+WAYS: dict[Phase, Callable[[ChatMachine], object]] = {
+    Phase.QUEUED: lambda _: None,
+    Phase.ACTIVE: lambda m: m.granted(),
+    Phase.STOPPING: lambda m: (m.granted(), m.receive(StopIn())),
+    Phase.OVER: lambda m: (m.granted(), m.deliver(DONE, 0)),
+}
+
+
+def _machine(phase: Phase, request: ChatIn = STREAMED) -> ChatMachine:
+    machine = ChatMachine(request, "rec")
+    WAYS[phase](machine)
+    assert machine.phase is phase
+    return machine
+
+
+def _wires(actions: list[Action]) -> list[dict[str, object]]:
+    return [orjson.loads(encode(action.message)) for action in actions if isinstance(action, Send)]
+
+
+@pytest.mark.parametrize("phase", list(LEGAL))
+def test_stop_in_every_phase(phase: Phase) -> None:
+    machine = _machine(phase)
+    if phase is Phase.ACTIVE:
+        assert machine.receive(StopIn()) == [Forward(StopIn())]
+        assert machine.phase is Phase.STOPPING
+    elif phase is Phase.QUEUED:
+        *told, finish = machine.receive(StopIn())
+        assert [(wire["type"], wire["stopped"]) for wire in _wires(told)] == [("done", True)]
+        assert finish == Finish(Close.NORMAL, EndReason.STOPPED)
+    else:
+        with pytest.raises(InvalidInput) as refused:
+            machine.receive(StopIn())
+        assert refused.value.code is ErrorCode.NOT_READY
+
+
+@pytest.mark.parametrize("phase", list(LEGAL))
+def test_a_page_may_stop_what_is_being_answered(phase: Phase) -> None:
+    machine = _machine(phase)
+    answering = phase is Phase.ACTIVE
+    assert machine.commanded(SessionCommand.INTERRUPT) == ([Forward(StopIn())] if answering else [])
+    assert machine.phase is (Phase.STOPPING if answering else phase)
+
+
+def test_no_queue_messages_without_a_wait() -> None:
+    assert ChatMachine(STREAMED, "rec").granted() == [Forward(STREAMED)]
+
+
+def test_queue_messages_where_there_is_one() -> None:
+    machine = ChatMachine(STREAMED, "rec")
+    assert [wire["type"] for wire in _wires(machine.placed(PLACE))] == ["queued"]
+    told, forwarded = machine.granted()
+    assert _wires([told]) == [{"type": "queue_done"}]
+    assert forwarded == Forward(STREAMED)
+
+
+def test_a_streamed_answer() -> None:
+    machine = _machine(Phase.ACTIVE)
+    prefill = PrefillDoneOut(input_tokens=9)
+    assert _wires(machine.deliver(prefill, 0)) == [{"type": "prefill_done", "input_tokens": 9}]
+    assert machine.deliver(prefill, 0) == []  # another worker read it again
+    assert _wires(machine.deliver(DeltaOut(text_delta="Hi"), 0)) == [
+        {"type": "chunk", "text_delta": "Hi"}
+    ]
+    assert _wires(machine.deliver(DeltaOut(text_delta="", audio=b"\0\0\0\0"), 0)) == [
+        {"type": "chunk", "audio_data": "AAAAAA=="}
+    ]
+    assert machine.deliver(DeltaOut(text_delta=""), 0) == []
+    actions = machine.deliver(DONE, 0)
+    assert _wires(actions) == [
+        {
+            "type": "done",
+            "text": "Hi.",
+            "generated_tokens": 2,
+            "input_tokens": 9,
+            "recording_session_id": "rec",
+        }
+    ]
+    assert actions[-1] == Finish(Close.NORMAL, EndReason.STOPPED)
+
+
+@pytest.mark.parametrize(("audio", "sent"), [(b"\0\0\0\0", "AAAAAA=="), (b"", None)])
+def test_an_answer_in_one_piece(audio: bytes, sent: str | None) -> None:
+    machine = _machine(Phase.ACTIVE, WHOLE)
+    done = ChatDoneOut(text="Hi.", audio=audio, generated_tokens=2, input_tokens=9, duration_ms=1)
+    assert _wires(machine.deliver(done, 0)) == [
+        {
+            "type": "done",
+            "text": "Hi.",
+            "generated_tokens": 2,
+            "input_tokens": 9,
+            "recording_session_id": "rec",
+            "audio_data": sent,
+        }
+    ]
+
+
+def _refused(code: str) -> ErrorOut:
+    return ErrorOut(code=code, message="bad", field="messages.0.content.1", fatal=True)
+
+
+@pytest.mark.parametrize(
+    ("code", "finish"),
+    [
+        ("invalid_field", Finish(Close.POLICY, EndReason.ERROR)),
+        ("context_full", Finish(Close.POLICY, EndReason.CONTEXT_FULL)),
+        ("inference_error", Finish(Close.INTERNAL, EndReason.ERROR)),
+    ],
+)
+def test_errors_close(code: str, finish: Finish) -> None:
+    actions = _machine(Phase.ACTIVE).deliver(_refused(code), 0)
+    [wire] = _wires(actions)
+    assert (wire["type"], wire["code"], wire["field"]) == ("error", code, "messages.0.content.1")
+    assert actions[-1] == finish
+
+
+@pytest.mark.parametrize("reason", [*EndReason, None])
+@pytest.mark.parametrize("kind", [ChatMachine, ChatHttpMachine])
+def test_every_end_is_told_and_closes(kind: type[ChatMachine], reason: EndReason | None) -> None:
+    machine = kind(WHOLE, "rec")
+    machine.granted()
+    *told, finish = machine.ended(reason)
+    assert len(told) == 1
+    assert isinstance(finish, Finish)
+    assert finish.close is not Close.NORMAL
+
+
+def test_what_belongs_to_others_is_a_defect() -> None:
+    with pytest.raises(TypeError, match="vad"):
+        _machine(Phase.ACTIVE).deliver(VadOut(input_n=1, speaking=True), 0)
+
+
+def test_over_http_there_is_one_body() -> None:
+    now = 100.0
+    machine = ChatHttpMachine(WHOLE, "rec", lambda: now)
+    assert machine.placed(PLACE) == []
+    now = 101.5
+    assert machine.granted() == [Forward(WHOLE)]
+    assert machine.deliver(PrefillDoneOut(input_tokens=9), 0) == []
+    assert machine.deliver(DeltaOut(text_delta="Hi"), 0) == []
+    actions = machine.deliver(DONE, 0)
+    assert _wires(actions) == [
+        {
+            "text": "Hi.",
+            "audio_path": None,
+            "audio_data": "AAAAAA==",
+            "audio_sample_rate": 24_000,
+            "tokens_generated": 2,
+            "duration_ms": 12.5,
+            "prompt": None,
+            "token_stats": {
+                "cached_tokens": 0,
+                "input_tokens": 9,
+                "generated_tokens": 2,
+                "total_tokens": 11,
+            },
+            "recording_session_id": "rec",
+            "error": None,
+            "success": True,
+            "queue_wait_ms": 1500,
+            "estimated_queue_wait_s": 4.5,
+        }
+    ]
+    assert actions[-1] == Finish(Close.NORMAL, EndReason.STOPPED)
+
+
+def test_over_http_errors_have_all_the_usual_names() -> None:
+    machine = ChatHttpMachine(WHOLE, "rec")
+    machine.granted()
+    [wire] = _wires(machine.deliver(_refused("invalid_field"), 0))
+    assert wire == {
+        "success": False,
+        "text": "",
+        "error": "bad",
+        "message": "bad",
+        "detail": "bad",
+        "code": "invalid_field",
+        "field": "messages.0.content.1",
+        "retryable": None,
+    }
+
+
+STEPS = st.sampled_from(
+    [
+        StopIn(),
+        PLACE,
+        "granted",
+        PrefillDoneOut(input_tokens=9),
+        DeltaOut(text_delta="Hi"),
+        DONE,
+        _refused("inference_error"),
+        EndReason.WORKER_LOST,
+    ]
+)
+
+
+@given(st.lists(STEPS, max_size=30), st.sampled_from([ChatMachine, ChatHttpMachine]))
+def test_any_sequence_has_at_most_one_end(steps: list[object], kind: type[ChatMachine]) -> None:
+    machine = kind(STREAMED, "rec")
+    granted = False
+    for step in steps:
+        actions: list[Action] = []
+        if step == "granted":
+            actions = [] if granted else machine.granted()
+            granted = True
+        elif isinstance(step, QueuePlace):
+            actions = machine.placed(step) if not granted else []
+        elif isinstance(step, EndReason):
+            actions = machine.ended(step)
+        elif isinstance(step, StopIn):
+            try:
+                actions = machine.receive(step)
+            except InvalidInput as error:
+                assert error.code is ErrorCode.NOT_READY  # noqa: PT017 - either outcome is right
+        elif granted and isinstance(step, OutEntry):
+            actions = machine.deliver(step, 0)
+        ends = [index for index, action in enumerate(actions) if isinstance(action, Finish)]
+        assert ends in ([], [len(actions) - 1])
+        if ends:
+            assert machine.phase is Phase.OVER
+            return

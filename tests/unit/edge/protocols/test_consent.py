@@ -1,0 +1,62 @@
+"""`record: false`, wherever a protocol's client may say it, reaches the entry that the recorder reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from antiphon.edge.protocols.chat import decode_body, decode_request
+from antiphon.edge.protocols.duplex import DuplexDecoder
+from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder
+from antiphon.edge.protocols.realtime import RealtimeDecoder
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.errors import InvalidInput
+
+LIMITS = EdgeSettings()
+PREPARE = {"type": "prepare"}
+UPDATE = {"type": "session.update", "session": {"instructions": "Be brief."}}
+CHAT = {"messages": [{"role": "user", "content": "Hello"}]}
+
+
+async def _duplex(**said: Any) -> bool:
+    entry: Any = await DuplexDecoder(LIMITS).decode(orjson.dumps({**PREPARE, **said}).decode())
+    return bool(entry.config.record)
+
+
+async def _half_duplex(**said: Any) -> bool:
+    entry: Any = await HalfDuplexDecoder(LIMITS).decode(orjson.dumps({**PREPARE, **said}).decode())
+    return bool(entry.config.record)
+
+
+async def _realtime(**said: Any) -> bool:
+    event = {**UPDATE, "session": {**UPDATE["session"], **said}}  # type: ignore[dict-item]
+    entry: Any = await RealtimeDecoder(LIMITS, video=True).decode(orjson.dumps(event).decode())
+    return bool(entry.config.record)
+
+
+async def _chat(**said: Any) -> bool:
+    return (await decode_request(orjson.dumps({**CHAT, **said}).decode(), LIMITS)).options.record
+
+
+async def _http_chat(**said: Any) -> bool:
+    return (await decode_body(orjson.dumps({**CHAT, **said}), LIMITS)).options.record
+
+
+@pytest.mark.parametrize("ask", [_duplex, _half_duplex, _realtime, _chat, _http_chat])
+async def test_every_protocol_may_refuse(ask: Any) -> None:
+    assert await ask() is True
+    assert await ask(record=True) is True
+    assert await ask(record=False) is False
+    with pytest.raises(InvalidInput) as caught:
+        await ask(record="no")
+    assert caught.value.field is not None
+    assert caught.value.field.endswith("record")
+
+
+@pytest.mark.parametrize("ask", [_duplex, _half_duplex])
+async def test_a_refusal_in_either_place_counts(ask: Any) -> None:
+    assert await ask(config={"record": False}) is False
+    assert await ask(config={"record": False}, record=True) is False
+    assert await ask(config={"record": True}, record=False) is False

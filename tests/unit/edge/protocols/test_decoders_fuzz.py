@@ -1,0 +1,70 @@
+"""Whatever comes in, a door answers with a command or with a refusal that names a field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.edge.errors import NotJson
+from antiphon.edge.protocols.chat import ChatDecoder, decode_request
+from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder
+from antiphon.edge.protocols.realtime import RealtimeDecoder
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.errors import InvalidInput
+
+SETTINGS = EdgeSettings()
+TYPES = st.sampled_from(
+    [
+        *("prepare", "audio_chunk", "stop", "session.update", "input_audio_buffer.append"),
+        *("session.close", "text", "audio", "image", "video", "user"),
+    ]
+)
+NAMES = st.sampled_from(
+    [
+        *("type", "audio", "audio_base64", "data", "text", "role", "content", "messages", "config"),
+        *("session", "instructions", "ref_audio", "system_content", "video_frames", "vad", "tts"),
+        *("generation", "image", "enabled", "streaming", "sample_rate", "max_slice_nums", "loc"),
+    ]
+)
+LEAVES = (
+    st.none() | st.booleans() | st.integers(-5, 2**60) | st.floats() | st.text(max_size=8) | TYPES
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+MESSAGES = VALUES | st.builds(
+    lambda rest, kind: {**rest, "type": kind}, st.dictionaries(NAMES, VALUES, max_size=5), TYPES
+)
+
+
+@pytest.mark.parametrize("door", ["half_duplex", "realtime", "chat", "after a chat request"])
+@given(data=MESSAGES)
+async def test_doors_never_break(door: str, data: Any) -> None:
+    frame = orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS).decode()
+    try:
+        match door:
+            case "half_duplex":
+                await HalfDuplexDecoder(SETTINGS).decode(frame)
+            case "realtime":
+                await RealtimeDecoder(SETTINGS, video=True).decode(frame)
+            case "chat":
+                await decode_request(frame, SETTINGS)
+            case _:
+                await ChatDecoder(SETTINGS).decode(frame)
+    except InvalidInput as error:
+        assert error.message  # noqa: PT017 - either outcome is right
+
+
+@given(frame=st.text(max_size=60) | st.binary(max_size=60))
+async def test_what_is_no_json(frame: str | bytes) -> None:
+    for door in (HalfDuplexDecoder(SETTINGS), RealtimeDecoder(SETTINGS, video=False)):
+        try:
+            await door.decode(frame)
+        except (InvalidInput, NotJson) as error:
+            assert str(error)  # noqa: PT017 - either outcome is right

@@ -1,0 +1,251 @@
+"""Every half-duplex command in every phase, and what the worker's answers become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.edge.errors import Close
+from antiphon.edge.protocols.half_duplex import (
+    LEGAL,
+    WIRE_NAMES,
+    HalfDuplexCommand,
+    HalfDuplexMachine,
+)
+from antiphon.edge.protocols.machine import Action, Finish, Forward, Phase, QueuePlace, Send
+from antiphon.shared_schemas.config import HalfDuplexConfig
+from antiphon.shared_schemas.entries import (
+    BreakIn,
+    ChunkIn,
+    DeltaOut,
+    ErrorOut,
+    GeneratingOut,
+    HalfDuplexPrepareIn,
+    OutEntry,
+    PreparedOut,
+    ResumedOut,
+    StopIn,
+    StoppedOut,
+    TimeoutOut,
+    TurnDoneOut,
+    VadOut,
+)
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.wire import encode
+
+PREPARE = HalfDuplexPrepareIn(content=[], config=HalfDuplexConfig())
+CHUNK = ChunkIn(audio=b"abcd")
+STOP = StopIn()
+COMMANDS: list[HalfDuplexCommand] = [PREPARE, CHUNK, STOP]
+PREPARED = PreparedOut(input_n=1, prompt_length=7)
+PHASES = [phase for phase in Phase if phase is not Phase.PAUSED]
+
+WAYS: dict[Phase, Callable[[HalfDuplexMachine], object]] = {
+    Phase.QUEUED: lambda _: None,
+    Phase.QUEUED_PREPARED: lambda m: m.receive(PREPARE),
+    Phase.ASSIGNED: lambda m: m.granted(),
+    Phase.PREPARING: lambda m: (m.granted(), m.receive(PREPARE)),
+    Phase.ACTIVE: lambda m: (m.granted(), m.receive(PREPARE), m.deliver(PREPARED, 0)),
+    Phase.STOPPING: lambda m: (m.granted(), m.receive(STOP)),
+    Phase.OVER: lambda m: m.receive(STOP),
+}
+
+TABLE = {
+    (Phase.QUEUED, "prepare"): Phase.QUEUED_PREPARED,
+    (Phase.QUEUED, "stop"): Phase.OVER,
+    (Phase.QUEUED_PREPARED, "stop"): Phase.OVER,
+    (Phase.ASSIGNED, "prepare"): Phase.PREPARING,
+    (Phase.ASSIGNED, "stop"): Phase.STOPPING,
+    (Phase.PREPARING, "stop"): Phase.STOPPING,
+    (Phase.ACTIVE, "audio_chunk"): Phase.ACTIVE,
+    (Phase.ACTIVE, "stop"): Phase.STOPPING,
+}
+"""What is legal when, and where it leads; everything else is `not_ready` and changes nothing."""
+
+
+def _machine(phase: Phase) -> HalfDuplexMachine:
+    machine = HalfDuplexMachine("hdx_1", "rec")
+    WAYS[phase](machine)
+    assert machine.phase is phase
+    return machine
+
+
+def _wires(actions: list[Action]) -> list[dict[str, object]]:
+    return [orjson.loads(encode(action.message)) for action in actions if isinstance(action, Send)]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: WIRE_NAMES[type(c)])
+def test_every_command_in_every_phase(phase: Phase, command: HalfDuplexCommand) -> None:
+    machine, name = _machine(phase), WIRE_NAMES[type(command)]
+    if (phase, name) in TABLE:
+        machine.receive(command)
+        assert machine.phase is TABLE[phase, name]
+        return
+    with pytest.raises(InvalidInput) as refused:
+        machine.receive(command)
+    assert machine.phase is phase
+    assert (refused.value.code, refused.value.field) == (ErrorCode.NOT_READY, "type")
+    for legal in LEGAL[phase]:
+        assert WIRE_NAMES[legal] in refused.value.message.partition("allowed now: ")[2]
+
+
+def test_a_prepare_that_was_kept_follows_the_grant() -> None:
+    machine = _machine(Phase.QUEUED_PREPARED)
+    told, forwarded = machine.granted()
+    assert _wires([told]) == [{"type": "queue_done"}]
+    assert forwarded == Forward(PREPARE)
+    assert machine.phase is Phase.PREPARING
+
+
+ANSWERS: list[tuple[OutEntry, list[dict[str, object]]]] = [
+    (VadOut(input_n=2, speaking=True), [{"type": "vad_state", "speaking": True}]),
+    (VadOut(input_n=2, speaking=False), [{"type": "vad_state", "speaking": False}]),
+    (
+        GeneratingOut(input_n=2, turn_index=0, speech_duration_ms=1200),
+        [{"type": "generating", "speech_duration_ms": 1200}],
+    ),
+    (
+        DeltaOut(text_delta="Hi", audio=b"\0\0\0\0"),
+        [{"type": "chunk", "text_delta": "Hi", "audio_data": "AAAAAA=="}],
+    ),
+    (DeltaOut(text_delta="Hi"), [{"type": "chunk", "text_delta": "Hi", "audio_data": ""}]),
+    (DeltaOut(text_delta=""), []),
+    (
+        TurnDoneOut(input_n=2, turn_index=0, text="Hi there."),
+        [{"type": "turn_done", "turn_index": 0, "text": "Hi there."}],
+    ),
+    (StoppedOut(), [{"type": "stopped", "session_id": "hdx_1"}]),
+    (TimeoutOut(reason="silent", elapsed_s=61.26), [{"type": "timeout", "elapsed_s": 61.3}]),
+    (TimeoutOut(reason="silent"), [{"type": "timeout", "elapsed_s": 180.0}]),
+]
+
+
+@pytest.mark.parametrize(("entry", "told"), ANSWERS)
+def test_answers_become_the_seeds_messages(entry: OutEntry, told: list[dict[str, object]]) -> None:
+    assert _wires(_machine(Phase.ACTIVE).deliver(entry, 0)) == told
+
+
+def test_prepared_repeats_the_timeout_and_is_told_once() -> None:
+    machine = _machine(Phase.PREPARING)
+    assert _wires(machine.deliver(PREPARED, 0)) == [
+        {
+            "type": "prepared",
+            "session_id": "hdx_1",
+            "timeout_s": 180.0,
+            "recording_session_id": "rec",
+            "prompt_length": 7,
+        }
+    ]
+    assert machine.deliver(PREPARED, 0) == []
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_break_reaches_active_sessions_only(phase: Phase) -> None:
+    expected = [Forward(BreakIn())] if phase is Phase.ACTIVE else []
+    assert _machine(phase).commanded(SessionCommand.INTERRUPT) == expected
+
+
+@pytest.mark.parametrize(
+    ("entry", "finish"),
+    [
+        (StoppedOut(), Finish(Close.NORMAL, EndReason.STOPPED)),
+        (TimeoutOut(reason="silent"), Finish(Close.NORMAL, EndReason.PAUSE_TIMEOUT)),
+        (
+            ErrorOut(code="inference_error", message="bad", fatal=True),
+            Finish(Close.INTERNAL, EndReason.ERROR),
+        ),
+        (
+            ErrorOut(code="context_full", message="full", fatal=True),
+            Finish(Close.INTERNAL, EndReason.CONTEXT_FULL),
+        ),
+    ],
+)
+def test_last_words_end_the_session(entry: OutEntry, finish: Finish) -> None:
+    machine = _machine(Phase.ACTIVE)
+    assert machine.deliver(entry, 0)[-1] == finish
+    assert machine.phase is Phase.OVER
+
+
+def test_a_failed_turn_does_not_end_the_session() -> None:
+    machine = _machine(Phase.ACTIVE)
+    [told] = machine.deliver(ErrorOut(code="inference_error", message="bad"), 0)
+    assert isinstance(told, Send)
+    assert told.message.type == "error"
+    assert machine.receive(CHUNK) == [Forward(CHUNK)]
+
+
+@pytest.mark.parametrize("reason", [*EndReason, None])
+def test_every_end_is_told_and_closes(reason: EndReason | None) -> None:
+    machine = _machine(Phase.ACTIVE)
+    *told, finish = machine.ended(reason)
+    assert len(told) == 1
+    assert isinstance(finish, Finish)
+    assert finish.reason is (reason or EndReason.ERROR)
+
+
+def test_what_belongs_to_others_is_a_defect() -> None:
+    with pytest.raises(TypeError, match="resumed"):
+        _machine(Phase.ACTIVE).deliver(ResumedOut(input_n=1), 0)
+
+
+def test_places_are_told() -> None:
+    machine = _machine(Phase.QUEUED)
+    [first] = _wires(machine.placed(QueuePlace("7", 2, 3, 4.5, first=True)))
+    assert first == {
+        "type": "queued",
+        "ticket_id": "7",
+        "position": 2,
+        "queue_length": 3,
+        "eta_seconds": 4.5,
+        "estimated_wait_s": 4.5,
+    }
+    [second] = _wires(machine.placed(QueuePlace("7", 1, 3, 4.5, first=False)))
+    assert second["type"] == "queue_update"
+
+
+STEPS = st.sampled_from(
+    [
+        *COMMANDS,
+        PREPARED,
+        *(entry for entry, _ in ANSWERS),
+        SessionCommand.INTERRUPT,
+        "granted",
+        EndReason.ERROR,
+    ]
+)
+
+
+@given(st.lists(STEPS, max_size=40))
+def test_any_sequence_has_at_most_one_end(steps: list[object]) -> None:
+    """Refusals aside nothing is raised, and a Finish is the last action ever."""
+    machine = HalfDuplexMachine("hdx_1", "rec")
+    granted = False
+    for step in steps:
+        actions: list[Action] = []
+        if step == "granted":
+            actions = [] if granted else machine.granted()
+            granted = True
+        elif isinstance(step, EndReason):
+            actions = machine.ended(step)
+        elif isinstance(step, SessionCommand):
+            actions = machine.commanded(step)
+        elif granted and isinstance(step, OutEntry):
+            actions = machine.deliver(step, 0)
+        elif isinstance(step, HalfDuplexCommand):
+            try:
+                actions = machine.receive(step)
+            except InvalidInput as error:
+                assert error.field == "type"  # noqa: PT017 - either outcome is right
+        ends = [index for index, action in enumerate(actions) if isinstance(action, Finish)]
+        assert ends in ([], [len(actions) - 1])
+        assert granted or not [a for a in actions if isinstance(a, Forward)]
+        if ends:
+            assert machine.phase is Phase.OVER
+            return

@@ -1,0 +1,92 @@
+"""Any sequence of frames, answers, places and ends: one terminal message, and nothing after it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.edge.errors import Close
+from antiphon.edge.protocols.machine import Action, Finish, Forward, QueuePlace, Send
+from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.states import EndReason
+from support.protocol_samples import GRANTED, PROTOCOLS
+from support.protocol_walk import Ended, Protocol, Step
+
+PLACES = [QueuePlace("7", 2, 3, 4.5, first=first) for first in (True, False)]
+ENDS = [Ended(reason) for reason in (*EndReason, None)]
+
+
+def _steps(protocol: Protocol) -> st.SearchStrategy[list[Step]]:
+    """Mostly what good clients and workers say, so that sequences get far."""
+    good = st.sampled_from([*protocol.messages.values(), *protocol.entries, GRANTED])
+    odd = st.sampled_from([*protocol.mistakes.values(), *PLACES, SessionCommand.INTERRUPT])
+    ways = st.sampled_from(list(protocol.ways.values()))
+    begun = st.tuples(ways, st.lists(good | good | odd, max_size=30))
+    return begun.map(lambda parts: [*parts[0], *parts[1]])
+
+
+async def _actions(protocol: Protocol, steps: list[Step]) -> list[Action]:
+    """All that is done until the connection closes, as the edge would drive it."""
+    talk = protocol.talk(protocol)
+    actions: list[Action] = []
+    for step in steps:
+        actions += await talk.step(step)
+        if talk.over:
+            break
+    return actions
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+@given(data=st.data(), end=st.sampled_from(ENDS))
+async def test_one_terminal_message_and_nothing_after_it(
+    path: str, data: st.DataObject, end: Ended
+) -> None:
+    protocol = PROTOCOLS[path]
+    steps = data.draw(_steps(protocol), label="steps")
+    # A chat that asked for nothing has no session that could end.
+    actions = await _actions(protocol, [*steps, *_request(protocol), end])
+    *before, finish = actions
+    assert isinstance(finish, Finish)
+    assert not [action for action in before if isinstance(action, Finish)]
+    told = [action.message.type for action in before if isinstance(action, Send)]
+    assert not set(told[:-1]) & protocol.terminal
+    if finish.close is not Close.UNSUPPORTED:  # bad JSON needs no word
+        assert told[-1] in protocol.terminal | {"error"}
+
+
+def _request(protocol: Protocol) -> list[Step]:
+    return [request] if (request := protocol.messages.get("the request")) else []
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+@given(data=st.data())
+async def test_nothing_reaches_a_worker_before_there_is_one(path: str, data: st.DataObject) -> None:
+    protocol = PROTOCOLS[path]
+    frames = st.sampled_from([*protocol.messages.values(), *protocol.mistakes.values()])
+    talk = protocol.talk(protocol)
+    for step in _request(protocol):
+        await talk.step(step)
+    for step in data.draw(st.lists(frames, max_size=20), label="frames"):
+        actions = await talk.step(step)
+        assert not [action for action in actions if isinstance(action, Forward)]
+        if talk.over:
+            return
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+@given(data=st.data())
+async def test_a_mistake_changes_nothing(path: str, data: st.DataObject) -> None:
+    """A session with mistakes in it goes exactly as the one without them."""
+    protocol = PROTOCOLS[path]
+    mistakes = [m for name, m in protocol.mistakes.items() if name != "no JSON"]
+    good = [*_request(protocol), *data.draw(_steps(protocol), label="good")]
+    good = [step for step in good if step not in protocol.mistakes.values()]
+    bent = list(good)
+    for mistake in data.draw(st.lists(st.sampled_from(mistakes), max_size=5)):
+        bent.insert(data.draw(st.integers(len(_request(protocol)), len(bent))), mistake)
+    assert _effects(await _actions(protocol, bent)) == _effects(await _actions(protocol, good))
+
+
+def _effects(actions: list[Action]) -> list[Action]:
+    return [a for a in actions if not (isinstance(a, Send) and a.message.type == "error")]

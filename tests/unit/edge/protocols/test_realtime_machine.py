@@ -1,0 +1,340 @@
+"""Every realtime event in every state, what the worker's answers become, and how sessions close."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pybase64
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.broker.errors import BrokerUnavailable, QueueFull, StaleFence
+from antiphon.edge.errors import Close, Draining, NotJson, explain
+from antiphon.edge.protocols.machine import Action, Finish, Forward, QueuePlace, Send
+from antiphon.edge.protocols.realtime import (
+    LEGAL,
+    WIRE_NAMES,
+    Phase,
+    RealtimeCommand,
+    RealtimeMachine,
+    encode_realtime_error,
+)
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.entries import (
+    ChunkIn,
+    ErrorOut,
+    OutEntry,
+    PausedOut,
+    PlaybackIn,
+    PreparedOut,
+    PrepareIn,
+    ResultOut,
+    StopIn,
+    StoppedOut,
+    TimeoutOut,
+)
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.wire import encode
+from support.realtime_schema import is_valid
+
+UPDATE = PrepareIn(system_prompt="Hi.", config=DuplexConfig())
+APPEND = ChunkIn(audio=b"abcd")
+CLOSE = StopIn()
+PLAYED = PlaybackIn(played_ms=1200)
+COMMANDS: list[RealtimeCommand] = [UPDATE, APPEND, PLAYED, CLOSE]
+PREPARED = PreparedOut(input_n=1, prompt_length=7)
+SID = "rt_1714200000000"
+
+WAYS: dict[Phase, Callable[[RealtimeMachine], object]] = {
+    Phase.QUEUED: lambda _: None,
+    Phase.QUEUED_PREPARED: lambda m: m.receive(UPDATE),
+    Phase.ASSIGNED: lambda m: m.granted(),
+    Phase.PREPARING: lambda m: (m.granted(), m.receive(UPDATE)),
+    Phase.ACTIVE: lambda m: (m.granted(), m.receive(UPDATE), m.deliver(PREPARED, 0)),
+    Phase.STOPPING: lambda m: (
+        m.granted(),
+        m.receive(UPDATE),
+        m.deliver(PREPARED, 0),
+        m.receive(CLOSE),
+    ),
+    Phase.OVER: lambda m: m.overdue(),
+}
+
+TABLE = {
+    (Phase.QUEUED, "session.update"): Phase.QUEUED_PREPARED,
+    (Phase.ASSIGNED, "session.update"): Phase.PREPARING,
+    (Phase.ACTIVE, "input_audio_buffer.append"): Phase.ACTIVE,
+    (Phase.ACTIVE, "output_audio_buffer.playback_ack"): Phase.ACTIVE,
+    (Phase.ACTIVE, "session.close"): Phase.STOPPING,
+}
+"""What is legal when, and where it leads; everything else is `not_ready` and changes nothing."""
+
+
+def _machine(stage: Phase) -> RealtimeMachine:
+    machine = RealtimeMachine(SID)
+    WAYS[stage](machine)
+    assert machine.phase is stage
+    return machine
+
+
+def _wires(actions: list[Action]) -> list[dict[str, object]]:
+    wires = [orjson.loads(encode(action.message)) for action in actions if isinstance(action, Send)]
+    assert all(is_valid(wire) for wire in wires), wires
+    return wires
+
+
+@pytest.mark.parametrize("stage", list(LEGAL))
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: WIRE_NAMES[type(c)])
+def test_every_event_in_every_state(stage: Phase, command: RealtimeCommand) -> None:
+    machine, name = _machine(stage), WIRE_NAMES[type(command)]
+    if (stage, name) in TABLE:
+        assert machine.receive(command) == ([] if machine.waiting else [Forward(command)])
+        assert machine.phase is TABLE[stage, name]
+        return
+    with pytest.raises(InvalidInput) as refused:
+        machine.receive(command)
+    assert machine.phase is stage
+    [told] = encode_realtime_error(explain(refused.value))
+    assert told.wire()["error"]["code"] == "not_ready"
+    assert name in told.wire()["error"]["message"]
+
+
+def test_the_table_is_the_machines_own() -> None:
+    legal = {(stage, WIRE_NAMES[kind]) for stage, kinds in LEGAL.items() for kind in kinds}
+    assert legal == set(TABLE)
+
+
+def test_the_queue_and_the_start() -> None:
+    machine = RealtimeMachine(SID)
+    assert _wires(machine.placed(QueuePlace("7", 2, 3, 4.5, first=True))) == [
+        {
+            "type": "session.queued",
+            "position": 2,
+            "estimated_wait_s": 4.5,
+            "ticket_id": "7",
+            "queue_length": 3,
+        }
+    ]
+    assert _wires(machine.placed(QueuePlace("7", 1, 3, 2.0, first=False))) == [
+        {
+            "type": "session.queue_update",
+            "position": 1,
+            "estimated_wait_s": 2.0,
+            "queue_length": 3,
+        }
+    ]
+    assert _wires(machine.granted()) == [{"type": "session.queue_done"}]
+    machine.receive(UPDATE)
+    created = {"type": "session.created", "session_id": SID, "prompt_length": 7}
+    assert _wires(machine.deliver(PREPARED, 0)) == [created]
+    assert machine.deliver(PREPARED, 0) == []  # another worker prepared it again
+
+
+def test_an_update_from_the_queue_is_carried_out_with_the_grant() -> None:
+    """The demo's page sends it 100 ms after it has connected, and gives up on any error."""
+    machine = _machine(Phase.QUEUED_PREPARED)
+    told, forwarded = machine.granted()
+    assert _wires([told]) == [{"type": "session.queue_done"}]
+    assert forwarded == Forward(UPDATE)
+    assert [wire["type"] for wire in _wires(machine.deliver(PREPARED, 0))] == ["session.created"]
+
+
+def _unit(*, listen: bool = False, text: str = "", audio: int = 0, **fields: Any) -> ResultOut:
+    unit = UnitResult(is_listen=listen, text=text)
+    stamps = {"input_n": 1, "received_at": 0.0, "read_at": 0.0}
+    entry = ResultOut.of(unit, **stamps, prefill_ms=0.0, wall_clock_ms=0.0)
+    return replace(entry, **{"audio": bytes(4 * audio), "kv_cache_length": 100, **fields})
+
+
+def _said(machine: RealtimeMachine, unit: ResultOut) -> list[tuple[object, ...]]:
+    """(text, samples, end of turn) of each delta; listening is ()."""
+    said: list[tuple[object, ...]] = []
+    for wire in _wires(machine.deliver(unit, 0)):
+        if wire["type"] == "response.listen":
+            assert wire["kv_cache_length"] == 100
+            said.append(())
+            continue
+        samples = len(pybase64.b64decode(str(wire["audio"]))) // 4
+        said.append((wire["text"], samples, wire["end_of_turn"]))
+    return said
+
+
+def test_units_become_deltas_and_listening() -> None:
+    machine = _machine(Phase.ACTIVE)
+    assert _said(machine, _unit(listen=True)) == [()]
+    assert _said(machine, _unit(text="Hi", audio=24_000)) == [("Hi", 24_000, False)]
+    assert _said(machine, _unit(audio=100, end_of_turn=True)) == [("", 100, True)]
+
+
+def test_words_without_sound_ride_with_the_next_delta() -> None:
+    machine = _machine(Phase.ACTIVE)
+    assert _said(machine, _unit(text="Hello")) == []
+    assert _said(machine, _unit(text=" there")) == []
+    assert _said(machine, _unit(text=", you", audio=10)) == [("Hello there, you", 10, False)]
+
+
+def test_words_at_the_end_of_a_turn_get_ten_milliseconds_of_silence() -> None:
+    machine = _machine(Phase.ACTIVE)
+    assert _said(machine, _unit(text="Bye.", end_of_turn=True)) == [("Bye.", 240, True)]
+    assert _said(machine, _unit(end_of_turn=True)) == [("", 240, True)]
+    machine.deliver(_unit(text="Well"), 0)
+    assert _said(machine, _unit(listen=True)) == [("Well", 240, True), ()]
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason", "finish"),
+    [
+        (StoppedOut(), "stopped", Finish(Close.NORMAL, EndReason.STOPPED)),
+        (TimeoutOut(reason="late"), "timeout", Finish(Close.NORMAL, EndReason.PAUSE_TIMEOUT)),
+        (
+            ErrorOut(code="context_full", message="full", fatal=True),
+            "context_full",
+            Finish(Close.NORMAL, EndReason.CONTEXT_FULL),
+        ),
+    ],
+)
+def test_last_words(entry: OutEntry, reason: str, finish: Finish) -> None:
+    actions = _machine(Phase.ACTIVE).deliver(entry, 0)
+    assert _wires(actions) == [{"type": "session.closed", "reason": reason}]
+    assert actions[-1] == finish
+
+
+def test_a_context_of_8192_tokens_is_full() -> None:
+    machine = _machine(Phase.ACTIVE)
+    actions = machine.deliver(_unit(listen=True, kv_cache_length=8192), 0)
+    assert [wire["type"] for wire in _wires(actions)] == ["response.listen", "session.closed"]
+    assert actions[-1] == Finish(Close.NORMAL, EndReason.CONTEXT_FULL)
+
+
+@pytest.mark.parametrize("stage", [stage for stage in LEGAL if stage is not Phase.OVER])
+def test_time_runs_out_in_any_state(stage: Phase) -> None:
+    actions = _machine(stage).overdue()
+    assert _wires(actions) == [{"type": "session.closed", "reason": "timeout"}]
+    assert actions[-1] == Finish(Close.NORMAL, EndReason.PAUSE_TIMEOUT)
+
+
+def test_an_inference_error_does_not_close() -> None:
+    machine = _machine(Phase.ACTIVE)
+    actions = machine.deliver(ErrorOut(code="inference_error", message="bad unit"), 0)
+    error = {"code": "inference_error", "message": "bad unit", "type": "server_error"}
+    assert _wires(actions) == [{"type": "error", "error": error}]
+    assert not isinstance(actions[-1], Finish)
+    assert machine.receive(APPEND)
+
+
+def test_a_fatal_one_is_followed_by_the_close() -> None:
+    actions = _machine(Phase.ACTIVE).deliver(
+        ErrorOut(code="inference_error", message="broken", fatal=True), 0
+    )
+    assert [wire["type"] for wire in _wires(actions)] == ["error", "session.closed"]
+    assert actions[-1] == Finish(Close.INTERNAL, EndReason.ERROR)
+
+
+def test_an_update_that_failed_may_be_repeated() -> None:
+    machine = _machine(Phase.PREPARING)
+    machine.deliver(ErrorOut(code="inference_error", message="no voice"), 0)
+    assert machine.receive(UPDATE) == [Forward(UPDATE)]
+
+
+ENDS = {
+    EndReason.STOPPED: ("stopped", Close.NORMAL),
+    EndReason.PAUSE_TIMEOUT: ("timeout", Close.NORMAL),
+    EndReason.CONTEXT_FULL: ("context_full", Close.NORMAL),
+    EndReason.SERVER_SHUTDOWN: ("server_shutdown", Close.RESTART),
+    EndReason.CANCELLED: ("error", Close.POLICY),
+    EndReason.ERROR: ("error", Close.INTERNAL),
+    EndReason.CLIENT_GONE: ("error", Close.INTERNAL),
+    EndReason.WORKER_LOST: ("worker_connect_failed", Close.TRY_LATER),
+    EndReason.EDGE_LOST: ("service_unavailable", Close.TRY_LATER),
+    None: ("service_unavailable", Close.TRY_LATER),
+}
+
+
+@pytest.mark.parametrize(("reason", "expected"), ENDS.items())
+def test_every_end_is_told_and_closes(
+    reason: EndReason | None, expected: tuple[str, Close]
+) -> None:
+    *told, finish = _machine(Phase.ACTIVE).ended(reason)
+    [wire] = _wires(told)
+    error = wire.get("error")
+    word = error["code"] if isinstance(error, dict) else wire["reason"]
+    assert isinstance(finish, Finish)
+    assert (word, finish.close) == expected
+
+
+FAULTS = [
+    (QueueFull(9), "queue_full"),
+    (BrokerUnavailable("down"), "service_unavailable"),
+    (Draining(), "service_unavailable"),
+    (InvalidInput("bad", field="audio"), "invalid_payload"),
+    (InvalidInput("bad", code=ErrorCode.MESSAGE_TOO_LARGE), "invalid_payload"),
+    (InvalidInput("bad", code=ErrorCode.MISSING_FIELD), "missing_field"),
+    (InvalidInput("bad", code=ErrorCode.UNKNOWN_TYPE), "unknown_event"),
+    (InvalidInput("bad", code=ErrorCode.INPUT_BACKPRESSURE), None),
+    (NotJson("bad"), None),
+    (StaleFence("newer"), "closed: error"),
+    (ZeroDivisionError("secret"), "closed: error"),
+]
+
+
+@pytest.mark.parametrize(("fault", "expected"), FAULTS)
+def test_faults_in_the_documents_words(fault: Exception, expected: str | None) -> None:
+    told = [message.wire() for message in encode_realtime_error(explain(fault))]
+    assert all(is_valid(wire) for wire in told)
+    if expected is None:
+        assert told == []
+    elif expected.startswith("closed"):
+        assert told == [{"type": "session.closed", "reason": "error"}]
+    else:
+        assert [wire["error"]["code"] for wire in told] == [expected]
+
+
+def test_what_belongs_to_others_is_a_defect() -> None:
+    with pytest.raises(TypeError, match="paused"):
+        _machine(Phase.ACTIVE).deliver(PausedOut(input_n=1, timeout_s=1), 0)
+
+
+UNITS = [
+    _unit(listen=True),
+    _unit(text="Hi"),
+    _unit(text="Hi", audio=10),
+    _unit(text="Hi", end_of_turn=True),
+    ErrorOut(code="inference_error", message="bad"),
+    ErrorOut(code="odd", message="bad", fatal=True),
+    StoppedOut(),
+]
+STEPS = st.sampled_from([*COMMANDS, PREPARED, *UNITS, "granted", "overdue", EndReason.WORKER_LOST])
+
+
+@given(st.lists(STEPS, max_size=40))
+def test_any_sequence_is_valid_and_has_at_most_one_end(steps: list[object]) -> None:
+    machine = RealtimeMachine(SID)
+    granted = False
+    for step in steps:
+        actions: list[Action] = []
+        if step == "granted":
+            actions = [] if granted else machine.granted()
+            granted = True
+        elif step == "overdue":
+            actions = machine.overdue()
+        elif isinstance(step, EndReason):
+            actions = machine.ended(step)
+        elif granted and isinstance(step, OutEntry):
+            actions = machine.deliver(step, 0)
+        elif isinstance(step, RealtimeCommand):
+            try:
+                actions = machine.receive(step)
+            except InvalidInput as error:
+                assert error.code is ErrorCode.NOT_READY  # noqa: PT017 - either outcome is right
+        _wires(actions)
+        ends = [index for index, action in enumerate(actions) if isinstance(action, Finish)]
+        assert ends in ([], [len(actions) - 1])
+        if ends:
+            assert machine.phase is Phase.OVER
+            return

@@ -1,0 +1,139 @@
+"""The served schema, the message classes and the public demo's schema agree."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from antiphon.edge.routes.realtime_schema import schema_for
+from antiphon.edge.session.admission import ConnectOptions
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.realtime_messages import (
+    ClosedReason,
+    RealtimeClientEvent,
+    RealtimeCode,
+    RealtimeServerEvent,
+    SessionSettings,
+    parse_realtime_event,
+)
+from antiphon.shared_schemas.wire import ServerMessage
+from support.realtime_schema import CLIENT, SCHEMA, SERVER, is_valid
+
+DEMANDS: dict[str, tuple[set[str], set[str]]] = {
+    "session.queued": ({"position"}, {"estimated_wait_s", "ticket_id", "queue_length"}),
+    "session.queue_update": ({"position"}, {"estimated_wait_s", "queue_length"}),
+    "session.queue_done": (set(), set()),
+    "session.created": ({"session_id"}, {"prompt_length"}),
+    "response.output_audio.delta": ({"text", "audio", "end_of_turn", "kv_cache_length"}, set()),
+    "response.listen": (set(), {"kv_cache_length"}),
+    "session.closed": ({"reason"}, set()),
+    "error": ({"error"}, set()),
+}
+"""What the demo's schema requires of server events, and what else it knows; it takes nothing more."""
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("kind", typing.get_args(RealtimeServerEvent))
+def test_server_classes_send_what_both_schemas_know(kind: Any) -> None:
+    ours = SCHEMA["$defs"]["server"][kind.type]
+    asked_for = {field.name for field in dataclasses.fields(ServerMessage)}
+    sent = {field.name for field in dataclasses.fields(kind)} - asked_for
+    assert sent | {"type"} == set(ours["properties"])
+    required, known = DEMANDS[kind.type]
+    assert required <= set(ours["required"])
+    assert sent == required | known
+
+
+def test_client_classes_know_what_the_schema_says() -> None:
+    union = typing.get_args(RealtimeClientEvent)[0]
+    for kind in typing.get_args(union):
+        name = typing.get_args(kind.model_fields["type"].annotation)[0]
+        assert set(kind.model_fields) == set(SCHEMA["$defs"]["client"][name]["properties"])
+    settings = SCHEMA["$defs"]["client"]["session.update"]["properties"]["session"]
+    assert set(SessionSettings.model_fields) == set(settings["properties"])
+
+
+def test_codes_and_reasons_are_the_documents() -> None:
+    error = SCHEMA["$defs"]["server"]["error"]["properties"]["error"]["properties"]
+    assert set(error["code"]["enum"]) == set(RealtimeCode)
+    assert {code.blames for code in RealtimeCode} == set(error["type"]["enum"])
+    closed = SCHEMA["$defs"]["server"]["session.closed"]["properties"]
+    assert set(closed["reason"]["enum"]) == set(ClosedReason)
+
+
+GOOD = [
+    {"type": "session.update", "session": {"instructions": "Hi.", "max_slice_nums": 9}},
+    {"type": "input_audio_buffer.append", "audio": "AAAA", "video_frames": ["AAAA"] * 4},
+    {"type": "input_audio_buffer.append", "audio": "AAAA", "force_listen": True},
+    {"type": "session.close", "reason": "user_stop"},
+    {"type": "session.close"},
+]
+BAD = [
+    {"type": "session.update", "session": {}},
+    {"type": "session.update", "session": {"instructions": ""}},
+    {"type": "session.update", "session": {"instructions": "Hi.", "max_slice_nums": 10}},
+    {"type": "session.update", "session": {"instructions": "Hi.", "max_slice_nums": 1.5}},
+    {"type": "input_audio_buffer.append"},
+    {"type": "input_audio_buffer.append", "audio": "AAAA", "video_frames": ["AAAA"] * 5},
+    {"type": "input_audio_buffer.append", "audio": "AAAA", "force_listen": 1},
+    {"type": "session.close", "reason": 5},
+    {"type": "response.create"},
+]
+
+
+@pytest.mark.parametrize("event", GOOD)
+def test_what_the_schema_takes_is_read(event: object) -> None:
+    assert is_valid(event, CLIENT)
+    assert not is_valid(event, SERVER)
+    parse_realtime_event(event)
+
+
+@pytest.mark.parametrize("event", BAD)
+def test_what_the_schema_refuses_is_refused(event: object) -> None:
+    assert not is_valid(event, CLIENT)
+    with pytest.raises(InvalidInput):
+        parse_realtime_event(event)
+
+
+def _extended(**asked: bool) -> Draft202012Validator:
+    schema = schema_for(ConnectOptions(**asked))
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator({"$defs": schema["$defs"], "$ref": "#/$defs/server_event"})
+
+
+def test_who_asks_for_nothing_is_served_the_document() -> None:
+    assert schema_for(ConnectOptions()) == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("asked", "event"),
+    [
+        ("resume", {"type": "session.queue_done", "seq": 1, "resume_token": "rt_1.x"}),
+        ("resume", {"type": "resumed", "seq": 0, "resume_token": "rt_1.x"}),
+        ("resume", {"type": "session.closed", "seq": 9, "reason": "stopped"}),
+        ("notices", {"type": "session.notice", "limit": "duration", "seconds_left": 30.0}),
+        ("capabilities", {"type": "session.queue_done", "capabilities": {"features": []}}),
+    ],
+)
+def test_wishes_add_to_it(asked: str, event: dict[str, Any]) -> None:
+    assert _extended(**{asked: True}).is_valid(event)
+    assert not is_valid(event)
+
+
+def test_who_may_resume_is_told_numbers() -> None:
+    assert not _extended(resume=True).is_valid({"type": "session.closed", "reason": "stopped"})
+
+
+def test_playback_is_known_to_who_asked() -> None:
+    schema = schema_for(ConnectOptions(playback_ack=True))
+    client = Draft202012Validator({"$defs": schema["$defs"], "$ref": "#/$defs/client_event"})
+    event = {"type": "output_audio_buffer.playback_ack", "played_ms": 120}
+    assert client.is_valid(event)
+    assert not is_valid(event, CLIENT)
