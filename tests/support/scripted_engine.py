@@ -1,4 +1,4 @@
-"""An engine whose every step a test decides: it tells what was called and waits where it is told to."""
+"""A scripted engine for tests: it records its calls and blocks where a test wants it to."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.unit_result import UnitResult
 
 Step = Callable[[int], UnitResult]
-"""Given the number of the unit (from 1), what it says. May raise or block."""
+"""Returns the text of a unit, given its number (from 1). May raise or block."""
 
 
 def listens(unit: int) -> UnitResult:
-    """Hears and keeps silent."""
+    """Listens only."""
     return UnitResult(is_listen=True, memo={"unit": unit})
 
 
 def speaks(unit: int) -> UnitResult:
-    """Says its number."""
+    """Speaks its number."""
     audio = np.full(2400, unit / 100, dtype=np.float32)
     return UnitResult(is_listen=False, text=f"unit {unit}", audio=audio, memo={"unit": unit})
 
 
 class ScriptedView(DuplexView):
-    """Keeps a log of calls; `replayed` holds what `replay` was given."""
+    """Records its calls; `replayed` has the arguments of `replay`."""
 
     def __init__(self, step: Step) -> None:
         self.calls: list[str] = []
@@ -135,18 +135,18 @@ Answer = Callable[[ScriptedTalk], Iterator[Delta]]
 
 
 def piece(text: str) -> Delta:
-    """One word and its sound."""
+    """One word and its audio."""
     return Delta(text=text, audio=np.full(240, 0.5, dtype=np.float32), n_tokens=1)
 
 
 def says_its_number(talk: ScriptedTalk) -> Iterator[Delta]:
-    """Two pieces; what was said already is left out."""
+    """Two pieces, without the part that was already said."""
     whole = ["answer", f" {talk.number}"]
     yield from (piece(text) for text in whole if text not in talk.said)
 
 
 class ScriptedHalfDuplexView(HalfDuplexView):
-    """Turns by script."""
+    """Scripted turns."""
 
     def __init__(self, answer: Answer, *, resumes: bool) -> None:
         self.talk = ScriptedTalk()
@@ -207,7 +207,7 @@ class ScriptedHalfDuplexView(HalfDuplexView):
 
 
 class ScriptedChatView(ChatView):
-    """One answer by script."""
+    """One scripted answer."""
 
     def __init__(self, answer: Answer, *, resumes: bool) -> None:
         self.talk = ScriptedTalk()
@@ -246,7 +246,7 @@ class ScriptedChatView(ChatView):
 
 
 class ScriptedProcessor(UnifiedProcessor):
-    """Hands out scripted views; `views` and `talks` keep them for the test to look at."""
+    """Creates scripted views and keeps them in `views` and `talks` for the test."""
 
     def __init__(
         self, step: Step = listens, answer: Answer = says_its_number, *, resumes: bool = True
@@ -288,4 +288,4 @@ class ScriptedProcessor(UnifiedProcessor):
         return view
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Has nothing to release."""

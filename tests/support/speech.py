@@ -1,4 +1,4 @@
-"""A mouth and an ear for tests: eSpeak NG says a question, Moonshine writes down the answer."""
+"""Speech for tests: eSpeak NG speaks a question, Moonshine transcribes the answer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from support.spoken import spoken, units_of
 
 @functools.cache
 def say(text: str) -> Samples:
-    """The sentence as float32 at 16 kHz, nothing but its sound."""
+    """The sentence as float32 at 16 kHz, without silence around it."""
     return spoken(text, lead_s=0.0)
 
 
 def seconds(*parts: Samples | float) -> list[Samples]:
-    """Speech and pauses (in seconds) on one line, cut into the 1 s chunks a client would send."""
+    """Speech and pauses (in seconds) one after another, in the 1 s chunks that a client sends."""
     line = [np.zeros(int(p * INPUT_RATE), np.float32) if isinstance(p, float) else p for p in parts]
     return units_of(np.concatenate(line))
 
@@ -35,7 +35,7 @@ def _recogniser() -> Recogniser:
 
 
 def transcribe(audio: Samples) -> str:
-    """What a 24 kHz recording says."""
+    """The text of a 24 kHz recording."""
     return _recogniser().transcribe(soxr.resample(audio, OUTPUT_RATE, INPUT_RATE))
 
 
@@ -45,7 +45,7 @@ def words(text: str) -> list[str]:
 
 
 def share_heard(said: str, heard: str) -> float:
-    """The share of the said words that were heard, in any order."""
+    """The share of the spoken words that were recognised, in any order."""
     spoken = words(said)
     rest = words(heard)
     found = 0

@@ -1,4 +1,4 @@
-"""Synthesised callers for the tests that load the local engine's models."""
+"""Synthesised speech for tests with the local engine's models."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.unit_result import UnitResult
 
 CALLER = "en-us+Hugo"
-"""eSpeak says the same text alike every time with few voices; this is one."""
+"""One of the few eSpeak voices whose output is the same every time."""
 
 ITALY = "What is the capital of Italy?"
 GERMANY = "What is the capital of Germany?"
-"""Wherever they lie in the frame grid these are understood; France and many others are not."""
+"""The recogniser understands these at every frame offset; it does not understand France and others."""
 STEADY = DuplexConfig(force_listen_count=0, temperature=0.0)
 MAX_UNITS = 40
 
@@ -67,7 +67,7 @@ def listen(view: DuplexView, unit: Samples | None = None) -> Iterator[UnitResult
 
 
 def ask_until_speech(view: DuplexView, question: str) -> list[UnitResult]:
-    """Ask, and wait for the reply to begin; the last of the results speaks."""
+    """Ask and wait until the reply begins; the last result speaks."""
     results = run_units(view, units_of(spoken(question)))
     while results[-1].is_listen:
         assert len(results) < MAX_UNITS, "no reply began"
@@ -76,7 +76,7 @@ def ask_until_speech(view: DuplexView, question: str) -> list[UnitResult]:
 
 
 def converse(view: DuplexView, question: str) -> list[UnitResult]:
-    """Ask, and hear the answer out; all results."""
+    """Ask and wait for the complete answer; returns all results."""
     results = run_units(view, units_of(spoken(question)))
     return results if results[-1].end_of_turn else [*results, *listen(view)]
 
@@ -90,7 +90,7 @@ def audio_of(results: Iterable[UnitResult]) -> Samples:
 
 
 def past(results: list[UnitResult], audio: list[Samples]) -> list[PastUnit]:
-    """The units as another worker finds them."""
+    """The units as another worker recovers them."""
     return [
         PastUnit(
             audio=heard,

@@ -1,4 +1,4 @@
-"""A worker in this process and a client straight on the streams, with a scripted engine between."""
+"""A worker in this process with a scripted engine, and a client that uses the streams directly."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ E = TypeVar("E", bound=OutEntry)
 
 @dataclass
 class Caller:
-    """The client's side of one session, straight on the streams."""
+    """The client's side of one session, directly on the streams."""
 
     broker: Broker
     writer: StreamWriter
@@ -65,7 +65,7 @@ class Caller:
         return row
 
     async def hear_until(self, kind: type[E]) -> tuple[list[OutEntry], E]:
-        """Everything up to the first entry of a kind, and that one."""
+        """All entries before the first one of a kind, and that entry."""
         before: list[OutEntry] = []
         while not isinstance(entry := await self.hear(), kind):
             before.append(entry)

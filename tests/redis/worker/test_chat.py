@@ -1,4 +1,4 @@
-"""Chat requests over real streams, with an engine whose answers the test decides."""
+"""Chat requests over real streams, with a scripted engine."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def done(caller: Caller) -> ChatDoneOut:
 
 
 class Held:
-    """An answer that stops after its first piece until the test or the client lets it go."""
+    """An answer that blocks after its first piece until the test or the client releases it."""
 
     def __init__(self) -> None:
         self.release = threading.Event()
@@ -99,7 +99,7 @@ async def test_a_streamed_answer(broker: Broker, settings: BrokerSettings) -> No
         assert (await broker.queue.snapshot()).workers[0].used == 0
 
 
-async def test_a_long_prefill_is_told_to_those_who_asked(
+async def test_progress_of_a_long_prefill_is_published_on_request(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with working(broker, settings) as worker, calling(broker, CHAT) as caller:
@@ -211,7 +211,7 @@ async def test_a_client_that_leaves_frees_the_slot(
 async def test_a_successor_finishes_the_answer(
     broker: Broker, settings: BrokerSettings, *, resumes: bool, rest: list[str]
 ) -> None:
-    """The client is told once that its request was read, and hears on where the engine can."""
+    """The client gets one `prefill_done`, and the rest of the answer if the engine can continue it."""
     async with calling(broker, CHAT) as caller:
         async with working(broker, settings, answer=Held()):
             await caller.say(request())

@@ -1,4 +1,4 @@
-"""A worker's sessions over real streams, with an engine whose every step the test decides."""
+"""A worker's full-duplex sessions over real streams, with a scripted engine."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_a_conversation_from_prepare_to_stop(
 async def test_an_id_is_used_again_while_the_worker_still_cleans_up(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    """As a client does that reconnects at once under its old id."""
+    """A client may reconnect at once with its old id."""
     may_clean_up = threading.Event()
     async with working(broker, settings) as worker:
         async with calling(broker) as caller:
@@ -140,7 +140,7 @@ async def test_finalize_comes_first_when_the_client_asks_for_it(
         assert worker.view.calls[-1] == "finalize 1"
 
 
-async def test_audio_that_waits_too_long_is_skipped_and_told(
+async def test_audio_that_waits_too_long_is_skipped_and_listed(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     busy = threading.Event()
@@ -168,7 +168,7 @@ async def test_audio_that_waits_too_long_is_skipped_and_told(
         assert worker.context.counters.chunks_skipped == 3
 
 
-async def test_what_was_skipped_before_a_step_that_failed_is_told_too(
+async def test_an_error_lists_the_chunks_skipped_before_it(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     busy = threading.Event()
@@ -249,7 +249,7 @@ async def test_a_client_that_never_prepares_frees_the_worker(
         assert (await caller.ended()).reason is EndReason.ERROR
 
 
-async def test_a_failed_step_is_told_and_the_session_goes_on(
+async def test_a_failed_step_is_published_and_the_session_continues(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     def fails_once(unit: int) -> UnitResult:
@@ -297,7 +297,7 @@ async def test_a_session_ended_elsewhere_frees_its_slot(
 async def test_a_slot_is_free_only_after_the_step_that_runs_in_it(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    """However often the worker is told that the session is gone."""
+    """Repeated notices about a lost session have no effect."""
     inside, release = threading.Event(), threading.Event()
 
     def stuck(unit: int) -> UnitResult:
@@ -321,10 +321,10 @@ async def test_a_slot_is_free_only_after_the_step_that_runs_in_it(
         assert worker.view.calls[-4:] == ["generate 1", "stop", "stop", "cleanup"]
 
 
-async def test_a_successor_goes_on_with_the_context(
+async def test_another_worker_continues_with_the_context(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    """The first worker hands the session back; the second knows every unit and continues the count."""
+    """The first worker releases the session; the second has every unit and continues the count."""
     async with calling(broker) as caller:
         async with working(broker, settings, speaks, "w1"):
             await prepared(caller)
@@ -346,7 +346,7 @@ async def test_a_successor_goes_on_with_the_context(
 
 
 async def forget_all_but_the_newest(raw: Redis, *keys: str) -> None:
-    """As a stream does that is longer than `stream_max_entries`."""
+    """Trim the stream as if it were longer than `stream_max_entries`."""
     for key in keys:
         await raw.xtrim(key, maxlen=1, approximate=False)
 
@@ -373,7 +373,7 @@ async def test_a_session_longer_than_its_streams_survives_its_worker(
             assert isinstance(await caller.hear(), StoppedOut)
 
 
-async def test_a_session_that_nobody_can_go_on_with_is_ended_and_its_slot_freed(
+async def test_an_unrecoverable_session_is_ended_and_its_slot_freed(
     broker: Broker, settings: BrokerSettings, raw: Redis
 ) -> None:
     async with calling(broker) as caller:
@@ -390,7 +390,7 @@ async def test_a_session_that_nobody_can_go_on_with_is_ended_and_its_slot_freed(
             assert second.view.calls == ["stop", "cleanup"]
 
 
-async def test_a_client_that_says_everything_but_prepare_is_not_waited_for_anew(
+async def test_other_input_does_not_extend_the_prepare_timeout(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with working(broker, settings, prepare_timeout_s=0.5), calling(broker) as caller:
@@ -449,7 +449,7 @@ async def test_a_successor_keeps_a_pause_and_its_deadline(
 async def test_a_worker_that_was_overtaken_falls_silent(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    """The lease passes on while the first worker is inside a step: nothing it says is heard."""
+    """Another worker gets the lease during a step: the first worker's output is rejected."""
     inside, release = threading.Event(), threading.Event()
 
     def stuck(unit: int) -> UnitResult:

@@ -1,4 +1,4 @@
-"""Half-duplex sessions over real streams: real speech and detector, an engine by script."""
+"""Half-duplex sessions over real streams, with real speech, a real detector and a scripted engine."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def prepared(caller: Caller) -> None:
 
 
 async def turn(caller: Caller, audio: Samples = QUESTION) -> list[OutEntry]:
-    """One utterance, and everything up to the end of its turn."""
+    """Send one utterance; returns every entry up to the end of its turn."""
     await caller.say(*chunks(audio))
     before, done = await caller.hear_until(TurnDoneOut)
     return [*before, done]
@@ -76,7 +76,7 @@ def types_of(entries: list[OutEntry]) -> list[type]:
 
 
 class Held:
-    """An answer that stops after its first piece until the test or the client lets it go."""
+    """An answer that blocks after its first piece until the test or the client releases it."""
 
     def __init__(self) -> None:
         self.inside = threading.Event()
@@ -93,7 +93,7 @@ class Held:
 
 
 async def answering(caller: Caller) -> GeneratingOut:
-    """Ask, and hear the first piece of the answer."""
+    """Send a question and wait for the first piece of the answer."""
     await caller.say(*chunks(QUESTION))
     _, generating = await caller.hear_until(GeneratingOut)
     assert isinstance(await caller.hear(), DeltaOut)
@@ -101,7 +101,7 @@ async def answering(caller: Caller) -> GeneratingOut:
 
 
 async def read_all(broker: Broker, caller: Caller, worker: Working, count: int) -> None:
-    """Wait until the worker was given `count` inputs."""
+    """Wait until the worker has `count` inputs."""
     from antiphon.shared_schemas.stream_position import StreamPosition
 
     start = StreamPosition.before(caller.ticket)
@@ -175,7 +175,7 @@ async def test_audio_sent_during_the_answer_is_ignored(
         assert len(worker.talk.heard) == 2
 
 
-async def test_a_break_ends_the_answer_and_the_session_goes_on(
+async def test_a_break_ends_the_answer_and_the_session_continues(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     held = Held()
@@ -236,7 +236,7 @@ async def test_a_client_that_never_prepares_frees_the_worker(
         assert (await caller.ended()).reason is EndReason.ERROR
 
 
-async def test_a_failed_answer_is_rolled_back_and_the_session_goes_on(
+async def test_a_failed_answer_is_rolled_back_and_the_session_continues(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     def fails_once(talk: ScriptedTalk) -> Iterator[Delta]:
@@ -285,7 +285,7 @@ async def test_what_a_session_cannot_survive_ends_it(
         await worker.idle()
 
 
-async def test_a_successor_knows_the_turns_and_goes_on_counting(
+async def test_another_worker_has_the_turns_and_continues_their_count(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with calling(broker, HALF) as caller:
@@ -331,7 +331,7 @@ async def test_a_session_longer_than_its_streams_survives_its_worker(
 async def test_a_successor_finishes_the_answer(
     broker: Broker, settings: BrokerSettings, *, resumes: bool, rest: list[str]
 ) -> None:
-    """Where the engine can it goes on after what the client has, else it begins the answer anew."""
+    """If the engine can, it continues the answer that the client has; else it starts the answer again."""
     async with calling(broker, HALF) as caller:
         async with working(broker, settings, answer=Held()):
             await prepared(caller)
@@ -349,7 +349,7 @@ async def test_a_successor_finishes_the_answer(
             assert types_of(await turn(caller)) == ONE_TURN
 
 
-async def test_a_successor_hears_the_rest_of_an_utterance(
+async def test_another_worker_detects_the_rest_of_an_utterance(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     begun = len(spoken(ITALY, lead_s=0.6)) // 2

@@ -1,4 +1,4 @@
-"""A worker from its start to its end: Redis away when its model is ready, a claim in flight when it drains."""
+"""The life of a worker: Redis outage during loading, a claim in flight during the drain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from support.scripted_engine import ScriptedProcessor
 
 
 class SlowToLoad(ScriptedProcessor):
-    """Is not ready before a test says so."""
+    """An engine that loads until the test releases it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class SlowToLoad(ScriptedProcessor):
 
 @pytest.fixture
 def processor(monkeypatch: pytest.MonkeyPatch) -> SlowToLoad:
-    """The engine of the worker to come."""
+    """The engine of the next worker."""
     processor = SlowToLoad()
     monkeypatch.setattr(worker, "build_processor", lambda *_, **__: processor)
     return processor
@@ -46,7 +46,7 @@ def processor(monkeypatch: pytest.MonkeyPatch) -> SlowToLoad:
 
 @asynccontextmanager
 async def living(settings: BrokerSettings, **overrides: object) -> AsyncIterator[asyncio.Event]:
-    """A whole worker in this process; it drains when the event is set, or at the end."""
+    """A worker in this process. It drains when the event is set, or at the end."""
     values = {**settings.model_dump(), "health_port": 0, "drain_s": 0, **overrides}
     stop = asyncio.Event()
     life = asyncio.create_task(worker.run(WorkerSettings(**values), stop))

@@ -116,7 +116,7 @@ def test_stop_ends_a_step_in_progress() -> None:
     assert not worker.is_alive()
 
 
-def test_slots_are_limited_and_come_back() -> None:
+def test_slots_are_limited_and_reusable() -> None:
     engine = SimulatedProcessor(FAST)
     first, second = engine.set_duplex_mode(), engine.set_duplex_mode()
     with pytest.raises(EngineError, match="2 slots"):

@@ -44,7 +44,7 @@ async def test_a_failure_comes_after_the_pieces_before_it(engine: EngineExecutor
 
 
 @pytest.mark.parametrize("cancel", [True, False])
-async def test_whoever_leaves_waits_for_the_piece_in_the_making(
+async def test_closing_a_stream_waits_for_its_current_piece(
     engine: EngineExecutor, *, cancel: bool
 ) -> None:
     closed, go_on = threading.Event(), threading.Event()
@@ -79,7 +79,7 @@ async def test_whoever_leaves_waits_for_the_piece_in_the_making(
     assert await engine.call(lambda: "free") == "free"
 
 
-async def test_what_is_logged_on_the_thread_is_of_the_callers_session(
+async def test_log_lines_of_the_thread_have_the_callers_session(
     engine: EngineExecutor,
 ) -> None:
     with bound_contextvars(session="adx_1"):
@@ -90,7 +90,7 @@ async def test_what_is_logged_on_the_thread_is_of_the_callers_session(
     assert await engine.call(get_contextvars) == {}
 
 
-async def test_a_call_runs_to_its_end_however_often_its_caller_is_cancelled(
+async def test_a_call_completes_despite_repeated_cancellation(
     engine: EngineExecutor,
 ) -> None:
     go_on = threading.Event()
@@ -105,7 +105,7 @@ async def test_a_call_runs_to_its_end_however_often_its_caller_is_cancelled(
     assert calling.cancelled()
 
 
-async def test_a_stream_that_is_closed_is_waited_for_however_often_one_is_cancelled(
+async def test_closing_a_stream_completes_despite_repeated_cancellation(
     engine: EngineExecutor,
 ) -> None:
     go_on, first = threading.Event(), asyncio.Event()

@@ -1,4 +1,4 @@
-"""How far a long prefill has come, as its client hears of it."""
+"""The progress of a long prefill."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.shared_schemas.entries import OutEntry, ProgressOut
 
 
-class Heard:
-    """What is published; the first call can be made to fail."""
+class PublishedProgress:
+    """Records published progress; can be made to fail."""
 
     def __init__(self, failure: Exception | None = None) -> None:
         self.entries: list[float] = []
@@ -36,7 +36,7 @@ class Heard:
                 await asyncio.sleep(0.001)
 
 
-async def read(heard: Heard, failure: Exception | None = None) -> None:
+async def read(heard: PublishedProgress, failure: Exception | None = None) -> None:
     progress = ProgressPublisher(interval_s=0.001)
     async with progress.publish_to(heard.session):
         progress(0.5)
@@ -45,8 +45,8 @@ async def read(heard: Heard, failure: Exception | None = None) -> None:
             raise failure
 
 
-async def test_it_is_told_when_it_has_grown_and_never_goes_back() -> None:
-    heard, progress = Heard(), ProgressPublisher(interval_s=0.001)
+async def test_only_increasing_progress_is_published() -> None:
+    heard, progress = PublishedProgress(), ProgressPublisher(interval_s=0.001)
     async with progress.publish_to(heard.session):
         progress(0.25)
         await heard.has(1)
@@ -57,19 +57,19 @@ async def test_it_is_told_when_it_has_grown_and_never_goes_back() -> None:
     assert heard.entries == [0.25, 1.0]
 
 
-async def test_what_is_done_soon_is_not_worth_a_word() -> None:
-    heard, progress = Heard(), ProgressPublisher(interval_s=60)
+async def test_a_short_prefill_publishes_no_progress() -> None:
+    heard, progress = PublishedProgress(), ProgressPublisher(interval_s=60)
     async with progress.publish_to(heard.session):
         progress(0.5)
         await asyncio.sleep(0)
     assert heard.entries == []
 
 
-async def test_a_session_that_was_lost_meanwhile_is_noticed() -> None:
+async def test_a_lost_session_is_noticed() -> None:
     with pytest.raises(StaleFence):
-        await read(Heard(StaleFence("gone")))
+        await read(PublishedProgress(StaleFence("gone")))
 
 
-async def test_what_fails_inside_is_what_is_raised() -> None:
+async def test_the_error_of_the_context_is_raised() -> None:
     with pytest.raises(ValueError, match="inside"):
-        await read(Heard(StaleFence("gone")), ValueError("inside"))
+        await read(PublishedProgress(StaleFence("gone")), ValueError("inside"))

@@ -1,4 +1,4 @@
-"""What a chat's stream tells a worker that takes the request over."""
+"""Recovery of a chat from its streams."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SAID = [
 ]
 
 
-def test_what_was_said_is_known() -> None:
+def test_the_published_text_is_known() -> None:
     assert recover_chat(StreamHistory(outputs=())) == RecoveredChat()
     assert recover_chat(StreamHistory(outputs=SAID)) == RecoveredChat(
         prefill_done=True, said="so far"
     )
 
 
-def test_an_answer_longer_than_its_stream_cannot_be_gone_on_with() -> None:
+def test_an_answer_longer_than_its_stream_is_unrecoverable() -> None:
     with pytest.raises(Unrecoverable, match="start of the answer"):
         recover_chat(StreamHistory(outputs=SAID[1:]))

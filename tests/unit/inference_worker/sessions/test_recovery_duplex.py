@@ -1,4 +1,4 @@
-"""What a successor learns from the streams of a conversation."""
+"""Recovery of a full-duplex session from its streams."""
 
 from __future__ import annotations
 
@@ -41,93 +41,93 @@ def answer(n: int, text: str = "", **fields: object) -> ResultOut:
     return ResultOut.of(result, input_n=n, **context, **fields)
 
 
-def test_a_new_conversation_has_no_past() -> None:
-    past = recover_duplex(StreamHistory((), ()))
-    assert past.prepare is None
-    assert past.position is None
-    assert past.units == ()
+def test_a_new_conversation_recovers_nothing() -> None:
+    state = recover_duplex(StreamHistory((), ()))
+    assert state.prepare is None
+    assert state.position is None
+    assert state.units == ()
 
 
-def test_units_join_input_and_answer_and_the_rest_is_still_to_do() -> None:
+def test_units_join_input_and_result_and_later_input_is_pending() -> None:
     inputs = placed([PREPARE, chunk(0.1), chunk(0.2), chunk(0.3)])
     outputs = placed([PreparedOut(input_n=1, prompt_length=9), answer(2), answer(3, "Hi")])
-    past = recover_duplex(StreamHistory(inputs, outputs))
-    assert past.prepare == PREPARE
-    assert past.position == StreamPosition(5, 1, 3)
-    assert [unit.text for unit in past.units] == ["", "Hi"]
-    first, second = (unit.audio for unit in past.units)
+    state = recover_duplex(StreamHistory(inputs, outputs))
+    assert state.prepare == PREPARE
+    assert state.position == StreamPosition(5, 1, 3)
+    assert [unit.text for unit in state.units] == ["", "Hi"]
+    first, second = (unit.audio for unit in state.units)
     assert first is not None
     assert second is not None
     assert np.allclose(first, 0.1)
     assert np.allclose(second, 0.2)
-    assert past.units[1].memo == {"n": 3}
-    assert past.current_time == 3000
-    assert past.paused_until is None
+    assert state.units[1].memo == {"n": 3}
+    assert state.current_time == 3000
+    assert state.paused_until is None
 
 
-def test_each_unit_knows_what_had_been_played_before_it() -> None:
+def test_each_unit_has_the_playback_position_before_it() -> None:
     acks = [PlaybackIn(played_ms=ms) for ms in (100, 900, 1500, 2000)]
     inputs = placed([PREPARE, chunk(0.1), acks[0], acks[1], chunk(0.2), chunk(0.3), acks[2]])
     inputs += [(StreamPosition(5, 1, 8), PauseIn(timeout_s=7)), (StreamPosition(5, 1, 9), acks[3])]
     outputs = placed([PreparedOut(input_n=1, prompt_length=9), *(answer(n) for n in (2, 5, 6))])
-    past = recover_duplex(StreamHistory(inputs, outputs))
-    assert [unit.played_ms for unit in past.units] == [None, 900, None]
-    assert past.played_ms is None  # what follows the last answer is still to be read
+    state = recover_duplex(StreamHistory(inputs, outputs))
+    assert [unit.played_ms for unit in state.units] == [None, 900, None]
+    assert state.played_ms is None  # what follows the last answer is still to be read
     paused = [*outputs, (StreamPosition(5, 1, 5), PausedOut(input_n=8, timeout_s=7.0))]
     assert recover_duplex(StreamHistory(inputs, paused)).played_ms == 1500
 
 
-def test_input_that_the_stream_no_longer_holds_is_none() -> None:
+def test_trimmed_input_is_none() -> None:
     outputs = placed([PreparedOut(input_n=1, prompt_length=9), answer(2)])
-    past = recover_duplex(StreamHistory([(StreamPosition(5, 1, 1), PREPARE)], outputs))
-    assert past.units[0].audio is None
-    assert past.position is None
+    state = recover_duplex(StreamHistory([(StreamPosition(5, 1, 1), PREPARE)], outputs))
+    assert state.units[0].audio is None
+    assert state.position is None
 
 
-def test_a_pause_in_force_keeps_its_deadline() -> None:
+def test_a_current_pause_keeps_its_deadline() -> None:
     inputs = placed([PREPARE, PauseIn(timeout_s=7)])
     outputs: list[OutEntry] = [
         PreparedOut(input_n=1, prompt_length=9),
         PausedOut(input_n=2, timeout_s=7.0, at=1000.0),
     ]
-    past = recover_duplex(StreamHistory(inputs, placed([*outputs])))
-    assert past.paused_until == 8000.0
+    state = recover_duplex(StreamHistory(inputs, placed([*outputs])))
+    assert state.paused_until == 8000.0
     resumed = recover_duplex(StreamHistory(inputs, placed([*outputs, ResumedOut(input_n=3)])))
     assert resumed.paused_until is None
 
 
-def test_a_prepare_that_was_never_answered_is_still_to_do() -> None:
-    past = recover_duplex(StreamHistory(placed([PREPARE]), ()))
-    assert past.prepare is None
-    assert past.position is None
+def test_an_unanswered_prepare_is_pending() -> None:
+    state = recover_duplex(StreamHistory(placed([PREPARE]), ()))
+    assert state.prepare is None
+    assert state.position is None
 
 
-def test_of_a_session_longer_than_its_streams_the_beginning_and_the_newest_units_are_left() -> None:
+def test_a_trimmed_session_keeps_its_prepare_and_the_newest_units() -> None:
     inputs = placed([PREPARE, *(chunk(n / 10) for n in range(2, 7))])
     said = placed(
         [PreparedOut(input_n=1, prompt_length=9), *(answer(n, str(n)) for n in range(2, 6))]
     )
-    beginning = (StreamPosition(5, 1, 1), PREPARE)
-    past = recover_duplex(StreamHistory(inputs[3:], said[3:], beginning))
-    assert past.prepare == PREPARE
-    assert [unit.text for unit in past.units] == ["4", "5"]
-    assert (past.paused_until, past.current_time, past.shortened) == (None, 5000, True)
-    assert past.position == StreamPosition(5, 1, 5)
-    only_inputs_trimmed = recover_duplex(StreamHistory(inputs[3:], said, beginning))
+    stored = (StreamPosition(5, 1, 1), PREPARE)
+    state = recover_duplex(StreamHistory(inputs[3:], said[3:], stored))
+    assert state.prepare == PREPARE
+    assert [unit.text for unit in state.units] == ["4", "5"]
+    assert (state.paused_until, state.current_time, state.shortened) == (None, 5000, True)
+    assert state.position == StreamPosition(5, 1, 5)
+    only_inputs_trimmed = recover_duplex(StreamHistory(inputs[3:], said, stored))
     assert (only_inputs_trimmed.prepare, only_inputs_trimmed.shortened) == (PREPARE, False)
 
 
-def test_a_session_whose_beginning_is_nowhere_is_lost() -> None:
+def test_a_session_without_its_prepare_is_unrecoverable() -> None:
     said = placed([PreparedOut(input_n=1, prompt_length=9), answer(2), answer(3)])
     for outputs in (said, said[1:]):
         with pytest.raises(Unrecoverable, match="prepare"):
             recover_duplex(StreamHistory(placed([PREPARE, chunk(0.1), chunk(0.2)])[1:], outputs))
 
 
-def test_a_beginning_that_was_kept_but_not_told_is_still_to_do() -> None:
+def test_a_stored_prepare_that_was_not_published_is_pending() -> None:
     refused = placed([ErrorOut(input_n=1, code="x", message="no")])
-    past = recover_duplex(
+    state = recover_duplex(
         StreamHistory(placed([PREPARE, PREPARE]), refused, (StreamPosition(5, 1, 2), PREPARE))
     )
-    assert past.prepare is None
-    assert past.position == StreamPosition(5, 1, 1)
+    assert state.prepare is None
+    assert state.position == StreamPosition(5, 1, 1)

@@ -1,4 +1,4 @@
-"""The speech policy with probabilities by hand, and the whole detector on synthesised speech."""
+"""The speech policy with given probabilities, and the whole detector with synthesised speech."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from antiphon.shared_schemas.config import VadConfig
 
 CONFIG = VadConfig()
 END = 13
-"""Silent windows after which 800 ms of silence have passed."""
+"""Number of windows in 800 ms of silence."""
 
 
 def told(probabilities: Iterable[float], config: VadConfig = CONFIG) -> list[Span | int]:
@@ -38,7 +38,7 @@ def told(probabilities: Iterable[float], config: VadConfig = CONFIG) -> list[Spa
 
 
 def level(windows: Iterable[float]) -> Samples:
-    """Audio that carries a probability as its level, for a detector that reads it back."""
+    """Audio whose level is a probability, for a detector that returns the level."""
     return np.repeat(np.array(list(windows), dtype=np.float32), WINDOW_SAMPLES)
 
 
@@ -54,12 +54,12 @@ def test_speech_is_announced_once_it_is_long_enough_and_ends_in_silence() -> Non
     assert told([0.1, 0.9, 0.9, 0.9, *[0.0] * END]) == [2, Span(1, 4)]
 
 
-def test_speech_begins_at_the_threshold_and_goes_on_a_little_below_it() -> None:
+def test_speech_begins_at_the_threshold_and_continues_slightly_below_it() -> None:
     assert told([0.79] * 5) == []
     assert told([0.8, 0.66, 0.66, 0.64, *[0.0] * END]) == [1, Span(0, 3)]
 
 
-def test_noise_shorter_than_speech_is_never_told() -> None:
+def test_noise_shorter_than_speech_is_never_announced() -> None:
     assert told([0.9, *[0.0] * END, 0.9, *[0.0] * END]) == []
 
 

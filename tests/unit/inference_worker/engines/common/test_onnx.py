@@ -1,4 +1,4 @@
-"""The speech detector's library tells nobody that it is used."""
+"""ONNX Runtime sends no telemetry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DETECT = "from inference_worker.engines.common.silero import SileroStream; Sile
 
 
 def test_onnx_runtime_leaves_no_device_id_behind(tmp_path: Path) -> None:
-    """What it would send, and the number it knows this machine by, lie in the user's cache."""
+    """Telemetry and its device id would be stored in the user's cache."""
     told_nothing = {
         name: value
         for name, value in os.environ.items()

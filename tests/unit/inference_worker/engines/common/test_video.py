@@ -44,7 +44,7 @@ def test_too_many_frames_are_thinned_out_evenly() -> None:
     assert clip.times == (0.0, 2.0, 4.0, 6.0, 8.0)
 
 
-def test_a_silent_video_and_one_whose_pictures_nobody_wants() -> None:
+def test_a_silent_video_and_one_without_frames() -> None:
     assert len(decode_video(video()).audio) == 0
     clip = decode_video(video(sound=TONE), with_frames=False)
     assert not clip.frames
@@ -73,7 +73,7 @@ def test_what_is_beyond_the_limits_is_refused(limits: VideoLimits, text: str) ->
     ],
 )
 def test_all_videos_of_a_request_share_one_budget(budget: VideoBudget, text: str) -> None:
-    """However short they are."""
+    """The length of the videos does not matter."""
     crowded = video(seconds=0.1, rate=200)
     assert len(decode_video(crowded, budget=budget).frames) == 1
     with pytest.raises(InvalidVideo, match=text):

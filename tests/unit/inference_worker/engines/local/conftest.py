@@ -16,7 +16,7 @@ SLOTS = 3
 
 @pytest.fixture(scope="session")
 def local_engine() -> Iterator[LocalProcessor]:
-    """The engine with its models; sessions are the tests' own."""
+    """The engine with its models. Each test creates its sessions."""
     engine = LocalProcessor(LocalOptions(slots=SLOTS, context_tokens=768))
     engine.load(lambda _: None)
     yield engine

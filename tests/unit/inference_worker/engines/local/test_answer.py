@@ -1,4 +1,4 @@
-"""An answer's pieces: every clause has its sound, and the same prompt the same words."""
+"""The pieces of an answer: each clause has audio, and the same prompt gives the same words."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_only_a_tail_that_cannot_be_read_out_has_no_sound(
 def test_what_a_slot_has_read_before_does_not_change_the_answer(
     local_engine: LocalProcessor,
 ) -> None:
-    """llama.cpp computes a prompt's beginning otherwise when it was read in a long batch."""
+    """The result of llama.cpp for a prompt's start depends on the length of its batch."""
     assert local_engine._models is not None
     llm = local_engine._models.llm
     question = [SYSTEM, {"role": "user", "content": "Tell me a long story about a cat."}]

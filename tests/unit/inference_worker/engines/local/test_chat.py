@@ -80,7 +80,7 @@ def test_it_tells_how_much_of_the_sound_it_has_written_down(view: LocalChatView)
     assert 0.0 < told[0] < told[1] == 0.5 < told[2] == 1.0
 
 
-def test_the_sound_of_a_video_is_heard_where_it_is_asked_for(view: LocalChatView) -> None:
+def test_the_audio_of_a_video_is_transcribed_with_omni_mode(view: LocalChatView) -> None:
     clip = VideoPart(video(seconds=3, sound=spoken(GERMANY)))
     view.prefill([asks(clip)], options(omni_mode=True))
     assert "Germany" in view._history[-1]["content"]
@@ -116,7 +116,7 @@ def test_a_history_that_does_not_fit_is_refused(view: LocalChatView) -> None:
 
 
 def test_an_answer_is_as_long_as_the_client_wants(local_engine: LocalProcessor) -> None:
-    """`max_new_tokens` is a limit; the length penalty shifts where the model ends by itself."""
+    """`max_new_tokens` is a limit; the length penalty changes where the model ends."""
     lengths = []
     for penalty in (0.1, 5.0):
         view = local_engine.set_chat_mode()

@@ -8,7 +8,7 @@ from antiphon.inference_worker.engines.local.speech import Clause
 
 
 def split(text: str) -> list[Clause]:
-    """`text` cut as a model would stream it: a piece per word, its space before it."""
+    """`text` as a model streams it: a piece per word, with the space before it."""
     splitter = ClauseSplitter()
     clauses = [clause for piece in re.findall(r"\s*\S+", text) for clause in splitter.feed(piece)]
     return clauses + splitter.flush()

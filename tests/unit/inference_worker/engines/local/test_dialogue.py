@@ -52,7 +52,7 @@ def test_expected_words_follow_only_what_was_played_of_the_answer() -> None:
     assert turns(dialogue)[1] == ("assistant", "Once")
 
 
-def test_excused_words_want_no_answer_until_more_are_heard() -> None:
+def test_words_left_unanswered_need_no_reply_until_more_are_said() -> None:
     dialogue = Dialogue("")
     dialogue.add_user_text("Mm.")
     dialogue.leave_unanswered()
@@ -113,7 +113,7 @@ def spoken_answer() -> Dialogue:
         (9000, "One, two, three."),
     ],
 )
-def test_a_broken_off_answer_holds_what_was_played(played_ms: float, heard: str) -> None:
+def test_an_interrupted_answer_contains_the_played_words(played_ms: float, heard: str) -> None:
     dialogue = spoken_answer()
     dialogue.set_played(played_ms)
     dialogue.interrupt_turn()
@@ -127,7 +127,7 @@ def test_without_a_word_of_playback_everything_that_was_sent_counts() -> None:
     assert turns(dialogue)[1] == ("assistant", "One, two, three.")
 
 
-def test_playback_told_late_counts_too_and_the_newest_word_does() -> None:
+def test_a_late_playback_report_counts_and_the_newest_one_wins() -> None:
     dialogue = spoken_answer()
     dialogue.set_played(100)
     dialogue.interrupt_turn()
@@ -138,7 +138,7 @@ def test_playback_told_late_counts_too_and_the_newest_word_does() -> None:
     assert turns(dialogue)[-2] == ("assistant", "One, two, three.")
 
 
-def test_an_answer_that_goes_on_or_was_heard_out_is_whole() -> None:
+def test_an_open_or_completely_played_answer_is_whole() -> None:
     dialogue = spoken_answer()
     dialogue.set_played(100)
     assert dialogue.messages(" four")[-1]["content"] == "One, two, three. four"
@@ -148,7 +148,7 @@ def test_an_answer_that_goes_on_or_was_heard_out_is_whole() -> None:
     assert turns(dialogue)[1:] == [("assistant", "One,"), ("user", "Wait.")]
 
 
-def test_an_answer_that_nobody_heard_leaves_no_gap() -> None:
+def test_user_messages_around_an_unplayed_answer_are_joined() -> None:
     dialogue = spoken_answer()
     dialogue.set_played(0)
     dialogue.interrupt_turn()

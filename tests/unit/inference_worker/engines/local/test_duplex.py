@@ -180,7 +180,7 @@ def test_set_break_silences_it_until_clear_break(view: LocalDuplexView) -> None:
     assert "Rome" in text_of(listen(view))
 
 
-def test_the_first_units_listen_and_what_they_heard_is_answered_after(
+def test_the_first_units_listen_and_their_question_is_answered_later(
     view: LocalDuplexView,
 ) -> None:
     view.prepare(
@@ -347,7 +347,7 @@ def test_replay_in_mid_reply_says_the_rest(
     assert turns(other_view)[-1] == ("assistant", text_of(results) + text_of(said))
 
 
-def test_replay_in_mid_utterance_hears_it_again(
+def test_replay_in_mid_utterance_processes_it_again(
     view: LocalDuplexView, other_view: LocalDuplexView
 ) -> None:
     heard = units_of(spoken(GERMANY))
@@ -359,7 +359,7 @@ def test_replay_in_mid_utterance_hears_it_again(
     assert "Germany" in heard_user(rest)
 
 
-def test_replay_answers_a_question_that_was_heard_and_not_answered(
+def test_replay_answers_an_open_question(
     view: LocalDuplexView, other_view: LocalDuplexView
 ) -> None:
     heard = [*units_of(spoken(ITALY)), silence(1.0)]
@@ -436,7 +436,7 @@ def test_the_chain_is_kept(local_engine: LocalProcessor, other_view: LocalDuplex
         LocalProcessor(LocalOptions()).set_duplex_mode()
 
 
-def test_slots_are_limited_and_come_back(local_engine: LocalProcessor) -> None:
+def test_slots_are_limited_and_reusable(local_engine: LocalProcessor) -> None:
     views = [local_engine.set_duplex_mode() for _ in range(3)]
     with pytest.raises(EngineError, match="3 slots"):
         local_engine.set_duplex_mode()
@@ -449,7 +449,7 @@ def test_slots_are_limited_and_come_back(local_engine: LocalProcessor) -> None:
 
 @pytest.fixture
 def terminated() -> Iterator[threading.Event]:
-    """Set when this process's own SIGTERM handler runs."""
+    """Set when this process's SIGTERM handler runs."""
     event = threading.Event()
     previous = signal.signal(signal.SIGTERM, lambda *_: event.set())
     yield event

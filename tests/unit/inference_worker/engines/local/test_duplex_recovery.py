@@ -28,7 +28,7 @@ def spoke(text: str, *, end: bool = False, **memo: object) -> PastUnit:
 
 
 def said(*pieces: TimedWord) -> PastUnit:
-    """A second of speech, as the engine notes it."""
+    """A second of speech with the engine's memo."""
     speech = UnitSpeech(pieces, np.zeros(24_000, dtype=np.float32), 1, 1, last=False)
     return spoke(speech.text, **memo_of_speech(speech))
 

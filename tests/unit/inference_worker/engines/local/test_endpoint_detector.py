@@ -59,7 +59,7 @@ def test_voiced_time_counts_this_speech_only() -> None:
     assert detector.voiced_ms == 32.0
 
 
-def test_a_likely_end_is_told_before_the_end_and_is_the_same() -> None:
+def test_a_likely_end_is_known_before_the_end_and_is_the_same() -> None:
     detector = EndpointDetector(RULES)
     feed(detector, 0.9, 20)
     assert detector.likely is None

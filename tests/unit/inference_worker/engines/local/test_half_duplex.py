@@ -1,4 +1,4 @@
-"""Turn-taking conversations with the local engine's real models."""
+"""Half-duplex sessions with the local engine's real models."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def config(*, speak: bool = True, tokens: int = 60) -> HalfDuplexConfig:
 
 @pytest.fixture
 def sessions(local_engine: LocalProcessor) -> Iterator[list[LocalHalfDuplexView]]:
-    """Two sessions, prepared alike, that write their answers."""
+    """Two sessions with the same prompt, without speech."""
     views = [local_engine.set_half_duplex_mode() for _ in range(2)]
     for view in views:
         view.prepare(SYSTEM, config(speak=False))
@@ -138,7 +138,7 @@ def test_a_successor_knows_the_turns(sessions: list[LocalHalfDuplexView]) -> Non
     assert "Berlin" in text_of(answer(second, AND_GERMANY))
 
 
-def test_a_turn_without_a_transcript_is_heard_again(view: LocalHalfDuplexView) -> None:
+def test_a_turn_without_a_transcript_is_transcribed_again(view: LocalHalfDuplexView) -> None:
     view.replay([Past(audio=spoken(ITALY), text="The capital of Italy is Rome.")])
     assert "Italy" in view._prepared_dialogue().messages()[1]["content"]
 

@@ -68,7 +68,9 @@ def test_an_unknown_voice_is_refused_when_it_is_loaded() -> None:
 
 
 @pytest.mark.parametrize("size", [1600, 16_000, 23_456, 80_000])
-def test_an_utterance_is_heard_in_units_of_any_size(recogniser: Recogniser, size: int) -> None:
+def test_an_utterance_is_transcribed_from_units_of_any_size(
+    recogniser: Recogniser, size: int
+) -> None:
     speech_input = SpeechInput(recogniser, RULES)
     audio = np.concatenate([spoken(SENTENCE), silence(6.0)])
     heard = [speech_input.feed(audio[at : at + size]) for at in range(0, len(audio), size)]
@@ -80,7 +82,7 @@ def test_an_utterance_is_heard_in_units_of_any_size(recogniser: Recogniser, size
     assert heard[-1].talking_ms == 0.0
 
 
-def test_hearing_goes_on_while_the_user_does(recogniser: Recogniser) -> None:
+def test_an_utterance_continues_while_the_user_speaks(recogniser: Recogniser) -> None:
     speech_input = SpeechInput(recogniser, RULES)
     question = spoken(ITALY)
     heard = speech_input.feed(question)
