@@ -337,16 +337,26 @@ class QueueMachine(RuleBasedStateMachine):
             assert row.used == len(self.held_by(row.id)) <= row.slots
 
     def check_rows(self) -> None:
-        for sid, session in self.sessions.items():
-            row = self.run(lambda name=sid: self.broker.sessions.get(name))
-            assert row is not None
-            assert (row.state, row.ticket, row.epoch, row.attempt, row.reason) == (
-                session.state,
-                session.ticket,
-                session.epoch,
-                session.attempt,
-                session.reason,
-            )
+        rows = self.run(self._rows)
+        assert rows == {
+            sid: [
+                str(value) if value is not None else None
+                for value in (s.state, s.ticket, s.epoch, s.attempt, s.reason)
+            ]
+            for sid, s in self.sessions.items()
+        }
+
+    async def _rows(self) -> dict[str, list[str | None]]:
+        """Every session's row, in one round trip."""
+        async with self.raw.pipeline() as batch:
+            for sid in self.sessions:
+                key = self.broker.keys.session(sid)
+                batch.hmget(key, "state", "ticket", "epoch", "attempt", "reason")
+            found = await batch.execute()
+        return {
+            sid: [value and value.decode() for value in row]
+            for sid, row in zip(self.sessions, found, strict=True)
+        }
 
 
 @pytest.mark.timeout(240)
