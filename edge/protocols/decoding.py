@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import AnyStr
 
 import orjson
@@ -41,16 +42,20 @@ def decode_frame(
     """
     check_size(len(frame), max_bytes)
     text, payload = (frame, None) if isinstance(frame, str) else split_frame(frame)
+    return load_json(text, len(frame), charge), payload
+
+
+def load_json(
+    text: str | bytes, frame_bytes: int = 0, charge: Callable[[int], None] | None = None
+) -> object:
+    """Raises NotJson, or InvalidInput for a text that is too complex, and what `charge` raises."""
     tokens = count_json_tokens(text)
     if charge is not None:
-        charge(len(frame) + tokens * _TOKEN_BYTES)
-    return _parse(text), payload
-
-
-def load_json(text: str | bytes) -> object:
-    """Raises NotJson, or InvalidInput for a text that is too complex."""
-    count_json_tokens(text)
-    return _parse(text)
+        charge(frame_bytes + tokens * _TOKEN_BYTES)
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise NotJson(f"not valid JSON: {error}") from None
 
 
 def count_json_tokens(text: str | bytes) -> int:
@@ -80,13 +85,6 @@ def _count(block: AnyStr, token: AnyStr) -> int:
     return _MAX_FINDS + block.count(token, at + 1)
 
 
-def _parse(text: str | bytes) -> object:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise NotJson(f"not valid JSON: {error}") from None
-
-
 def check_size(size: int, max_bytes: int) -> None:
     """Raises InvalidInput with `message_too_large`."""
     if size > max_bytes:
@@ -105,7 +103,6 @@ class InputReader:
 
     def __init__(self, settings: EdgeSettings) -> None:
         self._settings = settings
-        self._max_bytes = settings.max_message_bytes
         self._budget = InputBudget(
             settings.input_ahead_s,
             settings.input_messages_per_s,
@@ -113,10 +110,9 @@ class InputReader:
             settings.max_message_bytes,
         )
         self.charge_message = self._budget.charge_message
-
-    def read_frame(self, frame: str | bytes) -> tuple[object, Payload | None]:
-        """The JSON value and the payload of one frame. Raises NotJson, too."""
-        return decode_frame(frame, self._max_bytes, self._budget.charge_bytes)
+        self.read_frame = partial(
+            decode_frame, max_bytes=settings.max_message_bytes, charge=self._budget.charge_bytes
+        )
 
     def read_chunk(
         self,

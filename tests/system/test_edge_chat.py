@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from typing import Any
 
 import httpx
@@ -26,6 +27,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 from support.edge_harness import (
     SPEECH,
+    WITHIN_S,
     Client,
     PlayedSession,
     PlayedWorker,
@@ -315,3 +317,40 @@ async def test_a_drain_over_http(settings: BrokerSettings, broker: Broker) -> No
         await edge.edge.drain()
         answer = await asking
     assert (answer.status_code, answer.json()["code"]) == (503, "server_shutdown")
+
+
+async def test_an_undeliverable_answer_over_http_is_temporarily_unavailable(
+    settings: BrokerSettings, worker: PlayedWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The edge notices its grant late, from a snapshot, and finds too many entries at once."""
+    async with (
+        edge_context(settings, max_unsent_turn_messages=2) as edge,
+        httpx.AsyncClient(base_url=edge.url, timeout=WITHIN_S) as http,
+    ):
+        monkeypatch.setattr(edge.edge.events, "_dispatch", list)
+        posting = asyncio.create_task(http.post("/api/chat", json=HELLO))
+        session = await worker.claim()
+        for _ in range(20):
+            await session.publish(DeltaOut(text_delta="Hi"))
+        response = await posting
+    assert (response.status_code, response.headers.get("retry-after")) == (503, "1")
+    assert response.json()["retryable"] is True
+
+
+@pytest.mark.parametrize("path", ["/ws/chat", "/api/chat"])
+async def test_a_generated_id_that_is_taken_is_reported(
+    edge: RunningEdge, worker: PlayedWorker, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "ab" * size)
+    async with edge.open("/ws/chat") as first:
+        await _ask(first, HELLO)
+        await worker.claim()
+        if path == "/ws/chat":
+            async with edge.open(path) as second:
+                await _ask(second, HELLO)
+                await second.expect_error("session_exists", "session_id")
+                assert await second.close_code() == 1008
+        else:
+            async with httpx.AsyncClient(base_url=edge.url, timeout=WITHIN_S) as http:
+                response = await http.post(path, json=HELLO)
+            assert (response.status_code, response.json()["code"]) == (422, "session_exists")

@@ -1,0 +1,144 @@
+"""Counts the functions of our code on the path of one audio chunk and its result.
+
+    python bench/hops.py [--list] [--resume]
+
+Runs a private Redis, an edge and a worker with engine `simulated` in this process, with a plain
+full-duplex session over JSON. Counts every call from the chunk's arrival to its result's departure.
+Of several chunks the one with the fewest calls counts: a heartbeat may fall into any of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pybase64
+import structlog
+from websockets.asyncio.client import ClientConnection, connect
+
+from antiphon.edge.service import serving
+from antiphon.edge.settings import EdgeSettings
+from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.inference_worker.worker import run as run_worker
+from processes import private_redis
+
+ROOT = Path(__file__).resolve().parents[1]
+CHUNKS = 8
+_COMPREHENSIONS = ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>")
+AUDIO = pybase64.b64encode_as_string(bytes(4 * 16_000))
+
+
+class Recorder:
+    """The calls into our code in all threads, in order of their time."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[float, CodeType]] = []
+        self._ours: dict[str, bool] = {}
+        self.on = False
+
+    def install(self) -> None:
+        """Later threads record, too. Threads that run already do not."""
+        threading.setprofile(self._event)
+        sys.setprofile(self._event)
+
+    def _event(self, frame: FrameType, event: str, _argument: Any) -> None:
+        if self.on and event == "call" and self._is_ours(frame.f_code.co_filename):
+            self.calls.append((time.perf_counter(), frame.f_code))
+
+    def _is_ours(self, file: str) -> bool:
+        if file not in self._ours:
+            path = Path(file).resolve()
+            self._ours[file] = path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in (
+                "antiphon",
+                "broker",
+                "edge",
+                "inference_worker",
+                "shared_schemas",
+            )
+        return self._ours[file]
+
+
+async def receive(socket: ClientConnection, type_: str) -> dict[str, Any]:
+    """The next message of this type."""
+    while (message := json.loads(await socket.recv()))["type"] != type_:
+        pass
+    return message  # type: ignore[no-any-return]
+
+
+async def measure(recorder: Recorder, url: str, query: str) -> list[CodeType]:
+    """The calls of the quietest chunk."""
+    chunk = json.dumps({"type": "audio_chunk", "audio": AUDIO})
+    runs: list[list[CodeType]] = []
+    async with connect(f"{url}/ws/duplex/adx_hops{query}", max_size=None) as socket:
+        await receive(socket, "queue_done")
+        await socket.send(json.dumps({"type": "prepare", "prefix_system_prompt": "Be brief."}))
+        await receive(socket, "prepared")
+        for _ in range(CHUNKS):
+            recorder.calls.clear()
+            recorder.on = True
+            await socket.send(chunk)
+            await receive(socket, "result")
+            recorder.on = False
+            runs.append([code for _, code in sorted(recorder.calls, key=lambda call: call[0])])
+            await asyncio.sleep(0.7)
+    return min(runs, key=len)
+
+
+async def run(query: str) -> list[CodeType]:
+    """Start everything, measure, stop."""
+    recorder = Recorder()
+    recorder.install()
+    stop = asyncio.Event()
+    with private_redis() as (redis, _):
+        shared = {"redis_url": redis}
+        async with serving(EdgeSettings(**shared, port=0)) as (_edge, url):
+            worker = WorkerSettings(**shared, engine="simulated", slots=1, health_port=0)
+            task = asyncio.create_task(run_worker(worker, stop))
+            try:
+                return await measure(recorder, "ws" + url.removeprefix("http"), query)
+            finally:
+                stop.set()
+                await task
+
+
+def place(code: CodeType) -> tuple[str, str]:
+    """File and function of a code object; a comprehension is part of its function."""
+    name = code.co_qualname
+    while name.endswith(_COMPREHENSIONS):
+        name = name.rpartition(".<locals>.")[0] or "<module>"
+    return Path(code.co_filename).resolve().relative_to(ROOT).as_posix(), name
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--list", action="store_true", help="print the calls in order")
+    parser.add_argument("--resume", action="store_true", help="measure a resumable session")
+    options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    calls = asyncio.run(run("?resume=1" if options.resume else ""))
+    places = [place(code) for code in calls]
+    if options.list:
+        for code, (file, name) in zip(calls, places, strict=True):
+            print(f"{file}:{code.co_firstlineno} {name}")
+    functions = Counter(places)
+    files = Counter(file for file, _ in functions)
+    packages = Counter(file.partition("/")[0] for file, _ in functions)
+    print(f"{'file':44} functions  entries")
+    for file in sorted(files):
+        entries = sum(count for (each, _), count in functions.items() if each == file)
+        print(f"{file:44} {files[file]:9} {entries:8}")
+    print(f"functions by package: {dict(packages)}")
+    print(f"{len(calls)} entries, {len(functions)} functions, {len(files)} files")
+
+
+if __name__ == "__main__":
+    main()
