@@ -1,4 +1,4 @@
-"""The real stack in real processes: Redis, edge, workers, recorder, as an operator would start them."""
+"""The real stack in real processes: Redis, edge, workers and recorder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from pathlib import Path
 import httpx
 
 from antiphon.broker.settings import BrokerSettings
+from support.fork_server import ForkedProcess, fork_server
 from support.redis_server import RedisServer, free_port
 
 _START_TIMEOUT_S = 90.0
@@ -26,7 +26,7 @@ class Service:
     """One process and its log."""
 
     name: str
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess
     log_path: Path
 
     @property
@@ -80,7 +80,7 @@ class Stack:
         return BrokerSettings(redis_url=self.redis.url, key_prefix=self.prefix)
 
     def start(self, module: str, **settings: object) -> Service:
-        """`python -m module` with ANTIPHON_* settings; returns at once."""
+        """Starts `antiphon.<module>` with ANTIPHON_* settings and returns at once."""
         values = {
             "redis_url": self.redis.url,
             "key_prefix": self.prefix,
@@ -93,14 +93,13 @@ class Stack:
         }
         environment = {f"ANTIPHON_{k.upper()}": str(v) for k, v in values.items()}
         log_path = self.folder / f"{module}-{len(self.services)}.log"
-        with log_path.open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", module],
-                cwd=self.folder,
-                env={**os.environ, **self.environment, **environment},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+        log_path.touch()
+        process = fork_server().start(
+            f"antiphon.{module}.__main__",
+            folder=self.folder,
+            environment={**os.environ, **self.environment, **environment},
+            log=log_path,
+        )
         service = Service(module, process, log_path)
         self.services.append(service)
         return service

@@ -1,0 +1,157 @@
+"""Starts services as forks of one process that has already imported them.
+
+Importing a service costs about a second of CPU time, more than most tests need for the rest.
+`tests/system/test_service_commands.py` and `test_demo.py` start services by their commands.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import gc
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+_POLL_S = 0.01
+
+
+class ForkedProcess:
+    """A child of the fork server, with the interface of `subprocess.Popen`."""
+
+    def __init__(self, server: ForkServer, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._server = server
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            self.returncode = self._server.ask(poll=self.pid)
+        return self.returncode
+
+    def wait(self, timeout: float) -> int:
+        """Raises subprocess.TimeoutExpired."""
+        deadline = time.monotonic() + timeout
+        while (status := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+            time.sleep(_POLL_S)
+        return status
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class ForkServer:
+    """A process that forks on request. Its children die with it, and it dies with this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        atexit.register(self.close)
+
+    def start(
+        self, module: str, *, folder: Path, environment: dict[str, str], log: Path
+    ) -> ForkedProcess:
+        """Calls `main` of `module` in a new process. Its output is appended to the file `log`."""
+        pid = self.ask(module=module, folder=str(folder), environment=environment, log=str(log))
+        return ForkedProcess(self, pid)
+
+    def ask(self, **request: Any) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with self._lock:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+            return json.loads(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.communicate(timeout=20)
+
+
+@functools.cache
+def fork_server() -> ForkServer:
+    """One server for all tests of this process."""
+    return ForkServer()
+
+
+def _serve() -> None:
+    """Answers one JSON object per line: `poll` with an exit status, other requests with a pid."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the tests to handle
+    running: set[int] = set()
+    try:
+        for line in sys.stdin.buffer:
+            request = json.loads(line)
+            if (pid := request.get("poll")) is not None:
+                answer = _status(pid)
+                if answer is not None:
+                    running.discard(pid)
+            else:
+                main = importlib.import_module(request["module"]).main
+                gc.freeze()  # a collection in a child would copy every page of these modules
+                answer = os.fork()
+                if answer == 0:
+                    _run(main, request)
+                running.add(answer)
+            sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+            sys.stdout.buffer.flush()
+    finally:
+        for pid in running:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def _run(main: Callable[[], int], request: dict[str, Any]) -> NoReturn:
+    """Skips the teardown of the interpreter, which costs more than most services do in a test."""
+    status = 1
+    try:
+        _become(request)
+        status = main()
+        gc.collect()  # reports errors of tasks that were never awaited
+    except BaseException:  # noqa: BLE001 - the process ends here
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _status(pid: int) -> int | None:
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if ended else None
+
+
+def _become(request: dict[str, Any]) -> None:
+    """Gives a new process its environment, folder, output and signals."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(nothing)
+    os.close(log)
+
+
+if __name__ == "__main__":
+    _serve()
