@@ -40,7 +40,6 @@ def sweep(
 
 
 def policy_of(settings: CleanupSettings) -> Policy:
-    """The limits in seconds and bytes."""
     return Policy(
         max_age_s=settings.retention_days * DAY_S,
         max_bytes=settings.max_storage_gb * GIB,

@@ -88,7 +88,6 @@ class RecordingFolder:
 
     @property
     def complete(self) -> bool:
-        """True when this recording was finished before."""
         return self._complete
 
     @property
@@ -97,7 +96,6 @@ class RecordingFolder:
         return self._journal is not None
 
     def position(self, side: Side) -> StreamPosition:
-        """The last recorded entry of a stream."""
         return self._state.positions[side]
 
     def add(self, side: Side, position: StreamPosition, entry: StreamEntry) -> None:

@@ -121,7 +121,6 @@ class Recorder:
         log.info("recorder_ready", recorder=self.id, data=str(self._settings.data_dir))
 
     async def run(self) -> None:
-        """Until cancelled."""
         settings = self._settings
         reclaim_s, adopt_s = settings.recorder_silence_s / 4, settings.recorder_adopt_s / 4
         async with asyncio.TaskGroup() as group:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Literal, Self, TypeGuard, TypeVar
 
@@ -63,6 +64,7 @@ class SavedMedia:
         yield from (*self.frames, *self.parts, *self.references.values())
 
 
+NO_MEDIA = SavedMedia()
 _MEDIA = TypeAdapter(SavedMedia)
 
 
@@ -73,12 +75,12 @@ class JournalEntry(Generic[EntryT_co]):
     side: Side
     position: StreamPosition
     entry: EntryT_co
-    media: SavedMedia = field(default_factory=SavedMedia)
+    media: SavedMedia = NO_MEDIA
 
     def encode(self) -> dict[str, Any]:
         _, header = pack(self.entry)
         line = {"stream": self.side, "id": self.position.id(), "entry": orjson.Fragment(header)}
-        return line if self.media == SavedMedia() else {**line, "media": self.media}
+        return line if self.media is NO_MEDIA else {**line, "media": self.media}
 
 
 JournalEntries = Sequence[JournalEntry[StreamEntry]]
@@ -143,15 +145,22 @@ def transcript(entry: ResultOut | TurnDoneOut) -> str | None:
     return text if isinstance(text, str) else None
 
 
+@cache
+def _media_fields(kind: type[StreamEntry]) -> dict[str, Any]:
+    """The fields that hold media bytes, and their empty value."""
+    return {
+        item.name: () if item.default == () else b""
+        for item in fields(kind)
+        if item.metadata.get("binary")
+    }
+
+
 def to_journal(
     side: Side, position: StreamPosition, entry: EntryT, media: SavedMedia
 ) -> JournalEntry[EntryT]:
     """A stream entry as the journal keeps it: without media bytes and the engine's memo."""
-    empty: dict[str, Any] = {
-        item.name: type(getattr(entry, item.name))()
-        for item in fields(entry)
-        if item.metadata.get("binary")
-    }
+    kind: type[StreamEntry] = type(entry)
+    empty: dict[str, Any] = dict(_media_fields(kind))
     if isinstance(entry, ResultOut | TurnDoneOut):
         text = transcript(entry)
         empty["memo"] = {} if text is None else {"user": text}

@@ -36,7 +36,6 @@ class TurnAssembly:
 
     @property
     def text(self) -> str:
-        """The words as they were sent."""
         return "".join(delta.entry.text_delta for delta in self.deltas)
 
     def add(self, item: JournalEntry[StreamEntry]) -> None:

@@ -29,7 +29,6 @@ def moment(ms: float) -> datetime:
 
 
 def since(start: float, entry: StreamEntry) -> float:
-    """Milliseconds from the session's start to an entry."""
     return round(entry.at - start, 1)
 
 

@@ -39,7 +39,6 @@ def read_meta(folder: Path) -> Meta | None:
 def live_meta(
     job: RecordingJob, state: JournalState, worker: str, outages: Sequence[OutageEntry]
 ) -> Meta:
-    """The meta of a session that is being recorded."""
     return Meta(
         session_id=job.sid,
         recording_id=job.recording,

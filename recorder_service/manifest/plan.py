@@ -53,7 +53,6 @@ class PlacedClip:
 
     @property
     def stop(self) -> int:
-        """The sample after the last one."""
         return self.start + self.samples
 
 
@@ -99,7 +98,6 @@ class ReplayPlan:
 
     @property
     def seconds(self) -> float:
-        """The end of the last sound."""
         return _seconds(self.user, self.model)
 
 
@@ -135,7 +133,6 @@ def _plan_chat(state: JournalState, outputs: JournalEntries) -> ReplayPlan:
 
 
 def _asked(request: JournalEntry[ChatIn], start: float) -> Iterator[TimedSound]:
-    """The sounds in the user's messages."""
     for message in request.entry.content:
         for part in message["parts"] if message["role"] == "user" else ():
             saved = request.media.parts[part["blob"]] if "blob" in part else None

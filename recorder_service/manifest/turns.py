@@ -60,7 +60,6 @@ _NOT_EVENTS = frozenset(
 def turn_recording(
     job: RecordingJob, ending: SessionEnding, state: JournalState, contents: JournalContents
 ) -> TurnRecording:
-    """The turns of what both streams held."""
     start, outputs = state.start_ms, contents.outputs
     is_chat = job.kind is SessionKind.CHAT
     turns = _chat_turns(state, outputs) if is_chat else _spoken_turns(outputs, start)

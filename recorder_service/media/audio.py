@@ -58,7 +58,6 @@ def answer_name(turn: int) -> str:
 
 
 def save_audio(folder: Path, name: str, data: bytes, pcm: PcmFormat, rate: int) -> SavedFile:
-    """Write one WAV below a session directory."""
     try:
         samples = samples_from_bytes(data, pcm)
     except ValueError as error:
@@ -73,7 +72,6 @@ def make_fragments_folder(folder: Path) -> None:
 def save_fragment(
     folder: Path, side: Side, position: StreamPosition, data: bytes, pcm: PcmFormat
 ) -> SavedFile:
-    """Write the sound of one entry as PCM."""
     try:
         samples = samples_from_bytes(data, pcm)
     except ValueError as error:
@@ -96,7 +94,6 @@ def join_answers(folder: Path, outputs: JournalEntries) -> None:
 
 
 def remove_fragments(folder: Path) -> None:
-    """Raises OSError."""
     if (folder / _FRAGMENTS).exists():
         shutil.rmtree(folder / _FRAGMENTS)
 

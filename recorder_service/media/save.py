@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.recorder_service.journal.files import write_atomic
-from antiphon.recorder_service.journal.journal import SavedFile, SavedMedia
+from antiphon.recorder_service.journal.journal import NO_MEDIA, SavedFile, SavedMedia
 from antiphon.recorder_service.journal.state import JournalState
 from antiphon.recorder_service.media.audio import (
     ai_audio_name,
@@ -51,7 +51,7 @@ def save_duplex_media(folder: Path, entry: StreamEntry, state: JournalState) -> 
         case PrepareIn() if state.prepare is None:
             voices = {"ref_audio": entry.ref_audio, "tts_ref_audio": entry.tts_ref_audio}
             return SavedMedia(references=_save_references(folder, voices))
-    return SavedMedia()
+    return NO_MEDIA
 
 
 def save_turn_media(
@@ -75,7 +75,7 @@ def save_turn_media(
             return _save_request(folder, entry, _system_name)
         case ChatIn() if state.prepare is None:
             return _save_request(folder, entry, _user_name)
-    return SavedMedia()
+    return NO_MEDIA
 
 
 def frame_name(chunk: int, place: int) -> str:
@@ -131,7 +131,6 @@ def _save_references(folder: Path, voices: dict[str, bytes]) -> dict[str, SavedF
 def _save_parts(
     folder: Path, content: Sequence[dict[str, Any]], blobs: Sequence[bytes], naming: _PartNaming
 ) -> Iterator[SavedFile]:
-    """Write each blob, in their order."""
     counts: Counter[str] = Counter()
     parts = {part["blob"]: part for m in content for part in m["parts"] if "blob" in part}
     for place, data in enumerate(blobs):

@@ -149,7 +149,6 @@ def _caption_stream(container: OutputContainer) -> SubtitleStream:
 
 
 def _seconds(wav: Path) -> Iterator[AudioFrame]:
-    """The WAV in frames of one second."""
     start = 0
     with wav.open("rb") as file:
         file.seek(HEADER_BYTES)

@@ -45,7 +45,6 @@ class ActiveRecordings:
 
     @property
     def event_ids(self) -> list[str]:
-        """The transitions that this recorder owns."""
         return [each.job.event_id for each in self._recorders.values() if each.job.event_id]
 
     @property

@@ -84,7 +84,6 @@ class SessionRecorder:
             self._end(status.ending)
 
     async def save_progress(self) -> None:
-        """Write to Redis how far the recording is."""
         async with self._saving_progress:
             folder = self._folder
             if folder is not None and (folder.begun or folder.complete):

@@ -15,9 +15,9 @@ from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal.files import write_atomic
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import (
+    NO_MEDIA,
     Journal,
     OutageStart,
-    SavedMedia,
     read_journal,
     to_journal,
 )
@@ -226,14 +226,14 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     journal = Journal(tmp_path / "timeline.jsonl")
-    journal.append(to_journal("in", StreamPosition(7, 1, 1), StopIn(at=1.0), SavedMedia()))
+    journal.append(to_journal("in", StreamPosition(7, 1, 1), StopIn(at=1.0), NO_MEDIA))
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
         with pytest.raises(OSError, match="too large") as caught:
             write_atomic(tmp_path / "a.wav", b"x" * 200)
         assert caught.value.errno == errno.EFBIG
         with pytest.raises(OSError, match="space left"):
-            journal.append(to_journal("in", StreamPosition(7, 1, 2), long, SavedMedia()))
+            journal.append(to_journal("in", StreamPosition(7, 1, 2), long, NO_MEDIA))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, ignored)

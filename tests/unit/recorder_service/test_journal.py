@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from antiphon.recorder_service.journal.journal import (
+    NO_MEDIA,
     Journal,
     OutageEntry,
     OutageStart,
@@ -36,7 +37,7 @@ from support.turn_talk import T0, chat_talk, half_duplex_talk, numbered
 @pytest.mark.parametrize("talk", [chat_talk, half_duplex_talk])
 def test_every_entry_is_read_back_without_its_media(tmp_path: Path, talk: object) -> None:
     script = numbered(talk(), 7)  # type: ignore[operator]
-    written = [to_journal(side, at, entry, SavedMedia()) for side, at, entry in script]
+    written = [to_journal(side, at, entry, NO_MEDIA) for side, at, entry in script]
     journal = Journal(tmp_path / "timeline.jsonl")
     for item in written:
         journal.append(item)
@@ -52,10 +53,10 @@ def test_every_entry_is_read_back_without_its_media(tmp_path: Path, talk: object
 
 def test_the_memo_keeps_the_transcript_alone() -> None:
     heard = result(3, memo={"user": "hello", "tokens": [1, 2]})
-    item = to_journal("out", StreamPosition(7, 1, 3), heard, SavedMedia())
+    item = to_journal("out", StreamPosition(7, 1, 3), heard, NO_MEDIA)
     assert item.entry.memo == {"user": "hello"}
     assert transcript(item.entry) == "hello"
-    unheard = to_journal("out", StreamPosition(7, 1, 3), result(3, memo={"user": 1}), SavedMedia())
+    unheard = to_journal("out", StreamPosition(7, 1, 3), result(3, memo={"user": 1}), NO_MEDIA)
     assert transcript(unheard.entry) is None
 
 
@@ -92,7 +93,7 @@ def test_media_and_outages_are_read_back(tmp_path: Path) -> None:
 def test_what_cannot_be_read_ends_a_journal_in_progress(tmp_path: Path) -> None:
     path = tmp_path / "timeline.jsonl"
     journal = Journal(path)
-    journal.append(to_journal("in", StreamPosition(7, 1, 1), StopIn(at=1.0), SavedMedia()))
+    journal.append(to_journal("in", StreamPosition(7, 1, 1), StopIn(at=1.0), NO_MEDIA))
     journal.close()
     whole = path.read_bytes()
     for rest in (b'{"stream":"in"', b"[]\n", b'{"stream":"in","id":"7001-2","entry":{}}\n'):
