@@ -148,7 +148,7 @@ def explain_end(reason: EndReason | None) -> Fault:
             return _closing(ErrorCode.CONTEXT_FULL, "the context is full", Close.INTERNAL)
         case EndReason.EDGE_LOST | None:
             return _retryable(
-                ErrorCode.BROKER_UNAVAILABLE, "the server lost sight of this session; start anew"
+                ErrorCode.BROKER_UNAVAILABLE, "the server lost this session; start a new one"
             )
         case _:
             message = error_message(

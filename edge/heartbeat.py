@@ -1,4 +1,4 @@
-"""Once a second: this edge is alive, serves these sessions, and clears up after the dead."""
+"""Reports once a second that this edge is alive, and recovers sessions of dead processes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ log = structlog.get_logger()
 
 _PERIOD_S = 1.0
 _CLOCK_EVERY = 30
-"""Beats between two measurements of Redis's clock."""
+"""Heartbeats between two measurements of the Redis clock."""
 
 
 class Heartbeat:
-    """Tells the registry of this edge, and its connections of sessions that are over."""
+    """Reports this edge's sessions, and notifies connections whose sessions are over."""
 
     def __init__(self, edge_id: str, broker: Broker, events: SessionEvents) -> None:
         self._edge_id = edge_id
@@ -27,7 +27,7 @@ class Heartbeat:
         self._beats = 0
 
     async def beat(self) -> None:
-        """One heartbeat. Raises BrokerUnavailable."""
+        """Raises BrokerUnavailable."""
         serving = self._events.serving()
         over = await self._broker.registry.edge_beat(self._edge_id, serving)
         for sid, ticket in serving:
@@ -38,7 +38,7 @@ class Heartbeat:
             self._events.mark_replaced(sid, connection)
 
     async def run(self) -> None:
-        """Beat for ever; an outage of Redis is waited out."""
+        """Runs forever; retries during an outage of Redis."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:

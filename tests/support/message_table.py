@@ -1,4 +1,4 @@
-"""docs/message-table.md, as the edge's doors and machines have it.
+"""docs/message-table.md, as the edge's decoders and machines have it.
 
 `python tests/message_table.py` writes the file.
 """

@@ -1,4 +1,4 @@
-"""Walks a protocol's door and machine from frame to answer as the edge does, without a socket."""
+"""Walks a protocol's decoder and machine from frame to answer as the edge does, without a socket."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Talk:
     def __init__(self, protocol: Protocol) -> None:
         self.over = False
         self._protocol = protocol
-        self._door, self._machine = protocol.open()
+        self._decoder, self._machine = protocol.open()
         self._granted = False
 
     @property
@@ -76,15 +76,15 @@ class Talk:
 
     async def _send(self, frame: Frame) -> Sequence[Action]:
         try:
-            return list(self._machine.receive(await self._door.decode(frame)))
+            return list(self._machine.receive(await self._decoder.decode(frame)))
         except (InvalidInput, NotJson) as error:
             return self._refuse(error)
 
     def _refuse(self, error: Exception, close: Close | None = None) -> list[Action]:
         fault = explain(error)
-        told: list[Action] = [Send(message) for message in self._protocol.encode_error(fault)]
+        sent: list[Action] = [Send(message) for message in self._protocol.encode_error(fault)]
         closing = fault.close or close
-        return [*told, Finish(closing, EndReason.ERROR)] if closing else told
+        return [*sent, Finish(closing, EndReason.ERROR)] if closing else sent
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Protocol:
 
     path: str
     open: Callable[[], tuple[Any, Any]]
-    """A door and its machine."""
+    """A decoder and its machine."""
     ways: Mapping[str, Sequence[Step]]
     """How a connection gets into each state but the last."""
     messages: Mapping[str, Frame]

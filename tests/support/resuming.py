@@ -1,4 +1,4 @@
-"""A client that comes back: remembers what it was told, by number, and its newest token."""
+"""A client that comes back: remembers what it was sent, by number, and its newest token."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from websockets.exceptions import ConnectionClosed
 
 PATIENCE_S = 20.0
 _OF_THE_MOMENT = ("server_send_ts", "resume_token", "timing")
-"""What a message may say otherwise when it is told again."""
+"""What a message may say otherwise when it is sent again."""
 
 
 def content(message: dict[str, Any]) -> dict[str, Any]:
-    """A message less what changes when it is told again."""
+    """A message less what changes when it is sent again."""
     return {name: value for name, value in message.items() if name not in _OF_THE_MOMENT}
 
 
@@ -26,7 +26,7 @@ class Resumer:
     """One client over several sockets. Every numbered message must be the next one, or one it knows."""
 
     def __init__(self, path: str, tls: ssl.SSLContext | None = None) -> None:
-        self.told: dict[int, dict[str, Any]] = {}
+        self.sent: dict[int, dict[str, Any]] = {}
         self.token = ""
         self.last = 0
         self.socket: ClientConnection
@@ -76,12 +76,12 @@ class Resumer:
         return message
 
     async def message(self) -> dict[str, Any]:
-        """The next one; exactly the one after the last, and what it was if it was told before."""
+        """The next one; exactly the one after the last, and what it was if it was sent before."""
         message = await self.receive()
         seq = message["seq"]
         assert seq == self.last + 1, (self.last, message)
-        assert content(self.told.get(seq, message)) == content(message)
-        self.told[seq], self.last = message, seq
+        assert content(self.sent.get(seq, message)) == content(message)
+        self.sent[seq], self.last = message, seq
         return message
 
     async def expect(self, type_: str, *, skip: tuple[str, ...] = ()) -> dict[str, Any]:

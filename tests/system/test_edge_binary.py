@@ -121,7 +121,7 @@ async def test_a_broken_frame_costs_nothing_but_itself(
         assert await client.close_code() == 1003
 
 
-async def test_who_comes_back_may_choose_anew(
+async def test_a_resuming_client_may_choose_other_options(
     settings: BrokerSettings, edge: RunningEdge, worker: PlayedWorker
 ) -> None:
     """What was missed is encoded for the connection that it is sent over."""

@@ -106,7 +106,7 @@ async def test_a_request_of_twenty_megabytes(edge: RunningEdge, worker: PlayedWo
         await client.expect("done", skip=("prefill_done", "chunk"))
 
 
-async def test_who_waits_hears_of_it(edge: RunningEdge, broker: Broker) -> None:
+async def test_a_queued_client_gets_its_place(edge: RunningEdge, broker: Broker) -> None:
     async with edge.open("/ws/chat") as client:
         await _ask(client, HELLO)
         assert (await client.expect("queued"))["position"] == 1
@@ -189,7 +189,7 @@ async def _stop(edge: RunningEdge, cookie: str | None) -> bool:
     return bool(answer.json()["success"])
 
 
-async def test_progress_is_told_to_those_who_asked(edge: RunningEdge, worker: PlayedWorker) -> None:
+async def test_progress_is_sent_on_request(edge: RunningEdge, worker: PlayedWorker) -> None:
     for query, wanted in (("", False), ("?progress=1", True)):
         async with edge.open(f"/ws/chat{query}") as client:
             await _ask(client, HELLO)
@@ -207,7 +207,7 @@ async def test_progress_is_told_to_those_who_asked(edge: RunningEdge, worker: Pl
             await session.end(EndReason.STOPPED)
 
 
-async def test_who_vanishes_frees_the_worker(
+async def test_a_lost_client_frees_the_worker(
     edge: RunningEdge, worker: PlayedWorker, broker: Broker
 ) -> None:
     async with edge.open("/ws/chat") as client:
@@ -296,7 +296,7 @@ async def test_cancelled_over_http(edge: RunningEdge, broker: Broker) -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "cancelled")
 
 
-async def test_who_gives_up_over_http_frees_the_worker(
+async def test_an_http_client_that_disconnects_frees_the_worker(
     edge: RunningEdge, worker: PlayedWorker, broker: Broker
 ) -> None:
     async with httpx.AsyncClient(base_url=edge.url) as http:

@@ -42,7 +42,7 @@ async def _exchange(client: Client, session: PlayedSession, text: str) -> None:
     assert (await client.expect("result"))["text"] == text
 
 
-async def test_a_client_that_does_not_read_is_closed_and_slows_nobody(
+async def test_a_client_that_does_not_read_is_closed_and_delays_no_other(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (

@@ -192,7 +192,7 @@ async def test_a_failed_turn_and_a_full_context(settings: BrokerSettings, broker
         assert await client.close_code() == 1011
 
 
-async def test_who_vanishes_frees_the_worker(settings: BrokerSettings, broker: Broker) -> None:
+async def test_a_lost_client_frees_the_worker(settings: BrokerSettings, broker: Broker) -> None:
     async with (
         edge_context(settings) as edge,
         played_worker(broker) as worker,

@@ -24,7 +24,7 @@ from support.edge_harness import (
 
 
 async def _place(client: Client) -> tuple[int, int]:
-    """The newest place the client has been told of."""
+    """The newest place the client has been sent of."""
     message = await client.message()
     assert message["type"] in ("queued", "queue_update"), message
     assert message["eta_seconds"] == message["estimated_wait_s"] >= 0

@@ -121,7 +121,7 @@ async def test_a_whole_conversation(
         assert (await ended(broker, session.claim.sid)).reason is EndReason.STOPPED
 
 
-async def test_who_waits_hears_of_it_and_may_only_set_the_session_up(
+async def test_a_queued_client_gets_its_place_and_may_only_prepare(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with edge_context(settings) as edge, _connected(edge) as client:
@@ -181,7 +181,7 @@ BAD = [
 ]
 
 
-async def test_bad_events_are_named_and_the_session_goes_on(
+async def test_invalid_events_are_reported_and_the_session_continues(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
@@ -310,7 +310,7 @@ async def test_ids_are_unique_within_a_millisecond(
             assert [row.sid for row in waiting] == ["rt_1714200000000", "rt_1714200000001"]
 
 
-async def test_who_vanishes_frees_the_worker(settings: BrokerSettings, broker: Broker) -> None:
+async def test_a_lost_client_frees_the_worker(settings: BrokerSettings, broker: Broker) -> None:
     async with (
         edge_context(settings) as edge,
         played_worker(broker) as worker,

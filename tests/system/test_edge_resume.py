@@ -120,7 +120,7 @@ async def test_from_any_number_on_the_same_messages_come_again(
             assert (await client.expect("result"))["text"] == "on"
 
 
-async def test_who_is_dropped_in_the_queue_keeps_the_place(
+async def test_a_queued_client_that_disconnects_keeps_its_place(
     settings: BrokerSettings, worker: PlayedWorker, broker: Broker
 ) -> None:
     """And the prepare that was kept, though the edge that kept it has nothing to do with it any more."""
@@ -146,11 +146,11 @@ async def test_who_is_dropped_in_the_queue_keeps_the_place(
                 await client.expect("queue_done", skip=("queue_update",))
                 assert (await mine.prepare()).system_prompt == "Be kept."
                 await client.expect("prepared")
-        told = broker.streams.history(broker.keys.checkpoints("adx_1"), mine.claim.ticket)
-        assert [e async for _, e in told if isinstance(e, PrepareIn)] == []
+        sent = broker.streams.history(broker.keys.checkpoints("adx_1"), mine.claim.ticket)
+        assert [e async for _, e in sent if isinstance(e, PrepareIn)] == []
 
 
-async def test_a_grant_that_nobody_heard_is_told_to_who_comes_back(
+async def test_an_unseen_grant_is_sent_on_resume(
     settings: BrokerSettings, worker: PlayedWorker
 ) -> None:
     async with edges(settings) as (one, other), one.client("adx_busy"):
@@ -299,7 +299,7 @@ async def test_a_client_without_a_token_frees_its_worker_at_once(
 ) -> None:
     async with edge_context(settings) as edge:
         client = Resumer("/ws/duplex/adx_1")
-        async with client.connected(edge.ws):  # no worker's place is free, and it is not told yet
+        async with client.connected(edge.ws):  # no worker's place is free, and it is not sent yet
             await client.drop()
         assert (await ended(broker, "adx_1")).reason is EndReason.CLIENT_GONE
 
@@ -317,7 +317,7 @@ async def test_an_edge_that_shuts_down_sends_its_clients_on(
             await client.expect("result")
 
 
-async def test_an_end_that_nobody_heard_is_told(
+async def test_an_unseen_end_is_sent_on_resume(
     settings: BrokerSettings, worker: PlayedWorker
 ) -> None:
     async with edges(settings) as (one, other), begun(one, worker) as (client, session):
@@ -344,8 +344,8 @@ async def test_a_strict_client_sees_nothing_new(
             "prompt_length",
             "recording_session_id",
         }
-        told = broker.streams.history(broker.keys.checkpoints("adx_1"), session.claim.ticket)
-        assert [entry async for entry in told] == []
+        sent = broker.streams.history(broker.keys.checkpoints("adx_1"), session.claim.ticket)
+        assert [entry async for entry in sent] == []
 
 
 async def test_the_other_clients_come_back_by_themselves_too(

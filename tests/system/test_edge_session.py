@@ -168,7 +168,7 @@ async def test_references_are_decoded(settings: BrokerSettings, broker: Broker) 
         assert np.frombuffer(prepare.tts_ref_audio, "<f4").tolist() == [0.25] * 50
 
 
-async def test_timing_is_told_to_those_who_ask(settings: BrokerSettings, broker: Broker) -> None:
+async def test_timing_is_sent_on_request(settings: BrokerSettings, broker: Broker) -> None:
     async with (
         edge_context(settings) as edge,
         played_worker(broker) as worker,
@@ -230,7 +230,7 @@ async def test_a_failed_prepare_may_be_repeated(settings: BrokerSettings, broker
         await client.expect("prepared")
 
 
-async def test_the_session_goes_on_with_another_worker(
+async def test_the_session_continues_with_another_worker(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
@@ -243,7 +243,7 @@ async def test_the_session_goes_on_with_another_worker(
         async with played_worker(broker, id_="w2") as second:
             heir = await second.claim()
             assert heir.claim.sid == "adx_1"
-            await heir.prepare()  # the client has been told already and hears nothing of it
+            await heir.prepare()  # the client has been sent already and hears nothing of it
             await client.send("audio_chunk", audio=base64_audio())
             await heir.answer(text="I am back.")
             assert (await client.expect("result"))["text"] == "I am back."

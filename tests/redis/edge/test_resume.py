@@ -47,15 +47,15 @@ def memory(phase: Phase) -> dict[str, Any]:
     return machine.snapshot()
 
 
-def mark(seq: int, phase: Phase, *told: str, heard: int = 0, sent: int = 0) -> Checkpoint:
+def mark(seq: int, phase: Phase, *received: str, heard: int = 0, sent: int = 0) -> Checkpoint:
     """`heard`, `sent`: how many entries of the output and the input came before."""
-    first = seq - len(told) + 1
+    first = seq - len(received) + 1
     return Checkpoint(
         seq=seq,
         last_output=StreamPosition(TICKET, 1, heard).id(),
         last_input=StreamPosition(TICKET, 1, sent).id(),
         snapshot=memory(phase),
-        messages=[{"type": name, "seq": first + i} for i, name in enumerate(told)],
+        messages=[{"type": name, "seq": first + i} for i, name in enumerate(received)],
     )
 
 
@@ -82,8 +82,8 @@ async def replay(
     """(number, type) of what is told again."""
     past = await load_missed_messages(broker, SID, TICKET, connection, last)
     machine = DuplexMachine(SID, "rec")
-    told = [message.wire() async for message in past.replay(machine)]
-    return [(wire["seq"], wire["type"]) for wire in told], machine, past
+    received = [message.wire() async for message in past.replay(machine)]
+    return [(wire["seq"], wire["type"]) for wire in received], machine, past
 
 
 BEGUN = [mark(0, Phase.QUEUED), mark(1, Phase.ASSIGNED, "queue_done")]
@@ -91,8 +91,8 @@ BEGUN = [mark(0, Phase.QUEUED), mark(1, Phase.ASSIGNED, "queue_done")]
 
 async def test_a_prepare_that_was_sent_but_not_written_down_is_carried_out(broker: Broker) -> None:
     await write(broker, [*BEGUN], [PREPARE], [PREPARED])
-    told, machine, past = await replay(broker, 1)
-    assert told == [(2, "prepared")]
+    received, machine, past = await replay(broker, 1)
+    assert received == [(2, "prepared")]
     assert machine.phase is Phase.ACTIVE
     assert (past.seq, past.delivered) == (2, StreamPosition(TICKET, 1, 1))
 
@@ -100,20 +100,20 @@ async def test_a_prepare_that_was_sent_but_not_written_down_is_carried_out(broke
 async def test_what_was_not_written_down_comes_after_all_that_the_client_has(
     broker: Broker,
 ) -> None:
-    """Were the stop taken first, `prepared` would not be told, and every later number be wrong."""
+    """Were the stop taken first, `prepared` would not be received, and every later number be wrong."""
     notes = [*BEGUN, mark(1, Phase.PREPARING, sent=1)]
     await write(broker, [*notes], [PREPARE, StopIn()], [PREPARED, StoppedOut()])
-    told, machine, past = await replay(broker, 2)
-    assert told == [(3, "stopped")]
+    received, machine, past = await replay(broker, 2)
+    assert received == [(3, "stopped")]
     assert past.finish is not None
     assert machine.phase is Phase.OVER
 
 
-async def test_without_proof_that_it_was_told_a_message_may_be_overtaken(broker: Broker) -> None:
+async def test_an_unconfirmed_message_may_be_overtaken(broker: Broker) -> None:
     notes = [*BEGUN, mark(1, Phase.PREPARING, sent=1)]
     await write(broker, [*notes], [PREPARE, StopIn()], [PREPARED])
-    told, machine, past = await replay(broker, 1)
-    assert (told, past.seq, machine.phase) == ([], 1, Phase.STOPPING)
+    received, machine, past = await replay(broker, 1)
+    assert (received, past.seq, machine.phase) == ([], 1, Phase.STOPPING)
 
 
 async def test_marks_say_where_between_the_entries_other_messages_came(broker: Broker) -> None:
@@ -129,8 +129,8 @@ async def test_marks_say_where_between_the_entries_other_messages_came(broker: B
     await write(broker, [*notes], inputs, outputs)
     whole = ["queue_done", "prepared", "error", "paused", "error", "error", "error"]
     for connection, last in enumerate(range(8), start=2):
-        told, machine, past = await replay(broker, last, connection)
-        assert told == list(enumerate(whole, start=1))[last:]
+        received, machine, past = await replay(broker, last, connection)
+        assert received == list(enumerate(whole, start=1))[last:]
         assert (past.seq, machine.phase) == (7, Phase.PAUSED)
 
 
@@ -144,14 +144,14 @@ async def test_what_was_kept_in_the_queue_is_kept_on(broker: Broker) -> None:
     assert len(past.pending) == 2
 
 
-async def test_what_was_passed_on_with_an_unheard_grant_is_not_passed_on_again(
+async def test_inputs_forwarded_with_an_unseen_grant_are_not_forwarded_again(
     broker: Broker,
 ) -> None:
     diagnostic = DiagnosticIn(metrics={"fps": 1})
     notes = [diagnostic, PREPARE, mark(1, Phase.QUEUED_PREPARED, "queued")]
     await write(broker, [*notes], [diagnostic], [PREPARED])
-    told, machine, _ = await replay(broker, 1)
-    assert told == []  # the grant is told first
+    received, machine, _ = await replay(broker, 1)
+    assert received == []  # the grant is told first
     assert [type(entry) for entry in machine.held] == [PrepareIn]
     machine.granted()
     assert machine.phase is Phase.PREPARING
@@ -182,9 +182,9 @@ async def test_a_chat_knows_how_it_was_asked(broker: Broker) -> None:
     await write(broker, [note], [request], [DeltaOut(text_delta="Hi."), done])
     past = await load_missed_messages(broker, SID, TICKET, 2, 1)
     machine = ChatMachine(None, "rec", resumable=True)
-    told = [message.wire() async for message in past.replay(machine)]
-    assert [wire["type"] for wire in told] == ["chunk", "done"]
-    assert told[-1]["audio_data"] is None  # only an answer in one piece has it
+    received = [message.wire() async for message in past.replay(machine)]
+    assert [wire["type"] for wire in received] == ["chunk", "done"]
+    assert received[-1]["audio_data"] is None  # only an answer in one piece has it
 
 
 def _fields(note: Checkpoint) -> dict[str, Any]:
@@ -195,11 +195,11 @@ async def test_audio_between_the_commands_changes_nothing(broker: Broker) -> Non
     chunk = ChunkIn(audio=b"abcd")
     notes = [*BEGUN, mark(2, Phase.ACTIVE, heard=1, sent=1)]
     await write(broker, [*notes], [PREPARE, chunk, PauseIn(timeout_s=9), chunk], [PREPARED])
-    told, machine, _ = await replay(broker, 2)
-    assert (told, machine.phase) == ([], Phase.PAUSED)
+    received, machine, _ = await replay(broker, 2)
+    assert (received, machine.phase) == ([], Phase.PAUSED)
 
 
-async def test_what_the_stream_has_let_go_cannot_be_told_again(broker: Broker, raw: Redis) -> None:
+async def test_trimmed_messages_cannot_be_replayed(broker: Broker, raw: Redis) -> None:
     words = [DeltaOut(text_delta=str(n)) for n in range(9)]
     request = ChatIn(content=[], options=ChatOptions())
     machine = ChatMachine(request, "rec", resumable=True)

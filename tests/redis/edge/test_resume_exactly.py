@@ -50,14 +50,14 @@ class ClientConnection:
 
     def __init__(self) -> None:
         self.frames: asyncio.Queue[str] = asyncio.Queue()
-        self.told: list[dict[str, Any]] = []
+        self.sent: list[dict[str, Any]] = []
         self.heard = asyncio.Event()
 
     async def receive(self) -> str | bytes:
         return await self.frames.get()
 
     async def send(self, frame: str | bytes) -> None:
-        self.told.append(orjson.loads(frame))
+        self.sent.append(orjson.loads(frame))
         self.heard.set()
 
     async def close(self, code: Close) -> None:
@@ -76,7 +76,7 @@ class Play:
 
     edge: EdgeContext
     protocol: Protocol
-    told: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)
+    sent: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)
     marks: list[str] = field(default_factory=list)
     last: int = 0
     token: str = ""
@@ -146,25 +146,25 @@ class Play:
         await self.writer.append(entry)
         self.marks += [mark] if mark else []
 
-    def listen(self, told: list[dict[str, Any]], share: float) -> None:
+    def listen(self, sent: list[dict[str, Any]], share: float) -> None:
         """What reached the client, less a share of it: in order, without gap."""
         if self.token:
-            resumed, *told = told or [{"seq": self.last, "type": "resumed"}]
+            resumed, *sent = sent or [{"seq": self.last, "type": "resumed"}]
             assert (resumed["type"], resumed["seq"]) == ("resumed", self.last)
             self.token = resumed.get("resume_token", self.token)
-        for message in told:
+        for message in sent:
             assert message["seq"] == self.last + 1, (self.last, message)
             self.last = message["seq"]
-            self.told[self.last] = message
+            self.sent[self.last] = message
             self.token = message.get("resume_token", self.token)
-        lost = round(share * len(told))
+        lost = round(share * len(sent))
         for seq in range(self.last - lost + 1, self.last + 1):
-            del self.told[seq]
+            del self.sent[seq]
         self.last -= lost
 
     def words(self) -> list[str]:
         """The marks that came, in order."""
-        said = [_MARK.findall(str(self.told[seq])) for seq in sorted(self.told)]
+        said = [_MARK.findall(str(self.sent[seq])) for seq in sorted(self.sent)]
         return [mark for marks in said for mark in dict.fromkeys(marks)]
 
 
@@ -179,7 +179,7 @@ def _frames(protocol: Protocol) -> dict[str, str]:
 
 
 def _steps(protocol: Protocol) -> st.SearchStrategy[list[Step]]:
-    """Mostly answers: they are what may be lost, or told twice."""
+    """Mostly answers: they are what may be lost, or sent twice."""
     last = (*LAST_WORDS, *(e for e in protocol.entries if isinstance(e, ChatDoneOut)))
     answers = [i for i, entry in enumerate(protocol.entries) if entry not in last]
     often = st.sampled_from([*answers, GRANT, PAUSE, TURN])
@@ -206,7 +206,7 @@ async def _hear_to_the_end(play: Play, line: ClientConnection) -> None:
     await play.grant()
     await play.publish(next(entry for entry in play.protocol.entries if _speaks(entry)))
     async with asyncio.timeout(WITHIN_S):
-        while not any(play.marks[-1] in str(message) for message in line.told):
+        while not any(play.marks[-1] in str(message) for message in line.sent):
             line.heard.clear()
             await line.heard.wait()
 
@@ -235,12 +235,12 @@ async def test_every_message_once_and_in_order(
     finally:
         await edge.broker.sessions.end(play.sid, EndReason.STOPPED)
     if play.token:  # else it had nothing to come back with
-        assert sorted(play.told) == list(range(1, play.last + 1))
+        assert sorted(play.sent) == list(range(1, play.last + 1))
         assert play.words() == play.marks
 
 
 Life = tuple[list[Step], float]
-"""What is done on one connection, and the share of what was told that is lost with it."""
+"""What is done on one connection, and the share of what was sent that is lost with it."""
 
 
 def _lives(protocol: Protocol) -> st.SearchStrategy[list[Life]]:
@@ -254,10 +254,10 @@ async def _live(play: Play, lives: list[Life]) -> None:
         async with play.connected() as line:
             await _act(play, line, steps)
         await play.edge.terminator.wait_until_done(WITHIN_S)
-        play.listen(line.told, share)
+        play.listen(line.sent, share)
         if not play.token:
             return
     async with play.connected() as line:
         await _act(play, line, final)
         await _hear_to_the_end(play, line)
-    play.listen(line.told, 0)
+    play.listen(line.sent, 0)

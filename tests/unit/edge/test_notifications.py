@@ -53,7 +53,7 @@ async def _silent(seat: SessionSubscription) -> bool:
     return False
 
 
-async def test_of_places_only_the_newest_is_heard() -> None:
+async def test_only_the_newest_place_is_a_notice() -> None:
     seat = _seat()
     for position in (3, 2, 1):
         seat.update_place(Place(position, 3, 1.0))
@@ -61,7 +61,7 @@ async def test_of_places_only_the_newest_is_heard() -> None:
     assert await _silent(seat)
 
 
-async def test_a_grant_is_heard_once_and_ends_the_waiting() -> None:
+async def test_a_grant_is_one_notice_and_ends_the_wait() -> None:
     seat = _seat()
     seat.update_place(Place(1, 1, 0.0))
     seat.on_event(_event(SessionState.ASSIGNED))
@@ -88,7 +88,7 @@ async def test_another_session_of_the_same_id_is_no_news() -> None:
     assert await _silent(seat)
 
 
-async def test_news_wake_who_waits_for_them() -> None:
+async def test_a_notice_wakes_its_reader() -> None:
     seat = _seat()
     waiting = asyncio.create_task(seat.next_notice())
     await asyncio.sleep(0)
@@ -176,11 +176,11 @@ def test_small_changes_add_up() -> None:
     assert report.select(Place(3, 4, 8.8)) is not None
 
 
-def test_who_need_not_wait_hears_of_the_queue_only_after_a_second() -> None:
+def test_a_place_is_sent_after_a_second_if_no_wait_was_expected() -> None:
     clock = Clock()
     report = _report(wait=False, clock=clock)
     assert report.select(Place(1, 1, 0.0)) is None
     clock.now = 1.0
-    told = report.select(Place(1, 1, 0.0))
-    assert told is not None
-    assert told.first
+    sent = report.select(Place(1, 1, 0.0))
+    assert sent is not None
+    assert sent.first

@@ -246,8 +246,8 @@ async def test_too_long_and_not_json() -> None:
 
 
 async def test_after_the_request_only_a_stop_is_taken() -> None:
-    door = ChatDecoder(EdgeSettings())
-    assert await door.decode('{"type": "stop"}') == StopIn()
+    decoder = ChatDecoder(EdgeSettings())
+    assert await decoder.decode('{"type": "stop"}') == StopIn()
     for text in ("{}", "[]", '{"messages": []}'):
         with pytest.raises(InvalidInput, match="one request per connection"):
-            await door.decode(text)
+            await decoder.decode(text)

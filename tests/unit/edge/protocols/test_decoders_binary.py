@@ -1,4 +1,4 @@
-"""Binary frames at every door: the same limits and the same words as for base64."""
+"""Binary frames at every decoder: the same limits and the same words as for base64."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def chat(*content: dict[str, Any], **more: Any) -> bytes:
 
 
 async def test_duplex_keeps_sound_as_it_came_and_takes_pictures_along() -> None:
-    door = DuplexDecoder(SETTINGS)
+    decoder = DuplexDecoder(SETTINGS)
     for sound in (F32, S16):
-        entry = await door.decode(
+        entry = await decoder.decode(
             frame(type="audio_chunk", audio=sound, frame_base64_list=[JPEG, JPEG])
         )
         assert isinstance(entry, ChunkIn)
@@ -149,11 +149,11 @@ async def test_a_short_append_is_refused_by_its_samples() -> None:
 
 
 async def test_sixteen_bit_sound_is_charged_by_its_length_in_time() -> None:
-    door = DuplexDecoder(EdgeSettings(input_ahead_s=2))
+    decoder = DuplexDecoder(EdgeSettings(input_ahead_s=2))
     for _ in range(2):
-        await door.decode(frame(type="audio_chunk", audio=S16))
+        await decoder.decode(frame(type="audio_chunk", audio=S16))
     with pytest.raises(InvalidInput) as refused:
-        await door.decode(frame(type="audio_chunk", audio=S16))
+        await decoder.decode(frame(type="audio_chunk", audio=S16))
     assert refused.value.code is ErrorCode.INPUT_BACKPRESSURE
 
 
@@ -189,12 +189,12 @@ async def test_any_frame_is_a_command_or_refused(
 ) -> None:
     packed = orjson.dumps(header)
     data = len(packed).to_bytes(4, "little") + packed + payload
-    for door in (
+    for decoder in (
         DuplexDecoder(SETTINGS),
         HalfDuplexDecoder(SETTINGS),
         RealtimeDecoder(SETTINGS, video=True),
     ):
         try:
-            await door.decode(data[: len(data) - cut])
+            await decoder.decode(data[: len(data) - cut])
         except (InvalidInput, NotJson) as error:
             assert str(error)  # noqa: PT017 - either outcome is right

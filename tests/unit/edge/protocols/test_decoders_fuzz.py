@@ -1,4 +1,4 @@
-"""Whatever comes in, a door answers with a command or with a refusal that names a field."""
+"""Whatever comes in, a decoder answers with a command or with a refusal that names a field."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ MESSAGES = VALUES | st.builds(
 )
 
 
-@pytest.mark.parametrize("door", ["half_duplex", "realtime", "chat", "after a chat request"])
+@pytest.mark.parametrize("decoder", ["half_duplex", "realtime", "chat", "after a chat request"])
 @given(data=MESSAGES)
-async def test_doors_never_break(door: str, data: Any) -> None:
+async def test_decoders_never_break(decoder: str, data: Any) -> None:
     frame = orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS).decode()
     try:
-        match door:
+        match decoder:
             case "half_duplex":
                 await HalfDuplexDecoder(SETTINGS).decode(frame)
             case "realtime":
@@ -63,8 +63,8 @@ async def test_doors_never_break(door: str, data: Any) -> None:
 
 @given(frame=st.text(max_size=60) | st.binary(max_size=60))
 async def test_what_is_no_json(frame: str | bytes) -> None:
-    for door in (HalfDuplexDecoder(SETTINGS), RealtimeDecoder(SETTINGS, video=False)):
+    for decoder in (HalfDuplexDecoder(SETTINGS), RealtimeDecoder(SETTINGS, video=False)):
         try:
-            await door.decode(frame)
+            await decoder.decode(frame)
         except (InvalidInput, NotJson) as error:
             assert str(error)  # noqa: PT017 - either outcome is right

@@ -31,12 +31,12 @@ from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from support.edge_harness import picture
 
 
-def _door(**settings: object) -> DuplexDecoder:
+def _decoder(**settings: object) -> DuplexDecoder:
     return DuplexDecoder(EdgeSettings(**settings))  # type: ignore[arg-type]
 
 
 async def _read(message: object, **settings: object) -> object:
-    return await _door(**settings).decode(orjson.dumps(message).decode())
+    return await _decoder(**settings).decode(orjson.dumps(message).decode())
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ async def test_a_deep_diagnostic_is_refused(depth: int, taken: bool) -> None:
 
 
 async def test_stop_is_never_refused_for_its_pace() -> None:
-    door = _door(input_messages_per_s=0.25)
-    await door.decode('{"type":"resume"}')
+    decoder = _decoder(input_messages_per_s=0.25)
+    await decoder.decode('{"type":"resume"}')
     with pytest.raises(InvalidInput):
-        await door.decode('{"type":"resume"}')
-    assert await door.decode('{"type":"stop"}') == StopIn()
+        await decoder.decode('{"type":"resume"}')
+    assert await decoder.decode('{"type":"stop"}') == StopIn()
 
 
 async def test_a_named_voice_wins_over_the_one_sent(tmp_path: Path) -> None:
@@ -182,25 +182,25 @@ async def test_prompts_may_be_full_of_brackets() -> None:
 
 async def test_structure_weighs_more_than_text() -> None:
     """What takes long to parse comes less often; it is refused unread."""
-    door = _door(input_bytes_per_s=1024)
+    decoder = _decoder(input_bytes_per_s=1024)
     costly = json.dumps({"type": "client_diagnostic", "metrics": {"m": [0] * 30_000}})
     assert len(costly) < 100_000
-    assert await door.decode(costly)
+    assert await decoder.decode(costly)
     with pytest.raises(InvalidInput, match="too much at once") as refused:
-        await door.decode(costly.replace("client_diagnostic", "no such type"))
+        await decoder.decode(costly.replace("client_diagnostic", "no such type"))
     assert refused.value.code is ErrorCode.INPUT_BACKPRESSURE
-    assert await door.decode('{"type":"stop"}') == StopIn()
+    assert await decoder.decode('{"type":"stop"}') == StopIn()
 
 
 async def test_frames_are_charged_by_the_byte() -> None:
-    door = _door(input_bytes_per_s=1024)
+    decoder = _decoder(input_bytes_per_s=1024)
     sent = pybase64.b64encode_as_string(picture() + bytes(2_000_000))
     frame = json.dumps({"type": "video_frame", "frame": sent})
-    assert await door.decode(frame)
+    assert await decoder.decode(frame)
     with pytest.raises(InvalidInput, match="too much at once") as refused:
-        await door.decode(frame)
+        await decoder.decode(frame)
     assert refused.value.code is ErrorCode.INPUT_BACKPRESSURE
-    assert await door.decode('{"type":"stop"}') == StopIn()
+    assert await decoder.decode('{"type":"stop"}') == StopIn()
 
 
 async def test_a_diagnostic_is_measured_before_it_is_walked() -> None:
@@ -232,7 +232,7 @@ COMMANDS = (PrepareIn, ChunkIn, CameraFrame, PauseIn, ResumeIn, PlaybackIn, Stop
 async def test_any_json_is_a_command_or_refused(type_: object, fields: dict[str, object]) -> None:
     frame = json.dumps({**fields, "type": type_})
     try:
-        command = await _door().decode(frame)
+        command = await _decoder().decode(frame)
     except (InvalidInput, NotJson) as error:
         assert str(error)  # noqa: PT017 - either outcome is right
     else:

@@ -155,7 +155,7 @@ def test_what_was_kept_in_the_queue_follows_the_grant() -> None:
     assert machine.phase is Phase.PREPARING
 
 
-def test_no_more_than_a_few_messages_are_kept() -> None:
+def test_at_most_a_few_messages_are_held() -> None:
     machine = _machine(Phase.QUEUED)
     for _ in range(MAX_HELD):
         machine.receive(DIAGNOSTIC)
@@ -212,9 +212,9 @@ ANSWERS: list[tuple[OutEntry, list[str]]] = [
 
 
 @pytest.mark.parametrize("phase", [Phase.ACTIVE, Phase.PAUSED, Phase.STOPPING])
-@pytest.mark.parametrize(("entry", "told"), ANSWERS)
-def test_answers_become_messages(phase: Phase, entry: OutEntry, told: list[str]) -> None:
-    assert _told(_machine(phase).deliver(entry, 0)) == told
+@pytest.mark.parametrize(("entry", "sent"), ANSWERS)
+def test_answers_become_messages(phase: Phase, entry: OutEntry, sent: list[str]) -> None:
+    assert _told(_machine(phase).deliver(entry, 0)) == sent
 
 
 @pytest.mark.parametrize(
@@ -238,11 +238,11 @@ def test_last_words_end_the_session(entry: OutEntry, finish: Finish) -> None:
     assert machine.phase is Phase.OVER
 
 
-def test_prepared_is_told_once() -> None:
+def test_prepared_is_sent_once() -> None:
     machine = _machine(Phase.PREPARING)
-    [told] = machine.deliver(PREPARED, 0)
-    assert isinstance(told, Send)
-    assert told.message.wire() == {
+    [sent] = machine.deliver(PREPARED, 0)
+    assert isinstance(sent, Send)
+    assert sent.message.wire() == {
         "type": "prepared",
         "prompt_length": 7,
         "recording_session_id": "rec",
@@ -259,9 +259,9 @@ def test_a_prepare_that_failed_may_be_repeated() -> None:
 @pytest.mark.parametrize("timing", [True, False])
 def test_results_carry_their_times(timing: bool) -> None:
     machine = DuplexMachine("adx_1", "rec", timing=timing)
-    [told] = machine.deliver(RESULT, 1_700_000_000_123.4)
-    assert isinstance(told, Send)
-    wire = told.message.wire()
+    [sent] = machine.deliver(RESULT, 1_700_000_000_123.4)
+    assert isinstance(sent, Send)
+    wire = sent.message.wire()
     assert wire["server_send_ts"] == 1_700_000_000.123
     assert wire["simulated"] is True
     assert ("timing" in wire) is timing
@@ -271,26 +271,26 @@ def test_results_carry_their_times(timing: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("memo", "told"), [({"user": "Hello?", "until": 3}, "Hello?"), ({"user": 7}, None), ({}, None)]
+    ("memo", "sent"), [({"user": "Hello?", "until": 3}, "Hello?"), ({"user": 7}, None), ({}, None)]
 )
-def test_what_was_understood_is_told_to_those_who_ask(
-    memo: dict[str, object], told: str | None
+def test_the_transcript_is_sent_on_request(
+    memo: dict[str, object], sent: str | None
 ) -> None:
     result = replace(RESULT, memo=memo)
     [asked] = DuplexMachine("adx_1", "rec", transcript=True).deliver(result, 0)
     [unasked] = DuplexMachine("adx_1", "rec").deliver(result, 0)
     assert isinstance(asked, Send)
     assert isinstance(unasked, Send)
-    assert asked.message.wire().get("user_text") == told
+    assert asked.message.wire().get("user_text") == sent
     assert "user_text" not in unasked.message.wire()
     assert "memo" not in asked.message.wire()
 
 
 @pytest.mark.parametrize("reason", [*EndReason, None])
-def test_every_end_is_told_and_closes(reason: EndReason | None) -> None:
+def test_every_end_is_reported_and_closes(reason: EndReason | None) -> None:
     machine = _machine(Phase.ACTIVE)
-    *told, finish = machine.ended(reason)
-    assert len(_told(told)) == 1
+    *sent, finish = machine.ended(reason)
+    assert len(_told(sent)) == 1
     assert isinstance(finish, Finish)
     assert finish.reason is (reason or EndReason.ERROR)
     assert machine.phase is Phase.OVER

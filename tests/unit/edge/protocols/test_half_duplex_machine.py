@@ -98,8 +98,8 @@ def test_every_command_in_every_phase(phase: Phase, command: HalfDuplexCommand) 
 
 def test_a_prepare_that_was_kept_follows_the_grant() -> None:
     machine = _machine(Phase.QUEUED_PREPARED)
-    told, forwarded = machine.granted()
-    assert _wires([told]) == [{"type": "queue_done"}]
+    sent, forwarded = machine.granted()
+    assert _wires([sent]) == [{"type": "queue_done"}]
     assert forwarded == Forward(PREPARE)
     assert machine.phase is Phase.PREPARING
 
@@ -127,12 +127,12 @@ ANSWERS: list[tuple[OutEntry, list[dict[str, object]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("entry", "told"), ANSWERS)
-def test_answers_become_the_seeds_messages(entry: OutEntry, told: list[dict[str, object]]) -> None:
-    assert _wires(_machine(Phase.ACTIVE).deliver(entry, 0)) == told
+@pytest.mark.parametrize(("entry", "sent"), ANSWERS)
+def test_answers_become_the_seeds_messages(entry: OutEntry, sent: list[dict[str, object]]) -> None:
+    assert _wires(_machine(Phase.ACTIVE).deliver(entry, 0)) == sent
 
 
-def test_prepared_repeats_the_timeout_and_is_told_once() -> None:
+def test_prepared_repeats_the_timeout_and_is_sent_once() -> None:
     machine = _machine(Phase.PREPARING)
     assert _wires(machine.deliver(PREPARED, 0)) == [
         {
@@ -175,17 +175,17 @@ def test_last_words_end_the_session(entry: OutEntry, finish: Finish) -> None:
 
 def test_a_failed_turn_does_not_end_the_session() -> None:
     machine = _machine(Phase.ACTIVE)
-    [told] = machine.deliver(ErrorOut(code="inference_error", message="bad"), 0)
-    assert isinstance(told, Send)
-    assert told.message.type == "error"
+    [sent] = machine.deliver(ErrorOut(code="inference_error", message="bad"), 0)
+    assert isinstance(sent, Send)
+    assert sent.message.type == "error"
     assert machine.receive(CHUNK) == [Forward(CHUNK)]
 
 
 @pytest.mark.parametrize("reason", [*EndReason, None])
-def test_every_end_is_told_and_closes(reason: EndReason | None) -> None:
+def test_every_end_is_reported_and_closes(reason: EndReason | None) -> None:
     machine = _machine(Phase.ACTIVE)
-    *told, finish = machine.ended(reason)
-    assert len(told) == 1
+    *sent, finish = machine.ended(reason)
+    assert len(sent) == 1
     assert isinstance(finish, Finish)
     assert finish.reason is (reason or EndReason.ERROR)
 
@@ -195,7 +195,7 @@ def test_what_belongs_to_others_is_a_defect() -> None:
         _machine(Phase.ACTIVE).deliver(ResumedOut(input_n=1), 0)
 
 
-def test_places_are_told() -> None:
+def test_places_are_sent() -> None:
     machine = _machine(Phase.QUEUED)
     [first] = _wires(machine.placed(QueuePlace("7", 2, 3, 4.5, first=True)))
     assert first == {

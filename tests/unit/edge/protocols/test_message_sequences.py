@@ -49,10 +49,10 @@ async def test_one_terminal_message_and_nothing_after_it(
     *before, finish = actions
     assert isinstance(finish, Finish)
     assert not [action for action in before if isinstance(action, Finish)]
-    told = [action.message.type for action in before if isinstance(action, Send)]
-    assert not set(told[:-1]) & protocol.terminal
+    sent = [action.message.type for action in before if isinstance(action, Send)]
+    assert not set(sent[:-1]) & protocol.terminal
     if finish.close is not Close.UNSUPPORTED:  # bad JSON needs no word
-        assert told[-1] in protocol.terminal | {"error"}
+        assert sent[-1] in protocol.terminal | {"error"}
 
 
 def _request(protocol: Protocol) -> list[Step]:

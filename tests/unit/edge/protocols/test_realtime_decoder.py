@@ -39,8 +39,8 @@ def _wav(
 
 
 async def _read(event: object, *, video: bool = True, **settings: Any) -> Any:
-    door = RealtimeDecoder(EdgeSettings(**settings), video=video)
-    return await door.decode(orjson.dumps(event).decode())
+    decoder = RealtimeDecoder(EdgeSettings(**settings), video=video)
+    return await decoder.decode(orjson.dumps(event).decode())
 
 
 def _append(**fields: Any) -> dict[str, Any]:
@@ -85,14 +85,14 @@ async def test_close() -> None:
     assert await _read({"type": "session.close", "reason": "user_stop"}) == StopIn()
 
 
-async def test_playback_is_unknown_to_who_did_not_ask() -> None:
+async def test_playback_is_an_unknown_type_without_its_option() -> None:
     event = {"type": "output_audio_buffer.playback_ack", "played_ms": 1200}
     with pytest.raises(InvalidInput) as refused:
         await _read(event)
     assert refused.value.code is ErrorCode.UNKNOWN_TYPE
     assert "playback_ack'; one of session.update" in refused.value.message
-    door = RealtimeDecoder(EdgeSettings(), video=True, playback_ack=True)
-    assert await door.decode(orjson.dumps(event).decode()) == PlaybackIn(played_ms=1200)
+    decoder = RealtimeDecoder(EdgeSettings(), video=True, playback_ack=True)
+    assert await decoder.decode(orjson.dumps(event).decode()) == PlaybackIn(played_ms=1200)
 
 
 _MISSING, _INVALID = ErrorCode.MISSING_FIELD, ErrorCode.INVALID_FIELD

@@ -100,9 +100,9 @@ def test_every_event_in_every_state(stage: Phase, command: RealtimeCommand) -> N
     with pytest.raises(InvalidInput) as refused:
         machine.receive(command)
     assert machine.phase is stage
-    [told] = encode_realtime_error(explain(refused.value))
-    assert told.wire()["error"]["code"] == "not_ready"
-    assert name in told.wire()["error"]["message"]
+    [sent] = encode_realtime_error(explain(refused.value))
+    assert sent.wire()["error"]["code"] == "not_ready"
+    assert name in sent.wire()["error"]["message"]
 
 
 def test_the_table_is_the_machines_own() -> None:
@@ -139,8 +139,8 @@ def test_the_queue_and_the_start() -> None:
 def test_an_update_from_the_queue_is_carried_out_with_the_grant() -> None:
     """The demo's page sends it 100 ms after it has connected, and gives up on any error."""
     machine = _machine(Phase.QUEUED_PREPARED)
-    told, forwarded = machine.granted()
-    assert _wires([told]) == [{"type": "session.queue_done"}]
+    sent, forwarded = machine.granted()
+    assert _wires([sent]) == [{"type": "session.queue_done"}]
     assert forwarded == Forward(UPDATE)
     assert [wire["type"] for wire in _wires(machine.deliver(PREPARED, 0))] == ["session.created"]
 
@@ -257,11 +257,11 @@ ENDS = {
 
 
 @pytest.mark.parametrize(("reason", "expected"), ENDS.items())
-def test_every_end_is_told_and_closes(
+def test_every_end_is_reported_and_closes(
     reason: EndReason | None, expected: tuple[str, Close]
 ) -> None:
-    *told, finish = _machine(Phase.ACTIVE).ended(reason)
-    [wire] = _wires(told)
+    *sent, finish = _machine(Phase.ACTIVE).ended(reason)
+    [wire] = _wires(sent)
     error = wire.get("error")
     word = error["code"] if isinstance(error, dict) else wire["reason"]
     assert isinstance(finish, Finish)
@@ -285,14 +285,14 @@ FAULTS = [
 
 @pytest.mark.parametrize(("fault", "expected"), FAULTS)
 def test_faults_in_the_documents_words(fault: Exception, expected: str | None) -> None:
-    told = [message.wire() for message in encode_realtime_error(explain(fault))]
-    assert all(is_valid(wire) for wire in told)
+    sent = [message.wire() for message in encode_realtime_error(explain(fault))]
+    assert all(is_valid(wire) for wire in sent)
     if expected is None:
-        assert told == []
+        assert sent == []
     elif expected.startswith("closed"):
-        assert told == [{"type": "session.closed", "reason": "error"}]
+        assert sent == [{"type": "session.closed", "reason": "error"}]
     else:
-        assert [wire["error"]["code"] for wire in told] == [expected]
+        assert [wire["error"]["code"] for wire in sent] == [expected]
 
 
 def test_what_belongs_to_others_is_a_defect() -> None:

@@ -75,9 +75,9 @@ def test_a_notice_is_given_once_wherever_the_machine_is(make: type) -> None:
     for entry in entries:
         again = open_()
         again.restore(json.loads(json.dumps(machine.snapshot())), [])
-        told = _types(list(again.deliver(entry, 0.0)))
-        assert told == _types(list(machine.deliver(entry, 0.0)))
-        notices += sum(kind.endswith("notice") for kind in told)
+        sent = _types(list(again.deliver(entry, 0.0)))
+        assert sent == _types(list(machine.deliver(entry, 0.0)))
+        notices += sum(kind.endswith("notice") for kind in sent)
     assert notices == 1
 
 

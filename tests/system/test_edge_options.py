@@ -41,11 +41,11 @@ async def test_capabilities_are_in_the_first_message_only(
 ) -> None:
     async with edge.open(_with(path, "capabilities")) as client:
         await worker.claim()
-        told = (await client.expect(first))["capabilities"]
-        assert told["protocol_version"] == 1
-        assert {"binary", "notices", "playback_ack", "resume"} <= set(told["features"])
-        assert (told["input_sample_rate"], told["output_sample_rate"]) == (16_000, 24_000)
-        assert told["limits"]["resume_grace_s"] == edge.edge.settings.resume_grace_s
+        sent = (await client.expect(first))["capabilities"]
+        assert sent["protocol_version"] == 1
+        assert {"binary", "notices", "playback_ack", "resume"} <= set(sent["features"])
+        assert (sent["input_sample_rate"], sent["output_sample_rate"]) == (16_000, 24_000)
+        assert sent["limits"]["resume_grace_s"] == edge.edge.settings.resume_grace_s
         await client.send("nonsense")
         assert "capabilities" not in await client.expect("error")
 
@@ -56,7 +56,7 @@ async def test_a_chat_has_them_with_whatever_comes_first(edge: RunningEdge) -> N
         assert (await client.expect("queued"))["capabilities"]["features"]
 
 
-async def test_who_comes_back_is_told_at_once(edge: RunningEdge, worker: PlayedWorker) -> None:
+async def test_a_resuming_client_is_answered_at_once(edge: RunningEdge, worker: PlayedWorker) -> None:
     client = Resumer("/ws/duplex/adx_1?capabilities=1")
     async with client.connected(edge.ws):
         await worker.claim()
@@ -66,17 +66,17 @@ async def test_who_comes_back_is_told_at_once(edge: RunningEdge, worker: PlayedW
 
 
 async def _fill(client: Client, session: PlayedSession, lengths: list[int]) -> list[dict[str, Any]]:
-    """One unit a second whose context is so long; what is told beside the results."""
-    told = []
+    """One unit a second whose context is so long; what is sent beside the results."""
+    sent = []
     for n, length in enumerate(lengths, start=1):
         unit = replace(result(n, speak=False), kv_cache_length=length, current_time=1000 * n)
         await session.publish(unit)
         message = await client.message()
         if n > 1 and message["type"].endswith("notice"):
-            told.append(message)
+            sent.append(message)
             message = await client.message()
         assert message["type"] in ("result", "response.listen"), message
-    return told
+    return sent
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ async def test_a_context_that_is_nearly_full(
         await client.send("prepare")
         await session.prepare()
         await client.expect("prepared")
-        told = await _fill(client, session, [*lengths, lengths[-1]])
-        assert [(m["limit"], m["seconds_left"]) for m in told] == [
+        sent = await _fill(client, session, [*lengths, lengths[-1]])
+        assert [(m["limit"], m["seconds_left"]) for m in sent] == [
             ("context", left) for left in expected
         ]
 
@@ -107,24 +107,24 @@ async def test_a_context_that_is_nearly_full(
 async def test_a_session_that_is_nearly_over(
     settings: BrokerSettings, worker: PlayedWorker
 ) -> None:
-    """One notice before the end, for whom it was asked; the others are told nothing."""
+    """One notice before the end, for whom it was asked; the others are sent nothing."""
     async with edge_context(settings, realtime_audio_s=31.0, realtime_video_s=2.0) as edge:
         path = "/v1/realtime?mode=audio"
         async with edge.open(_with(path, "notices")) as asked, edge.open(path) as other:
             kind = "session.queue_done"
             queue = (kind, "session.queued", "session.queue_update")
-            told = await asked.expect("session.notice", skip=queue)
-            assert told == {"type": "session.notice", "limit": "duration", "seconds_left": 30.0}
+            sent = await asked.expect("session.notice", skip=queue)
+            assert sent == {"type": "session.notice", "limit": "duration", "seconds_left": 30.0}
             await other.send("nonsense")
             await other.expect("error", skip=queue)
         async with edge.open(_with("/v1/realtime?mode=video", "notices")) as short:
-            told = await short.expect("session.notice", skip=queue)
-            assert told["seconds_left"] == 2.0
+            sent = await short.expect("session.notice", skip=queue)
+            assert sent["seconds_left"] == 2.0
             closed = await short.expect("session.closed", skip=queue)
             assert closed["reason"] == "timeout"
 
 
-async def test_realtime_events_are_as_the_schema_for_the_wishes_says(
+async def test_realtime_events_match_the_schema_for_their_options(
     edge: RunningEdge, worker: PlayedWorker
 ) -> None:
     async with httpx.AsyncClient(base_url=edge.url, trust_env=False) as http:
@@ -148,5 +148,5 @@ async def test_realtime_events_are_as_the_schema_for_the_wishes_says(
         events.validate(resumed)
         await client.send("session.close")
         await client.drop()
-    for message in client.told.values():
+    for message in client.sent.values():
         events.validate(message)
