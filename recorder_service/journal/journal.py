@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Literal, Self, TypeGuard, TypeVar
 
@@ -145,22 +144,15 @@ def transcript(entry: ResultOut | TurnDoneOut) -> str | None:
     return text if isinstance(text, str) else None
 
 
-@cache
-def _media_fields(kind: type[StreamEntry]) -> dict[str, Any]:
-    """The fields that hold media bytes, and their empty value."""
-    return {
-        item.name: () if item.default == () else b""
-        for item in fields(kind)
-        if item.metadata.get("binary")
-    }
-
-
 def to_journal(
     side: Side, position: StreamPosition, entry: EntryT, media: SavedMedia
 ) -> JournalEntry[EntryT]:
     """A stream entry as the journal keeps it: without media bytes and the engine's memo."""
-    kind: type[StreamEntry] = type(entry)
-    empty: dict[str, Any] = dict(_media_fields(kind))
+    empty: dict[str, Any] = {
+        item.name: () if item.default == () else b""
+        for item in fields(entry)
+        if item.metadata.get("binary")
+    }
     if isinstance(entry, ResultOut | TurnDoneOut):
         text = transcript(entry)
         empty["memo"] = {} if text is None else {"user": text}
