@@ -38,7 +38,6 @@ class FusedKernels:
         self._prompts = prompts
 
     def add_norm(self, hidden: Tensor, update: Tensor, norm: nn.RMSNorm) -> tuple[Tensor, Tensor]:
-        """The sum, and the sum normed: (rows, new, width) each."""
         total, normed = torch.empty_like(hidden), torch.empty_like(hidden)
         width = hidden.shape[-1]
         programs.add_norm[(hidden.numel() // width,)](
@@ -57,9 +56,6 @@ class FusedKernels:
     def rotate_and_store(
         self, joint: Tensor, attention: SelfAttention, shared: ForwardInputs
     ) -> Tensor:
-        """Norm and rotate projected heads, store keys and values in the cache; queries (rows, new,
-        heads, dim).
-        """
         sizes, cache = attention.sizes, shared.cache
         rows, new, _ = joint.shape
         queries = joint.new_empty(rows, new, sizes.query_heads, sizes.head_dim)
@@ -90,7 +86,6 @@ class FusedKernels:
         return queries
 
     def attend(self, queries: Tensor, attention: SelfAttention, shared: ForwardInputs) -> Tensor:
-        """Mix the values that each query sees: (rows, new, heads * dim)."""
         rows, new, heads, dim = queries.shape
         key_heads, group = attention.sizes.key_heads, attention.num_key_value_groups
         if new > MAX_QUERY_TOKENS:
@@ -139,7 +134,6 @@ class FusedKernels:
         return mixed
 
     def gate(self, joint: Tensor) -> Tensor:
-        """SiLU of the first half times the second: (rows, new, 2 * n) to (rows, new, n)."""
         rows, new, double = joint.shape
         width = double // 2
         fed = joint.new_empty(rows, new, width)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -92,10 +92,11 @@ def bucket(count: int) -> int:
 class EngineStep:
     """One request. Steps with equal `group` may share a batch; None runs alone."""
 
+    batchable: ClassVar[bool] = True
+
     @property
     def group(self) -> Hashable | None:
-        """The key of steps that may share a batch."""
-        return type(self).__name__
+        return type(self).__name__ if self.batchable else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,17 +115,17 @@ class Feed(EngineStep):
 
     @property
     def group(self) -> Hashable | None:
-        return ("feed", bucket(self.size)) if self.size <= MAX_BATCHED_TOKENS else None
+        if not self.batchable or self.size > MAX_BATCHED_TOKENS:
+            return None
+        return ("feed", bucket(self.size))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeedForStates(Feed):
     """A feed that returns the hidden states of all its tokens, (n, width); used for recovery."""
 
-    @property
-    def group(self) -> Hashable | None:
-        """Runs alone: it is as long as many units."""
-        return None
+    # Runs alone: it is as long as many units.
+    batchable: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ class EncodeAudio(EngineStep):
 
     @property
     def group(self) -> Hashable | None:
-        return ("hear", self.size)
+        return ("encode audio", self.size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,10 +180,8 @@ class EncodeClips(EngineStep):
     mels: list[Tensor]
     full_attention: bool = False
 
-    @property
-    def group(self) -> Hashable | None:
-        """Runs alone: the end of a clip depends on its padding."""
-        return None
+    # Runs alone: the end of a clip depends on its padding.
+    batchable: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,10 +191,8 @@ class EncodeImages(EngineStep):
     pixels: list[Tensor]
     grids: list[tuple[int, int]]
 
-    @property
-    def group(self) -> Hashable | None:
-        """Runs alone: an image of a thousand patches fills the device."""
-        return None
+    # Runs alone: an image of a thousand patches fills the device.
+    batchable: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,10 +206,8 @@ class SpeechCondition(EngineStep):
     states: list[Tensor]
     codes: tuple[int, ...] = ()
 
-    @property
-    def group(self) -> Hashable | None:
-        """Runs alone: two small matrix products."""
-        return None
+    # Runs alone: two small matrix products.
+    batchable: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,7 +226,7 @@ class DecodeSpeech(EngineStep):
 
     @property
     def group(self) -> Hashable | None:
-        return ("utter", bucket(self.size))
+        return ("decode speech", bucket(self.size))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

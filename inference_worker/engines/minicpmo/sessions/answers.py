@@ -9,11 +9,7 @@ from dataclasses import dataclass
 
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SamplingSettings, Steps
 from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
-from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import (
-    EngineParts,
-    SlotLease,
-    new_speech_context,
-)
+from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import AnswerSpeech
 from antiphon.inference_worker.engines.minicpmo.sessions.turns import (
     TurnConversation,
@@ -132,7 +128,7 @@ class AnsweringSession:
     ) -> Steps[WrittenAnswer]:
         speech = None
         if self.voice is not None:
-            context = new_speech_context(self.parts, self.lease)
+            context = self.parts.new_speech_context(self.lease)
             speech = AnswerSpeech(context, output.put_codes)
         answer = yield from self.session.generate(
             answer_sampling(generation),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
@@ -16,10 +18,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
 from antiphon.inference_worker.engines.minicpmo.sessions.media_input import encode_images
 from antiphon.inference_worker.engines.types import ContextFull
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    Piece = Tensor | tuple[int, ...]
+Piece = Tensor | tuple[int, ...]
 
 
 MAX_FEED_TOKENS = 1024
@@ -44,7 +43,7 @@ class TextContext:
         fed: FeedResult = yield from self._append(Feed(self.slot, self.length, last, want_logits))
         return fed
 
-    def reread(self, pieces: Sequence[Piece]) -> Steps[list[Tensor]]:
+    def feed_for_states(self, pieces: Sequence[Piece]) -> Steps[list[Tensor]]:
         """Append tokens of the past; returns the hidden state (width,) of each."""
         states: list[Tensor] = []
         for portion in self._portions(pieces):

@@ -6,7 +6,9 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, Fidelity
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
@@ -35,10 +37,7 @@ from antiphon.inference_worker.engines.minicpmo.sessions.unit_memo import UnitMe
 from antiphon.inference_worker.engines.types import ContextFull, EngineError
 from antiphon.shared_schemas.config import DuplexConfig
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    Piece = Tensor | tuple[int, ...]
+Piece = Tensor | tuple[int, ...]
 
 MAX_CHARACTERS = 28
 """The text of a unit stays shorter; the token that would reach this length is dropped."""
@@ -128,7 +127,7 @@ class DuplexConversation(TextContext):
         self.settings = settings
         self.audio_input = audio_input
         self.speech = speech
-        self.units_heard = 0
+        self.units_prefilled = 0
         self.units_generated = 0
         self.turn_open = False
         self.history: list[int] = []
@@ -168,7 +167,7 @@ class DuplexConversation(TextContext):
         self._check_room(pieces)
         fed = yield from self.feed(pieces)
         self._pending = fed.logits
-        self.units_heard += 1
+        self.units_prefilled += 1
 
     def feed_without_audio(self, pictures: Sequence[SlicedImage]) -> Steps[None]:
         """Feeds what the reference feeds before it finds that the audio is too short."""

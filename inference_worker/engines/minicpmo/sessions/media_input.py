@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream
@@ -13,11 +14,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     EncodeImages,
     Steps,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.audio import Samples
 
 SLICES_PER_STEP = 16
 """Slices of one step, as in the reference; each has up to a thousand patches. Other sessions run

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
@@ -16,9 +18,6 @@ from antiphon.inference_worker.engines.minicpmo.sessions.unit_memo import (
     speech_context_start,
 )
 from antiphon.inference_worker.engines.types import PastUnit
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 FLUSH_TOKENS = 512
 """Units are fed together up to about this many tokens."""
@@ -102,13 +101,13 @@ def _unit_ending(memo: UnitMemo, end: int) -> tuple[int, ...]:
 def _record_unit(session: DuplexConversation, memo: UnitMemo) -> None:
     session.history += memo.chosen
     session.turn_open = memo.turn_open
-    session.units_heard += 1
+    session.units_prefilled += 1
     session.units_generated += 1
 
 
 def _flush(session: DuplexConversation, batch: _Batch) -> Steps[None]:
     if batch.pieces:
-        states = yield from session.reread(batch.pieces)
+        states = yield from session.feed_for_states(batch.pieces)
         for start, memo in batch.spoken:
             count = memo.spoken or 0
             tokens = memo.fed[len(memo.fed) - count :]

@@ -34,6 +34,23 @@ class EngineParts:
     engine: Engine
     vocoder: Vocoder | None
 
+    def clone_voice(self, reference: Samples | None) -> VoiceState:
+        """Clone the voice of a session with audio output. Raises EngineError if that is not possible."""
+        if self.vocoder is None:
+            raise EngineError("this engine has no vocoder: start it with one, or ask for text only")
+        if reference is None or not len(reference):
+            raise EngineError("speaking needs a reference voice, or ask for text only")
+        return self.vocoder.clone(reference)
+
+    def new_speech_context(self, lease: SlotLease, *, greedy: bool = False) -> SpeechContext:
+        return SpeechContext(
+            slot=lease.slot,
+            capacity=self.options.speech_tokens,
+            end_code=self.config.tts_config.end_code,
+            settings=SpeechSettings(greedy=greedy),
+            rng=random.Random(lease.seed),  # noqa: S311  # code choice, not a secret
+        )
+
 
 class SlotLease:
     """A slot that belongs to one session until `close`."""
@@ -79,27 +96,6 @@ class SlotLease:
             self._engine.run(_clear(self.slot))
         finally:
             self._release(self.slot)
-
-
-def clone_voice(parts: EngineParts, reference: Samples | None) -> VoiceState:
-    """Clone the voice of a session with audio output. Raises EngineError if that is not possible."""
-    if parts.vocoder is None:
-        raise EngineError("this engine has no vocoder: start it with one, or ask for text only")
-    if reference is None or not len(reference):
-        raise EngineError("speaking needs a reference voice, or ask for text only")
-    return parts.vocoder.clone(reference)
-
-
-def new_speech_context(
-    parts: EngineParts, lease: SlotLease, *, greedy: bool = False
-) -> SpeechContext:
-    return SpeechContext(
-        slot=lease.slot,
-        capacity=parts.options.speech_tokens,
-        end_code=parts.config.tts_config.end_code,
-        settings=SpeechSettings(greedy=greedy),
-        rng=random.Random(lease.seed),  # noqa: S311  # code choice, not a secret
-    )
 
 
 def _clear(slot: int) -> Steps[None]:

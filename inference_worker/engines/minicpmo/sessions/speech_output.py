@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     MAX_DRAWS,
@@ -15,9 +16,6 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     SpeechSettings,
     Steps,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 TOKENS_PER_UNIT = 10
 """Text tokens per second of speech."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
@@ -30,9 +31,6 @@ from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import AnswerSpeech
 from antiphon.inference_worker.engines.types import EngineError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 USER_OPENING = "<|im_start|>user\n"
 

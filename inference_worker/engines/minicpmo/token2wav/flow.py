@@ -53,7 +53,7 @@ class BatchedEncoder:
         )
 
     def encode(
-        self, codes: Tensor, memories: Sequence[EncoderState], *, ends: bool
+        self, codes: Tensor, states: Sequence[EncoderState], *, ends: bool
     ) -> tuple[Tensor, list[EncoderState]]:
         """From (streams, codes) with lookahead to (streams, frames, mels), and the extended states.
 
@@ -63,31 +63,28 @@ class BatchedEncoder:
         x, _, _ = encoder.embed(self._flow.input_embedding(codes), None)
         if ends:
             x = pad(x, (0, 0, 0, encoder.pre_lookahead_layer.pre_lookahead_len))
-        before = torch.stack([memory.convs for memory in memories])
+        before = torch.stack([state.convs for state in states])
         conv, up_conv = before[..., :CONV_FRAMES], before[..., CONV_FRAMES:]
         x, conv = encoder.pre_lookahead_layer.forward_chunk(x, cache=conv)
-        x, by_code = self._attend(encoder.encoders, x, [memory.codes for memory in memories])
+        x, by_code = self._attend(encoder.encoders, x, [state.codes for state in states])
         x, _, up_conv = encoder.up_layer.forward_chunk(
             x.transpose(1, 2).contiguous(), None, cache=up_conv
         )
         x, _, _ = encoder.up_embed(x.transpose(1, 2).contiguous(), None)
-        x, by_frame = self._attend(encoder.up_encoders, x, [memory.frames for memory in memories])
+        x, by_frame = self._attend(encoder.up_encoders, x, [state.frames for state in states])
         if encoder.normalize_before:
             x = encoder.after_norm(x)
         grown = zip(by_code, by_frame, torch.cat([conv, up_conv], 2), strict=True)
         return self._flow.encoder_proj(x), [EncoderState(*parts) for parts in grown]
 
     def _attend(
-        self, layers: Iterable[Any], x: Tensor, memories: Sequence[Tensor]
+        self, layers: Iterable[Any], x: Tensor, states: Sequence[Tensor]
     ) -> tuple[Tensor, list[Tensor]]:
-        lengths, new = [memory.shape[-2] for memory in memories], x.shape[1]
+        lengths, new = [state.shape[-2] for state in states], x.shape[1]
         longest = max(lengths)
         missing = [longest - length for length in lengths]
         before = torch.stack(
-            [
-                pad(m, (0, 0, gap, 0)) if gap else m
-                for m, gap in zip(memories, missing, strict=True)
-            ],
+            [pad(m, (0, 0, gap, 0)) if gap else m for m, gap in zip(states, missing, strict=True)],
             1,
         )
         mask = _visible(missing, longest + new, x.device)
@@ -155,32 +152,32 @@ class Flow:
         )
 
     def advance(
-        self, codes: Sequence[Sequence[int]], memories: Sequence[FlowState], *, ends: bool
+        self, codes: Sequence[Sequence[int]], states: Sequence[FlowState], *, ends: bool
     ) -> FlowResult:
-        """Process the next codes of several streams, equally many of each. Does not change `memories`."""
-        table = device_tensor(codes, memories[0].speaker.device)
-        encoded, encoder = self._encoder.encode(table, [m.encoder for m in memories], ends=ends)
-        speakers = torch.stack([memory.speaker for memory in memories])
+        """Process the next codes of several streams, equally many of each. Does not change `states`."""
+        table = device_tensor(codes, states[0].speaker.device)
+        encoded, encoder = self._encoder.encode(table, [m.encoder for m in states], ends=ends)
+        speakers = torch.stack([state.speaker for state in states])
         given = [encoded, speakers[:, None].expand_as(encoded), torch.zeros_like(encoded)]
-        mel, solver = self._solver.solve(torch.cat(given, -1), [m.solver for m in memories])
+        mel, solver = self._solver.solve(torch.cat(given, -1), [m.solver for m in states])
         return FlowResult(mel.transpose(1, 2), encoder, solver)
 
-    def next_state(self, memory: FlowState, flowed: FlowResult, row: int) -> FlowState:
+    def next_state(self, state: FlowState, flowed: FlowResult, row: int) -> FlowState:
         """The state of a stream after row `row` of a chunk."""
-        grown, prompt = flowed.encoder[row], memory.prompt
+        grown, prompt = flowed.encoder[row], state.prompt
         new, convs = (part[:, :, row] for part in flowed.solver)
         return replace(
-            memory,
+            state,
             encoder=EncoderState(
                 self._kept_codes(grown.codes, prompt),
                 retained_frames([grown.frames], prompt),
                 grown.convs.clone(),
             ),
             solver=SolverState(
-                retained_frames([new, memory.solver.attention], prompt), convs.clone()
+                retained_frames([new, state.solver.attention], prompt), convs.clone()
             ),
         )
 
 
-def _copied(memory: EncoderState) -> EncoderState:
-    return EncoderState(memory.codes.clone(), memory.frames.clone(), memory.convs.clone())
+def _copied(state: EncoderState) -> EncoderState:
+    return EncoderState(state.codes.clone(), state.frames.clone(), state.convs.clone())

@@ -69,7 +69,7 @@ class Solver:
         )
 
     def solve(
-        self, conditions: Tensor, memories: Sequence[SolverState]
+        self, conditions: Tensor, states: Sequence[SolverState]
     ) -> tuple[Tensor, SolverState]:
         """Mel (streams, frames, mels) from conditions (streams, frames, 3 x mels).
 
@@ -77,16 +77,16 @@ class Solver:
         only the new entries.
         """
         frames = conditions.shape[1]
-        starts = [memory.attention.shape[-2] for memory in memories]
+        starts = [state.attention.shape[-2] for state in states]
         x = torch.stack([self._noise[start : start + frames] for start in starts])
-        room, mask = _step_entries(memories, frames)
+        room, mask = _step_entries(states, frames)
         both = torch.stack([conditions, torch.zeros_like(conditions)], 1)
-        before = torch.stack([memory.convs for memory in memories], 2)
+        before = torch.stack([state.convs for state in states], 2)
         new = room.new_empty(len(self._steps), *room.shape[:-2], frames, room.shape[-1])
         convs = []
         for number, step in enumerate(self._steps):
-            for row, (memory, start) in enumerate(zip(memories, starts, strict=True)):
-                room[:, row, ..., frames : frames + start, :] = memory.attention[number]
+            for row, (state, start) in enumerate(zip(states, starts, strict=True)):
+                room[:, row, ..., frames : frames + start, :] = state.attention[number]
             given = torch.cat([x.unsqueeze(1).expand(-1, 2, -1, -1), both], -1)
             flow, conv = self._flow(
                 step, given.flatten(0, 1), room.flatten(1, 2), before[number].flatten(1, 2), mask
@@ -140,14 +140,14 @@ def _times(steps: int, like: Tensor) -> list[tuple[Tensor, Tensor]]:
     return times
 
 
-def _step_entries(memories: Sequence[SolverState], frames: int) -> tuple[Tensor, Tensor | None]:
+def _step_entries(states: Sequence[SolverState], frames: int) -> tuple[Tensor, Tensor | None]:
     """Space for the keys and values of one step: (blocks, streams, 2, heads, new and old, 2 x dim).
 
     Streams with fewer old entries are padded on the right; the additive mask (rows, 1, 1, new and
     old) hides the padding.
     """
-    own = [frames + memory.attention.shape[-2] for memory in memories]
-    first = memories[0].attention
+    own = [frames + state.attention.shape[-2] for state in states]
+    first = states[0].attention
     if len(set(own)) == 1:
         shape = (first.shape[1], len(own), *first.shape[2:4], own[0], first.shape[-1])
         return first.new_empty(shape), None

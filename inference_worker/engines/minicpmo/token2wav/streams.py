@@ -101,9 +101,9 @@ class StreamBatcher:
             for group in groups
         ]
         results: dict[int, tuple[Samples, Any]] = {}
-        for group, (samples, memories) in zip(groups, sounded, strict=True):
+        for group, (samples, states) in zip(groups, sounded, strict=True):
             # The only point where the host waits for the device.
-            results |= zip(group, zip(samples.cpu().numpy(), memories, strict=True), strict=True)
+            results |= zip(group, zip(samples.cpu().numpy(), states, strict=True), strict=True)
         return [results[row] for row in range(len(chunks))]
 
     def _advanced(

@@ -33,11 +33,11 @@ class VocoderFamily(Protocol):
     def initial_state(self) -> Any:
         """The state of a new stream."""
 
-    def batch_key(self, memory: Any) -> Hashable:
+    def batch_key(self, state: Any) -> Hashable:
         """Equal for states that can share a batch."""
 
     def synthesize(
-        self, mel: Tensor, memories: Sequence[Any], *, ends: bool
+        self, mel: Tensor, states: Sequence[Any], *, ends: bool
     ) -> tuple[Tensor, list[Any]]:
         """Audio (streams, samples) of mel (streams, mels, frames), and the new states."""
 
@@ -97,43 +97,43 @@ class CausalVocoder:
         phase = new(len(self._harmonics), dtype=torch.float64)
         return CausalState(new(self._model.conv_pre.in_channels, 0), new(1, 0), phase)
 
-    def batch_key(self, memory: CausalState) -> Hashable:
+    def batch_key(self, state: CausalState) -> Hashable:
         """The lengths of the past; equal for all streams from their third chunk on at the latest."""
-        ends = memory.source_from, memory.source_until, memory.sounded
-        return memory.mel.shape[-1], *(end - memory.mel_from for end in ends)
+        ends = state.source_from, state.source_until, state.sounded
+        return state.mel.shape[-1], *(end - state.mel_from for end in ends)
 
     def synthesize(
-        self, mel: Tensor, memories: Sequence[CausalState], *, ends: bool
+        self, mel: Tensor, states: Sequence[CausalState], *, ends: bool
     ) -> tuple[Tensor, list[CausalState]]:
         """Hold back eight frames, except at the end. Silence takes their place in the first chunk."""
-        mel = torch.cat([torch.stack([memory.mel for memory in memories]), mel], 2)
+        mel = torch.cat([torch.stack([state.mel for state in states]), mel], 2)
         with torch.device(mel.device):  # the networks create their padding on the default device
-            source, phases = self._excited(mel, memories, ends=ends)
-            speech = self._decoded(mel, source, memories[0], ends=ends)
-        first = not memories[0].sounded and speech.shape[-1]
+            source, phases = self._excited(mel, states, ends=ends)
+            speech = self._decoded(mel, source, states[0], ends=ends)
+        first = not states[0].sounded and speech.shape[-1]
         kept = [
-            self._kept(mel[row], source[row], phases[row], memory, speech.shape[-1] // HOP)
-            for row, memory in enumerate(memories)
+            self._kept(mel[row], source[row], phases[row], state, speech.shape[-1] // HOP)
+            for row, state in enumerate(states)
         ]
         if first and not ends:
             speech = pad(speech, ((self._f0_right + self._right) * HOP, 0))
         return speech, kept
 
     def _excited(
-        self, mel: Tensor, memories: Sequence[CausalState], *, ends: bool
+        self, mel: Tensor, states: Sequence[CausalState], *, ends: bool
     ) -> tuple[Tensor, Tensor]:
         """The excitation (streams, 1, samples) as far as the mel allows, and the phases at its end."""
-        one = memories[0]
+        one = states[0]
         until = mel.shape[-1] if ends else mel.shape[-1] - self._f0_right
         done = one.source_until - one.mel_from
-        source = torch.stack([memory.source for memory in memories])
-        phases = torch.stack([memory.phase for memory in memories])
+        source = torch.stack([state.source for state in states])
+        phases = torch.stack([state.phase for state in states])
         if until <= done:
             return source, phases
         start = max(0, done - self._f0_left)
         f0 = self._model.f0_predictor(mel[..., start:].double(), finalize=ends).to(mel)
         f0 = f0[:, done - start :]
-        new, phases = self._excitation(f0, phases, [memory.source_until for memory in memories])
+        new, phases = self._excitation(f0, phases, [state.source_until for state in states])
         return torch.cat([source, new], 2), phases
 
     def _excitation(
@@ -163,15 +163,15 @@ class CausalVocoder:
         return speech[:, (one.sounded - one.source_from) * HOP :]
 
     def _kept(
-        self, mel: Tensor, source: Tensor, phase: Tensor, memory: CausalState, frames: int
+        self, mel: Tensor, source: Tensor, phase: Tensor, state: CausalState, frames: int
     ) -> CausalState:
-        sounded = memory.sounded + frames
-        known = memory.source_from + source.shape[-1] // HOP
+        sounded = state.sounded + frames
+        known = state.source_from + source.shape[-1] // HOP
         source_from = max(0, sounded - self._history)
         mel_from = max(0, min(source_from, known - self._f0_left))
         return CausalState(
-            mel[:, mel_from - memory.mel_from :].clone(),
-            source[:, (source_from - memory.source_from) * HOP :].clone(),
+            mel[:, mel_from - state.mel_from :].clone(),
+            source[:, (source_from - state.source_from) * HOP :].clone(),
             phase.clone(),
             mel_from,
             source_from,
@@ -216,18 +216,18 @@ class CrossfadeVocoder:
         new = self._like.new_zeros
         return CrossfadeState(new(self._like.shape[0], 0), new(1, 0), new(0))
 
-    def batch_key(self, memory: CrossfadeState) -> Hashable:
+    def batch_key(self, state: CrossfadeState) -> Hashable:
         """First chunks have a separate batch."""
-        return memory.mel.shape, memory.source.shape, memory.speech.shape
+        return state.mel.shape, state.source.shape, state.speech.shape
 
     def synthesize(
-        self, mel: Tensor, memories: Sequence[CrossfadeState], *, ends: bool
+        self, mel: Tensor, states: Sequence[CrossfadeState], *, ends: bool
     ) -> tuple[Tensor, list[CrossfadeState]]:
         """Hold back the overlap, except at the end. 160 ms of silence take its place in the first chunk."""
         overlap = self._frames * HOP
-        mel = torch.cat([torch.stack([memory.mel for memory in memories]), mel], 2)
-        speech, source = self._hift(mel, torch.stack([memory.source for memory in memories]))
-        before = torch.stack([memory.speech for memory in memories])
+        mel = torch.cat([torch.stack([state.mel for state in states]), mel], 2)
+        speech, source = self._hift(mel, torch.stack([state.source for state in states]))
+        before = torch.stack([state.speech for state in states])
         first = not before.shape[-1]
         if not first:
             fading, rising = self._window[overlap:], self._window[:overlap]

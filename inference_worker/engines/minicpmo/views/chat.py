@@ -17,11 +17,7 @@ from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
     read_message,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip, PromptPart
-from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import (
-    EngineParts,
-    SlotLease,
-    clone_voice,
-)
+from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.processor import ChatView
 from antiphon.inference_worker.engines.types import (
     Delta,
@@ -81,7 +77,7 @@ class MiniCPMOChatView(ChatView):
         """
         turns = self._turns
         if options.tts.enabled:
-            turns.voice = clone_voice(turns.parts, ref_audio)
+            turns.voice = turns.parts.clone_voice(ref_audio)
         reading = ReadOptions(
             settings=turns.parts.config.slice_config,
             max_slices=options.max_slice_nums,

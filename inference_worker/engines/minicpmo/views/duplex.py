@@ -26,12 +26,7 @@ from antiphon.inference_worker.engines.minicpmo.sessions.recovery import (
     memo_of,
     rebuild_context,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import (
-    EngineParts,
-    SlotLease,
-    clone_voice,
-    new_speech_context,
-)
+from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.minicpmo.sessions.unit_memo import unfinished_turn_codes
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
 from antiphon.inference_worker.engines.processor import DuplexView
@@ -66,7 +61,7 @@ class MiniCPMODuplexView(DuplexView):
         if config.chunk_ms != 1000:
             raise EngineError("MiniCPM-o processes units of 1000 ms: chunk_ms must be 1000")
         reference = tts_ref_audio if tts_ref_audio is not None else ref_audio
-        self._voice = clone_voice(self._parts, reference) if config.generate_audio else None
+        self._voice = self._parts.clone_voice(reference) if config.generate_audio else None
         session = self._new_session(config)
         self._lease.clear()
         self._session = session
@@ -109,7 +104,7 @@ class MiniCPMODuplexView(DuplexView):
             text=outcome.text,
             audio=sound,
             end_of_turn=outcome.end_of_turn,
-            current_time=session.units_heard,
+            current_time=session.units_prefilled,
             cost_llm_ms=outcome.cost_llm_ms,
             cost_tts_ms=outcome.cost_speech_ms,
             cost_token2wav_ms=(ended - spoken) * 1000,
@@ -177,7 +172,7 @@ class MiniCPMODuplexView(DuplexView):
             lease.slot,
             parts.tokenizer,
             AudioInput(slot=lease.slot, capacity=parts.config.audio_config.max_source_positions),
-            new_speech_context(parts, lease, greedy=config.temperature == 0.0),
+            parts.new_speech_context(lease, greedy=config.temperature == 0.0),
             capacity=parts.options.context_tokens,
             settings=duplex_settings(config, parts.options),
             seed=lease.seed,

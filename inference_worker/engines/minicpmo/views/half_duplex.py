@@ -17,11 +17,7 @@ from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
     read_message,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip
-from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import (
-    EngineParts,
-    SlotLease,
-    clone_voice,
-)
+from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.minicpmo.sessions.turns import Bookmark, TurnConversation
 from antiphon.inference_worker.engines.processor import HalfDuplexView
 from antiphon.inference_worker.engines.types import Delta, EngineError, PastTurn, PrefillReport
@@ -54,7 +50,7 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
         """Feed the system message and set the voice. A second call starts over."""
         turns, self._config = self._turns, config
         if config.tts.enabled:
-            turns.voice = clone_voice(turns.parts, ref_audio)
+            turns.voice = turns.parts.clone_voice(ref_audio)
         session = turns.restart()
         reading = ReadOptions(settings=turns.parts.config.slice_config, max_slices=1)
         parts = read_message(system, reading, "system_content")

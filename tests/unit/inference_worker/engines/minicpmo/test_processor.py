@@ -279,7 +279,7 @@ def test_replay_of_another_engines_units(processor: MiniCPMOProcessor) -> None:
         ]
     )
     assert view._session is not None
-    assert view._session.units_heard == 3
+    assert view._session.units_prefilled == 3
     assert not view._session.turn_open
     assert unit(view, audio).current_time == 4
     view.cleanup()

@@ -106,7 +106,7 @@ def test_a_session_is_the_references(
         assert outcome.end_of_turn == unit["end_of_turn"]
         assert outcome.tokens == unit["n_tokens"]
         assert session.turn_open is not unit["current_turn_ended"]["after"]
-        assert session.units_heard == unit["current_time"]
+        assert session.units_prefilled == unit["current_time"]
         assert len(session.history) == unit["decode_history_len"]
         assert session.speech.position == unit["tts_text_start_pos"]["after"]
         assert outcome.codes == (unit["tts"] or {"tokens": []})["tokens"]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
-from antiphon.inference_worker.engines.minicpmo.model.memory import (
+from antiphon.inference_worker.engines.minicpmo.model.state import (
     TOKEN2WAV_BYTES,
     chunk_bytes,
     speech_bytes,

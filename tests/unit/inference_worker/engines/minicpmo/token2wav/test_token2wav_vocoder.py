@@ -120,12 +120,12 @@ def test_in_company_each_sounds_as_the_package_alone(
 def test_mel_is_the_packages(
     vocoder: Token2WavVocoder, voices: list[VoiceState], alone: list[Any]
 ) -> None:
-    flow, memories = vocoder._flow, [voice.base.flow for voice in voices]
+    flow, states = vocoder._flow, [voice.base.flow for voice in voices]
     for n in range(len(TURNS[0])):
         with torch.inference_mode():
             codes, ends = [turn[n][0] for turn in TURNS], TURNS[0][n][1]
-            flowed = flow.advance(codes, memories, ends=ends)
-            memories = [flow.next_state(m, flowed, row) for row, m in enumerate(memories)]
+            flowed = flow.advance(codes, states, ends=ends)
+            states = [flow.next_state(m, flowed, row) for row, m in enumerate(states)]
         for got, want in zip(flowed.mel, alone, strict=True):
             assert float((got - want[n][0]).abs().max()) < NEAR
     assert max(float(mel.abs().max()) for chunk in alone for mel, _ in chunk) > 1
@@ -174,10 +174,10 @@ def test_one_that_cannot_sound_leaves_the_others_theirs(
     assert streams[1].flow.speaker.isnan().all()
     advance = vocoder._flow.advance
 
-    def fails(codes: Any, memories: Any, *, ends: bool) -> Any:
-        if any(memory is streams[1].flow for memory in memories):
+    def fails(codes: Any, states: Any, *, ends: bool) -> Any:
+        if any(state is streams[1].flow for state in states):
             raise RuntimeError("no memory left")
-        return advance(codes, memories, ends=ends)
+        return advance(codes, states, ends=ends)
 
     monkeypatch.setattr(vocoder._flow, "advance", fails)
     heard = vocoder._run_batch(chunks(streams, 2))
