@@ -84,32 +84,32 @@ class SlottedTransformer:
         table = body.table
         self._device, self._dtype, self._width = table.device, table.dtype, table.shape[1]
 
-    def forward(self, placed: Sequence[SlotInput]) -> Tensor:
+    def forward(self, inputs: Sequence[SlotInput]) -> Tensor:
         """Append to each slot; the final hidden state of the last new token of each, (inputs, width)."""
-        hidden, (rows, columns) = self._append(placed, self._shape(placed))
+        hidden, (rows, columns) = self._append(inputs, self._shape(inputs))
         final: Tensor = hidden[rows, columns]
         return final
 
-    def states(self, placed: SlotInput) -> Tensor:
+    def states(self, slot_input: SlotInput) -> Tensor:
         """Append to one slot; the final hidden states of all new tokens, (n, width)."""
-        shape = self._shape([placed])
-        hidden, _ = self._append([placed], shape)
-        return hidden[placed.slot - shape.first, : len(placed.embeds)]
+        shape = self._shape([slot_input])
+        hidden, _ = self._append([slot_input], shape)
+        return hidden[slot_input.slot - shape.first, : len(slot_input.embeds)]
 
-    def rows(self, placed: Sequence[SlotInput]) -> Tensor:
+    def rows(self, inputs: Sequence[SlotInput]) -> Tensor:
         """Append inputs of equal length; hidden states of all rows from the first, (rows, n, width)."""
-        rows, length = self._covering(placed)
-        hidden, _ = self._append(placed, BatchShape(0, rows, len(placed[0].embeds), length))
+        rows, length = self._covering(inputs)
+        hidden, _ = self._append(inputs, BatchShape(0, rows, len(inputs[0].embeds), length))
         return hidden
 
-    def _append(self, placed: Sequence[SlotInput], shape: BatchShape) -> tuple[Tensor, Tensor]:
+    def _append(self, inputs: Sequence[SlotInput], shape: BatchShape) -> tuple[Tensor, Tensor]:
         """Hidden states of all rows, (rows, new, width), and the place of each last token, (2, inputs)."""
-        positions, writes, real, last = self._tables(placed, shape)
+        positions, writes, real, last = self._tables(inputs, shape)
         embeds = self._zero_embeds(shape)
-        embeds[real[0], real[1]] = torch.cat([p.embeds for p in placed])
+        embeds[real[0], real[1]] = torch.cat([p.embeds for p in inputs])
         return self._run(shape, (embeds, positions, writes)), last
 
-    def _tables(self, placed: Sequence[SlotInput], shape: BatchShape) -> list[Tensor]:
+    def _tables(self, inputs: Sequence[SlotInput], shape: BatchShape) -> list[Tensor]:
         """Positions and writes (rows, new); row and column of every token, and of the last ones.
 
         Built from Python integers and sent in one copy; building tensors takes the host three times
@@ -117,10 +117,10 @@ class SlottedTransformer:
         """
         positions = [[0] * shape.new for _ in range(shape.rows)]
         writes = [[self.cache.positions] * shape.new for _ in range(shape.rows)]
-        for p in placed:
+        for p in inputs:
             span, row = range(p.start, p.end), p.slot - shape.first
             positions[row][: len(span)] = writes[row][: len(span)] = span
-        own = [(p.slot - shape.first, len(p.embeds)) for p in placed]
+        own = [(p.slot - shape.first, len(p.embeds)) for p in inputs]
         rows = [row for row, count in own for _ in range(count)]
         columns = [column for _, count in own for column in range(count)]
         last = [row for row, _ in own], [count - 1 for _, count in own]
@@ -176,11 +176,11 @@ class SlottedTransformer:
 
         return forward
 
-    def _shape(self, placed: Sequence[SlotInput]) -> BatchShape:
-        rows, length = self._covering(placed)
-        longest = max(len(p.embeds) for p in placed)
-        if len(placed) == 1 and longest > MAX_BATCHED_TOKENS:
-            return BatchShape(placed[0].slot, 1, longest, length)
+    def _shape(self, inputs: Sequence[SlotInput]) -> BatchShape:
+        rows, length = self._covering(inputs)
+        longest = max(len(p.embeds) for p in inputs)
+        if len(inputs) == 1 and longest > MAX_BATCHED_TOKENS:
+            return BatchShape(inputs[0].slot, 1, longest, length)
         return BatchShape(0, rows, bucket(longest), length)
 
     def _shapes(self, new: int) -> list[BatchShape]:
@@ -189,8 +189,8 @@ class SlottedTransformer:
         found = {self._rounded_up(slot, end) for slot in slots for end in ends}
         return [BatchShape(0, rows, new, length) for rows, length in sorted(found)]
 
-    def _covering(self, placed: Sequence[SlotInput]) -> tuple[int, int]:
-        return self._rounded_up(max(p.slot for p in placed), max(p.end for p in placed))
+    def _covering(self, inputs: Sequence[SlotInput]) -> tuple[int, int]:
+        return self._rounded_up(max(p.slot for p in inputs), max(p.end for p in inputs))
 
     def _rounded_up(self, slot: int, end: int) -> tuple[int, int]:
         """Rows and length that cover `slot` and `end`; the maximum of both with fixed shapes."""
@@ -218,21 +218,26 @@ def build_transformers(
     invariant: bool,
 ) -> SlottedTransformers:
     """Transformers over new caches of `slots` rows, sized for their contexts."""
-    text, audio, speech = network.config, network.config.audio_config, network.config.tts_config
+    config = network.config
+    text, audio, speech = config, config.audio_config, config.tts_config
+    text_heads = text.num_key_value_heads, text.head_dim
+    speech_heads = speech.num_key_value_heads, speech.hidden_size // speech.num_attention_heads
+    audio_heads = audio.encoder_attention_heads, audio.d_model // audio.encoder_attention_heads
 
-    def over(
+    def build(
         body: Decoder | AudioEncoder,
         mask: Callable[[Tensor, int], Tensor],
         graphed: Sequence[int],
-        *sizes: int,
+        layers: int,
+        positions: int,
+        heads: tuple[int, int],
     ) -> SlottedTransformer:
-        layers, positions, heads, head_dim = sizes
         cache = SlottedCache(
             layers=layers,
             slots=slots,
             positions=positions,
-            heads=heads,
-            head_dim=head_dim,
+            heads=heads[0],
+            head_dim=heads[1],
             device=network.device,
             dtype=network.dtype,
         )
@@ -240,32 +245,12 @@ def build_transformers(
             body, cache, graphs, mask=mask, graphed=graphed, invariant=invariant
         )
 
+    llm, tts, apm = network.llm.model, network.tts.model, network.apm
+    length = audio.max_source_positions
     return SlottedTransformers(
-        over(
-            network.llm.model,
-            causal_mask,
-            TEXT_GRAPHS,
-            text.num_hidden_layers,
-            context,
-            text.num_key_value_heads,
-            text.head_dim,
+        build(llm, causal_mask, TEXT_GRAPHS, text.num_hidden_layers, context, text_heads),
+        build(
+            tts, causal_mask, SPEECH_GRAPHS, speech.num_hidden_layers, speech_context, speech_heads
         ),
-        over(
-            network.tts.model,
-            causal_mask,
-            SPEECH_GRAPHS,
-            speech.num_hidden_layers,
-            speech_context,
-            speech.num_key_value_heads,
-            speech.hidden_size // speech.num_attention_heads,
-        ),
-        over(
-            network.apm,
-            chunk_mask,
-            AUDIO_GRAPHS,
-            audio.encoder_layers,
-            audio.max_source_positions,
-            audio.encoder_attention_heads,
-            audio.d_model // audio.encoder_attention_heads,
-        ),
+        build(apm, chunk_mask, AUDIO_GRAPHS, audio.encoder_layers, length, audio_heads),
     )

@@ -91,7 +91,7 @@ class TurnConversation(TextContext):
             thinking=thinking,
             speak=speak,
         )
-        parts = [part for _, said in turns for part in said]
+        parts = [part for _, content in turns for part in content]
         return (yield from self._feed_text(text, parts))
 
     def utterance(self, clip: AudioClip) -> Steps[FeedResult]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, pad
 
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
-from antiphon.inference_worker.engines.minicpmo.token2wav.kv_retention import retained_frames
+from antiphon.inference_worker.engines.minicpmo.token2wav.kv_retention import frames_to_retain
 from antiphon.inference_worker.engines.minicpmo.token2wav.solver import Solver, SolverState
 
 CONV_FRAMES = 2
@@ -105,7 +105,7 @@ def _visible(missing: Sequence[int], length: int, device: torch.device) -> Tenso
     return (torch.arange(length, device=device) >= gaps[:, None]).unsqueeze(1)
 
 
-KeptCodes = Callable[[Tensor, int], Tensor]
+RetainCodes = Callable[[Tensor, int], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +130,11 @@ class FlowResult:
 class Flow:
     """The package's `flow`. Releases differ in what is retained at 25 entries per second."""
 
-    def __init__(self, flow: Any, steps: int, kept_codes: KeptCodes) -> None:
+    def __init__(self, flow: Any, steps: int, retained_codes: RetainCodes) -> None:
         self._flow = flow
         self._encoder = BatchedEncoder(flow)
         self._solver = Solver(flow.decoder, steps)
-        self._kept_codes = kept_codes
+        self._retained_codes = retained_codes
         self.lookahead = int(flow.pre_lookahead_len)
         self.codes = int(flow.input_embedding.num_embeddings)
 
@@ -162,19 +162,19 @@ class Flow:
         mel, solver = self._solver.solve(torch.cat(given, -1), [m.solver for m in states])
         return FlowResult(mel.transpose(1, 2), encoder, solver)
 
-    def next_state(self, state: FlowState, flowed: FlowResult, row: int) -> FlowState:
+    def next_state(self, state: FlowState, result: FlowResult, row: int) -> FlowState:
         """The state of a stream after row `row` of a chunk."""
-        grown, prompt = flowed.encoder[row], state.prompt
-        new, convs = (part[:, :, row] for part in flowed.solver)
+        grown, prompt = result.encoder[row], state.prompt
+        new, convs = (part[:, :, row] for part in result.solver)
         return replace(
             state,
             encoder=EncoderState(
-                self._kept_codes(grown.codes, prompt),
-                retained_frames([grown.frames], prompt),
+                self._retained_codes(grown.codes, prompt),
+                frames_to_retain([grown.frames], prompt),
                 grown.convs.clone(),
             ),
             solver=SolverState(
-                retained_frames([new, state.solver.attention], prompt), convs.clone()
+                frames_to_retain([new, state.solver.attention], prompt), convs.clone()
             ),
         )
 

@@ -30,17 +30,17 @@ def without_middle(parts: Sequence[Tensor], head: int, tail: int) -> list[Tensor
     return slice_entries(parts, 0, head) + slice_entries(parts, length - tail, length)
 
 
-def retained_frames(parts: Sequence[Tensor], prompt: int) -> Tensor:
+def frames_to_retain(parts: Sequence[Tensor], prompt: int) -> Tensor:
     """A copy of the retained entries at 50 per second, for a voice of `prompt` frames."""
     return torch.cat(without_middle(parts, prompt, RECENT_FRAMES), -2)
 
 
-def retained_codes(entries: Tensor, prompt: int) -> Tensor:
+def codes_to_retain(entries: Tensor, prompt: int) -> Tensor:
     """A copy of the retained entries at 25 per second, since release 1.0.7."""
     return torch.cat(without_middle([entries], prompt // 2, RECENT_FRAMES // 2), -2)
 
 
-def retained_codes_until_1_0_6(entries: Tensor, prompt: int) -> Tensor:
+def codes_to_retain_until_1_0_6(entries: Tensor, prompt: int) -> Tensor:
     """A copy of the retained entries at 25 per second, up to release 1.0.6.
 
     These releases cut two copies as if they were at 50 per second and keep the first half. A voice

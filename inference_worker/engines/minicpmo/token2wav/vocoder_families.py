@@ -13,10 +13,11 @@ from torch.nn.functional import pad
 
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
 from antiphon.inference_worker.engines.minicpmo.token2wav.kv_retention import (
-    retained_codes,
-    retained_codes_until_1_0_6,
+    codes_to_retain,
+    codes_to_retain_until_1_0_6,
 )
 
+SILENT_CODE = 4218
 HOP = 480
 """Samples per frame of mel."""
 
@@ -70,6 +71,8 @@ class CausalVocoder:
     `hift`, which accept any number of rows.
     """
 
+    retained_codes = staticmethod(codes_to_retain)
+
     def __init__(self, inner: Any) -> None:
         model, bounded = inner.hift, inner.bounded_vocoder
         self._model = model
@@ -87,10 +90,6 @@ class CausalVocoder:
     def prompt_codes(self, codes: Tensor, lookahead: int) -> Tensor:
         """The lookahead is the beginning of the voice."""
         return torch.cat([codes, codes[:, :lookahead]], 1)
-
-    def retained_codes(self, entries: Tensor, prompt: int) -> Tensor:
-        """Retain the voice and the last two seconds."""
-        return retained_codes(entries, prompt)
 
     def initial_state(self) -> CausalState:
         new = self._weight.new_zeros
@@ -179,9 +178,6 @@ class CausalVocoder:
         )
 
 
-SILENT_CODE = 4218
-
-
 @dataclass(frozen=True, slots=True)
 class CrossfadeState:
     """The end of the last chunk of a stream, 160 ms: mel (mels, 8), excitation (1, n) and audio (n,)."""
@@ -197,6 +193,8 @@ class CrossfadeVocoder:
     Runs the package's `hift`, which accepts any number of rows; its noise is drawn again each time.
     """
 
+    retained_codes = staticmethod(codes_to_retain_until_1_0_6)
+
     def __init__(self, inner: Any) -> None:
         self._hift = inner.hift
         self._frames = int(inner.mel_cache_len)
@@ -207,10 +205,6 @@ class CrossfadeVocoder:
     def prompt_codes(self, codes: Tensor, lookahead: int) -> Tensor:
         """The lookahead is silence."""
         return pad(codes, (0, lookahead), value=SILENT_CODE)
-
-    def retained_codes(self, entries: Tensor, prompt: int) -> Tensor:
-        """Retain the beginning of the turn, for a voice of two seconds or more."""
-        return retained_codes_until_1_0_6(entries, prompt)
 
     def initial_state(self) -> CrossfadeState:
         new = self._like.new_zeros
