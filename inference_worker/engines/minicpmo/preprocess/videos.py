@@ -30,12 +30,12 @@ SHEET_GAP = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VideoSegment:
-    """One second of a video (or 2, 4, ...). `sound` is None in a silent video, `between` at one
+    """One second of a video (or 2, 4, ...). `audio` is None in a silent video, `between` at one
     frame per second.
     """
 
-    picture: Image.Image
-    sound: Samples | None
+    frame: Image.Image
+    audio: Samples | None
     between: Image.Image | None
 
 

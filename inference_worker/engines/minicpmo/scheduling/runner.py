@@ -111,8 +111,8 @@ class Runner:
     @torch.inference_mode()
     def capture_graphs(self) -> int:
         """Capture the steps of every unit as CUDA graphs, if enabled; returns their number."""
-        bodies = (self._text, self._speech, self._audio) if self.graphs.enabled else ()
-        return sum(body.capture() for body in bodies)
+        transformers = (self._text, self._speech, self._audio) if self.graphs.enabled else ()
+        return sum(transformer.capture() for transformer in transformers)
 
     @torch.inference_mode()
     def warm_up(self) -> int:
@@ -124,17 +124,17 @@ class Runner:
         """Raw scores of the next code, (steps, codes)."""
         tts = self.network.tts
         embeds = self._embed_speech(steps)
-        placed = [SlotInput(u.slot, u.start, e) for u, e in zip(steps, embeds, strict=True)]
-        return self._project(tts.logits, self._speech.forward(placed), placed)
+        inputs = [SlotInput(u.slot, u.start, e) for u, e in zip(steps, embeds, strict=True)]
+        return self._project(tts.logits, self._speech.forward(inputs), inputs)
 
     def _feed(self, feeds: Sequence[Feed]) -> list[FeedResult]:
         llm = self.network.llm
         embeds = self.embed(feeds)
-        placed = [SlotInput(f.slot, f.start, e) for f, e in zip(feeds, embeds, strict=True)]
-        hidden = self._text.forward(placed)
+        inputs = [SlotInput(f.slot, f.start, e) for f, e in zip(feeds, embeds, strict=True)]
+        hidden = self._text.forward(inputs)
         if not any(feed.want_logits for feed in feeds):
             return [FeedResult(row, None) for row in hidden]
-        logits = self._project(llm.lm_head, hidden, placed)
+        logits = self._project(llm.lm_head, hidden, inputs)
         return [FeedResult(*rows) for rows in zip(hidden, logits, strict=True)]
 
     def _feed_for_states(self, step: FeedForStates) -> Tensor:
@@ -150,12 +150,12 @@ class Runner:
         return sample_codes(self.speech_logits(steps), [u.row for u in steps])
 
     def _project(
-        self, head: Callable[[Tensor], Tensor], hidden: Tensor, placed: Sequence[SlotInput]
+        self, head: Callable[[Tensor], Tensor], hidden: Tensor, inputs: Sequence[SlotInput]
     ) -> Tensor:
         """Scores of `hidden` rows; with fixed shapes through a table of all slots."""
         if not self._invariant:
             return head(hidden).float()
-        slots = device_tensor([p.slot for p in placed], hidden.device)
+        slots = device_tensor([p.slot for p in inputs], hidden.device)
         table = hidden.new_zeros(self.slots, hidden.shape[1])
         table[slots] = hidden
         return head(table)[slots].float()
@@ -184,8 +184,8 @@ class Runner:
 
     def _encode_audio(self, chunks: Sequence[EncodeAudio]) -> list[Tensor]:
         """Embeddings (10, width) of chunks of one size, one chunk per slot."""
-        placed = [SlotInput(chunk.slot, chunk.start, self._convolve(chunk)) for chunk in chunks]
-        embeds = self.network.audio_projection_layer(self._audio.rows(placed))
+        inputs = [SlotInput(chunk.slot, chunk.start, self._convolve(chunk)) for chunk in chunks]
+        embeds = self.network.audio_projection_layer(self._audio.rows(inputs))
         return [embeds[chunk.slot] for chunk in chunks]
 
     def _convolve(self, chunk: EncodeAudio) -> Tensor:

@@ -67,7 +67,7 @@ class SlottedTransformer:
 
     def __init__(
         self,
-        body: Decoder | AudioEncoder,
+        transformer: Decoder | AudioEncoder,
         cache: SlottedCache,
         graphs: GraphPool,
         *,
@@ -75,13 +75,13 @@ class SlottedTransformer:
         graphed: Sequence[int],
         invariant: bool,
     ) -> None:
-        self._body = body
+        self._transformer = transformer
         self.cache = cache
         self._graphs = graphs
         self._graphed = graphed
         self._mask = mask
         self._invariant = invariant
-        table = body.table
+        table = transformer.table
         self._device, self._dtype, self._width = table.device, table.dtype, table.shape[1]
 
     def forward(self, inputs: Sequence[SlotInput]) -> Tensor:
@@ -137,7 +137,7 @@ class SlottedTransformer:
         # The largest first: all others fit into the memory that it reserves.
         for shape in sorted(shapes, key=lambda s: s.rows * s.new * s.length, reverse=True):
             inputs = self._discarded_inputs(shape)
-            self._graphs.capture((self._body, shape), inputs, self._forward_of(shape))
+            self._graphs.capture((self._transformer, shape), inputs, self._forward_of(shape))
         return len(shapes)
 
     def warm_up(self) -> int:
@@ -164,14 +164,14 @@ class SlottedTransformer:
     def _run(self, shape: BatchShape, inputs: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         forward = self._forward_of(shape)
         if shape.new in self._graphed and self._graphs.enabled:
-            return self._graphs.run((self._body, shape), inputs, forward)
+            return self._graphs.run((self._transformer, shape), inputs, forward)
         return forward(*inputs)
 
     def _forward_of(self, shape: BatchShape) -> ForwardFunction:
         def forward(embeds: Tensor, positions: Tensor, writes: Tensor) -> Tensor:
             window = CacheWindow(self.cache, shape.first, writes, shape.length)
             mask = additive_mask(self._mask(positions, shape.length), self._dtype)
-            hidden: Tensor = self._body(embeds, positions, mask, window)
+            hidden: Tensor = self._transformer(embeds, positions, mask, window)
             return hidden
 
         return forward
@@ -225,7 +225,7 @@ def build_transformers(
     audio_heads = audio.encoder_attention_heads, audio.d_model // audio.encoder_attention_heads
 
     def build(
-        body: Decoder | AudioEncoder,
+        transformer: Decoder | AudioEncoder,
         mask: Callable[[Tensor, int], Tensor],
         graphed: Sequence[int],
         layers: int,
@@ -242,7 +242,7 @@ def build_transformers(
             dtype=network.dtype,
         )
         return SlottedTransformer(
-            body, cache, graphs, mask=mask, graphed=graphed, invariant=invariant
+            transformer, cache, graphs, mask=mask, graphed=graphed, invariant=invariant
         )
 
     llm, tts, apm = network.llm.model, network.tts.model, network.apm

@@ -50,13 +50,13 @@ class TextContext:
             states += yield from self._append(FeedForStates(self.slot, self.length, portion))
         return states
 
-    def image_pieces(self, pictures: Sequence[SlicedImage]) -> Steps[list[Piece]]:
+    def image_pieces(self, images: Sequence[SlicedImage]) -> Steps[list[Piece]]:
         """The images of a unit as pieces, each between its marks and followed by its slices."""
-        parts = iter((yield from encode_images(pictures)))
+        parts = iter((yield from encode_images(images)))
         pieces: list[Piece] = []
-        for picture in pictures:
+        for image in images:
             pieces += [(self._ids.image,), next(parts), (self._ids.image_end,)]
-            for _ in picture.pixels[1:]:
+            for _ in image.pixels[1:]:
                 pieces += [(self._ids.slice,), next(parts), (self._ids.slice_end,)]
         return pieces
 

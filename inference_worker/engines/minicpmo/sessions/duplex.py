@@ -154,14 +154,14 @@ class DuplexConversation(TextContext):
         yield from self.feed([suffix_ids], want_logits=False)
         return self.length
 
-    def prefill(self, mel: Tensor | None, pictures: Sequence[SlicedImage] = ()) -> Steps[None]:
+    def prefill(self, mel: Tensor | None, images: Sequence[SlicedImage] = ()) -> Steps[None]:
         """Feed the images and the log-mel chunk of a unit. Raises EngineError if both are missing."""
         if self.awaits_finalize:
             raise EngineError("finalize must come between generate and the next prefill")
-        if mel is None and not pictures:
+        if mel is None and not images:
             raise EngineError("a unit needs a full second of audio, or a picture")
         pieces: list[Piece] = [(self._ids.unit,)]
-        pieces += yield from self.image_pieces(pictures)
+        pieces += yield from self.image_pieces(images)
         if mel is not None:
             pieces.append((yield from self.audio_input.encode(mel)))
         self._check_room(pieces)
@@ -169,10 +169,10 @@ class DuplexConversation(TextContext):
         self._pending = fed.logits
         self.units_prefilled += 1
 
-    def feed_without_audio(self, pictures: Sequence[SlicedImage]) -> Steps[None]:
+    def feed_without_audio(self, images: Sequence[SlicedImage]) -> Steps[None]:
         """Feeds what the reference feeds before it finds that the audio is too short."""
         pieces: list[Piece] = [(self._ids.unit,)]
-        pieces += yield from self.image_pieces(pictures)
+        pieces += yield from self.image_pieces(images)
         yield from self.feed(pieces, want_logits=False)
 
     def generate(self, *, force_listen: bool = False) -> Steps[UnitOutcome]:

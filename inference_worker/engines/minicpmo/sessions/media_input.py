@@ -57,10 +57,10 @@ class AudioInput:
         return EncodeAudio(self.slot, self.position, mel, leading, redundant)
 
 
-def encode_images(pictures: Sequence[SlicedImage]) -> Steps[list[Tensor]]:
+def encode_images(images: Sequence[SlicedImage]) -> Steps[list[Tensor]]:
     """Embeddings (64, width) of every slice of every image, in order."""
-    pixels = [part for picture in pictures for part in picture.pixels]
-    grids = [grid for picture in pictures for grid in picture.grids]
+    pixels = [part for image in images for part in image.pixels]
+    grids = [grid for image in images for grid in image.grids]
     seen: list[Tensor] = []
     for at in range(0, len(pixels), SLICES_PER_STEP):
         portion = slice(at, at + SLICES_PER_STEP)

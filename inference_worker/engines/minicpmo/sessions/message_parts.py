@@ -64,8 +64,8 @@ def read_message(
         for place, part in enumerate(message.parts)
         for piece in _pieces_or_error(part, reading, f"{where}.{place}")
     ]
-    sounds = [_padded(piece) for piece in pieces if isinstance(piece, np.ndarray)]
-    clips = iter(_merged_clips(sounds) if reading.merge_audio else _separate_clips(sounds))
+    audio = [_padded(piece) for piece in pieces if isinstance(piece, np.ndarray)]
+    clips = iter(_merged_clips(audio) if reading.merge_audio else _separate_clips(audio))
     return [next(clips) if isinstance(piece, np.ndarray) else piece for piece in pieces]
 
 
@@ -95,28 +95,28 @@ def _pieces(part: Sent, reading: ReadOptions) -> Iterator[ContentPiece]:
 def _video_pieces(data: bytes, stack_frames: int, reading: ReadOptions) -> Iterator[ContentPiece]:
     """The frame of each second, its audio, and the contact sheet of the frames between."""
 
-    def frame(image: Image.Image) -> SlicedImage:
+    def sliced(image: Image.Image) -> SlicedImage:
         return slice_image(image, reading.settings, reading.max_slices or VIDEO_SLICES)
 
     for segment in read_video(data, stack_frames, reading.videos):
-        yield frame(segment.picture)
-        if segment.sound is not None:
-            yield segment.sound
+        yield sliced(segment.frame)
+        if segment.audio is not None:
+            yield segment.audio
         if segment.between is not None:
-            yield frame(segment.between)
+            yield sliced(segment.between)
 
 
 def _padded(samples: Samples) -> Samples:
     return np.pad(samples, (0, max(0, MIN_CLIP_SAMPLES - len(samples))))
 
 
-def _separate_clips(sounds: list[Samples]) -> list[AudioClip]:
-    return [AudioClip(clip_mels(samples)) for samples in sounds]
+def _separate_clips(audio: list[Samples]) -> list[AudioClip]:
+    return [AudioClip(clip_mels(samples)) for samples in audio]
 
 
-def _merged_clips(sounds: list[Samples]) -> list[AudioClip]:
+def _merged_clips(audio: list[Samples]) -> list[AudioClip]:
     """Each clip as a part of one log-mel: the audio encoder continues from one clip to the next."""
-    whole = clip_mels(np.concatenate(sounds)) if sounds else []
-    counts = [clip_embedding_count(-(-len(samples) // HOP)) for samples in sounds]
+    whole = clip_mels(np.concatenate(audio)) if audio else []
+    counts = [clip_embedding_count(-(-len(samples) // HOP)) for samples in audio]
     starts = accumulate(counts, initial=0)
     return [AudioClip(whole, *place) for place in zip(starts, counts, strict=False)]

@@ -14,7 +14,7 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import EncodeClips, Steps
 from antiphon.inference_worker.engines.minicpmo.sessions.media_input import encode_images
 
-AUDIO_MARK, IMAGE_MARK = "\0sound\0", "\0sight\0"
+AUDIO_MARK, IMAGE_MARK = "\0audio\0", "\0image\0"
 """Placeholders of embeddings. Client text cannot contain them, because NUL is removed from it."""
 
 ANSWER_OPENING = "<|im_end|>\n<|im_start|>assistant\n"
@@ -51,7 +51,7 @@ def message_text(parts: Sequence[PromptPart], *, joint: str, first_image_id: int
         elif isinstance(part, AudioClip):
             texts.append(f"<|audio_start|>{AUDIO_MARK}<|audio_end|>")
         else:
-            texts.append(_picture_text(part, number))
+            texts.append(_image_text(part, number))
             number = None if number is None else number + 1
     return joint.join(texts)
 
@@ -66,11 +66,11 @@ def chat_text(
     speak: bool = False,
 ) -> str:
     """Render a whole conversation with the checkpoint's template."""
-    rendered, pictures = [], 0
+    rendered, image_count = [], 0
     for role, parts in turns:
-        content = message_text(parts, joint=joint, first_image_id=pictures)
+        content = message_text(parts, joint=joint, first_image_id=image_count)
         rendered.append({"role": role, "content": content})
-        pictures += sum(isinstance(part, SlicedImage) for part in parts)
+        image_count += sum(isinstance(part, SlicedImage) for part in parts)
     return tokenizer.chat(
         rendered, add_generation_prompt=generation_prompt, thinking=thinking, speak=speak
     )
@@ -94,14 +94,14 @@ def embed_prompt(
     All clips are encoded in one batch, like in the reference: the end of a shorter clip depends on
     the longest one.
     """
-    sounds = yield from _encode_clips(parts, full_attention=full_attention)
+    audio = yield from _encode_clips(parts, full_attention=full_attention)
     images = iter(
         (yield from encode_images([part for part in parts if isinstance(part, SlicedImage)]))
     )
     pieces: list[Tensor | tuple[int, ...]] = []
     for segment in re.split(f"({AUDIO_MARK}|{IMAGE_MARK})", text):
         if segment == AUDIO_MARK:
-            pieces.append(next(sounds))
+            pieces.append(next(audio))
         elif segment == IMAGE_MARK:
             pieces.append(next(images))
         else:
@@ -110,10 +110,10 @@ def embed_prompt(
     return pieces
 
 
-def _picture_text(picture: SlicedImage, number: int | None) -> str:
+def _image_text(image: SlicedImage, number: int | None) -> str:
     label = "" if number is None else f"<image_id>{number}</image_id>"
-    cells = [f"<slice>{IMAGE_MARK}</slice>"] * (len(picture.pixels) - 1)
-    per_row = picture.columns or 1
+    cells = [f"<slice>{IMAGE_MARK}</slice>"] * (len(image.pixels) - 1)
+    per_row = image.columns or 1
     rows = ["".join(cells[at : at + per_row]) for at in range(0, len(cells), per_row)]
     return f"{label}<image>{IMAGE_MARK}</image>" + "\n".join(rows)
 
@@ -122,11 +122,11 @@ def _encode_clips(parts: Sequence[PromptPart], *, full_attention: bool) -> Steps
     clips = [part for part in parts if isinstance(part, AudioClip)]
     if not clips:
         return iter(())
-    sounds = {id(clip.mels): clip.mels for clip in clips}
-    pieces = [piece for mels in sounds.values() for piece in mels]
+    audio = {id(clip.mels): clip.mels for clip in clips}
+    pieces = [piece for mels in audio.values() for piece in mels]
     encoded: list[Tensor] = yield EncodeClips(pieces, full_attention)
     rest = iter(encoded)
-    whole = {key: torch.cat([next(rest) for _ in mels]) for key, mels in sounds.items()}
+    whole = {key: torch.cat([next(rest) for _ in mels]) for key, mels in audio.items()}
     return iter([_part_of(whole[id(clip.mels)], clip) for clip in clips])
 
 

@@ -28,7 +28,7 @@ class PreparedUnit:
     """A past unit with its log-mel, its images and its memo."""
 
     mel: Tensor | None
-    pictures: Sequence[SlicedImage]
+    images: Sequence[SlicedImage]
     memo: UnitMemo
 
 
@@ -60,7 +60,7 @@ def rebuild_context(
     for index, prepared in enumerate(past):
         before = batch.length
         batch.pieces.append((unit,))
-        batch.pieces += yield from session.image_pieces(prepared.pictures)
+        batch.pieces += yield from session.image_pieces(prepared.images)
         if prepared.mel is not None:
             batch.pieces.append((yield from session.audio_input.encode(prepared.mel)))
         if index >= first_spoken and prepared.memo.spoken is not None:

@@ -19,7 +19,7 @@ from antiphon.shared_schemas.audio import Samples
 log = structlog.get_logger()
 
 Synthesis = Samples | Exception
-Of = TypeVar("Of")
+Item = TypeVar("Item")
 
 
 @dataclass(slots=True, eq=False)
@@ -27,11 +27,11 @@ class VoiceStream:
     """The state of a turn. It advances when the audio of a chunk exists."""
 
     flow: FlowState
-    sound: Any
+    vocoder_state: Any
 
     def copy(self) -> VoiceStream:
         """An independent copy; states are replaced, never changed in place."""
-        return VoiceStream(self.flow, self.sound)
+        return VoiceStream(self.flow, self.vocoder_state)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,60 +67,59 @@ class StreamBatcher:
         """The audio of chunks of one length. If the batch fails, each chunk is tried alone."""
         failure = None
         try:
-            flowed = self._flow.advance(
+            result = self._flow.advance(
                 [chunk.codes for chunk in chunks],
                 [chunk.stream.flow for chunk in chunks],
                 ends=chunks[0].ends,
             )
-            sounds = self._sound(flowed.mel, chunks)
+            synthesized = self._synthesize(result.mel, chunks)
         except Exception as error:  # noqa: BLE001  # becomes the result of each stream
-            failure = error.with_traceback(
-                None
-            )  # the traceback would keep the tensors of the batch
+            # The traceback would keep the tensors of the batch.
+            failure = error.with_traceback(None)
         if failure is not None and len(chunks) == 1:
             return [failure]
         if failure is not None:
             log.warning("vocoder_batch_failed", streams=len(chunks), error=str(failure))
             return [self._run_group([chunk])[0] for chunk in chunks]
         return [
-            self._advanced(chunk.stream, flowed, row, *sound)
-            for row, (chunk, sound) in enumerate(zip(chunks, sounds, strict=True))
+            self._advanced(chunk.stream, result, row, *sound)
+            for row, (chunk, sound) in enumerate(zip(chunks, synthesized, strict=True))
         ]
 
-    def _sound(self, mel: Tensor, chunks: Sequence[CodeChunk]) -> list[tuple[Samples, Any]]:
+    def _synthesize(self, mel: Tensor, chunks: Sequence[CodeChunk]) -> list[tuple[Samples, Any]]:
         """The samples of each chunk, and the vocoder state of its stream after them."""
         groups = _grouped(
-            range(len(chunks)), lambda row: self._family.batch_key(chunks[row].stream.sound)
+            range(len(chunks)), lambda row: self._family.batch_key(chunks[row].stream.vocoder_state)
         )
-        sounded = [
+        outputs = [
             self._family.synthesize(
                 torch.stack([mel[row] for row in group]),
-                [chunks[row].stream.sound for row in group],
+                [chunks[row].stream.vocoder_state for row in group],
                 ends=chunks[0].ends,
             )
             for group in groups
         ]
         results: dict[int, tuple[Samples, Any]] = {}
-        for group, (samples, states) in zip(groups, sounded, strict=True):
+        for group, (samples, states) in zip(groups, outputs, strict=True):
             # The only point where the host waits for the device.
             results |= zip(group, zip(samples.cpu().numpy(), states, strict=True), strict=True)
         return [results[row] for row in range(len(chunks))]
 
     def _advanced(
-        self, stream: VoiceStream, flowed: FlowResult, row: int, samples: Samples, sound: Any
+        self, stream: VoiceStream, result: FlowResult, row: int, samples: Samples, state: Any
     ) -> Synthesis:
         if not np.isfinite(samples).all():
             return EngineError("the vocoder's sound is not finite: try another reference voice")
         try:
-            stream.flow = self._flow.next_state(stream.flow, flowed, row)
+            stream.flow = self._flow.next_state(stream.flow, result, row)
         except Exception as error:  # noqa: BLE001  # the other streams advance
             return error.with_traceback(None)
-        stream.sound = sound
+        stream.vocoder_state = state
         return np.clip(samples, -1.0, 1.0)
 
 
-def _grouped(items: Iterable[Of], kind: Callable[[Of], Hashable]) -> list[list[Of]]:
-    groups: dict[Hashable, list[Of]] = {}
+def _grouped(items: Iterable[Item], kind: Callable[[Item], Hashable]) -> list[list[Item]]:
+    groups: dict[Hashable, list[Item]] = {}
     for item in items:
         groups.setdefault(kind(item), []).append(item)
     return list(groups.values())

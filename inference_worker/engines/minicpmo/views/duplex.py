@@ -76,15 +76,15 @@ class MiniCPMODuplexView(DuplexView):
         began, session = time.perf_counter(), self._ready()
         if session.awaits_finalize:
             raise EngineError("finalize must come between generate and the next prefill")
-        pictures = self._pictures(frames, max_slice_nums)
+        images = self._slice_frames(frames, max_slice_nums)
         mel = session.audio_input.push(audio) if len(audio) else None
         if mel is None and len(audio):
             if session.settings.fidelity == "upstream":
-                self._lease.run(session.feed_without_audio(pictures))
+                self._lease.run(session.feed_without_audio(images))
             raise EngineError("too little audio for a unit: it is kept for the next one")
-        self._lease.run(session.prefill(mel, pictures))
+        self._lease.run(session.prefill(mel, images))
         self._max_slices = max_slice_nums
-        slices = sum(len(picture.pixels) for picture in pictures)
+        slices = sum(len(image.pixels) for image in images)
         self._last_prefill = PrefillReport(
             cost_ms=(time.perf_counter() - began) * 1000,
             vision_slices=slices,
@@ -184,8 +184,8 @@ class MiniCPMODuplexView(DuplexView):
             audio = SILENT_SECOND
         mel = session.audio_input.push(audio) if audio is not None and len(audio) else None
         memo = memo_of(unit, self._parts.tokenizer)
-        return PreparedUnit(mel, self._pictures(unit.frames, memo.max_slices), memo)
+        return PreparedUnit(mel, self._slice_frames(unit.frames, memo.max_slices), memo)
 
-    def _pictures(self, frames: Sequence[bytes], max_slices: int) -> list[SlicedImage]:
+    def _slice_frames(self, frames: Sequence[bytes], max_slices: int) -> list[SlicedImage]:
         settings = self._parts.config.slice_config
         return [slice_image(decode_image(frame), settings, max_slices) for frame in frames]

@@ -72,10 +72,10 @@ def slow_video(times: list[float]) -> bytes:
 
 def test_a_second_is_a_picture_and_its_sound() -> None:
     sound = golden_set.waves()["w_user"][: 5 * INPUT_RATE // 2]
-    stretches = list(read_video(video(seconds=3, sound=sound), 1))
-    assert [s.picture.size for s in stretches] == [(64, 48)] * 3
-    assert [s.between for s in stretches] == [None] * 3
-    lengths = [len(s.sound) for s in stretches if s.sound is not None]
+    segments = list(read_video(video(seconds=3, sound=sound), 1))
+    assert [s.frame.size for s in segments] == [(64, 48)] * 3
+    assert [s.between for s in segments] == [None] * 3
+    lengths = [len(s.audio) for s in segments if s.audio is not None]
     assert lengths[:2] == [INPUT_RATE] * 2
     assert INPUT_RATE // 2 <= lengths[2] < INPUT_RATE
 
@@ -83,17 +83,17 @@ def test_a_second_is_a_picture_and_its_sound() -> None:
 def test_sound_that_ends_early_goes_on_as_silence_and_a_silent_video_has_none() -> None:
     short = golden_set.waves()["w_user"][: INPUT_RATE // 2]
     first, second, third = read_video(video(seconds=3, sound=short), 1)
-    assert first.sound is not None
-    assert second.sound is not None
-    assert third.sound is not None
-    assert (len(first.sound), len(second.sound), len(third.sound)) == (16000, 16000, 1600)
-    assert not third.sound.any()
-    assert [stretch.sound for stretch in read_video(video(), 1)] == [None, None]
+    assert first.audio is not None
+    assert second.audio is not None
+    assert third.audio is not None
+    assert (len(first.audio), len(second.audio), len(third.audio)) == (16000, 16000, 1600)
+    assert not third.audio.any()
+    assert [segment.audio for segment in read_video(video(), 1)] == [None, None]
 
 
 def test_pictures_between_seconds_lie_on_a_sheet() -> None:
-    stretches = list(read_video(video(seconds=2), 5))
-    sizes = [s.between.size for s in stretches if s.between is not None]
+    segments = list(read_video(video(seconds=2), 5))
+    sizes = [s.between.size for s in segments if s.between is not None]
     assert sizes == [(2 * 64 + SHEET_GAP, 2 * 48 + SHEET_GAP)] * 2
 
 
@@ -128,9 +128,9 @@ def test_sheets_are_nearly_square(count: int, size: tuple[int, int], grid: tuple
 
 def test_a_long_video_is_told_in_longer_stretches() -> None:
     sound = np.zeros(70 * INPUT_RATE, dtype=np.float32)
-    stretches = list(read_video(video(seconds=70, rate=2, sound=sound), 1))
-    assert len(stretches) == 35
-    assert {len(s.sound) for s in stretches[:-1] if s.sound is not None} == {2 * INPUT_RATE}
+    segments = list(read_video(video(seconds=70, rate=2, sound=sound), 1))
+    assert len(segments) == 35
+    assert {len(s.audio) for s in segments[:-1] if s.audio is not None} == {2 * INPUT_RATE}
 
 
 def test_a_video_with_few_pictures_has_a_stretch_for_each() -> None:
