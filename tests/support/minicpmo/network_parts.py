@@ -40,7 +40,7 @@ def runner_of(network: MiniCPMO, tokenizer: Tokenizer, *, cuda_graphs: bool = Fa
     return runner
 
 
-def hears(runner: Runner) -> Answer:
+def encodes_audio(runner: Runner) -> Answer:
     """Three chunks in one slot; each sees the keys of those before."""
     stream, wave = MelStream(), golden_set.waves()["w_omni"]
     heard = []
@@ -50,24 +50,24 @@ def hears(runner: Runner) -> Answer:
     return heard
 
 
-def hears_clips(runner: Runner) -> Answer:
+def encodes_clips(runner: Runner) -> Answer:
     [heard] = runner.run([EncodeClips(clip_mels(golden_set.waves()["w_ref"]))])
     return list(heard)
 
 
-def sees(runner: Runner) -> Answer:
+def encodes_images(runner: Runner) -> Answer:
     picture = slice_image(golden_set.image("a"), SliceConfig(), 9)
     return list(runner.run([EncodeImages(picture.pixels, picture.grids)])[0])
 
 
-def reads(runner: Runner) -> Answer:
+def feeds_text(runner: Runner) -> Answer:
     """A prompt and a token after it: final states and scores."""
     ids = tuple(range(100, 140))
     fed = [runner.run([Feed(1, at, (piece,))])[0] for at, piece in ((0, ids), (40, (7,)))]
     return [tensor for answer in fed for tensor in (answer.hidden, answer.logits)]
 
 
-def speaks(runner: Runner) -> Answer:
+def decodes_speech(runner: Runner) -> Answer:
     """A condition of given states, and the scores of codes after it."""
     states = torch.randn(3, 256, generator=torch.Generator().manual_seed(0))
     given = list(states.to(runner.network.device, runner.network.dtype))
@@ -80,7 +80,7 @@ def speaks(runner: Runner) -> Answer:
     return [condition, *scores]
 
 
-PARTS = [hears, hears_clips, sees, reads, speaks]
+PARTS = [encodes_audio, encodes_clips, encodes_images, feeds_text, decodes_speech]
 
 
 def largest_error(exact: Answer, rounded: Answer) -> float:

@@ -14,7 +14,7 @@ from torch import Tensor
 from support.minicpmo.stepaudio_package import EARLIER, LATER, MELS
 
 
-class AloneLater:
+class SingleStreamLater:
     """Release 1.0.7: one stream on the object."""
 
     def __init__(self, inner: Any, voice: Path) -> None:
@@ -24,12 +24,12 @@ class AloneLater:
 
     def chunk(self, codes: list[int], *, ends: bool) -> tuple[Tensor, Tensor]:
         """Mel (frames of the chunk) and sound."""
-        with heard_mel(self._inner.flow) as mels:
+        with collected_mel(self._inner.flow) as mels:
             sound = self._inner.stream(codes, self._voice, last_chunk=ends, return_waveform=True)
         return mels[0], torch.from_numpy(sound[0])
 
 
-class AloneEarlier:
+class SingleStreamEarlier:
     """A copy of the loop up to release 1.0.6: 1.0.7 has their networks but not their loop."""
 
     def __init__(self, inner: Any, voice: Path) -> None:
@@ -75,19 +75,19 @@ class AloneEarlier:
         return torch.cat([silence, speech[:, :-overlap]], 1)
 
 
-ALONE = {EARLIER: AloneEarlier, LATER: AloneLater}
+SINGLE_STREAM = {EARLIER: SingleStreamEarlier, LATER: SingleStreamLater}
 
 
 @contextmanager
-def heard_mel(flow: Any) -> Iterator[list[Tensor]]:
+def collected_mel(flow: Any) -> Iterator[list[Tensor]]:
     """Collects the mel of each chunk that the package's flow computes inside the context."""
     mels: list[Tensor] = []
     own = flow.inference_chunk
 
-    def listened(**given: Any) -> Any:
+    def collecting(**given: Any) -> Any:
         mel, cache = own(**given)
         mels.append(mel[0])
         return mel, cache
 
-    with patch.object(flow, "inference_chunk", listened):
+    with patch.object(flow, "inference_chunk", collecting):
         yield mels

@@ -36,7 +36,7 @@ from antiphon.inference_worker.engines.minicpmo.model.torch_kernels import Torch
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.types import EngineLoadError
 from support.minicpmo.golden_set import CHECKPOINT
-from support.minicpmo.network_parts import largest_error, reads, runner_of, speaks
+from support.minicpmo.network_parts import decodes_speech, feeds_text, largest_error, runner_of
 
 SLOTS, POSITIONS = 4, 600
 
@@ -162,10 +162,10 @@ def of_the_decoders() -> float:
     """Results of the language model and the speech model of the tiny checkpoint."""
     tokenizer = Tokenizer(CHECKPOINT)
     plain, fused = (runner_of(network, tokenizer) for network in networks())
-    return max(largest_error(does(plain), does(fused)) for does in (reads, speaks))
+    return max(largest_error(does(plain), does(fused)) for does in (feeds_text, decodes_speech))
 
 
-def kept_after_a_trial(*, spoilt: bool) -> list[str]:
+def kernels_after_check(*, spoilt: bool) -> list[str]:
     """The kernels of both decoders after the check at load."""
     plain, fused = networks()
     own = fused.llm.model.kernels
@@ -176,7 +176,7 @@ def kept_after_a_trial(*, spoilt: bool) -> list[str]:
     return [type(body.kernels).__name__ for body in (fused.llm.model, fused.tts.model)]
 
 
-def refused_when_asked_for() -> str:
+def error_when_demanded() -> str:
     """The error for programs that do not run."""
     plain, fused = networks()
     fused.llm.model.kernels.gate = lambda joint: joint / 0  # type: ignore[method-assign]

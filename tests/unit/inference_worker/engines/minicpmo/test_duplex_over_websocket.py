@@ -48,7 +48,7 @@ async def conversation(url: str) -> Said:
     return said
 
 
-async def test_three_conversations_say_what_the_reference_says(stack: Stack) -> None:
+async def test_three_conversations_equal_the_reference(stack: Stack) -> None:
     talks = await asyncio.gather(*(conversation(stack.ws_url) for _ in range(SESSIONS)))
     units = golden_set.facts("g_window_basic")["units"][:4]
     want = [(u["is_listen"], u["text"], u["end_of_turn"]) for u in units]
@@ -66,7 +66,7 @@ async def test_a_chat_about_a_video(stack: Stack) -> None:
     assert answer.input_tokens > 2 * (66 + 12 + 66)  # per second: a picture, its sound, a sheet
 
 
-async def test_a_video_that_is_none_is_refused_by_name(stack: Stack) -> None:
+async def test_an_invalid_video_is_refused_by_name(stack: Stack) -> None:
     broken = VideoPart(video(seconds=1)[:200])
     history = [ConversationMessage(Role.USER, (TextPart("what is this?"), broken))]
     async with ask(stack.ws_url, history) as answer:

@@ -61,7 +61,7 @@ def test_graphs_change_nothing(kernels: KernelChoice) -> None:
     assert conversation(kernels, cuda_graphs=True) == conversation(kernels, cuda_graphs=False)
 
 
-def test_feeding_waits_for_nothing() -> None:
+def test_feeding_does_not_wait_for_the_device() -> None:
     """The counterpart of test_host_waits.py, by the device's own report."""
     options = EngineOptions(slots=2, context_tokens=512, speech_tokens=256, device="cuda")
     engine = MiniCPMOProcessor(CHECKPOINT, options)
@@ -80,7 +80,7 @@ def test_feeding_waits_for_nothing() -> None:
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("cuda_graphs", [False, True])
 @pytest.mark.parametrize("does", PARTS)
-def test_each_part_says_nearly_what_the_cpu_says(
+def test_each_part_is_close_to_the_cpu(
     network: MiniCPMO,
     tokenizer: Tokenizer,
     does: Callable[[Runner], Answer],

@@ -99,7 +99,7 @@ def test_the_golden_session_through_the_views(processor: MiniCPMOProcessor) -> N
     view.cleanup()
 
 
-def test_company_changes_no_bit(processor: MiniCPMOProcessor) -> None:
+def test_other_sessions_change_no_bit(processor: MiniCPMOProcessor) -> None:
     """Alone in its slot, or with three others that get other input: the same bits."""
     ours, frame = seconds("w_duplex_audio", 6), golden_set.image_bytes("a")
     alone = begin(processor)
@@ -126,7 +126,7 @@ def test_company_changes_no_bit(processor: MiniCPMOProcessor) -> None:
         view.cleanup()
 
 
-def test_company_changes_no_word_with_fitting_shapes() -> None:
+def test_other_sessions_change_no_word_with_fitting_shapes() -> None:
     engine = loaded(OPTIONS.model_copy(update={"fixed_shapes": False}))
     ours = seconds("w_duplex_audio", 6)
     alone = begin(engine)
@@ -202,7 +202,7 @@ def test_a_failing_session_fails_alone(processor: MiniCPMOProcessor) -> None:
         view.cleanup()
 
 
-def test_a_full_context_is_said_before_anything_is_fed(processor: MiniCPMOProcessor) -> None:
+def test_a_full_context_is_reported_before_anything_is_fed(processor: MiniCPMOProcessor) -> None:
     view = begin(processor)
     [audio] = seconds("w31", 1)
     frame = golden_set.image_bytes("c")
@@ -299,7 +299,7 @@ def test_break_makes_it_listen(processor: MiniCPMOProcessor) -> None:
     view.cleanup()
 
 
-def test_order_of_calls_is_held(processor: MiniCPMOProcessor) -> None:
+def test_wrong_order_of_calls_is_refused(processor: MiniCPMOProcessor) -> None:
     view = processor.set_duplex_mode()
     [audio] = seconds("w31", 1)
     with pytest.raises(EngineError, match="prepare must come first"):
@@ -334,7 +334,7 @@ def test_speaking_without_a_vocoder_is_refused(processor: MiniCPMOProcessor) -> 
     view.cleanup()
 
 
-def test_slots_run_out_and_come_back(processor: MiniCPMOProcessor) -> None:
+def test_slots_are_limited_and_released(processor: MiniCPMOProcessor) -> None:
     views = [processor.set_duplex_mode() for _ in range(SLOTS)]
     with pytest.raises(EngineError, match="slots"):
         processor.set_duplex_mode()
@@ -390,7 +390,7 @@ def test_stop_abandons_the_step_in_progress(
     view.cleanup()
 
 
-def test_an_abandoned_finalize_is_no_error(
+def test_an_abandoned_finalize_does_not_raise(
     processor: MiniCPMOProcessor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view = begin(processor)
@@ -420,7 +420,7 @@ def test_random_choice_depends_on_the_session_alone() -> None:
     assert outcomes[0] == outcomes[1]
 
 
-def test_a_closed_engine_says_so() -> None:
+def test_a_closed_engine_refuses_work() -> None:
     engine = loaded(OPTIONS.model_copy(update={"slots": 1}))
     view = begin(engine)
     engine.close()
@@ -431,7 +431,7 @@ def test_a_closed_engine_says_so() -> None:
         engine.set_duplex_mode()
 
 
-def test_load_says_what_is_missing(tmp_path: Any) -> None:
+def test_load_reports_what_is_missing(tmp_path: Any) -> None:
     with pytest.raises(EngineLoadError, match=r"no config\.json"):
         MiniCPMOProcessor(tmp_path, OPTIONS).load(ignore)
     too_long = OPTIONS.model_copy(update={"context_tokens": 50_000})

@@ -26,7 +26,7 @@ def runner(network: MiniCPMO, tokenizer: Tokenizer) -> Runner:
 
 
 @pytest.mark.parametrize("does", PARTS)
-def test_each_part_says_nearly_the_same(
+def test_each_part_is_close_to_float32(
     network: MiniCPMO, tokenizer: Tokenizer, runner: Runner, does: Callable[[Runner], Answer]
 ) -> None:
     assert 0 < largest_error(does(runner_of(network, tokenizer)), does(runner)) < 0.03

@@ -47,7 +47,7 @@ def test_both_decoders(interpreter: ProcessPoolExecutor) -> None:
 
 
 @pytest.mark.parametrize("in_keys", [True, False])
-def test_a_nan_stays_one_and_stays_in_its_row(
+def test_a_nan_reaches_the_output_of_its_row_only(
     interpreter: ProcessPoolExecutor, *, in_keys: bool
 ) -> None:
     """A session with a NaN must end, so a NaN must reach the output of its row."""
@@ -56,16 +56,16 @@ def test_a_nan_stays_one_and_stays_in_its_row(
 
 
 @pytest.mark.parametrize(("spoilt", "kept"), [(False, "FusedKernels"), (True, "TorchKernels")])
-def test_programs_that_say_something_else_are_not_used(
+def test_programs_with_other_results_are_not_used(
     interpreter: ProcessPoolExecutor, *, spoilt: bool, kept: str
 ) -> None:
-    asked = interpreter.submit(triton_interpreter.kept_after_a_trial, spoilt=spoilt)
+    asked = interpreter.submit(triton_interpreter.kernels_after_check, spoilt=spoilt)
     assert asked.result() == [kept, kept]
 
 
-def test_programs_that_were_asked_for_and_fail_are_refused(
+def test_demanded_programs_that_fail_are_refused(
     interpreter: ProcessPoolExecutor,
 ) -> None:
-    said = interpreter.submit(triton_interpreter.refused_when_asked_for).result()
+    said = interpreter.submit(triton_interpreter.error_when_demanded).result()
     assert "kernels=triton does not work here" in said
     assert "kernels=torch does" in said

@@ -15,19 +15,19 @@ from support.minicpmo.golden_set import CHECKPOINT
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
 
 
-def test_a_cpu_takes_torchs_own() -> None:
+def test_a_cpu_uses_torchs_operations() -> None:
     assert not use_triton("auto", CPU)
     assert not use_triton("torch", GPU)
 
 
-def test_what_was_asked_for_and_cannot_be_is_refused() -> None:
+def test_demanded_kernels_that_are_missing_are_refused() -> None:
     options = EngineOptions(device="cpu", kernels="triton")
     with pytest.raises(EngineLoadError, match=r"a GPU, not cpu; kernels=torch does without"):
         load_network(CHECKPOINT, options, lambda _line: None)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_driver_it_goes_on_and_says_so() -> None:
+def test_without_a_driver_it_falls_back_and_logs_it() -> None:
     """As on a GPU machine without a compiler: Triton's driver raises with the reason."""
     with capture_logs() as logged:
         assert not use_triton("auto", GPU)
@@ -37,7 +37,7 @@ def test_without_a_driver_it_goes_on_and_says_so() -> None:
         use_triton("triton", GPU)
 
 
-def test_the_checkup_says_what_a_worker_would() -> None:
+def test_the_checkup_agrees_with_the_worker() -> None:
     """ "auto" is fine on a CPU; "triton" fails the checkup, as a worker would not start."""
     choices: list[KernelChoice] = ["auto", "torch", "triton"]
     verdicts = []

@@ -23,7 +23,7 @@ def cache_of(layers: int = 2, slots: int = 3) -> Any:
     )
 
 
-def test_dropping_a_span_turns_the_keys_behind_it(network: MiniCPMO) -> None:
+def test_dropping_a_span_rotates_the_keys_behind_it(network: MiniCPMO) -> None:
     want, facts = golden_set.tensors("g_cache_drop"), golden_set.facts("g_cache_drop")["drop"]
     cache, slot = cache_of(), 1
     for layer in range(2):
@@ -41,7 +41,7 @@ def test_dropping_a_span_turns_the_keys_behind_it(network: MiniCPMO) -> None:
 
 
 @pytest.mark.parametrize(("source", "target"), [(4, 9), (9, 4)])
-def test_shifting_there_and_back_changes_nothing(
+def test_shifting_back_and_forth_changes_nothing(
     network: MiniCPMO, source: int, target: int
 ) -> None:
     cache = cache_of()

@@ -43,7 +43,7 @@ def ignore(_line: str) -> None:
     pass
 
 
-def test_the_real_checkpoint_has_exactly_our_names_and_shapes() -> None:
+def test_names_and_shapes_equal_those_of_the_real_checkpoint() -> None:
     real = golden_set.facts("real_param_shapes")
     network = build_on_meta(ModelConfig.model_validate(real["config"]))
     ours = {name: list(tensor.shape) for name, tensor in network.state_dict().items()}
@@ -112,7 +112,7 @@ def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there_is_said() -> None:
+def test_a_missing_gpu_is_reported() -> None:
     with pytest.raises(EngineLoadError, match="sees no GPU"):
         pick_device("cuda")
 
@@ -139,7 +139,7 @@ def test_the_real_sizes_fit_together(tokenizer: Tokenizer) -> None:
     )
 
 
-def test_voices_take_memory_too() -> None:
+def test_voices_count_as_memory() -> None:
     """The package's own cache of two seconds at two solver steps takes 26 MB: 100 frames of these."""
     config, device = read_config(CHECKPOINT), torch.device("cpu")
     many = EngineOptions(slots=256, context_tokens=64, speech_tokens=64, vocoder_steps=16)

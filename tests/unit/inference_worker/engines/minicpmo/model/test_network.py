@@ -177,7 +177,7 @@ def forward(network: MiniCPMO, cache: SlottedCache, embeds: Tensor, start: int) 
     return network.llm.model(embeds[None], positions, causal_mask(positions, length), window)[0]
 
 
-def test_language_model_in_one_go(network: MiniCPMO) -> None:
+def test_language_model_in_one_feed(network: MiniCPMO) -> None:
     want = golden_set.tensors("c_llm")
     cache = llm_cache(network, 64)
     embeds = network.llm.model.embed_tokens(want["input_ids"])
@@ -192,7 +192,7 @@ def test_language_model_in_one_go(network: MiniCPMO) -> None:
         assert_close(values, want[f"full.value{layer}"], **CLOSE)
 
 
-def test_language_model_in_pieces_and_far_out(network: MiniCPMO) -> None:
+def test_language_model_in_pieces_at_distant_positions(network: MiniCPMO) -> None:
     want = golden_set.tensors("c_llm")
     cache, done, rows = llm_cache(network, 64), 0, []
     for count in golden_set.facts("c_llm")["incremental.cuts"]:
@@ -223,7 +223,7 @@ def test_speech_condition(network: MiniCPMO, chunk: int) -> None:
 
 
 @pytest.mark.parametrize("does", PARTS)
-def test_the_librarys_own_attention_says_the_same(
+def test_the_attention_of_the_library_agrees(
     network: MiniCPMO, tokenizer: Tokenizer, does: Callable[[Runner], Answer]
 ) -> None:
     options = EngineOptions(device="cpu", attn_implementation="sdpa")

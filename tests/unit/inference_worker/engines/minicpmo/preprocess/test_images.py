@@ -38,7 +38,7 @@ def _png(kind: bytes, content: bytes, *, good: bool = True) -> bytes:
         "nothing",
     ],
 )
-def test_an_unreadable_picture_is_the_fault_of_its_session(data: bytes) -> None:
+def test_an_unreadable_image_fails_its_session(data: bytes) -> None:
     with pytest.raises(EngineError, match="not a readable picture"):
         decode_image(data)
 

@@ -70,7 +70,7 @@ def slow_video(times: list[float]) -> bytes:
     return buffer.getvalue()
 
 
-def test_a_second_is_a_picture_and_its_sound() -> None:
+def test_a_second_is_a_frame_and_its_audio() -> None:
     sound = golden_set.waves()["w_user"][: 5 * INPUT_RATE // 2]
     segments = list(read_video(video(seconds=3, sound=sound), 1))
     assert [s.frame.size for s in segments] == [(64, 48)] * 3
@@ -80,7 +80,7 @@ def test_a_second_is_a_picture_and_its_sound() -> None:
     assert INPUT_RATE // 2 <= lengths[2] < INPUT_RATE
 
 
-def test_sound_that_ends_early_goes_on_as_silence_and_a_silent_video_has_none() -> None:
+def test_audio_that_ends_early_is_padded_and_a_silent_video_has_none() -> None:
     short = golden_set.waves()["w_user"][: INPUT_RATE // 2]
     first, second, third = read_video(video(seconds=3, sound=short), 1)
     assert first.audio is not None
@@ -91,7 +91,7 @@ def test_sound_that_ends_early_goes_on_as_silence_and_a_silent_video_has_none() 
     assert [segment.audio for segment in read_video(video(), 1)] == [None, None]
 
 
-def test_pictures_between_seconds_lie_on_a_sheet() -> None:
+def test_frames_between_seconds_form_a_contact_sheet() -> None:
     segments = list(read_video(video(seconds=2), 5))
     sizes = [s.between.size for s in segments if s.between is not None]
     assert sizes == [(2 * 64 + SHEET_GAP, 2 * 48 + SHEET_GAP)] * 2
@@ -109,7 +109,9 @@ def test_pictures_between_seconds_lie_on_a_sheet() -> None:
         (7, (40, 30), (7, 1)),
     ],
 )
-def test_sheets_are_nearly_square(count: int, size: tuple[int, int], grid: tuple[int, int]) -> None:
+def test_contact_sheets_are_nearly_square(
+    count: int, size: tuple[int, int], grid: tuple[int, int]
+) -> None:
     pictures = [Image.new("RGB", size, (20 * n + 20, 0, 0)) for n in range(count)]
     laid = contact_sheet(pictures)
     assert laid.size == tuple(n * s + (n - 1) * SHEET_GAP for n, s in zip(grid, size, strict=True))
@@ -126,14 +128,14 @@ def test_sheets_are_nearly_square(count: int, size: tuple[int, int], grid: tuple
         assert laid.getpixel(between) == (0, 0, 0)
 
 
-def test_a_long_video_is_told_in_longer_stretches() -> None:
+def test_a_long_video_has_longer_segments() -> None:
     sound = np.zeros(70 * INPUT_RATE, dtype=np.float32)
     segments = list(read_video(video(seconds=70, rate=2, sound=sound), 1))
     assert len(segments) == 35
     assert {len(s.audio) for s in segments[:-1] if s.audio is not None} == {2 * INPUT_RATE}
 
 
-def test_a_video_with_few_pictures_has_a_stretch_for_each() -> None:
+def test_a_video_with_few_frames_has_a_segment_for_each() -> None:
     assert len(list(read_video(slow_video([0.0, 2.0, 7.0, 7.1, 7.2]), 1))) == 3
 
 
@@ -164,7 +166,7 @@ def fed_ids(step: Feed) -> list[int]:
     return [t for p in step.pieces for t in (p if isinstance(p, tuple) else [-1] * len(p))]
 
 
-def test_the_sound_of_a_message_is_heard_as_one(tokenizer: Tokenizer, runner: Runner) -> None:
+def test_the_audio_of_a_message_is_encoded_as_one(tokenizer: Tokenizer, runner: Runner) -> None:
     """Audio in two parts has the embeddings of the whole, not those of each part alone."""
     wave = golden_set.waves()["w_user"]
     whole, halves = AudioPart(wave[:32000].tobytes()), [wave[:16000], wave[16000:32000]]

@@ -28,7 +28,7 @@ def inputs(value: float) -> tuple[Tensor, Tensor, Tensor]:
     return torch.full((2,), value), torch.zeros(2), torch.zeros(2)
 
 
-def test_a_replay_knows_its_inputs_and_nothing_of_the_host() -> None:
+def test_a_replay_uses_its_inputs_and_no_host_values() -> None:
     factor, pool = 2.0, GraphPool(CPU, enabled=True)
 
     def forward(embeds: Tensor, _positions: Tensor, _writes: Tensor) -> Tensor:
@@ -52,12 +52,12 @@ def test_a_replay_knows_its_inputs_and_nothing_of_the_host() -> None:
     ],
     ids=["draws", "read by the host", "any shape"],
 )
-def test_what_cannot_be_recorded_is_refused(forward: object) -> None:
+def test_uncapturable_operations_are_refused(forward: object) -> None:
     with pytest.raises(AssertionError):
         GraphPool(CPU, enabled=True).capture("shape", inputs(1.0), forward)  # type: ignore[arg-type]
 
 
-def test_every_step_of_a_unit_is_recorded(network: MiniCPMO, tokenizer: Tokenizer) -> None:
+def test_every_step_of_a_unit_is_captured(network: MiniCPMO, tokenizer: Tokenizer) -> None:
     """One, two and sixteen text tokens, a second of audio, a code; at 1, 2 and 3 rows."""
     sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
     runner = Runner(

@@ -35,7 +35,7 @@ def card(
             yield card
 
 
-def test_attention_makes_no_plans(card: Card) -> None:
+def test_cudnn_attention_is_off(card: Card) -> None:
     """The runner of a GPU switches off cuDNN's attention, torch's first choice."""
     assert card
     assert not torch.backends.cuda.cudnn_sdp_enabled()
@@ -54,7 +54,7 @@ def test_every_step_stays_on_the_gpu_in_bfloat16(card: Card) -> None:
         assert gpu.reads == (name in {"choose", "write", "speak", "utter"}), name
 
 
-def test_what_is_admitted_fits(card: Card, config: ModelConfig) -> None:
+def test_an_admitted_configuration_fits(card: Card, config: ModelConfig) -> None:
     """Weights, caches and the values of the largest step; the rest of the headroom is for graphs."""
     gpu, runner = card.gpu, card.runner
     options = EngineOptions(slots=SLOTS, context_tokens=CONTEXT, speech_tokens=SPEECH)
@@ -80,13 +80,13 @@ def test_a_token_is_few_launches(card: Card) -> None:
     assert card.launched("hear", 1) <= 24 * 18 + 30
 
 
-def test_company_costs_no_launches(card: Card) -> None:
+def test_more_sessions_need_no_more_launches(card: Card) -> None:
     for name in ("decode", "unit", "choose", "utter"):
         counts = [card.launched(name, many) for many in (1, 4, SLOTS)]
         assert all(after - before <= 2 * SLOTS for before, after in pairwise(counts)), name
 
 
-def test_the_fake_sees_what_it_is_for(card: Card) -> None:
+def test_the_fake_gpu_detects_mistakes(card: Card) -> None:
     gpu = card.gpu
     gpu.clear()
     here, there = torch.zeros(3), torch.zeros(3, device=GPU)

@@ -78,7 +78,7 @@ def ran(runner: Runner, steps: list[EngineStep]) -> tuple[Waits, Any]:
 
 
 @pytest.mark.parametrize("tokens", [1, 5])
-def test_feeding_waits_for_nothing(runner: Runner, tokens: int) -> None:
+def test_feeding_does_not_wait_for_the_device(runner: Runner, tokens: int) -> None:
     waits, fed = ran(runner, [Feed(slot, 3, ((7,) * tokens,)) for slot in range(3)])
     assert len(fed) == 3
     assert (waits.reads, waits.copies) == ([], [])
@@ -86,7 +86,7 @@ def test_feeding_waits_for_nothing(runner: Runner, tokens: int) -> None:
 
 @pytest.mark.parametrize("greedy", [True, False])
 @pytest.mark.parametrize("kind", [SampleToken, SampleWrittenToken])
-def test_choosing_reads_once(
+def test_sampling_reads_once(
     runner: Runner, kind: type[SampleToken | SampleWrittenToken], *, greedy: bool
 ) -> None:
     settings = SamplingSettings(greedy=greedy, listen_top_k=2)
@@ -106,7 +106,7 @@ def test_a_step_of_speech_reads_once(runner: Runner) -> None:
         assert (waits.reads, waits.copies) == (["tolist"], [])
 
 
-def test_the_count_sees_what_it_is_for() -> None:
+def test_the_counter_detects_waits() -> None:
     table = torch.zeros(2, 3)
     with Waits() as waits:
         table[:, [0, 1]] = 1.0

@@ -95,7 +95,7 @@ def test_a_row_does_not_depend_on_the_others(sampler: Sampler) -> None:
 
 
 @pytest.mark.parametrize("levels", [200, 10**6])
-def test_few_candidates_are_the_first_of_all(levels: int) -> None:
+def test_a_few_candidates_equal_the_top_of_a_full_sort(levels: int) -> None:
     """Many equal scores, as bfloat16 produces them, or none."""
     generator = torch.Generator().manual_seed(levels)
     scores = torch.randint(0, levels, (3, 3000), generator=generator).float()
@@ -108,7 +108,7 @@ def test_few_candidates_are_the_first_of_all(levels: int) -> None:
     assert torch.equal(ids[:, :kept], order[:, :kept])
 
 
-def test_top_k_keeps_what_is_as_likely_as_its_last(sampler: Sampler) -> None:
+def test_top_k_keeps_ties_with_its_last(sampler: Sampler) -> None:
     logits = torch.zeros(2, 5000)
     logits[:, 100:] = -torch.arange(4900) * 1e-3
     logits[:, 200:230] = 3.0

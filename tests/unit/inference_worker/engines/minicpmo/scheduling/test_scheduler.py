@@ -28,7 +28,7 @@ def job_of(step: Feed | EncodeClips) -> EngineJob:
     return job
 
 
-def test_pieces_of_about_the_same_length_go_together() -> None:
+def test_pieces_of_similar_length_share_a_batch() -> None:
     scheduler = Scheduler(most=8)
     jobs = [job_of(feed(n, count)) for n, count in enumerate([11, 1, 13, 70, 1, 70])]
     for job in jobs:
@@ -55,7 +55,7 @@ def test_buckets_are_powers_of_two() -> None:
     ("frames", "leading", "trailing", "size"),
     [(102, 0, 2, 50), (104, 2, 2, 50), (102, 0, 0, 51), (104, 0, 0, 52), (100, 0, 0, 50)],
 )
-def test_size_of_a_heard_chunk(frames: int, leading: int, trailing: int, size: int) -> None:
+def test_size_of_an_audio_chunk(frames: int, leading: int, trailing: int, size: int) -> None:
     assert EncodeAudio(0, 0, torch.zeros(80, frames), leading, trailing).size == size
 
 
@@ -90,7 +90,7 @@ print("an answer")
 """
 
 
-def test_a_lost_device_ends_the_process_and_answers_nobody() -> None:
+def test_a_lost_device_ends_the_process_without_results() -> None:
     """Other workers recover its sessions after the leases expire; an error as the result would end them."""
     ended = subprocess.run(
         [sys.executable, "-c", LOSES_ITS_DEVICE], capture_output=True, text=True, check=False

@@ -22,7 +22,7 @@ def runner(request: pytest.FixtureRequest, network: MiniCPMO, tokenizer: Tokeniz
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 5, 32])
-def test_no_session_meets_a_new_shape(runner: Runner, tokens: int) -> None:
+def test_no_session_uses_a_new_shape(runner: Runner, tokens: int) -> None:
     body, piece = runner._text, torch.zeros(tokens, 256)
     known = set(body._shapes(1 << (tokens - 1).bit_length()))
     met = {
@@ -33,7 +33,7 @@ def test_no_session_meets_a_new_shape(runner: Runner, tokens: int) -> None:
     assert met == known
 
 
-def test_warming_up_leaves_no_trace(runner: Runner) -> None:
+def test_warm_up_does_not_change_the_caches(runner: Runner) -> None:
     lengths, rows = 3, {1: 1, 6: 4, 8: 4}[runner.slots]
     assert runner.warm_up() == 6 * rows * (lengths + 2)
     for cache in (runner.text_cache, runner.speech_cache):

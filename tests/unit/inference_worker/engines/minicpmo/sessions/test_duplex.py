@@ -86,7 +86,7 @@ def play(network: MiniCPMO, tokenizer: Tokenizer, runner: Runner, name: str, che
 
 
 @pytest.mark.parametrize("name", SESSIONS + WINDOWS)
-def test_a_session_is_the_references(
+def test_a_session_equals_the_reference(
     network: MiniCPMO, tokenizer: Tokenizer, runner: Runner, name: str
 ) -> None:
     facts, want = golden_set.facts(name), golden_set.tensors(name)
@@ -191,7 +191,7 @@ def variant(network: MiniCPMO, tokenizer: Tokenizer, runner: Runner, **changed: 
     return outcomes
 
 
-def test_fixed_forgets_the_speech_of_a_turn_that_was_cut(
+def test_fixed_drops_the_speech_of_an_interrupted_turn(
     network: MiniCPMO, tokenizer: Tokenizer, runner: Runner
 ) -> None:
     upstream = variant(network, tokenizer, runner)

@@ -28,7 +28,7 @@ def test_off_never_slides(units: list[ContextUnit]) -> None:
 
 
 @given(UNITS)
-def test_basic_keeps_to_its_marks(units: list[ContextUnit]) -> None:
+def test_basic_stays_within_its_limits(units: list[ContextUnit]) -> None:
     layout = layout_of(mode="basic", basic_high_tokens=90, basic_low_tokens=60)
     held = 9
     for unit in units:

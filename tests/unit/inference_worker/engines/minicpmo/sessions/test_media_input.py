@@ -21,7 +21,9 @@ def runner_of(network: MiniCPMO, tokenizer: Tokenizer, *, invariant: bool) -> Ru
 
 
 @pytest.mark.parametrize("invariant", [True, False])
-def test_half_a_minute_and_on(network: MiniCPMO, tokenizer: Tokenizer, invariant: bool) -> None:
+def test_audio_beyond_half_a_minute(
+    network: MiniCPMO, tokenizer: Tokenizer, invariant: bool
+) -> None:
     """The position table ends at thirty seconds; then all audio so far is forgotten."""
     recorder = Recorder(runner_of(network, tokenizer, invariant=invariant))
     want, wave = golden_set.tensors("a_audio"), golden_set.waves()["w34"]

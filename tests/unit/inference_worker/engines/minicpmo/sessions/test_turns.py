@@ -120,7 +120,7 @@ def test_an_answer_streams_its_text(tokenizer: Tokenizer, runner: Runner) -> Non
     assert session.length > before
 
 
-def test_rollback_forgets_without_a_trace(tokenizer: Tokenizer, runner: Runner) -> None:
+def test_rollback_restores_everything(tokenizer: Tokenizer, runner: Runner) -> None:
     wave = golden_set.waves()["w_user"]
     session = session_of(tokenizer)
     recorder = Recorder(runner)
@@ -172,7 +172,7 @@ def test_portions_of_a_prompt(lengths: list[int], portions: list[list[int]]) -> 
     ]
 
 
-def test_a_long_prompt_lets_others_have_their_turn(
+def test_a_long_prompt_runs_in_portions(
     network: MiniCPMO, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In portions, its scores are those of the whole prompt."""
@@ -190,7 +190,7 @@ def test_a_long_prompt_lets_others_have_their_turn(
     assert_close(*scores, **LOGITS)
 
 
-def test_many_pictures_are_seen_a_few_at_a_time(
+def test_many_images_are_encoded_in_portions(
     runner: Runner, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pictures = [

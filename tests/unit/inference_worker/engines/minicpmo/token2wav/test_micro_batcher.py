@@ -12,83 +12,83 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.micro_batcher import M
 ASKERS = 5
 
 
-class Kitchen:
+class TenfoldServer:
     """Returns ten times each request; the first batch waits until it is released."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
         self.began, self.go = threading.Event(), threading.Event()
 
-    def serve(self, asked: list[int]) -> Sequence[int | BaseException]:
-        self.batches.append(asked)
+    def serve(self, requests: list[int]) -> Sequence[int | BaseException]:
+        self.batches.append(requests)
         self.began.set()
         assert self.go.wait(30)
-        if 13 in asked:
+        if 13 in requests:
             raise ValueError("no oven")
-        return [10 * n if n >= 0 else LookupError(str(n)) for n in asked]
+        return [10 * n if n >= 0 else LookupError(str(n)) for n in requests]
 
 
-def asked_at_once(kitchen: Kitchen, questions: list[int]) -> dict[int, int | str]:
+def asked_at_once(server: TenfoldServer, requests: list[int]) -> dict[int, int | str]:
     """One request starts a batch; the others arrive while it runs."""
-    meeting = MicroBatcher[int, int](kitchen.serve)
+    batcher = MicroBatcher[int, int](server.serve)
     answers: dict[int, int | str] = {}
 
     def ask(n: int) -> None:
         try:
-            answers[n] = meeting.run(n)
+            answers[n] = batcher.run(n)
         except (LookupError, ValueError) as error:
             answers[n] = str(error)
 
-    threads = [threading.Thread(target=ask, args=(n,)) for n in questions]
+    threads = [threading.Thread(target=ask, args=(n,)) for n in requests]
     threads[0].start()
-    assert kitchen.began.wait(30)
+    assert server.began.wait(30)
     for thread in threads[1:]:
         thread.start()
-    while meeting._inbox.qsize() < len(questions) - 1:
+    while batcher._inbox.qsize() < len(requests) - 1:
         threading.Event().wait(0.001)
-    kitchen.go.set()
+    server.go.set()
     for thread in threads:
         thread.join(30)
-    assert meeting.run(7) == 70
-    meeting.close()
+    assert batcher.run(7) == 70
+    batcher.close()
     return answers
 
 
-def test_those_who_wait_are_served_together() -> None:
-    kitchen = Kitchen()
-    answers = asked_at_once(kitchen, list(range(ASKERS)))
+def test_queued_requests_form_one_batch() -> None:
+    server = TenfoldServer()
+    answers = asked_at_once(server, list(range(ASKERS)))
     assert answers == {n: 10 * n for n in range(ASKERS)}
-    assert [sorted(batch) for batch in kitchen.batches] == [[0], [1, 2, 3, 4], [7]]
+    assert [sorted(batch) for batch in server.batches] == [[0], [1, 2, 3, 4], [7]]
 
 
-def test_each_gets_its_own_failure() -> None:
-    kitchen = Kitchen()
-    assert asked_at_once(kitchen, [1, -2, 3]) == {1: 10, -2: "-2", 3: 30}
+def test_each_request_raises_its_exception() -> None:
+    server = TenfoldServer()
+    assert asked_at_once(server, [1, -2, 3]) == {1: 10, -2: "-2", 3: 30}
 
 
-def test_a_batch_that_fails_is_told_to_all_of_it_and_the_next_is_served() -> None:
-    kitchen = Kitchen()
-    answers = asked_at_once(kitchen, [1, 13, 3])
+def test_a_failed_batch_fails_all_its_requests_and_the_next_one_runs() -> None:
+    server = TenfoldServer()
+    answers = asked_at_once(server, [1, 13, 3])
     assert answers == {1: 10, 13: "no oven", 3: "no oven"}
 
 
-def test_a_lone_question_waits_for_nobody() -> None:
-    kitchen = Kitchen()
-    kitchen.go.set()
-    meeting = MicroBatcher[int, int](kitchen.serve)
-    assert [meeting.run(n) for n in (1, 2)] == [10, 20]
+def test_a_single_request_runs_at_once() -> None:
+    server = TenfoldServer()
+    server.go.set()
+    batcher = MicroBatcher[int, int](server.serve)
+    assert [batcher.run(n) for n in (1, 2)] == [10, 20]
     with pytest.raises(LookupError, match="-1"):
-        meeting.run(-1)
-    assert meeting.run_batch([4, 5]) == [40, 50]
-    assert kitchen.batches == [[1], [2], [-1], [4, 5]]
-    meeting.close()
-    assert not meeting._thread.is_alive()
+        batcher.run(-1)
+    assert batcher.run_batch([4, 5]) == [40, 50]
+    assert server.batches == [[1], [2], [-1], [4, 5]]
+    batcher.close()
+    assert not batcher._thread.is_alive()
 
 
-def test_too_few_answers_are_nobodys() -> None:
+def test_a_wrong_number_of_results_fails_the_batch() -> None:
     """The thread continues afterwards."""
-    meeting = MicroBatcher[int, int](lambda asked: [1] if len(asked) == 1 else [])
+    batcher = MicroBatcher[int, int](lambda requests: [1] if len(requests) == 1 else [])
     with pytest.raises(RuntimeError, match="0 answers to 2 questions"):
-        meeting.run_batch([1, 2])
-    assert meeting.run(1) == 1
-    meeting.close()
+        batcher.run_batch([1, 2])
+    assert batcher.run(1) == 1
+    batcher.close()

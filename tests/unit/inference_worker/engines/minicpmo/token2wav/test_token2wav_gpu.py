@@ -8,16 +8,16 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.model.memory import (
     TOKEN2WAV_BYTES,
     chunk_bytes,
     speech_bytes,
     voice_bytes,
 )
-from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor
-
-from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.token2wav.streams import CodeChunk, VoiceStream
 from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import (
     Token2WavVocoder,

@@ -29,7 +29,7 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import (
 from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 from support.minicpmo import stepaudio_package
-from support.minicpmo.single_stream import ALONE
+from support.minicpmo.single_stream import SINGLE_STREAM
 from support.minicpmo.stepaudio_package import CODES, EARLIER, LATER
 
 CPU = torch.device("cpu")
@@ -76,7 +76,7 @@ def alone(release: str, package: Any, tmp_path_factory: pytest.TempPathFactory) 
     for wave, turn in zip(WAVES, TURNS, strict=True):
         soundfile.write(path, wave, INPUT_RATE)
         with torch.inference_mode():
-            one = ALONE[release](package, path)
+            one = SINGLE_STREAM[release](package, path)
             heard.append([one.chunk(codes, ends=ends) for codes, ends in turn])
     return heard
 
@@ -107,7 +107,7 @@ def near(got: Synthesis, want: torch.Tensor) -> bool:
     return bool(np.abs(got - np.clip(want.numpy(), -1, 1)).max() < NEAR)
 
 
-def test_in_company_each_sounds_as_the_package_alone(
+def test_batched_streams_sound_like_single_ones_of_the_package(
     vocoder: Token2WavVocoder, voices: list[VoiceState], alone: list[Any]
 ) -> None:
     streams = turns(voices)
@@ -117,7 +117,7 @@ def test_in_company_each_sounds_as_the_package_alone(
     assert max(float(sound.abs().max()) for chunk in alone for _, sound in chunk) > 0.05
 
 
-def test_mel_is_the_packages(
+def test_mel_equals_that_of_the_package(
     vocoder: Token2WavVocoder, voices: list[VoiceState], alone: list[Any]
 ) -> None:
     flow, states = vocoder._flow, [voice.base.flow for voice in voices]
@@ -131,7 +131,7 @@ def test_mel_is_the_packages(
     assert max(float(mel.abs().max()) for chunk in alone for mel, _ in chunk) > 1
 
 
-def test_turns_of_sessions_that_ask_at_their_own_time(
+def test_turns_of_unsynchronised_sessions(
     vocoder: Token2WavVocoder, voices: list[VoiceState], alone: list[Any]
 ) -> None:
     """In any batch: a second turn equals the first, also after a reset within a turn."""
@@ -158,7 +158,7 @@ def test_turns_of_sessions_that_ask_at_their_own_time(
         assert near(second, want[: 3 * OUTPUT_RATE])
 
 
-def test_one_that_cannot_sound_leaves_the_others_theirs(
+def test_a_failing_stream_does_not_affect_the_others(
     vocoder: Token2WavVocoder,
     voices: list[VoiceState],
     alone: list[Any],
@@ -185,7 +185,7 @@ def test_one_that_cannot_sound_leaves_the_others_theirs(
     assert all(near(heard[who], alone[who][2][1]) for who in (0, 2))
 
 
-def test_unknown_codes_are_refused_and_change_nothing(
+def test_unknown_codes_are_refused_without_a_change(
     vocoder: Token2WavVocoder, voices: list[VoiceState], alone: list[Any]
 ) -> None:
     voice = voices[0]
@@ -197,7 +197,7 @@ def test_unknown_codes_are_refused_and_change_nothing(
     vocoder.reset(voice)
 
 
-def test_a_short_second_begins_with_silence(
+def test_a_short_second_is_padded_with_silence_on_the_left(
     vocoder: Token2WavVocoder, voices: list[VoiceState]
 ) -> None:
     voice = voices[0]
@@ -210,7 +210,7 @@ def test_a_short_second_begins_with_silence(
     assert voice.waiting == list(SILENT_PREFIX)
 
 
-def test_of_a_voice_fifteen_seconds_are_cloned(
+def test_at_most_fifteen_seconds_of_a_voice_are_cloned(
     vocoder: Token2WavVocoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[int] = []
@@ -225,7 +225,7 @@ def test_of_a_voice_fifteen_seconds_are_cloned(
     assert heard == [15 * INPUT_RATE]
 
 
-def test_the_warm_up_speaks_or_tells_what_is_missing(
+def test_the_warm_up_speaks_or_reports_what_is_missing(
     vocoder: Token2WavVocoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vocoder.warm_up(2)
@@ -234,7 +234,7 @@ def test_the_warm_up_speaks_or_tells_what_is_missing(
         vocoder.warm_up(2)
 
 
-def test_a_package_that_does_not_fit_is_told(
+def test_an_incompatible_package_is_reported(
     vocoder: Token2WavVocoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(vocoder._inner.flow.decoder.estimator, "t_embedder")
@@ -242,7 +242,7 @@ def test_a_package_that_does_not_fit_is_told(
         Token2WavVocoder(vocoder._inner, CPU)
 
 
-def test_a_release_that_computes_otherwise_is_told(
+def test_a_release_with_other_results_is_reported(
     package: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vocoder = Token2WavVocoder(package, CPU)

@@ -20,7 +20,7 @@ from support.minicpmo.tone_vocoder import SAMPLES_PER_CODE, Tone
 SPEAKING = DuplexConfig(temperature=0.0, force_listen_count=0)
 
 
-def test_codes_are_given_in_pieces_with_lookahead() -> None:
+def test_codes_are_cut_into_chunks_with_lookahead() -> None:
     waiting = list(range(28))
     assert next_pieces(waiting, 3, last=False) == [(list(range(28)), False)]
     assert waiting == [25, 26, 27]
@@ -60,7 +60,7 @@ def test_a_session_speaks_with_the_cloned_voice() -> None:
     engine.close()
 
 
-def test_the_package_is_named_where_it_is_missing(tmp_path: Path) -> None:
+def test_a_missing_package_is_named(tmp_path: Path) -> None:
     with pytest.raises(EngineLoadError, match="pip install --no-deps minicpmo-utils"):
         load_token2wav(tmp_path, 5, torch.device("cuda", 0))
 

@@ -71,7 +71,7 @@ def text_of(pieces: Iterator[Delta]) -> str:
 
 
 @pytest.mark.parametrize("kind", ["chat", "half-duplex"])
-def test_a_successor_goes_on_where_the_answer_was(processor: MiniCPMOProcessor, kind: str) -> None:
+def test_another_worker_continues_the_answer(processor: MiniCPMOProcessor, kind: str) -> None:
     first = asked(processor, kind)
     whole = text_of(first.generate())
     answer = first._turns.last
@@ -96,7 +96,7 @@ def test_a_successor_goes_on_where_the_answer_was(processor: MiniCPMOProcessor, 
         second.cleanup()
 
 
-def test_what_was_said_is_counted_and_a_whole_answer_is_not_begun_anew(
+def test_the_existing_text_counts_and_a_whole_answer_is_not_repeated(
     processor: MiniCPMOProcessor,
 ) -> None:
     first = asked(processor, "chat")

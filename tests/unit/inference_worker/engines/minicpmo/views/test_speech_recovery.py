@@ -30,7 +30,7 @@ SPEAKING = DuplexConfig(temperature=0.0, force_listen_count=0)
 WAVES = golden_set.waves()
 
 
-class Recited(Tone):
+class CodeRecorder(Tone):
     """Records the codes of each voice."""
 
     def synthesize(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
@@ -43,7 +43,7 @@ def engine() -> Iterator[MiniCPMOProcessor]:
     processor = MiniCPMOProcessor(CHECKPOINT, OPTIONS)
     processor.load(lambda _line: None)
     assert processor._parts is not None
-    processor._parts = replace(processor._parts, vocoder=Recited())
+    processor._parts = replace(processor._parts, vocoder=CodeRecorder())
     yield processor
     processor.close()
 
@@ -109,7 +109,7 @@ def test_some_turns_are_unfinished(engine: MiniCPMOProcessor) -> None:
     assert 0 in lengths[2:]
 
 
-def test_the_sound_of_an_unfinished_turn_is_made_again(engine: MiniCPMOProcessor) -> None:
+def test_the_audio_of_an_unfinished_turn_is_synthesized_again(engine: MiniCPMOProcessor) -> None:
     first = begin(engine)
     past = [unit(first, second("w_duplex_audio", n)) for n in range(3)]
     again = begin(engine)
@@ -121,7 +121,7 @@ def test_the_sound_of_an_unfinished_turn_is_made_again(engine: MiniCPMOProcessor
         view.cleanup()
 
 
-def test_pictures_are_cut_again_as_they_were(engine: MiniCPMOProcessor) -> None:
+def test_images_are_sliced_as_before(engine: MiniCPMOProcessor) -> None:
     first = begin(engine)
     frame = [golden_set.image_bytes("b")]
     past = [unit(first, second("w_omni", n), frames=frame, slices=4) for n in range(2)]
@@ -168,12 +168,12 @@ FORCED = UnitMemo(terminator=1, fed=[7], speech_length=40)
         ([spoken(0, 300)], 1, 1),  # the next worker has a shorter speech context
     ],
 )
-def test_which_units_speech_is_still_open(memos: list[UnitMemo], first: int, sound: int) -> None:
+def test_first_unit_in_the_speech_context(memos: list[UnitMemo], first: int, sound: int) -> None:
     assert speech_context_start(memos, 256) == first
     assert len(unfinished_turn_codes(memos)) == sound
 
 
-def test_notes_of_before_there_was_speech_in_them(engine: MiniCPMOProcessor) -> None:
+def test_memos_without_speech(engine: MiniCPMOProcessor) -> None:
     view = begin(engine)
     memo = {"fed": [1, 2], "terminator": None, "words": [1], "chosen": [1, 2], "turn_open": True}
     heard = PastUnit(

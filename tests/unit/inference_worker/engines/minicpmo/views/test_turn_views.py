@@ -74,7 +74,7 @@ def test_turns_of_a_conversation(processor: MiniCPMOProcessor) -> None:
     view.cleanup()
 
 
-def test_a_conversation_is_rebuilt_elsewhere(processor: MiniCPMOProcessor) -> None:
+def test_another_worker_rebuilds_a_conversation(processor: MiniCPMOProcessor) -> None:
     first, second = processor.set_half_duplex_mode(), processor.set_half_duplex_mode()
     past = []
     first.prepare(SYSTEM, TEXT_ONLY)
@@ -107,7 +107,7 @@ def test_a_break_keeps_what_was_said(processor: MiniCPMOProcessor) -> None:
     assert len(view.memo()["tokens"]) < 400
 
 
-def test_a_reader_that_leaves_ends_the_answer(processor: MiniCPMOProcessor) -> None:
+def test_closing_the_iterator_ends_the_answer(processor: MiniCPMOProcessor) -> None:
     long = TEXT_ONLY.model_copy(update={"generation": GenerationConfig(max_new_tokens=400)})
     view = processor.set_half_duplex_mode()
     view.prepare(SYSTEM, long)
@@ -122,7 +122,7 @@ def test_a_reader_that_leaves_ends_the_answer(processor: MiniCPMOProcessor) -> N
     assert list(view.generate())
 
 
-def test_a_chat_of_text_sound_and_pictures(processor: MiniCPMOProcessor) -> None:
+def test_a_chat_of_text_audio_and_images(processor: MiniCPMOProcessor) -> None:
     view = processor.set_chat_mode()
     with pytest.raises(EngineError, match="prefill must come before"):
         next(view.generate())
@@ -156,7 +156,7 @@ def test_a_chat_about_a_video(processor: MiniCPMOProcessor) -> None:
     assert answers[1] != answers[0]
 
 
-def test_a_long_prefill_tells_each_of_its_steps(processor: MiniCPMOProcessor) -> None:
+def test_a_long_prefill_reports_each_step(processor: MiniCPMOProcessor) -> None:
     view = processor.set_chat_mode()
     pictures = tuple(ImagePart(golden_set.image_bytes("a")) for _ in range(8))
     told: list[float] = []
@@ -169,7 +169,7 @@ def test_a_long_prefill_tells_each_of_its_steps(processor: MiniCPMOProcessor) ->
 @pytest.mark.parametrize(
     ("part", "words"), [(VideoPart(b"nonsense"), "neither MP4"), (ImagePart(b"no"), "readable")]
 )
-def test_what_cannot_be_read_is_refused_by_name(
+def test_unreadable_content_is_refused_by_name(
     processor: MiniCPMOProcessor, part: Part, words: str
 ) -> None:
     view = processor.set_chat_mode()
@@ -206,7 +206,7 @@ def test_conversations_of_all_kinds_share_the_engine(processor: MiniCPMOProcesso
     assert got == [want]
 
 
-def test_answers_are_spoken_where_there_is_a_vocoder(processor: MiniCPMOProcessor) -> None:
+def test_answers_are_spoken_with_a_vocoder(processor: MiniCPMOProcessor) -> None:
     spoken = HalfDuplexConfig(generation=GenerationConfig(max_new_tokens=25, temperature=0.0))
     view = processor.set_half_duplex_mode()
     with pytest.raises(EngineError, match="no vocoder"):
@@ -226,7 +226,7 @@ def test_answers_are_spoken_where_there_is_a_vocoder(processor: MiniCPMOProcesso
     assert text
 
 
-def test_a_failed_answer_is_raised_where_it_is_read(processor: MiniCPMOProcessor) -> None:
+def test_a_failed_answer_raises_in_its_reader(processor: MiniCPMOProcessor) -> None:
     view = processor.set_chat_mode()
     options = ChatOptions(generation=GenerationConfig(max_new_tokens=4000, temperature=0.0))
     view.prefill([ConversationMessage(Role.USER, (TextPart("hello"),))], options)
