@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
 GROUPED_SDPA = "grouped_sdpa"
-
-
-class LayerCache(Protocol):
-    """The cache interface that the layers of transformers expect."""
-
-    def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-        """Store (rows, heads, new, dim); return (rows, heads, all, dim)."""
 
 
 def grouped_sdpa(

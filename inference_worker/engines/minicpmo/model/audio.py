@@ -10,7 +10,8 @@ from transformers.models.whisper.modeling_whisper import WhisperEncoderLayer
 
 from antiphon.inference_worker.engines.minicpmo.config import AudioConfig, ModelConfig
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
-from antiphon.inference_worker.engines.minicpmo.model.attention import LayerCache, additive_mask
+from antiphon.inference_worker.engines.minicpmo.model.attention import additive_mask
+from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow
 
 
 class AudioEncoder(nn.Module):
@@ -45,7 +46,7 @@ class AudioEncoder(nn.Module):
         return gelu(self.conv2(gelu(self.conv1(mel)))).transpose(1, 2)
 
     def forward(
-        self, steps: Tensor, positions: Tensor, mask: Tensor | None, cache: LayerCache | None
+        self, steps: Tensor, positions: Tensor, mask: Tensor | None, cache: CacheWindow | None
     ) -> Tensor:
         """Encode convolved `steps` (rows, n, width) at `positions` (rows, n) of the table."""
         hidden = steps + self.embed_positions(positions)

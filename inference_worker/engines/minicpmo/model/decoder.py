@@ -11,8 +11,8 @@ from torch.nn.functional import linear, normalize
 from torch.nn.utils.parametrizations import weight_norm
 
 from antiphon.inference_worker.engines.minicpmo.config import ModelConfig, SpeechConfig
+from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow
 from antiphon.inference_worker.engines.minicpmo.model.layer import (
-    CacheRows,
     DecoderLayer,
     ForwardInputs,
     LayerKernels,
@@ -58,7 +58,7 @@ class Decoder(nn.Module):
         for layer in self._layers():
             layer.self_attn.kernels = layer.mlp.kernels = kernels
 
-    def forward_inputs(self, positions: Tensor, mask: Tensor, cache: CacheRows) -> ForwardInputs:
+    def forward_inputs(self, positions: Tensor, mask: Tensor, cache: CacheWindow) -> ForwardInputs:
         """What all layers share in a forward pass at `positions` (rows, new)."""
         angles = positions[..., None, None].float() * self.inv_freq
         return ForwardInputs(positions, *rotation_tables(angles, self.table.dtype), mask, cache)
@@ -68,7 +68,9 @@ class Decoder(nn.Module):
         """Embedding table; `forward` takes input of the same width."""
         return self.embed_tokens.weight
 
-    def forward(self, embeds: Tensor, positions: Tensor, mask: Tensor, cache: CacheRows) -> Tensor:
+    def forward(
+        self, embeds: Tensor, positions: Tensor, mask: Tensor, cache: CacheWindow
+    ) -> Tensor:
         """`embeds` (rows, new, width), `positions` (rows, new), `mask` additive (rows, 1, new, all)."""
         shared = self.forward_inputs(positions, mask, cache)
         layers, add_norm = self._layers(), self.kernels.add_norm

@@ -10,22 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-
-class CacheRows(Protocol):
-    """The cache in one forward pass: some rows, up to a length."""
-
-    first: int
-    length: int
-    writes: Tensor
-
-    def entries(self, layer: int) -> Tensor:
-        """All of a layer, (slots, positions + 1, 2, heads, dim): keys and values."""
-
-    def store(self, entries: Tensor, layer: int) -> None:
-        """Put (rows, new, 2, heads, dim) where `writes` says."""
-
-    def read(self, layer: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of the rows, each (rows, heads, length, dim)."""
+from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +25,7 @@ class ForwardInputs:
     cosines: Tensor
     sines: Tensor
     mask: Tensor
-    cache: CacheRows
+    cache: CacheWindow
 
 
 class LayerKernels(Protocol):

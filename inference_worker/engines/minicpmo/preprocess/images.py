@@ -84,10 +84,7 @@ def _to_patch(length: float, patch: int) -> int:
 
 def _cells(image: Image.Image, grid: ImageSize, settings: SliceConfig) -> list[Image.Image]:
     columns, rows = grid
-    cell = (
-        _to_patch(image.width, columns) / columns,
-        _to_patch(image.height, rows) / rows,
-    )
+    cell = (_to_patch(image.width, columns) / columns, _to_patch(image.height, rows) / rows)
     width, height = _fit((int(cell[0]), int(cell[1])), settings, enlarge=True)
     whole = image.resize((width * columns, height * rows), Image.Resampling.BICUBIC)
     return [

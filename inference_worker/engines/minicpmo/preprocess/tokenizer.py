@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 from transformers import PreTrainedTokenizerFast
 
@@ -18,53 +18,31 @@ TemplateMessage = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecialIds:
-    """Ids of the tokens that control a conversation."""
+    """Ids of the tokens that control a conversation, annotated with the text of the token."""
 
-    unit: int
-    unit_end: int
-    image: int
-    image_end: int
-    slice: int
-    slice_end: int
-    listen: int
-    speak: int
-    tts_bos: int
-    tts_eos: int
-    tts_pad: int
-    audio: int
-    audio_end: int
-    chunk_eos: int
-    chunk_tts_eos: int
-    turn_eos: int
-    eos: int
-    unknown: int
+    unit: Annotated[int, "<unit>"]
+    unit_end: Annotated[int, "</unit>"]
+    image: Annotated[int, "<image>"]
+    image_end: Annotated[int, "</image>"]
+    slice: Annotated[int, "<slice>"]
+    slice_end: Annotated[int, "</slice>"]
+    listen: Annotated[int, "<|listen|>"]
+    speak: Annotated[int, "<|speak|>"]
+    tts_bos: Annotated[int, "<|tts_bos|>"]
+    tts_eos: Annotated[int, "<|tts_eos|>"]
+    tts_pad: Annotated[int, "<|tts_pad|>"]
+    audio: Annotated[int, "<|audio_start|>"]
+    audio_end: Annotated[int, "<|audio_end|>"]
+    chunk_eos: Annotated[int, "<|chunk_eos|>"]
+    chunk_tts_eos: Annotated[int, "<|chunk_tts_eos|>"]
+    turn_eos: Annotated[int, "<|turn_eos|>"]
+    eos: Annotated[int, "<|im_end|>"]
+    unknown: Annotated[int, "<unk>"]
 
     @property
     def chunk_ends(self) -> frozenset[int]:
         """Tokens that end the generation of a unit and are not fed at once."""
         return frozenset({self.listen, self.chunk_eos, self.chunk_tts_eos})
-
-
-_NAMES = {
-    "unit": "<unit>",
-    "unit_end": "</unit>",
-    "image": "<image>",
-    "image_end": "</image>",
-    "slice": "<slice>",
-    "slice_end": "</slice>",
-    "listen": "<|listen|>",
-    "speak": "<|speak|>",
-    "tts_bos": "<|tts_bos|>",
-    "tts_eos": "<|tts_eos|>",
-    "tts_pad": "<|tts_pad|>",
-    "audio": "<|audio_start|>",
-    "audio_end": "<|audio_end|>",
-    "chunk_eos": "<|chunk_eos|>",
-    "chunk_tts_eos": "<|chunk_tts_eos|>",
-    "turn_eos": "<|turn_eos|>",
-    "eos": "<|im_end|>",
-    "unknown": "<unk>",
-}
 
 
 class Tokenizer:
@@ -73,7 +51,9 @@ class Tokenizer:
     def __init__(self, folder: Path) -> None:
         settings = _read_settings(folder)
         self._inner = _load_fast(folder, settings)
-        self.ids = SpecialIds(**{field: self._id_of(name) for field, name in _NAMES.items()})
+        hints = get_type_hints(SpecialIds, include_extras=True)
+        names = {field.name: hints[field.name].__metadata__[0] for field in fields(SpecialIds)}
+        self.ids = SpecialIds(**{field: self._id_of(name) for field, name in names.items()})
         bad: list[int] = settings.get("bad_token_ids", [])
         self.forbidden: tuple[int, ...] = (self.ids.tts_pad, *bad)
         """Ids that the duplex decoder must not produce."""

@@ -56,26 +56,6 @@ def message_text(parts: Sequence[PromptPart], *, joint: str, first_image_id: int
     return joint.join(texts)
 
 
-def chat_text(
-    tokenizer: Tokenizer,
-    turns: Sequence[PromptTurn],
-    *,
-    joint: str = "\n",
-    generation_prompt: bool = True,
-    thinking: bool = False,
-    speak: bool = False,
-) -> str:
-    """Render a whole conversation with the checkpoint's template."""
-    rendered, image_count = [], 0
-    for role, parts in turns:
-        content = message_text(parts, joint=joint, first_image_id=image_count)
-        rendered.append({"role": role, "content": content})
-        image_count += sum(isinstance(part, SlicedImage) for part in parts)
-    return tokenizer.chat(
-        rendered, add_generation_prompt=generation_prompt, thinking=thinking, speak=speak
-    )
-
-
 def answer_opening(*, thinking: bool = False, speak: bool = True) -> str:
     """The text that closes a streamed user turn and opens the answer."""
     thought = "" if thinking else NO_THOUGHT
@@ -83,11 +63,7 @@ def answer_opening(*, thinking: bool = False, speak: bool = True) -> str:
 
 
 def embed_prompt(
-    tokenizer: Tokenizer,
-    text: str,
-    parts: Sequence[PromptPart],
-    *,
-    full_attention: bool = False,
+    tokenizer: Tokenizer, text: str, parts: Sequence[PromptPart], *, full_attention: bool = False
 ) -> Steps[list[Tensor | tuple[int, ...]]]:
     """`text` as pieces to feed, with the embeddings of `parts` in place of the placeholders.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
@@ -25,7 +26,6 @@ from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
     PromptPart,
     PromptTurn,
     answer_opening,
-    chat_text,
     embed_prompt,
     message_text,
 )
@@ -82,16 +82,16 @@ class TurnConversation(TextContext):
         thinking: bool = False,
         speak: bool = False,
     ) -> Steps[FeedResult]:
-        """Feed a whole conversation; `generate` produces the answer."""
-        text = chat_text(
-            self._tokenizer,
-            turns,
-            joint=joint,
-            generation_prompt=generation_prompt,
-            thinking=thinking,
-            speak=speak,
+        """Feed a whole conversation, rendered with the checkpoint's template."""
+        messages, parts, images = [], list[PromptPart](), 0
+        for role, content in turns:
+            text = message_text(content, joint=joint, first_image_id=images)
+            messages.append({"role": role, "content": text})
+            parts += content
+            images += sum(isinstance(part, SlicedImage) for part in content)
+        text = self._tokenizer.chat(
+            messages, add_generation_prompt=generation_prompt, thinking=thinking, speak=speak
         )
-        parts = [part for _, content in turns for part in content]
         return (yield from self._feed_text(text, parts))
 
     def utterance(self, clip: AudioClip) -> Steps[FeedResult]:
