@@ -12,7 +12,7 @@ import orjson
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-PATIENCE_S = 20.0
+PATIENCE_S = 45.0
 _OF_THE_MOMENT = ("server_send_ts", "resume_token", "timing")
 """What a message may say otherwise when it is sent again."""
 

@@ -93,7 +93,7 @@ class Stack:
         }
         environment = {f"ANTIPHON_{k.upper()}": str(v) for k, v in values.items()}
         log_path = self.folder / f"{module}-{len(self.services)}.log"
-        log_path.touch()
+        log_path.write_bytes(b"")
         process = fork_server().start(
             f"antiphon.{module}.__main__",
             folder=self.folder,

@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
-PATIENCE_S = 30.0
+PATIENCE_S = 45.0
 
 
 class Wire:

@@ -33,7 +33,7 @@ from support.stack import Stack, until
 
 pytestmark = pytest.mark.timeout(120)
 
-PATIENCE_S = 15.0
+PATIENCE_S = 45.0
 MIB = 1024 * 1024
 CLIENTS_FAULT = {1000, 1003, 1007, 1008, 1009, 4410}
 """Close codes that say nothing bad of the server."""

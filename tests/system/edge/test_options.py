@@ -56,7 +56,9 @@ async def test_a_chat_has_them_with_whatever_comes_first(edge: RunningEdge) -> N
         assert (await client.expect("queued"))["capabilities"]["features"]
 
 
-async def test_a_resuming_client_is_answered_at_once(edge: RunningEdge, worker: PlayedWorker) -> None:
+async def test_a_resuming_client_is_answered_at_once(
+    edge: RunningEdge, worker: PlayedWorker
+) -> None:
     client = Resumer("/ws/duplex/adx_1?capabilities=1")
     async with client.connected(edge.ws):
         await worker.claim()

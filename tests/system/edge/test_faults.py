@@ -361,4 +361,4 @@ def _environment(settings: BrokerSettings, port: int, **own: float) -> dict[str,
         **own,
     }
     named = {f"ANTIPHON_{name.upper()}": str(value) for name, value in values.items()}
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **named}
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), **named}
