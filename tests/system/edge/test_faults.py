@@ -328,7 +328,7 @@ async def test_sigterm_drains_the_process_and_exits_0(
 async def test_an_edge_that_cannot_start_says_why(settings: BrokerSettings) -> None:
     nowhere = settings.model_copy(update={"redis_url": f"redis://127.0.0.1:{free_port()}/0"})
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "edge", env=_environment(nowhere, free_port()),
+        sys.executable, "-m", "antiphon.edge", env=_environment(nowhere, free_port()),
         stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     _, said = await process.communicate()
@@ -341,7 +341,7 @@ async def _start_edge(
     settings: BrokerSettings, port: int, **own: float
 ) -> asyncio.subprocess.Process:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "edge", env=_environment(settings, port, **own)
+        sys.executable, "-m", "antiphon.edge", env=_environment(settings, port, **own)
     )
     async with asyncio.timeout(30), httpx.AsyncClient() as http:
         while True:
