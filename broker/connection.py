@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -116,11 +116,19 @@ def _password(settings: BrokerSettings) -> str | None:
     return password
 
 
-@contextmanager
-def translate_outages() -> Iterator[None]:
-    """Raise BrokerUnavailable for every way in which Redis can fail to answer."""
+@asynccontextmanager
+async def _translate_outages(redis: Redis) -> AsyncIterator[None]:
+    """Raise BrokerUnavailable for every way in which Redis can fail to answer.
+
+    The pool's timeout is one deadline for the whole call: connection, request and reply. redis-py's
+    `socket_timeout` applies to each step separately, costs a task per command, and on Python 3.11
+    can lose a cancellation (`asyncio.wait_for`).
+    """
+    pool = redis.connection_pool
+    timeout_s = pool.timeout if isinstance(pool, BlockingConnectionPool) else None
     try:
-        yield
+        async with asyncio.timeout(timeout_s):
+            yield
     except TimeoutError as error:
         raise BrokerUnavailable("Redis does not answer in time") from error
     except _UNAVAILABLE as error:
@@ -136,32 +144,20 @@ async def call(redis: Redis, *command: Any, **options: Any) -> Any:
 
     Raises BrokerUnavailable when Redis does not answer within the pool's `timeout`.
     """
-    with translate_outages():
-        async with asyncio.timeout(_timeout_s(redis)):
-            return await redis.execute_command(*command, **options)
+    async with _translate_outages(redis):
+        return await redis.execute_command(*command, **options)
 
 
 async def call_all(redis: Redis, *commands: tuple[Any, ...]) -> list[Any]:
     """Run several commands on one key in one transaction; raises the first error like `call`."""
-    with translate_outages():
-        async with asyncio.timeout(_timeout_s(redis)), redis.pipeline(transaction=True) as batch:
-            for command in commands:
-                batch.execute_command(*command)
-            answers: list[Any] = await batch.execute(raise_on_error=False)
-            for answer in answers:
-                if isinstance(answer, Exception):
-                    raise answer
-            return answers
-
-
-def _timeout_s(redis: Redis) -> float | None:
-    """One deadline for the whole call: connection, request and reply.
-
-    redis-py's `socket_timeout` applies to each step separately, costs a task per command, and on
-    Python 3.11 can lose a cancellation (`asyncio.wait_for`).
-    """
-    pool = redis.connection_pool
-    return pool.timeout if isinstance(pool, BlockingConnectionPool) else None
+    async with _translate_outages(redis), redis.pipeline(transaction=True) as batch:
+        for command in commands:
+            batch.execute_command(*command)
+        answers: list[Any] = await batch.execute(raise_on_error=False)
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
 
 
 async def check_server(redis: Redis) -> str:

@@ -25,7 +25,7 @@ _ALIGNMENT = 4
 
 def to_text(message: Mapping[str, Any]) -> str:
     """JSON text; `bytes` and `Raw` values become base64."""
-    return _dump(message, _base64).decode()
+    return orjson.dumps(message, _base64, orjson.OPT_PASSTHROUGH_DATACLASS).decode()
 
 
 def to_frame(message: Mapping[str, Any]) -> str | bytes:
@@ -43,7 +43,7 @@ def to_frame(message: Mapping[str, Any]) -> str | bytes:
         payload.extend(raw.data)
         return reference | ({"format": str(raw.pcm)} if isinstance(value, Raw) else {})
 
-    header = _dump(message, refer)
+    header = orjson.dumps(message, refer, orjson.OPT_PASSTHROUGH_DATACLASS)
     if not payload:
         return header.decode()
     header += b" " * (-(_LENGTH_BYTES + len(header)) % _ALIGNMENT)
@@ -62,10 +62,6 @@ def split_frame(frame: bytes) -> tuple[bytes, Payload]:
         raise InvalidInput(text, field="header")
     end = _LENGTH_BYTES + length
     return frame[_LENGTH_BYTES:end], Payload(memoryview(frame)[end:])
-
-
-def _dump(message: Mapping[str, Any], default: Any) -> bytes:
-    return orjson.dumps(message, default=default, option=orjson.OPT_PASSTHROUGH_DATACLASS)
 
 
 def _base64(value: object) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter
 
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.media import Media, Payload
+from antiphon.shared_schemas.media import Media
 from antiphon.shared_schemas.wire import (
     ClientMessage,
     Error,
@@ -111,10 +111,7 @@ _READER: MessageReader[DuplexClientMessage] = MessageReader(
     "client_diagnostic",
 )
 
-
-def parse_duplex_message(data: object, payload: Payload | None = None) -> DuplexClientMessage:
-    """Check one decoded JSON value. Raises InvalidInput naming the field and the remedy."""
-    return _READER.parse(data, payload)
+parse_duplex_message = _READER.parse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ An entry is a JSON header in the field `h` and raw bytes in fields beside it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple
@@ -40,9 +41,6 @@ class StreamEntry:
 _BY_TAG: dict[str, type[StreamEntry]] = {}
 
 
-_LAYOUTS: dict[str, tuple[_Item, ...]] = {}
-
-
 class UnreadableEntry(ValueError):
     """A stream entry is not of this version's form."""
 
@@ -57,10 +55,9 @@ class _Item(NamedTuple):
     load: Callable[[Any], Any] | None
 
 
-def _layout(cls: type[StreamEntry]) -> tuple[_Item, ...]:
-    if (known := _LAYOUTS.get(cls.tag)) is not None:
-        return known
-    layout = tuple(
+@functools.cache
+def _layout(tag: str) -> tuple[_Item, ...]:
+    return tuple(
         _Item(
             item.name,
             item.metadata.get("stored_as", item.name),
@@ -68,17 +65,15 @@ def _layout(cls: type[StreamEntry]) -> tuple[_Item, ...]:
             is_tuple=item.default == (),
             load=item.metadata.get("load"),
         )
-        for item in fields(cls)
+        for item in fields(_BY_TAG[tag])
     )
-    _LAYOUTS[cls.tag] = layout
-    return layout
 
 
 def pack(entry: StreamEntry) -> list[bytes]:
     """Field names and values, flat, ready for XADD."""
     header: dict[str, Any] = {"type": entry.tag}
     raw: list[bytes] = []
-    for name, stored_as, is_binary, is_tuple, _ in _layout(type(entry)):
+    for name, stored_as, is_binary, is_tuple, _ in _layout(entry.tag):
         value = getattr(entry, name)
         if not is_binary:
             header[stored_as] = value.model_dump() if isinstance(value, BaseModel) else value
@@ -96,7 +91,7 @@ def unpack(data: Mapping[bytes, bytes]) -> StreamEntry:
         header: dict[str, Any] = dict(orjson.loads(data[_HEADER]))
         cls = _BY_TAG[header["type"]]
         values: dict[str, Any] = {}
-        for name, stored_as, is_binary, is_tuple, load in _layout(cls):
+        for name, stored_as, is_binary, is_tuple, load in _layout(cls.tag):
             if is_binary:
                 values[name] = _parts(name, data) if is_tuple else data.get(name.encode(), b"")
             elif stored_as in header:

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 
 from antiphon.shared_schemas.config import HalfDuplexConfig
 from antiphon.shared_schemas.duplex_messages import Stop
-from antiphon.shared_schemas.media import Media, Payload
+from antiphon.shared_schemas.media import Media
 from antiphon.shared_schemas.wire import (
     ClientMessage,
     Error,
@@ -75,12 +75,7 @@ _READER: MessageReader[HalfDuplexClientMessage] = MessageReader(
     TypeAdapter(HalfDuplexClientMessage), "prepare", "audio_chunk", "stop"
 )
 
-
-def parse_half_duplex_message(
-    data: object, payload: Payload | None = None
-) -> HalfDuplexClientMessage:
-    """Check one decoded JSON value. Raises InvalidInput naming the field and the remedy."""
-    return _READER.parse(data, payload)
+parse_half_duplex_message = _READER.parse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

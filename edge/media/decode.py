@@ -13,17 +13,14 @@ from antiphon.shared_schemas.media import Media, Raw
 _SAMPLE_NAMES = {PcmFormat.F32: "float32", PcmFormat.S16: "16-bit"}
 
 
-def decode_base64(text: str, field: str) -> bytes:
-    """Strict base64: no line breaks, no other alphabet. Raises InvalidInput."""
+def read_media(media: Media, field: str) -> Raw:
+    """Media as bytes, from a binary frame or strict base64. Raises InvalidInput."""
+    if isinstance(media, Raw):
+        return media
     try:
-        return pybase64.b64decode(text, validate=True)
+        return Raw(pybase64.b64decode(media, validate=True))
     except ValueError:
         raise InvalidInput(f"{field}: not valid base64", field=field) from None
-
-
-def read_media(media: Media, field: str) -> Raw:
-    """Media as bytes, from base64 or a binary frame. Raises InvalidInput."""
-    return media if isinstance(media, Raw) else Raw(decode_base64(media, field))
 
 
 def read_audio(media: Media, field: str, max_s: float, *, min_samples: int = 1) -> Raw:

@@ -29,37 +29,34 @@ class InputBacklog:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._items: deque[QueuedInput] = deque()
+        self.items: deque[QueuedInput] = deque()
         self._chunks = 0
 
-    def __len__(self) -> int:
-        return len(self._items)
-
     def push(self, item: QueuedInput) -> None:
-        self._items.append(item)
+        self.items.append(item)
         if isinstance(item.entry, ChunkIn):
             self._chunks += 1
             if self._chunks > self._limit:
                 self._drop_oldest()
 
     def pop(self) -> QueuedInput:
-        item = self._items.popleft()
+        item = self.items.popleft()
         if isinstance(item.entry, ChunkIn):
             self._chunks -= 1
         return item
 
     def _drop_oldest(self) -> None:
         """Drop the oldest chunk. The next chunk keeps its number and its `force_listen`."""
-        places = [i for i, item in enumerate(self._items) if isinstance(item.entry, ChunkIn)]
-        dropped, following = self._items[places[0]], self._items[places[1]]
+        places = [i for i, item in enumerate(self.items) if isinstance(item.entry, ChunkIn)]
+        dropped, following = self.items[places[0]], self.items[places[1]]
         assert isinstance(dropped.entry, ChunkIn)
         assert isinstance(following.entry, ChunkIn)
         entry = following.entry
         if dropped.entry.force_listen and not entry.force_listen:
             entry = replace(entry, force_listen=True)
         skipped = (*dropped.skipped, dropped.n, *following.skipped)
-        self._items[places[1]] = replace(following, entry=entry, skipped=skipped)
-        del self._items[places[0]]
+        self.items[places[1]] = replace(following, entry=entry, skipped=skipped)
+        del self.items[places[0]]
         self._chunks -= 1
 
 
@@ -82,7 +79,7 @@ class SessionMailbox:
         if self._failure is not None:
             raise self._failure
         item = self._backlog.pop()
-        if not self._backlog:
+        if not self._backlog.items:
             self._arrived.clear()
         return item
 

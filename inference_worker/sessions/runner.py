@@ -87,7 +87,11 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
     async def _serve(self, mailbox: SessionMailbox, state: StateT) -> EndReason:
         reason = await self._complete_open_turn(state, mailbox)
         while reason is None:
-            item = await mailbox.next(self._timeout_s())
+            if self._session.state is SessionState.ASSIGNED:
+                timeout_s = max(0.0, self._prepare_by - time.monotonic())
+            else:
+                timeout_s = self._silence_left_s()
+            item = await mailbox.next(timeout_s)
             if item is None:
                 return await self._time_out()
             if type(item.entry) in self.ACCEPTS[self._session.state]:
@@ -97,11 +101,6 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
     def _start_prepare_timeout(self) -> None:
         """Other input does not extend it."""
         self._prepare_by = time.monotonic() + self._context.settings.prepare_timeout_s
-
-    def _timeout_s(self) -> float:
-        if self._session.state is SessionState.ASSIGNED:
-            return max(0.0, self._prepare_by - time.monotonic())
-        return self._silence_left_s()
 
     async def _time_out(self) -> EndReason:
         if self._session.state is not SessionState.ASSIGNED:

@@ -152,7 +152,9 @@ def test_errors_close(code: str, finish: Finish) -> None:
 
 @pytest.mark.parametrize("reason", [*EndReason, None])
 @pytest.mark.parametrize("kind", [ChatMachine, ChatHttpMachine])
-def test_every_end_is_reported_and_closes(kind: type[ChatMachine], reason: EndReason | None) -> None:
+def test_every_end_is_reported_and_closes(
+    kind: type[ChatMachine], reason: EndReason | None
+) -> None:
     machine = kind(WHOLE, "rec")
     machine.granted()
     *told, finish = machine.ended(reason)

@@ -273,9 +273,7 @@ def test_results_carry_their_times(timing: bool) -> None:
 @pytest.mark.parametrize(
     ("memo", "sent"), [({"user": "Hello?", "until": 3}, "Hello?"), ({"user": 7}, None), ({}, None)]
 )
-def test_the_transcript_is_sent_on_request(
-    memo: dict[str, object], sent: str | None
-) -> None:
+def test_the_transcript_is_sent_on_request(memo: dict[str, object], sent: str | None) -> None:
     result = replace(RESULT, memo=memo)
     [asked] = DuplexMachine("adx_1", "rec", transcript=True).deliver(result, 0)
     [unasked] = DuplexMachine("adx_1", "rec").deliver(result, 0)

@@ -30,7 +30,7 @@ def chunk(**fields: object) -> ChunkIn:
 def fill(backlog: InputBacklog, entries: list[InEntry]) -> list[QueuedInput]:
     for n, entry in enumerate(entries, start=1):
         backlog.push(QueuedInput(n, entry, read_at=0.0))
-    return [backlog.pop() for _ in range(len(backlog))]
+    return [backlog.pop() for _ in range(len(backlog.items))]
 
 
 def test_the_newest_chunks_are_kept_and_the_others_are_listed() -> None:
