@@ -193,7 +193,7 @@ def record_undisturbed(
 def record_in_order(
     root: Path, job: RecordingJob, script: Script, ending: SessionEnding
 ) -> dict[str, bytes]:
-    """The same, with the entries as they stand in the script, from where a recording stands."""
+    """The same, in the order of the script; resumes a recording that exists."""
     folder = RecordingFolder.open(root, job)
     for side, position, entry in script:
         folder.add(side, position, entry)

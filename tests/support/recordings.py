@@ -1,4 +1,4 @@
-"""Recordings on disk for tests of whoever reads them, made by the recorder's own code."""
+"""Recordings on disk for the tests of their readers, made by the recorder's code."""
 
 from __future__ import annotations
 

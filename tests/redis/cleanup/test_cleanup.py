@@ -1,4 +1,4 @@
-"""The cleanup job with Redis at its side: whom it spares, what else it removes, and what it does alone."""
+"""The cleanup job with and without Redis: which recordings it spares, and which keys it removes."""
 
 from __future__ import annotations
 

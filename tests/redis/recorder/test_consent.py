@@ -1,4 +1,4 @@
-"""A session that is not to be recorded leaves nothing on disk, and nothing in Redis when it is over."""
+"""A session with `record: false` leaves nothing on disk, and nothing in Redis after its end."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def test_nothing_is_kept_of_one_that_ended_while_no_recorder_ran(
 async def test_a_wish_that_redis_has_trimmed_is_read_from_the_row(
     broker: Broker, settings: BrokerSettings, tmp_path: Path, noted: bool | None
 ) -> None:
-    """Where nothing is noted, nothing is recorded."""
+    """Without a note there is no recording."""
     talk = await LiveTalk.queue(broker)
     await talk.assign()
     await talk.into.append(DUPLEX)

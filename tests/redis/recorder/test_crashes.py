@@ -1,4 +1,4 @@
-"""Recorders that are killed, stopped, doubled; a Redis and a disk that fail: nothing lost, nothing doubled."""
+"""Recorders are killed, stopped or doubled, Redis and the disk fail: no entry is lost or doubled."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def _owners(broker: Broker) -> set[bytes]:
 async def test_the_owner_learns_of_an_end_that_another_replica_received(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
-    """Each transition goes to one replica only; `look` is far off here, so the watch must tell."""
+    """Each transition goes to one replica only; only the watch tells the other one of a session's end."""
     patient = quick(settings, tmp_path / "data", recorder_look_s=1000, recorder_silence_s=1000)
     async with AsyncExitStack() as stack:
         for _ in range(3):
@@ -144,7 +144,7 @@ async def test_an_outage_of_redis_loses_nothing(redis_server: RedisServer, tmp_p
 
 
 async def test_a_redis_that_comes_back_empty(redis_server: RedisServer, tmp_path: Path) -> None:
-    """What was recorded is kept and marked; what begins afterwards is recorded as ever."""
+    """Recorded entries are kept and marked; sessions that begin later are recorded as usual."""
     settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=1.0)
     quickly = quick(settings, tmp_path / "data")
     async with in_process(quickly):
@@ -207,7 +207,7 @@ async def test_a_disk_that_refuses_for_a_while(
 async def test_a_recording_is_deleted_while_it_is_made(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
-    """An operator's `rm -r`: as the streams still hold everything, it is made again."""
+    """After an operator's `rm -r` the recording is written again from the streams."""
     quickly = quick(settings, tmp_path / "data")
     talk = await LiveTalk.begin(broker)
     async with in_process(quickly):
@@ -244,7 +244,7 @@ async def test_a_recording_nobody_leads_to_is_adopted(
     async with in_process(quick(settings, tmp_path / "data", recorder_adopt_s=0.4)):
         if lost == "transition":
             await talk.exchange(1)
-            await until(lambda: _lines(quickly, talk) == 6, "it goes on")
+            await until(lambda: _lines(quickly, talk) == 6, "it continues")
             await talk.end()
         (meta,) = await until_finished(quickly.data_dir, talk)
     complete, interrupted = RecordingState.COMPLETE, RecordingState.INTERRUPTED
@@ -255,7 +255,7 @@ async def test_a_recording_nobody_leads_to_is_adopted(
 async def test_a_recorder_that_slept_gives_way(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
-    """It wakes up to find its sessions taken over: it stops, and what both wrote counts once."""
+    """It wakes up after a takeover: it stops, and entries that both wrote count once."""
     quickly = quick(settings, tmp_path / "data")
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as sleeper:
@@ -281,7 +281,7 @@ async def test_a_recorder_that_slept_gives_way(
 async def test_a_task_cancelled_anywhere_changes_no_byte(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
-    """Cut off at random awaits, without the orderly stop that `run` would make."""
+    """Cancelled at random awaits, without an orderly stop."""
     quickly = quick(settings, tmp_path / "data", recorder_silence_s=0.05)
     (quickly.data_dir / "sessions").mkdir(parents=True)
     dice = random.Random(7)

@@ -1,4 +1,4 @@
-"""A disk that is full, slow, or not there: the sessions go on, and what was held back comes late."""
+"""A full, slow or missing disk: sessions continue, and delayed entries are written late."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 
 def limit_files(pid: int, size: int) -> None:
-    """From now on no file of the process may grow beyond `size`: its disk is full."""
+    """Limit the size of this process's files, as a full disk would."""
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
@@ -81,7 +81,7 @@ async def test_a_disk_that_is_full_for_a_while(
 async def test_a_disk_too_full_for_the_replay(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
-    """The session is recorded and acknowledged on disk; its replay comes when there is room."""
+    """The session is recorded and acknowledged; its replay is made once the disk has space."""
     quickly = quick(settings, tmp_path / "data")
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
@@ -108,7 +108,7 @@ async def test_a_disk_too_full_for_the_replay(
 async def test_a_replay_whose_recorder_died_is_made_by_another(
     broker: Broker, settings: BrokerSettings, tmp_path: Path, lost: str
 ) -> None:
-    """Whatever Redis still knows: the recording lies there complete, and says that it is unmerged."""
+    """The recording on disk is complete and unmerged, whether or not Redis still knows the session."""
     quickly = quick(settings, tmp_path / "data")
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
@@ -136,7 +136,7 @@ async def test_a_replay_whose_recorder_died_is_made_by_another(
 async def test_a_recorder_that_may_open_no_more_files_goes_on(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
-    """Also its looks at what others have left behind fail then, and only those."""
+    """The search for orphaned recordings fails at the same time, and nothing else."""
     quickly = quick(settings, tmp_path / "data", recorder_adopt_s=0.4)
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
@@ -189,7 +189,7 @@ async def test_a_slow_disk_delays_nobody_else(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One session's writes take a fifth of a second each; nothing of it is lost."""
+    """One session's writes take 0.2 s each; no entry is lost."""
     slow, fast = await LiveTalk.begin(broker), await LiveTalk.begin(broker)
     undelayed = RecordingFolder.add
 

@@ -1,4 +1,4 @@
-"""The recorder's consumer group: who owns a transition, and how it passes from hand to hand."""
+"""The recorder's consumer group: which replica owns a transition, and how ownership moves."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from support.turn_talk import MOVIE, chat_talk, half_duplex_talk, picture
 
 @pytest.fixture
 async def sessions(settings: BrokerSettings, tmp_path: Path) -> AsyncIterator[Path]:
-    """Where a recorder, which runs meanwhile, puts its recordings."""
+    """Run a recorder; yields its data folder."""
     quick = {"recorder_silence_s": 1.0, "recorder_settle_s": 0.2, "recorder_look_s": 0.5}
     recorder = RecorderSettings(**settings.model_dump(), data_dir=tmp_path / "data", **quick)
     stop = asyncio.Event()

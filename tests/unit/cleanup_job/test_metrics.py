@@ -1,4 +1,4 @@
-"""What Prometheus is told of the cleanup job."""
+"""The metrics that Prometheus reads from the cleanup job."""
 
 from __future__ import annotations
 

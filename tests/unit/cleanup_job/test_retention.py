@@ -99,9 +99,7 @@ def test_whatever_lies_there(
     if max_bytes >= 0:
         assert sum(s.size for s in kept) <= max_bytes or kept == [s for s in sessions if s in live]
     by_size = [s for s, rule in decided if rule is Rule.SIZE]
-    if (
-        by_size
-    ):  # nobody kept was used less recently than one who went for size, and none went in vain
+    if by_size:  # SIZE deletes the least recently used first, and no more than needed
         idle_kept = [s.last_used for s in kept if s not in live]
         assert max(s.last_used for s in by_size) <= min(idle_kept, default=NOW)
         assert sum(s.size for s in kept) + by_size[-1].size > max_bytes

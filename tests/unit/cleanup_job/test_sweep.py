@@ -1,4 +1,4 @@
-"""Sweeps over real directories: deletion, dry run, the lock, and files that vanish meanwhile."""
+"""Sweeps over real directories: deletion, dry run, the lock, and files that vanish during a sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and formats of what lies in a session directory."""
+"""Names and formats of the files in a session directory."""
 
 from __future__ import annotations
 

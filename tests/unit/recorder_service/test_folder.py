@@ -1,4 +1,4 @@
-"""One recording on disk: what damage it survives, and that its bytes depend on the entries alone."""
+"""One recording on disk: it survives damage, and its bytes depend on the entries alone."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_kill_between_the_last_steps_is_made_good(tmp_path: Path) -> None:
 
 
 def test_two_that_write_at_once_count_once(tmp_path: Path) -> None:
-    """One that was taken over and has not noticed yet; the second to finish finds it done."""
+    """A recorder that does not know of its takeover still writes; the second to finish finds it done."""
     entries = script(12)
     expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
     first, second = RecordingFolder.open(tmp_path, JOB), RecordingFolder.open(tmp_path, JOB)

@@ -52,12 +52,12 @@ def test_every_entry_is_read_back_without_its_media(tmp_path: Path, talk: object
 
 
 def test_the_memo_keeps_the_transcript_alone() -> None:
-    heard = result(3, memo={"user": "hello", "tokens": [1, 2]})
-    item = to_journal("out", StreamPosition(7, 1, 3), heard, NO_MEDIA)
+    transcribed = result(3, memo={"user": "hello", "tokens": [1, 2]})
+    item = to_journal("out", StreamPosition(7, 1, 3), transcribed, NO_MEDIA)
     assert item.entry.memo == {"user": "hello"}
     assert transcript(item.entry) == "hello"
-    unheard = to_journal("out", StreamPosition(7, 1, 3), result(3, memo={"user": 1}), NO_MEDIA)
-    assert transcript(unheard.entry) is None
+    other = to_journal("out", StreamPosition(7, 1, 3), result(3, memo={"user": 1}), NO_MEDIA)
+    assert transcript(other.entry) is None
 
 
 def test_media_and_outages_are_read_back(tmp_path: Path) -> None:

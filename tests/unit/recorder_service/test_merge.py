@@ -47,7 +47,7 @@ def assert_user_is(track: Track, *sounds: tuple[float, Samples]) -> None:
 
 
 def test_both_sides_lie_where_they_were_heard(tmp_path: Path) -> None:
-    """The model answers while the user goes on speaking; units come early, one comes late."""
+    """The model answers while the user still speaks; two units arrive early, one late."""
     talk = TimedTalk.prepared()
     asked = [noise(i, 1.0, IN) for i in range(6)]
     said = [noise(50 + i, 1.0, OUT) for i in range(3)]
@@ -55,7 +55,7 @@ def test_both_sides_lie_where_they_were_heard(tmp_path: Path) -> None:
         talk.chunk(1.0 + second, samples)
     talk.listen(1.1)
     talk.speak(2.1, said[0])
-    talk.speak(3.05, said[1])  # before the first has been heard
+    talk.speak(3.05, said[1])  # before the first has played
     talk.speak(4.4, said[2], end=True)  # after the second has: a gap
     talk.listen(5.1)
     replay = talk.record(tmp_path).replay()
@@ -76,13 +76,13 @@ def test_a_listen_in_mid_speech_cuts_it_and_a_finished_turn_plays_to_its_end(
     talk.speak(4.0, whole, end=True)
     talk.listen(5.0)
     replay = talk.record(tmp_path).replay()
-    heard = cut[: round(0.8 * OUT)]
-    model = laid(len(replay), (1.2, heard), (4.0, whole), rate=OUT)
+    played = cut[: round(0.8 * OUT)]
+    model = laid(len(replay), (1.2, played), (4.0, whole), rate=OUT)
     np.testing.assert_array_equal(replay[:, 1], model)
 
 
 def test_a_barge_in_cuts_what_still_plays(tmp_path: Path) -> None:
-    """The user presses: from that chunk on the model is to listen, and the player is silent."""
+    """From the first chunk with `force_listen` on, the player is silent."""
     talk = TimedTalk.prepared()
     said = noise(1, 3.0, OUT)
     for second in range(4):
@@ -94,7 +94,7 @@ def test_a_barge_in_cuts_what_still_plays(tmp_path: Path) -> None:
 
 
 def test_what_a_second_worker_says_again_is_heard_again(tmp_path: Path) -> None:
-    """Its clock is a little behind; the stream's order is what the client heard."""
+    """Its clock is a little behind; the stream has the order that the client played."""
     talk = TimedTalk.prepared()
     talk.chunk(1.0, noise(0, 1.0, IN))
     first, second = noise(1, 0.5, OUT), noise(2, 0.5, OUT)
@@ -153,7 +153,7 @@ def test_half_duplex_with_its_silences_and_a_reply_that_was_stopped(tmp_path: Pa
 
 
 def test_a_chat_begins_with_what_its_user_said(tmp_path: Path) -> None:
-    """The request comes when it has been said: the replay leads by as much."""
+    """The request arrives after the user has spoken, so the replay starts that much earlier."""
     talk = TimedTalk(SessionKind.CHAT)
     talk.into(0.0, chat_request())
     talk.out(0.5, delta(1, OUT // 2))
@@ -218,7 +218,7 @@ def test_a_session_that_was_deleted_meanwhile_is_no_trouble(tmp_path: Path) -> N
 
 
 def _unmerge(folder: Path, talk: TimedTalk) -> None:
-    """As it stood when it was recorded and not yet merged."""
+    """Restore the state before the merge."""
     shutil.rmtree(folder)
     opened = RecordingFolder.open(folder.parent, talk.job)
     for entry in talk.script:
@@ -229,7 +229,7 @@ def _unmerge(folder: Path, talk: TimedTalk) -> None:
 
 
 def test_a_recording_that_cannot_be_merged_is_told_once(tmp_path: Path) -> None:
-    """Whatever it is that cannot be: it would be the same the next time."""
+    """An unreadable journal stays unreadable, so there is no second attempt."""
     talk = TimedTalk.prepared()
     talk.chunk(1.0, noise(0, 1.0, IN))
     recorded = talk.record(tmp_path)
@@ -245,7 +245,7 @@ def test_a_recording_that_cannot_be_merged_is_told_once(tmp_path: Path) -> None:
 
 
 class _Halt:
-    """Breaks a merge off at the n-th time it asks."""
+    """Stops a merge at its n-th check."""
 
     def __init__(self, after: int) -> None:
         self._left = after
@@ -257,7 +257,7 @@ class _Halt:
 
 
 def test_two_that_merge_at_once_make_the_same(tmp_path: Path) -> None:
-    """One that was taken over goes on for a while; whoever is second finds nothing left to do."""
+    """A recorder that lost its session still works for a while; the second one finds nothing left."""
     talk = TimedTalk.prepared()
     for second in range(40):
         talk.chunk(1.0 + second, noise(second, 1.0, IN))

@@ -1,4 +1,4 @@
-"""Where sounds lie on the time line: what a client captured, and what it played."""
+"""The places of captured and played sounds on the time line, and the captions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from antiphon.recorder_service.manifest.plan import (
 )
 
 RATE = 1000
-"""So that a sample is a millisecond."""
+"""One sample per millisecond."""
 
 
 def chunks(*arrivals: float, samples: int = 1000) -> list[TimedSound]:
@@ -34,7 +34,7 @@ def test_a_chunk_ended_when_it_came() -> None:
 
 
 def test_a_late_chunk_lies_where_it_was_spoken() -> None:
-    """The network held the third one up; what came after it was on time."""
+    """The network delayed the third chunk; those after it were on time."""
     assert starts(place_captured(chunks(1000, 2000, 3700, 4000, 5000), RATE)) == [
         0,
         1000,

@@ -1,4 +1,4 @@
-"""Recordings of half-duplex and chat sessions: what they tell, and that no crash changes a byte."""
+"""Recordings of half-duplex and chat sessions: their contents, and that no crash changes a byte."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def pictures(path: Path) -> list[tuple[float, np.ndarray]]:
         ]
 
 
-def heard(path: Path) -> np.ndarray:
+def audio_of(path: Path) -> np.ndarray:
     """The sound, shape (2, n)."""
     with av.open(str(path)) as container:
         return np.concatenate([f.to_ndarray() for f in container.decode(audio=0)], axis=1)
@@ -84,7 +84,7 @@ def test_it_holds_what_was_seen_and_heard(tmp_path: Path) -> None:
         last = container.streams.video[0]
         assert float(last.duration * last.time_base) == pytest.approx(5.0, abs=0.05)
     replay = recorded.replay().T / 32767
-    sound = heard(path)
+    sound = audio_of(path)
     for channel in (0, 1):
         energy, expected = (float(np.sum(np.square(x[channel]))) for x in (sound, replay))
         assert energy == pytest.approx(expected, rel=0.05)
