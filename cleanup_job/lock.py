@@ -11,7 +11,7 @@ LOCK_FILE = ".cleanup.lock"
 
 
 @contextmanager
-def only_one(data_dir: Path) -> Iterator[bool]:
+def sweep_lock(data_dir: Path) -> Iterator[bool]:
     """Yield whether this process may sweep; the kernel frees the lock even after a crash."""
     with (data_dir / LOCK_FILE).open("a") as file:
         try:

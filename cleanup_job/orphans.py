@@ -22,24 +22,24 @@ def discard(folder: Path) -> bool:
     """
     trash = folder.parent / TRASH
     trash.mkdir(exist_ok=True)
-    doomed = trash / f"{folder.name}.{secrets.token_hex(4)}"
+    trashed = trash / f"{folder.name}.{secrets.token_hex(4)}"
     try:
-        folder.rename(doomed)
+        folder.rename(trashed)
     except FileNotFoundError:
         return False
-    remove_tree(doomed)
+    remove_tree(trashed)
     return True
 
 
 def empty_trash(root: Path) -> int:
     """Delete what an interrupted sweep left in the trash; returns how many directories. May raise OSError."""
     try:
-        doomed = list((root / TRASH).iterdir())
+        trashed = list((root / TRASH).iterdir())
     except FileNotFoundError:
         return 0
-    for folder in doomed:
+    for folder in trashed:
         remove_tree(folder)
-    return len(doomed)
+    return len(trashed)
 
 
 def drop_uploads(root: Path, silent_s: float) -> int:

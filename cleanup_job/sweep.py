@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from antiphon.cleanup_job.inventory import examine, session_folders
-from antiphon.cleanup_job.lock import only_one
+from antiphon.cleanup_job.lock import sweep_lock
 from antiphon.cleanup_job.orphans import TRASH, UPLOADS, discard, drop_uploads, empty_trash
 from antiphon.cleanup_job.report import Failure, Removal, SweepReport, SweepStatus
 from antiphon.cleanup_job.retention import DAY_S, GIB, Policy, Rule, StoredSession, decide
@@ -32,7 +32,7 @@ def sweep(
     if policy.max_age_s < 0 and policy.max_bytes < 0:
         return SweepReport(status=SweepStatus.DISABLED, dry_run=settings.dry_run)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    with only_one(settings.data_dir) as mine:
+    with sweep_lock(settings.data_dir) as mine:
         if not mine:
             return SweepReport(status=SweepStatus.BUSY, dry_run=settings.dry_run)
         root = settings.data_dir / "sessions"
@@ -67,7 +67,7 @@ class _Sweep:
         self._failed: list[Failure] = []
 
     def run(self) -> SweepReport:
-        leftovers = 0 if self._dry_run else self._tidy_up()
+        leftovers = 0 if self._dry_run else self._remove_leftovers()
         sessions = self._take_inventory()
         for stored, rule in decide(sessions, self._policy, self._now):
             if self._halt.is_set():
@@ -89,7 +89,7 @@ class _Sweep:
             leftovers=leftovers,
         )
 
-    def _tidy_up(self) -> int:
+    def _remove_leftovers(self) -> int:
         return self._count(TRASH, empty_trash, self._root) + self._count(
             UPLOADS, drop_uploads, self._root, self._policy.orphan_s
         )

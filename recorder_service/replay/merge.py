@@ -98,7 +98,7 @@ def merge(folder: Path, check: StopCheck) -> Meta | None:
     lead_ms: float | None = None
     if (folder / TIMELINE_FILE).exists():  # else another recorder has just merged it
         lead_ms, error = _write_replay(folder, meta, check)
-    return _announce(folder, meta, lead_ms, error)
+    return _name_replay(folder, meta, lead_ms, error)
 
 
 def _write_replay(folder: Path, meta: Meta, check: StopCheck) -> tuple[float | None, str | None]:
@@ -121,7 +121,7 @@ def _write_replay(folder: Path, meta: Meta, check: StopCheck) -> tuple[float | N
     return round(plan.lead_ms, 1) or None, None
 
 
-def _announce(folder: Path, meta: Meta, lead_ms: float | None, error: str | None) -> Meta:
+def _name_replay(folder: Path, meta: Meta, lead_ms: float | None, error: str | None) -> Meta:
     """Name the replay in both JSON files, then delete the working files.
 
     Not before: a recorder that merges the same session needs them until the meta names the replay.

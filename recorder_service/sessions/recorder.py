@@ -19,9 +19,9 @@ from antiphon.recorder_service.replay.merge import MergeQueue
 from antiphon.recorder_service.sessions.disk_retry import DiskRetry
 from antiphon.recorder_service.sessions.status import (
     Settled,
-    client_may_return_s,
     may_discard,
     may_record,
+    reconnect_time_left_s,
     session_status,
 )
 from antiphon.recorder_service.settings import RecorderSettings
@@ -177,7 +177,7 @@ class SessionRecorder:
         """Delete the session's streams once its client can no longer reconnect."""
         if await may_discard(self._broker, self.job):
             grace_s = self._settings.resume_grace_s
-            await asyncio.sleep(await client_may_return_s(self._broker, self.job, grace_s))
+            await asyncio.sleep(await reconnect_time_left_s(self._broker, self.job, grace_s))
             await self._broker.streams.discard(self.job.sid, self.job.ticket)
 
     async def _merge(self) -> None:

@@ -84,7 +84,7 @@ async def may_discard(broker: Broker, job: RecordingJob) -> bool:
     return row is None or row.ticket >= job.ticket
 
 
-async def client_may_return_s(broker: Broker, job: RecordingJob, grace_s: float) -> float:
+async def reconnect_time_left_s(broker: Broker, job: RecordingJob, grace_s: float) -> float:
     """Seconds in which the client of an ended session may still reconnect; 0 if it may not."""
     row = await broker.sessions.get(job.sid)
     if row is None or row.ticket != job.ticket or not row.resumable or row.ended_at is None:

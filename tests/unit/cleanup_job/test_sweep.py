@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.cleanup_job.inventory import examine
-from antiphon.cleanup_job.lock import LOCK_FILE, only_one
+from antiphon.cleanup_job.lock import LOCK_FILE, sweep_lock
 from antiphon.cleanup_job.once import run_once
 from antiphon.cleanup_job.orphans import TRASH, UPLOADS, discard, empty_trash
 from antiphon.cleanup_job.report import SweepReport, SweepStatus
@@ -231,7 +231,7 @@ def test_without_a_data_directory_there_is_nothing_to_do(tmp_path: Path) -> None
 
 def test_two_never_sweep_at_once(data: Path) -> None:
     make(data, "old", age_days=31)
-    with only_one(data) as mine:
+    with sweep_lock(data) as mine:
         assert mine
         assert swept(settings(data)).status is SweepStatus.BUSY
         assert left(data) == ["old"]
@@ -241,8 +241,8 @@ def test_two_never_sweep_at_once(data: Path) -> None:
 
 def test_the_lock_of_a_killed_sweep_is_free(data: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from cleanup_job.lock import only_one\n"
-        "with only_one(Path(sys.argv[1])) as mine: print(mine, flush=True); time.sleep(60)"
+        "import sys, time; from pathlib import Path; from cleanup_job.lock import sweep_lock\n"
+        "with sweep_lock(Path(sys.argv[1])) as mine: print(mine, flush=True); time.sleep(60)"
     )
     child = subprocess.Popen([sys.executable, "-c", code, data], stdout=subprocess.PIPE)
     assert child.stdout is not None
