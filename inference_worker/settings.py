@@ -17,7 +17,7 @@ class WorkerSettings(StatusSettings):
     slots: int = Field(default=4, ge=1, le=256, description="sessions served at once")
     model_path: Path | None = Field(
         default=None,
-        description="minicpmo: the checkpoint folder; local: a GGUF instead of its own",
+        description="minicpmo: the checkpoint folder; local: a GGUF file that replaces the bundled one",
     )
     engine_options: dict[str, Any] = Field(
         default={}, description="further options of the engine, by name (a JSON object)"

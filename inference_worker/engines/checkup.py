@@ -1,4 +1,4 @@
-"""Could this engine be loaded here: libraries, weights, device. Loads nothing big."""
+"""Checks the libraries, weights and device of an engine without loading its weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MINICPMO = "pip install 'antiphon[minicpmo]'"
 def examine_engine(
     name: str, slots: int, model_path: Path | None, options: Mapping[str, Any]
 ) -> list[Finding]:
-    """Every check of one engine; arguments as for `build_processor`."""
+    """All checks of one engine. The arguments are those of `build_processor`."""
     values = {"slots": slots, **options}
     try:
         match name:
@@ -26,7 +26,7 @@ def examine_engine(
             case "minicpmo":
                 return list(_minicpmo(values, model_path))
             case "simulated":
-                return [ok(ABOUT, "simulated: needs nothing, and is for load tests only")]
+                return [ok(ABOUT, "simulated: needs nothing; for load tests only")]
     except ValidationError as error:
         return [failure(ABOUT, f"bad option: {error}", "correct ANTIPHON_ENGINE_OPTIONS")]
     return [failure(ABOUT, f"there is no engine {name!r}", "local, minicpmo or simulated")]
@@ -42,7 +42,7 @@ def _local(values: dict[str, Any], model_path: Path | None) -> Iterable[Finding]
 def _minicpmo(values: dict[str, Any], model_path: Path | None) -> Iterable[Finding]:
     if model_path is None:
         remedy = "ANTIPHON_MODEL_PATH or --model-path: the folder of the checkpoint"
-        return [failure("model folder", "none is named", remedy)]
+        return [failure("model folder", "not set", remedy)]
     try:
         from antiphon.inference_worker.engines.minicpmo.checkup import examine
         from antiphon.inference_worker.engines.minicpmo.config import EngineOptions

@@ -1,4 +1,4 @@
-"""Chooses an engine by name; only the chosen one's libraries are imported."""
+"""Creates an engine by name. Imports only the libraries of that engine."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ def build_processor(
     model_path: Path | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> UnifiedProcessor:
-    """The engine called `name`, not yet loaded, for `slots` sessions at once.
+    """The engine `name` for `slots` sessions, not loaded yet.
 
-    `model_path` replaces `local`'s own language model, and is the checkpoint folder of `minicpmo`;
-    `options` are the fields of the engine's options class. Raises EngineLoadError for an unknown
-    engine or a bad option.
+    `model_path` is the checkpoint folder for `minicpmo`, and replaces the bundled language model of
+    `local`. `options` are the fields of the engine's options class. Raises EngineLoadError for an
+    unknown engine or an invalid option.
     """
     try:
         build = _BUILDERS[name]
     except KeyError:
-        raise EngineLoadError(_refusal(name)) from None
+        raise EngineLoadError(_unknown_engine(name)) from None
     settings = {"slots": slots, **(options or {})}
     if model_path is not None:
         settings["model_path"] = model_path
     try:
         return build(settings)
     except ValidationError as error:
-        raise EngineLoadError(f"engine {name!r}: {_complaints(error)}") from error
+        raise EngineLoadError(f"engine {name!r}: {_describe(error)}") from error
 
 
 def _local(settings: Mapping[str, Any]) -> UnifiedProcessor:
@@ -72,11 +72,11 @@ _BUILDERS: dict[str, Callable[[Mapping[str, Any]], UnifiedProcessor]] = {
 }
 
 
-def _refusal(name: str) -> str:
+def _unknown_engine(name: str) -> str:
     return f"there is no engine {name!r}; choose one of: {', '.join(_BUILDERS)}"
 
 
-def _complaints(error: ValidationError) -> str:
+def _describe(error: ValidationError) -> str:
     return "; ".join(
         f"option {'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors()
     )

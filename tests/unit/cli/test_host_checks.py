@@ -160,7 +160,7 @@ def test_weights_that_are_none(tmp_path: Path, content: bytes | None) -> None:
     [
         ("grand", {}, "no engine 'grand'"),
         ("local", {"reply_words": 1}, "reply_words"),
-        ("minicpmo", {}, "none is named"),
+        ("minicpmo", {}, "not set"),
     ],
 )
 def test_an_engine_that_cannot_be(engine: str, options: dict[str, object], words: str) -> None:
