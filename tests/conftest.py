@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.settings import BrokerSettings
 from support.redis_server import RedisServer
-from support.stack import Stack
+from support.stack import Stack, new_stack
 
 hypothesis.settings.register_profile("suite", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("suite")  # a busy machine is no failure
@@ -59,11 +59,6 @@ async def raw(settings: BrokerSettings) -> AsyncIterator[Redis]:
 
 @pytest.fixture
 def stack(tmp_path: Path) -> Iterator[Stack]:
-    """Nothing runs yet but Redis (with persistence); at the end no log may hold a traceback."""
-    with RedisServer(tmp_path / "redis", aof=True) as redis:
-        running = Stack(tmp_path, redis)
-        try:
-            yield running
-        finally:
-            running.close()
-    assert running.tracebacks() == []
+    """Nothing runs yet except Redis (with persistence). At the end no log may hold a traceback."""
+    with new_stack(tmp_path, aof=True) as running:
+        yield running

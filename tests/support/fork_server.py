@@ -20,6 +20,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 _POLL_S = 0.01
@@ -69,10 +70,26 @@ class ForkServer:
         atexit.register(self.close)
 
     def start(
-        self, module: str, *, folder: Path, environment: dict[str, str], log: Path
+        self,
+        module: str,
+        *arguments: str,
+        folder: Path,
+        environment: dict[str, str],
+        output: Path,
+        errors: Path | None = None,
     ) -> ForkedProcess:
-        """Calls `main` of `module` in a new process. Its output is appended to the file `log`."""
-        pid = self.ask(module=module, folder=str(folder), environment=environment, log=str(log))
+        """Calls `main` of `module` in a new process.
+
+        Its output is appended to the file `output`, its errors to `errors` or to `output` too.
+        """
+        pid = self.ask(
+            module=module,
+            arguments=arguments,
+            folder=str(folder),
+            environment=environment,
+            output=str(output),
+            errors=str(errors or output),
+        )
         return ForkedProcess(self, pid)
 
     def ask(self, **request: Any) -> Any:
@@ -91,6 +108,29 @@ class ForkServer:
 def fork_server() -> ForkServer:
     """One server for all tests of this process."""
     return ForkServer()
+
+
+def run_antiphon(
+    *arguments: str, folder: Path, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """The `antiphon` command, with `folder` as the current folder."""
+    with TemporaryDirectory() as name:
+        output, errors = Path(name) / "output", Path(name) / "errors"
+        process = fork_server().start(
+            "antiphon.cli.main",
+            *arguments,
+            folder=folder,
+            environment=environment,
+            output=output,
+            errors=errors,
+        )
+        try:
+            status = process.wait(timeout=100)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(
+            arguments, status, output.read_text(), errors.read_text()
+        )
 
 
 def _serve() -> None:
@@ -119,13 +159,15 @@ def _serve() -> None:
             os.waitpid(pid, 0)
 
 
-def _run(main: Callable[[], int], request: dict[str, Any]) -> NoReturn:
+def _run(main: Callable[[], int | None], request: dict[str, Any]) -> NoReturn:
     """Skips the teardown of the interpreter, which costs more than most services do in a test."""
     status = 1
     try:
         _become(request)
-        status = main()
+        status = main() or 0
         gc.collect()  # reports errors of tasks that were never awaited
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException:  # noqa: BLE001 - the process ends here
         traceback.print_exc()
     finally:
@@ -140,17 +182,18 @@ def _status(pid: int) -> int | None:
 
 
 def _become(request: dict[str, Any]) -> None:
-    """Gives a new process its environment, folder, output and signals."""
+    """Gives a new process its arguments, environment, folder, output and signals."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    for source, target in ((nothing, 0), (log, 1), (log, 2)):
-        os.dup2(source, target)
-    os.close(nothing)
-    os.close(log)
+    sys.argv[1:] = request["arguments"]
+    created = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    files = (os.devnull, os.O_RDONLY), (request["output"], created), (request["errors"], created)
+    for target, (path, flags) in enumerate(files):
+        opened = os.open(path, flags, 0o644)
+        os.dup2(opened, target)
+        os.close(opened)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -98,7 +100,7 @@ class Stack:
             f"antiphon.{module}.__main__",
             folder=self.folder,
             environment={**os.environ, **self.environment, **environment},
-            log=log_path,
+            output=log_path,
         )
         service = Service(module, process, log_path)
         self.services.append(service)
@@ -149,6 +151,18 @@ class Stack:
             for line in service.log.splitlines()
             if "Traceback" in line or "Task exception was never retrieved" in line
         ]
+
+
+@contextmanager
+def new_stack(folder: Path, *, aof: bool = False) -> Iterator[Stack]:
+    """Starts only Redis, with persistence if `aof`. At the end no log may hold a traceback."""
+    with RedisServer(folder / "redis", aof=aof) as redis:
+        running = Stack(folder, redis)
+        try:
+            yield running
+        finally:
+            running.close()
+    assert running.tracebacks() == []
 
 
 def _answers(url: str) -> bool:

@@ -68,11 +68,9 @@ async def test_the_next_one_waits_until_a_client_leaves_or_stops(stack: Stack) -
 
 @pytest.mark.speech
 @pytest.mark.timeout(180)
-async def test_a_question_in_words_and_one_in_speech(stack: Stack) -> None:
-    stack.edge()
-    stack.worker("local", slots=1)
+async def test_a_question_in_words_and_one_in_speech(local_stack: Stack) -> None:
     calm = {"temperature": 0.0, "max_new_tokens": 64}
-    async with open_path(stack.ws_url, "/ws/chat") as wire:
+    async with open_path(local_stack.ws_url, "/ws/chat") as wire:
         question = {"role": "user", "content": "What is the capital of France?"}
         await wire.send(messages=[question], generation=calm)
         text, done = await _done(wire)
@@ -81,7 +79,7 @@ async def test_a_question_in_words_and_one_in_speech(stack: Stack) -> None:
         assert done["input_tokens"] > 0
     spoken = np.concatenate([say("What is the capital of Italy?"), np.zeros(INPUT_RATE // 2)])
     data = base64.b64encode(spoken.astype("<f4").tobytes()).decode()
-    async with httpx.AsyncClient(base_url=stack.http_url, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=local_stack.http_url, timeout=60) as http:
         answer = await http.post(
             "/api/chat",
             json={

@@ -71,10 +71,8 @@ class Reader:
 
 
 @pytest.fixture
-def reader(stack: Stack, tmp_path: Path) -> Reader:
-    stack.edge()
-    stack.worker("local", slots=1)
-    return Reader(stack, tmp_path)
+def reader(local_stack: Stack, tmp_path: Path) -> Reader:
+    return Reader(local_stack, tmp_path)
 
 
 async def _worker_is_free(stack: Stack) -> None:
@@ -83,7 +81,7 @@ async def _worker_is_free(stack: Stack) -> None:
         async def free() -> bool:
             return bool((await http.get("/status")).json()["slots_used"] == 0)
 
-        await until(free, within_s=15)
+        await until(free, within_s=45)
 
 
 async def test_full_duplex_in_python(reader: Reader) -> None:

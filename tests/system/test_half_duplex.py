@@ -58,11 +58,9 @@ async def _hear(session: HalfDuplexSession) -> tuple[TurnDone, Samples]:
 
 
 @pytest.mark.parametrize("binary", [False, True], ids=["text", "16-bit binary"])
-async def test_two_spoken_turns_with_the_local_engine(stack: Stack, *, binary: bool) -> None:
-    stack.edge()
-    stack.worker("local", slots=1)
+async def test_two_spoken_turns_with_the_local_engine(local_stack: Stack, *, binary: bool) -> None:
     async with connect_half_duplex(
-        stack.ws_url, session_id="hdx_talk", binary=binary, pcm=PcmFormat.S16
+        local_stack.ws_url, session_id="hdx_talk", binary=binary, pcm=PcmFormat.S16
     ) as session:
         await session.wait_for_turn()
         prepared = await session.prepare("You are a helpful assistant.", CALM)

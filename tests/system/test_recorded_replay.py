@@ -23,7 +23,7 @@ from support.stack import Stack, until
 from support.timed_talk import jpeg, noise
 from support.wire import Wire, open_path, open_wire
 
-SECONDS = 7
+SECONDS = 5
 ENGINE = '{"slots": 4, "cycle_units": 4, "prepare_ms": 10, "answer_pieces": 2, "speak_ms": 50}'
 Track = np.ndarray[Any, np.dtype[np.int16]]
 
