@@ -19,7 +19,7 @@ from antiphon.edge.media.voices import (
     load_named_voice,
     no_uploaded_voices,
 )
-from antiphon.edge.protocols.decoding import InputReader, check_size, decode_frame, load_json
+from antiphon.edge.protocols.decoding import InputReader, decode_frame, load_json, too_large
 from antiphon.edge.protocols.machine import (
     Action,
     Finish,
@@ -110,7 +110,8 @@ async def decode_body(
     body: bytes, settings: EdgeSettings, uploads: UploadedVoices = no_uploaded_voices
 ) -> ChatIn:
     """An HTTP body, whose answer is not streamed. Raises InvalidInput or NotJson."""
-    check_size(len(body), settings.max_chat_bytes)
+    if len(body) > settings.max_chat_bytes:
+        raise too_large(len(body), settings.max_chat_bytes)
     request, tts = await asyncio.to_thread(
         lambda: _decode(load_json(body), None, settings, streaming=False)
     )

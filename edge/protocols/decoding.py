@@ -40,7 +40,8 @@ def decode_frame(
     `charge` is called with the cost of parsing, in bytes, before the text is parsed.
     Raises NotJson, or InvalidInput for a frame that is too long, too complex or truncated.
     """
-    check_size(len(frame), max_bytes)
+    if len(frame) > max_bytes:
+        raise too_large(len(frame), max_bytes)
     text, payload = (frame, None) if isinstance(frame, str) else split_frame(frame)
     return load_json(text, len(frame), charge), payload
 
@@ -85,13 +86,11 @@ def _count(block: AnyStr, token: AnyStr) -> int:
     return _MAX_FINDS + block.count(token, at + 1)
 
 
-def check_size(size: int, max_bytes: int) -> None:
-    """Raises InvalidInput with `message_too_large`."""
-    if size > max_bytes:
-        raise InvalidInput(
-            f"message of {size} bytes, the limit is {max_bytes}",
-            code=ErrorCode.MESSAGE_TOO_LARGE,
-        )
+def too_large(size: int, max_bytes: int) -> InvalidInput:
+    return InvalidInput(
+        f"message of {size} bytes, the limit is {max_bytes}",
+        code=ErrorCode.MESSAGE_TOO_LARGE,
+    )
 
 
 class InputReader:

@@ -255,7 +255,12 @@ class DuplexMachine(ConversationMachine[DuplexCommand]):
     def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:
         match entry:
             case ResultOut():
-                return self._result(entry, now_ms)
+                timing, transcript = self._timing, self._transcript
+                result = result_message(entry, now_ms, timing=timing, transcript=transcript)
+                left_s = self._forecast.seconds_left(entry)
+                if left_s is None:
+                    return [Send(result)]
+                return [Send(result), Send(Notice(limit="context", seconds_left=left_s))]
             case PreparedOut():
                 return self._prepared(entry)
             case PausedOut(timeout_s=timeout_s):
@@ -282,13 +287,6 @@ class DuplexMachine(ConversationMachine[DuplexCommand]):
     def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
         super().restore(snapshot, held)
         self._forecast.restore(snapshot["forecast"])
-
-    def _result(self, entry: ResultOut, now_ms: float) -> list[Action]:
-        result = result_message(entry, now_ms, timing=self._timing, transcript=self._transcript)
-        left_s = self._forecast.seconds_left(entry)
-        if left_s is None:
-            return [Send(result)]
-        return [Send(result), Send(Notice(limit="context", seconds_left=left_s))]
 
     def _prepared_message(self, entry: PreparedOut) -> Prepared:
         return Prepared(prompt_length=entry.prompt_length, recording_session_id=self._recording)

@@ -14,7 +14,7 @@ from antiphon.edge.access.limits import Reservation
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import ClientGone
 from antiphon.edge.protocols.chat import ChatHttpMachine, decode_body, encode_http_error
-from antiphon.edge.protocols.decoding import check_size
+from antiphon.edge.protocols.decoding import too_large
 from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep
 from antiphon.edge.routes.models import StopAnswer, StopRequest
 from antiphon.edge.routes.sockets import CHAT, new_chat, remembered_chat
@@ -129,7 +129,8 @@ async def _read_body(request: Request, limits: EdgeSettings, reservation: Reserv
         async with asyncio.timeout(timeout_s):
             async for piece in request.stream():
                 body += piece
-                check_size(len(body), limits.max_chat_bytes)
+                if len(body) > limits.max_chat_bytes:
+                    raise too_large(len(body), limits.max_chat_bytes)
                 reservation.add(len(piece))
     except TimeoutError:
         text = f"request not complete within {timeout_s:g} s; it came to {len(body)} bytes"

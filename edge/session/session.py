@@ -160,21 +160,21 @@ class EdgeSession(Generic[Command]):
 
     async def run(self) -> None:
         """Serve until the connection is closed; the session is over then, or can be resumed."""
-        loops = [
-            self._receive,
-            self._write_input,
-            self._deliver,
-            self._follow_events,
-            self._watch_deadlines,
-        ]
+        begin, granted = self._ready, self._granted
+        loops: dict[str, tuple[Callable[[], Awaitable[None]], asyncio.Event | None]] = {
+            "begin": (self._begin, None),
+            "send": (self._queue.run, None),
+            "receive": (self._receive, begin),
+            "write-input": (self._writer.run, begin if self._resumable else granted),
+            "deliver": (self._deliver, granted),
+            "follow-events": (self._follow_events, begin),
+            "watch-deadlines": (self._watch_deadlines, begin),
+        }
         replaced = False
         try:
             async with asyncio.TaskGroup() as tasks:
-                for loop in (self._begin, self._queue.run):
-                    tasks.create_task(self._guard(loop), name=f"{loop.__name__}:{self._sid}")
-                for loop in loops:
-                    work = self._guard(loop, after=self._ready)
-                    tasks.create_task(work, name=f"{loop.__name__}:{self._sid}")
+                for name, (loop, after) in loops.items():
+                    tasks.create_task(self._guard(loop, after), name=f"{name}:{self._sid}")
         except* AllSent:
             pass
         except* ClientGone:
@@ -201,7 +201,7 @@ class EdgeSession(Generic[Command]):
             terminator.end(self._sid, number, self._reason)
 
     async def _guard(
-        self, loop: Callable[[], Awaitable[None]], after: asyncio.Event | None = None
+        self, loop: Callable[[], Awaitable[None]], after: asyncio.Event | None
     ) -> None:
         """Any other error of a loop is reported to the client and closes its connection."""
         try:
@@ -252,13 +252,7 @@ class EdgeSession(Generic[Command]):
                 await self._writer.flush(_FLUSH_S)
             raise
 
-    async def _write_input(self) -> None:
-        if self._resumable is None:
-            await self._granted.wait()
-        await self._writer.run()
-
     async def _deliver(self) -> None:
-        await self._granted.wait()
         broker, limit = self._context.broker, self._unsent.messages
         key = broker.keys.outbound(self._sid)
         start = StreamPosition.before(self._ticket.number)

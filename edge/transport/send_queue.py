@@ -34,6 +34,8 @@ class SendQueue:
         self._wake = asyncio.Event()
         self._space = asyncio.Event()
         self._space.set()
+        self.wait_for_space = self._space.wait
+        """Returns once the queue is at most half full."""
 
     def put(self, frame: str | bytes) -> None:
         """Queue a frame; ignored after `close_after_sent`. Raises SlowConsumer.
@@ -57,32 +59,24 @@ class SendQueue:
             self._close = close
             self._wake.set()
 
-    async def wait_for_space(self) -> None:
-        """Return once the queue is at most half full."""
-        await self._space.wait()
-
     async def run(self) -> NoReturn:
         """Raises AllSent, SlowConsumer or ClientGone."""
         while True:
             await self._wake.wait()
             self._wake.clear()
             try:
-                await self._send_all()
+                while self._frames:
+                    frame, put_at = self._frames.popleft()
+                    self._bytes -= len(frame)
+                    if len(self._frames) * 2 <= self._unsent.messages:
+                        self._space.set()
+                    async with asyncio.timeout(self._stall_s):
+                        await self._connection.send(frame)
+                    self._seconds.observe(time.perf_counter() - put_at)
+                if self._close is not None:
+                    async with asyncio.timeout(self._stall_s):
+                        await self._connection.close(self._close)
             except TimeoutError:
                 raise SlowConsumer from None
             if self._close is not None:
                 raise AllSent
-
-    async def _send_all(self) -> None:
-        """Raises TimeoutError when one frame takes too long."""
-        while self._frames:
-            frame, put_at = self._frames.popleft()
-            self._bytes -= len(frame)
-            if len(self._frames) * 2 <= self._unsent.messages:
-                self._space.set()
-            async with asyncio.timeout(self._stall_s):
-                await self._connection.send(frame)
-            self._seconds.observe(time.perf_counter() - put_at)
-        if self._close is not None:
-            async with asyncio.timeout(self._stall_s):
-                await self._connection.close(self._close)
