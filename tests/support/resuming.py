@@ -26,7 +26,7 @@ class Resumer:
     """One client over several sockets. Every numbered message must be the next one, or one it knows."""
 
     def __init__(self, path: str, tls: ssl.SSLContext | None = None) -> None:
-        self.sent: dict[int, dict[str, Any]] = {}
+        self.received: dict[int, dict[str, Any]] = {}
         self.token = ""
         self.last = 0
         self.socket: ClientConnection
@@ -80,8 +80,8 @@ class Resumer:
         message = await self.receive()
         seq = message["seq"]
         assert seq == self.last + 1, (self.last, message)
-        assert content(self.sent.get(seq, message)) == content(message)
-        self.sent[seq], self.last = message, seq
+        assert content(self.received.get(seq, message)) == content(message)
+        self.received[seq], self.last = message, seq
         return message
 
     async def expect(self, type_: str, *, skip: tuple[str, ...] = ()) -> dict[str, Any]:

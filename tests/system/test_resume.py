@@ -27,9 +27,9 @@ def audio(samples: Samples) -> str:
 
 def heard(client: Resumer, field: str = "audio_data") -> bytes:
     """Every sample that the client has received, in the order of the numbers."""
-    told = [client.told[seq] for seq in sorted(client.told)]
-    assert sorted(client.told) == list(range(1, client.last + 1))
-    return b"".join(pybase64.b64decode(message.get(field) or "") for message in told)
+    received = [client.received[seq] for seq in sorted(client.received)]
+    assert sorted(client.received) == list(range(1, client.last + 1))
+    return b"".join(pybase64.b64decode(message.get(field) or "") for message in received)
 
 
 @pytest.mark.speech
@@ -98,8 +98,8 @@ async def test_half_duplex(stack: Stack) -> None:
         edges.one.kill()
     async with client.back(edges.other):
         done = await client.expect("turn_done", skip=("chunk",))
-        told = [client.told[seq] for seq in sorted(client.told)]
-        assert "".join(m.get("text_delta", "") for m in told) == done["text"]
+        received = [client.received[seq] for seq in sorted(client.received)]
+        assert "".join(m.get("text_delta", "") for m in received) == done["text"]
         assert heard(client) == await said(stack, "hdx_1")
         await client.send("stop")
         await client.expect("stopped")
@@ -118,8 +118,8 @@ async def test_chat(stack: Stack) -> None:
     async with client.back(edges.other):
         done = await client.expect("done", skip=("chunk",))
         assert (await client.closed())[0] == 1000
-    told = [client.told[seq] for seq in sorted(client.told)]
-    assert "".join(m.get("text_delta", "") for m in told) == done["text"]
+    received = [client.received[seq] for seq in sorted(client.received)]
+    assert "".join(m.get("text_delta", "") for m in received) == done["text"]
     assert heard(client) == await said(stack, sid)
     assert await ended(stack, sid) is EndReason.STOPPED
 
@@ -141,7 +141,7 @@ async def test_realtime(stack: Stack) -> None:
     async with client.back(edges.other):
         for _ in range(3):
             await client.send("input_audio_buffer.append", audio=audio(silence(1.0)))
-        while not client.told[client.last].get("end_of_turn"):
+        while not client.received[client.last].get("end_of_turn"):
             await client.send("input_audio_buffer.append", audio=audio(silence(1.0)))
             await client.message()
         assert heard(client, "audio") == (await said(stack, sid))[: len(heard(client, "audio"))]

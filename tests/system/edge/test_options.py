@@ -150,5 +150,5 @@ async def test_realtime_events_match_the_schema_for_their_options(
         events.validate(resumed)
         await client.send("session.close")
         await client.drop()
-    for message in client.sent.values():
+    for message in client.received.values():
         events.validate(message)
