@@ -58,7 +58,7 @@ SAME_NAME_ALLOWED: frozenset[str] = frozenset()
 
 
 KNOWN_FOLDER_CYCLES = {"broker": [["client", "service"]]}
-"""The status port of `broker/service` uses the client, which counts its calls with the metrics there."""
+"""The metrics of the fleet read the queue through the client, which has metrics for its own calls."""
 
 
 def folder_of(package: str) -> Path:
