@@ -13,14 +13,13 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Unpack, assert_never
 
-from antiphon.client.dispatcher import ClientProtocol, plain_error
 from antiphon.client.link import ClientOptions, Link, open_link
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Piece
 from antiphon.client.session import Session, run_session
 from antiphon.shared_schemas.chat_messages import (
-    ChatChunk,
     ChatGeneration,
+    ChatServerMessage,
     ChatTts,
     PrefillDone,
     PrefillProgress,
@@ -35,16 +34,13 @@ from antiphon.shared_schemas.content import (
     VideoPart,
 )
 from antiphon.shared_schemas.media import Raw
-from antiphon.shared_schemas.wire import Error, Queued, QueueDone, QueueUpdate, ServerMessage
+from antiphon.shared_schemas.wire import Queued
 
 __all__ = ["Answer", "Piece", "ask"]
 
 ChatItem = Piece | PrefillProgress | PrefillDone | UnstreamedChatDone
 
-PARSER: Parser[ServerMessage] = Parser(
-    *(Queued, QueueUpdate, QueueDone, PrefillProgress, PrefillDone),
-    *(ChatChunk, UnstreamedChatDone, Error),
-)
+PARSER = Parser(ChatServerMessage)
 
 
 class Answer(Session[Queued, ChatItem]):
@@ -54,14 +50,14 @@ class Answer(Session[Queued, ChatItem]):
     """
 
     def __init__(self, link: Link, on_progress: Callable[[float], None] | None) -> None:
-        super().__init__(link, _PROTOCOL)
+        super().__init__(link, PARSER)
         self.input_tokens: int | None = None
         self.done: UnstreamedChatDone | None = None
         self._on_progress = on_progress
 
     async def pieces(self) -> AsyncIterator[Piece]:
         """The pieces of the answer; none with `streaming=False` (see `done`)."""
-        async for item in self._dispatcher.items():
+        async for item in self.events():
             match item:
                 case Piece():
                     yield item
@@ -83,10 +79,6 @@ class Answer(Session[Queued, ChatItem]):
     async def stop(self) -> None:
         """Stop the answer; `done` then has the text up to this point."""
         await self._send({"type": "stop"})
-
-    async def send_request(self, request: dict[str, Any]) -> None:
-        """Send the request; `ask` does this."""
-        await self._send(request)
 
     async def _end(self) -> None:
         """Closing the connection ends the answer, unless the edge keeps it for a resume."""
@@ -122,7 +114,7 @@ async def ask(
         request["tts"] = tts.model_dump(exclude_none=True)
     link = await open_link(url, "/ws/chat", how, progress="1" if on_progress else None)
     async with run_session(Answer(link, on_progress)) as answer:
-        await answer.send_request(request)
+        await answer._send(request)  # noqa: SLF001
         yield answer
 
 
@@ -142,20 +134,3 @@ def _part(part: Part) -> dict[str, Any]:
             return {"type": "video", "data": data, "stack_frames": stack_frames}
         case _:
             assert_never(part)
-
-
-def _item(message: ServerMessage) -> ChatItem | None:
-    if isinstance(message, ChatChunk):
-        return Piece.of(message)
-    return (
-        message if isinstance(message, PrefillProgress | PrefillDone | UnstreamedChatDone) else None
-    )
-
-
-def _ending(message: ServerMessage) -> str | None:
-    return message.type if isinstance(message, UnstreamedChatDone) else None
-
-
-_PROTOCOL: ClientProtocol[Queued, ChatItem] = ClientProtocol(
-    PARSER, (Queued,), (QueueDone, PrefillProgress, PrefillDone), _item, _ending, plain_error
-)

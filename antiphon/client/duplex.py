@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
 from antiphon.client.address import new_session_id
-from antiphon.client.dispatcher import ClientProtocol, plain_error
 from antiphon.client.link import ClientOptions, Link, open_link
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Unit
@@ -28,32 +27,19 @@ from antiphon.shared_schemas.duplex_messages import (
     DuplexServerMessage,
     Paused,
     Prepared,
-    Result,
-    Timeout,
 )
-from antiphon.shared_schemas.wire import (
-    Error,
-    Queued,
-    QueueDone,
-    QueueUpdate,
-    Resumed,
-    ServerMessage,
-    Stopped,
-)
+from antiphon.shared_schemas.wire import Queued, Resumed, Stopped
 
 __all__ = ["PARSER", "DuplexSession", "Unit", "connect_duplex"]
 
-_REPLIES = (Prepared, Paused, Resumed)
-PARSER: Parser[DuplexServerMessage] = Parser(
-    *(Queued, QueueUpdate, QueueDone, Result, *_REPLIES, Stopped, Timeout, Error)
-)
+PARSER = Parser(DuplexServerMessage)
 
 
 class DuplexSession(Session[Queued, Unit]):
     """One connected session. `connect_duplex` creates it; calls may raise ServerError or SessionOver."""
 
     def __init__(self, link: Link, session_id: str) -> None:
-        super().__init__(link, _PROTOCOL)
+        super().__init__(link, PARSER)
         self.session_id = session_id
         self.prepared: Prepared | None = None
 
@@ -108,14 +94,9 @@ class DuplexSession(Session[Queued, Unit]):
         """Send measurements of the client; the server stores them with the recording."""
         await self._send({"type": "client_diagnostic", "metrics": metrics})
 
-    async def results(self) -> AsyncIterator[Unit]:
-        """Units as they come, until the session has ended.
-
-        Raises ServerError for each error that is not the answer to another call (call again to continue),
-        and SessionOver if the connection broke.
-        """
-        async for unit in self._dispatcher.items():
-            yield unit
+    def results(self) -> AsyncIterator[Unit]:
+        """As `events`: units in order of their arrival."""
+        return self.events()
 
     async def pause(self, timeout_s: float | None = None) -> Paused:
         """Pause for at most `timeout_s` (default: the server's). Send no audio until `resume`."""
@@ -154,16 +135,3 @@ async def connect_duplex(
     link = await open_link(url, f"/ws/duplex/{sid}", how, timing="1" if timing else None)
     async with run_session(DuplexSession(link, sid)) as session:
         yield session
-
-
-def _unit(message: ServerMessage) -> Unit | None:
-    return Unit.of(message) if isinstance(message, Result) else None
-
-
-def _ending(message: ServerMessage) -> str | None:
-    return message.type if isinstance(message, Stopped | Timeout) else None
-
-
-_PROTOCOL: ClientProtocol[Queued, Unit] = ClientProtocol(
-    PARSER, (Queued,), (QueueDone,), _unit, _ending, plain_error
-)

@@ -17,7 +17,6 @@ from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
 from antiphon.client.address import new_session_id
-from antiphon.client.dispatcher import ClientProtocol, plain_error
 from antiphon.client.link import ClientOptions, Link, open_link
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Piece
@@ -29,19 +28,10 @@ from antiphon.shared_schemas.half_duplex_messages import (
     Generating,
     HalfDuplexPrepared,
     HalfDuplexServerMessage,
-    HalfDuplexTimeout,
-    TurnChunk,
     TurnDone,
     VadState,
 )
-from antiphon.shared_schemas.wire import (
-    Error,
-    Queued,
-    QueueDone,
-    QueueUpdate,
-    ServerMessage,
-    Stopped,
-)
+from antiphon.shared_schemas.wire import Queued, Stopped
 
 __all__ = [
     "Event",
@@ -55,17 +45,14 @@ __all__ = [
 
 Event = VadState | Generating | Piece | TurnDone
 
-PARSER: Parser[HalfDuplexServerMessage] = Parser(
-    *(Queued, QueueUpdate, QueueDone, HalfDuplexPrepared, VadState, Generating),
-    *(TurnChunk, TurnDone, Stopped, HalfDuplexTimeout, Error),
-)
+PARSER = Parser(HalfDuplexServerMessage)
 
 
 class HalfDuplexSession(Session[Queued, Event]):
     """One connected session. `connect_half_duplex` creates it; calls may raise ServerError or SessionOver."""
 
     def __init__(self, link: Link, session_id: str) -> None:
-        super().__init__(link, _PROTOCOL)
+        super().__init__(link, PARSER)
         self.session_id = session_id
         self.prepared: HalfDuplexPrepared | None = None
 
@@ -98,15 +85,6 @@ class HalfDuplexSession(Session[Queued, Event]):
         """Send microphone audio of any length (float32 mono 16 kHz)."""
         await self._send({"type": "audio_chunk", "audio_base64": self._link.sound(samples)})
 
-    async def events(self) -> AsyncIterator[Event]:
-        """Events until the session ends: detected speech, pieces of answers, ends of answers.
-
-        Raises ServerError for each error that is not the answer to another call (call again to continue),
-        and SessionOver if the connection broke.
-        """
-        async for event in self._dispatcher.items():
-            yield event
-
     async def stop(self) -> Stopped:
         """End the session."""
         return await self._request({"type": "stop"}, Stopped)
@@ -132,18 +110,3 @@ async def connect_half_duplex(
     link = await open_link(url, f"/ws/half_duplex/{sid}", how)
     async with run_session(HalfDuplexSession(link, sid)) as session:
         yield session
-
-
-def _event(message: ServerMessage) -> Event | None:
-    if isinstance(message, TurnChunk):
-        return Piece.of(message)
-    return message if isinstance(message, VadState | Generating | TurnDone) else None
-
-
-def _ending(message: ServerMessage) -> str | None:
-    return message.type if isinstance(message, Stopped | HalfDuplexTimeout) else None
-
-
-_PROTOCOL: ClientProtocol[Queued, Event] = ClientProtocol(
-    PARSER, (Queued,), (QueueDone,), _event, _ending, plain_error
-)

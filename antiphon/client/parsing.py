@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import orjson
 import pybase64
@@ -18,8 +18,6 @@ from antiphon.shared_schemas.wire import ServerMessage
 
 _BLANKS: dict[Any, Any] = {str: "", int: 0, float: 0.0, bool: False, bytes: b""}
 _SOUND = (bytes, bytes | None)
-
-Message = TypeVar("Message", bound=ServerMessage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +34,13 @@ class _Kind:
         return cls(TypeAdapter(kind), blanks, tuple(n for n in names if hints[n] in _SOUND))
 
 
-class Parser(Generic[Message]):
-    """Parses the messages of one protocol; audio of any format becomes float32."""
+class Parser:
+    """Parses the messages of one protocol, given as a union; audio of any format becomes float32."""
 
-    def __init__(self, *kinds: type[Message]) -> None:
-        self._kinds = {kind.type: _Kind.of(kind) for kind in kinds}
+    def __init__(self, messages: Any) -> None:
+        self._kinds = {kind.type: _Kind.of(kind) for kind in get_args(messages)}
 
-    def parse(self, frame: str | bytes) -> Message | None:
+    def parse(self, frame: str | bytes) -> ServerMessage | None:
         """Parse one message; None for a type that this version does not know.
 
         Ignores unknown fields and leaves missing ones blank, for compatibility with older and newer
@@ -54,7 +52,7 @@ class Parser(Generic[Message]):
             if kind is None:
                 return None
             sounds = {n: _sound(data[n], payload) for n in kind.sounds if data.get(n) is not None}
-            message: Message = kind.adapter.validate_python(kind.blanks | data | sounds)
+            message: ServerMessage = kind.adapter.validate_python(kind.blanks | data | sounds)
         except (KeyError, TypeError, ValueError, InvalidInput, ValidationError) as error:
             raise UnreadableMessage(f"the server sent something unreadable: {error}") from error
         return message

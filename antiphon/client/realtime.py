@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Unpack
 
-from antiphon.client.dispatcher import ClientProtocol
 from antiphon.client.link import ClientOptions, Link, open_link
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Spoken
@@ -23,30 +22,23 @@ from antiphon.client.session import Session, run_session
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT
 from antiphon.shared_schemas.realtime_messages import (
-    AudioDelta,
-    ErrorEvent,
     Listen,
     RealtimeServerEvent,
     SessionClosed,
     SessionCreated,
     SessionQueued,
-    SessionQueueDone,
     SessionQueueUpdate,
 )
-from antiphon.shared_schemas.wire import Error, ServerMessage
 
 __all__ = ["Listen", "RealtimeSession", "Spoken", "connect_realtime"]
 
-Place = SessionQueued | SessionQueueUpdate
+RealtimePlace = SessionQueued | SessionQueueUpdate
 RealtimeItem = Spoken | Listen
 
-PARSER: Parser[RealtimeServerEvent] = Parser(
-    *(SessionQueued, SessionQueueUpdate, SessionQueueDone, SessionCreated),
-    *(AudioDelta, Listen, SessionClosed, ErrorEvent),
-)
+PARSER = Parser(RealtimeServerEvent)
 
 
-class RealtimeSession(Session[Place, RealtimeItem]):
+class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
     """One connected session. `connect_realtime` creates it; calls may raise ServerError or SessionOver.
 
     After the server has closed it, `ended_by` is the reason: `stopped`, `timeout`, `context_full`,
@@ -54,7 +46,7 @@ class RealtimeSession(Session[Place, RealtimeItem]):
     """
 
     def __init__(self, link: Link) -> None:
-        super().__init__(link, _PROTOCOL)
+        super().__init__(link, PARSER)
         self.created: SessionCreated | None = None
 
     async def update(
@@ -94,15 +86,6 @@ class RealtimeSession(Session[Place, RealtimeItem]):
         """As `DuplexSession.playback_ack`; needs `connect_realtime(..., playback_ack=True)`."""
         await self._send({"type": "output_audio_buffer.playback_ack", "played_ms": played_ms})
 
-    async def events(self) -> AsyncIterator[RealtimeItem]:
-        """The model's output, second by second, until the session ends.
-
-        Raises ServerError for each error that is not the answer to another call (call again to continue),
-        and SessionOver if the connection broke.
-        """
-        async for item in self._dispatcher.items():
-            yield item
-
     async def stop(self, reason: str = "user_stop") -> SessionClosed:
         """End the session."""
         return await self._request({"type": "session.close", "reason": reason}, SessionClosed)
@@ -127,25 +110,3 @@ async def connect_realtime(
     link = await open_link(url, "/v1/realtime", how, mode=mode, playback_ack=asked)
     async with run_session(RealtimeSession(link)) as session:
         yield session
-
-
-def _item(message: ServerMessage) -> RealtimeItem | None:
-    if isinstance(message, AudioDelta):
-        return Spoken.of(message)
-    return message if isinstance(message, Listen) else None
-
-
-def _ending(message: ServerMessage) -> str | None:
-    return str(message.reason) if isinstance(message, SessionClosed) else None
-
-
-def _error(message: ServerMessage) -> Error | None:
-    if not isinstance(message, ErrorEvent):
-        return None
-    text, code = str(message.error.get("message", "")), str(message.error.get("code", ""))
-    return Error(error=text, message=text, code=code)
-
-
-_PROTOCOL: ClientProtocol[Place, RealtimeItem] = ClientProtocol(
-    PARSER, (SessionQueued, SessionQueueUpdate), (SessionQueueDone,), _item, _ending, _error
-)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from antiphon.shared_schemas.chat_messages import ChatChunk
 from antiphon.shared_schemas.duplex_messages import Result
 from antiphon.shared_schemas.half_duplex_messages import TurnChunk
 from antiphon.shared_schemas.realtime_messages import AudioDelta
+from antiphon.shared_schemas.wire import ServerMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,7 +35,6 @@ class Unit:
 
     @property
     def is_listen(self) -> bool:
-        """True if the server listened and said nothing."""
         return self.message.is_listen
 
     @property
@@ -41,7 +43,6 @@ class Unit:
 
     @property
     def end_of_turn(self) -> bool:
-        """True if this unit completes the turn."""
         return self.message.end_of_turn
 
     @property
@@ -88,3 +89,12 @@ class Spoken:
 def _samples(data: bytes) -> Samples:
     """The parser has converted the audio to float32."""
     return np.frombuffer(data, dtype="<f4").astype(np.float32, copy=False)
+
+
+CONVERSIONS: dict[type[ServerMessage], Callable[[Any], Any]] = {
+    Result: Unit.of,
+    TurnChunk: Piece.of,
+    ChatChunk: Piece.of,
+    AudioDelta: Spoken.of,
+}
+"""Messages with audio, and how each becomes a result."""

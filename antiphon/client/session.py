@@ -1,4 +1,4 @@
-"""The base of all client sessions: queue positions, requests with answers, closing."""
+"""The base of all client sessions: sorts received messages, sends requests, closes."""
 
 from __future__ import annotations
 
@@ -10,22 +10,59 @@ from typing import Any, Generic, TypeVar
 
 from websockets.exceptions import ConnectionClosed
 
-from antiphon.client.dispatcher import ClientProtocol, Item, MessageDispatcher, Place, Reply
-from antiphon.client.errors import ClientError
+from antiphon.client.errors import ClientError, ServerError, SessionOver, UnreadableMessage
 from antiphon.client.link import CLOSE_TIMEOUT_S, Link
+from antiphon.client.parsing import Parser
+from antiphon.client.results import CONVERSIONS
+from antiphon.shared_schemas.chat_messages import PrefillDone, PrefillProgress, UnstreamedChatDone
+from antiphon.shared_schemas.duplex_messages import Timeout
+from antiphon.shared_schemas.half_duplex_messages import (
+    Generating,
+    HalfDuplexTimeout,
+    TurnDone,
+    VadState,
+)
+from antiphon.shared_schemas.realtime_messages import (
+    ErrorEvent,
+    Listen,
+    SessionClosed,
+    SessionQueued,
+    SessionQueueDone,
+    SessionQueueUpdate,
+)
+from antiphon.shared_schemas.wire import Error, Queued, QueueDone, ServerMessage, Stopped
+
+UNREAD_ITEMS = 256
+"""Items that wait for a caller. With more, reading from the socket stops until the caller reads."""
+
+_PLACES: tuple[type[Any], ...] = (Queued, SessionQueued, SessionQueueUpdate)
+_GRANTED = (QueueDone, SessionQueueDone, PrefillProgress, PrefillDone)
+_ENDINGS: tuple[type[Any], ...] = (Stopped, Timeout, HalfDuplexTimeout, UnstreamedChatDone)
+_UNCHANGED = (VadState, Generating, TurnDone, Listen, PrefillProgress, PrefillDone)
+_ITEMS = CONVERSIONS | dict.fromkeys((*_UNCHANGED, UnstreamedChatDone), lambda message: message)
+"""Messages of the conversation in every protocol, and what becomes of each."""
+
+Place = TypeVar("Place")
+Item = TypeVar("Item")
+Reply = TypeVar("Reply", bound=ServerMessage)
 
 
 class Session(ABC, Generic[Place, Item]):
-    """One connected session. Every call may raise ServerError or SessionOver."""
+    """One connected session. Every call may raise ServerError or SessionOver.
 
-    def __init__(self, link: Link, protocol: ClientProtocol[Place, Item]) -> None:
+    `ended_by` is how the server ended the session, None before the end.
+    """
+
+    def __init__(self, link: Link, parser: Parser) -> None:
+        self.ended_by: str | None = None
         self._link = link
-        self._dispatcher = MessageDispatcher(link, protocol)
-
-    @property
-    def ended_by(self) -> str | None:
-        """How the server ended the session; None before the end."""
-        return self._dispatcher.ended_by
+        self._parser = parser
+        self._over: ClientError | None = None
+        self._places: asyncio.Queue[Place | None] = asyncio.Queue()
+        self._items: asyncio.Queue[Item | ClientError | None] = asyncio.Queue(UNREAD_ITEMS)
+        self._replies: dict[type[ServerMessage], asyncio.Future[Any]] = {}
+        self._turn: asyncio.Future[ServerMessage] = asyncio.get_running_loop().create_future()
+        self._last_error: ServerError | None = None
 
     @property
     def binary(self) -> bool:
@@ -34,14 +71,30 @@ class Session(ABC, Generic[Place, Item]):
 
     async def queue(self) -> AsyncIterator[Place]:
         """Positions in the queue; ends when a worker has the session."""
-        async for place in self._dispatcher.places():
+        while (place := await self._places.get()) is not None:
             yield place
+        self._places.put_nowait(None)
+        await asyncio.shield(self._turn)
 
     async def wait_for_turn(self, on_update: Callable[[Place], None] | None = None) -> None:
         """Return when a worker has the session; calls `on_update` with each queue position."""
         async for place in self.queue():
             if on_update is not None:
                 on_update(place)
+
+    async def events(self) -> AsyncIterator[Item]:
+        """The conversation until the session ends.
+
+        Raises ServerError for each error that is not the answer to another call (call again to continue),
+        and SessionOver if the connection broke.
+        """
+        while (item := await self._items.get()) is not None:
+            if isinstance(item, ClientError):
+                raise item
+            yield item
+        self._items.put_nowait(None)  # for another reader
+        if self.ended_by is None and self._over is not None:
+            raise self._over
 
     async def close(self) -> None:
         """End the session if it still runs, and close the connection."""
@@ -52,30 +105,107 @@ class Session(ABC, Generic[Place, Item]):
 
     async def receive(self) -> None:
         """Read the socket until it closes; `run_session` does this in a task."""
-        await self._dispatcher.run()
+        try:
+            async for frame in self._link.frames():
+                message = self._parser.parse(frame)
+                if message is not None:
+                    await self._take(message)
+        except ConnectionClosed:
+            await self._finish(self._close_error())
+        except UnreadableMessage as error:
+            await self._finish(error)
+        else:
+            await self._finish(self._close_error())
 
     @abstractmethod
-    async def _end(self) -> None: ...
+    async def _end(self) -> None:
+        """Ask the server to end the session."""
 
     async def _request(self, message: Mapping[str, Any], kind: type[Reply]) -> Reply:
-        with self._dispatcher.reply(kind) as answer:
+        """The next message of this kind; an error that arrives first counts as its answer."""
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._replies[kind] = answer
+        try:
             await self._send(message, self._link.request)
-            try:
-                return await answer
-            finally:
-                self._link.request_done()
+            return await answer
+        finally:
+            self._link.request_done()
+            self._replies.pop(kind, None)
 
     async def _send(
         self,
         message: Mapping[str, Any],
         send: Callable[[Mapping[str, Any]], Awaitable[None]] | None = None,
     ) -> None:
-        if self._dispatcher.over is not None:
-            raise self._dispatcher.over
+        if self._over is not None:
+            raise self._over
         try:
             await (send or self._link.send)(message)
         except ConnectionClosed:
-            raise self._dispatcher.close_error() from None
+            raise self._close_error() from None
+
+    async def _take(self, message: Any) -> None:
+        """Any other message than those in the tables above is the answer to a request."""
+        if (convert := _ITEMS.get(type(message))) is not None:
+            await self._items.put(convert(message))
+        if isinstance(message, _PLACES):
+            self._places.put_nowait(message)
+        elif isinstance(message, _GRANTED):
+            _settle(self._turn, message)
+            self._places.put_nowait(None)
+        elif isinstance(message, Error | ErrorEvent):
+            await self._take_error(_server_error(message))
+        else:
+            if isinstance(message, _ENDINGS):
+                self.ended_by = message.type
+            elif isinstance(message, SessionClosed):
+                self.ended_by = str(message.reason)
+            if (waiting := self._replies.get(type(message))) is not None:
+                _settle(waiting, message)
+
+    async def _take_error(self, error: ServerError) -> None:
+        self._last_error = error
+        asked = [reply for reply in self._replies.values() if not reply.done()]
+        for waiting in asked:
+            _fail(waiting, error)
+        if not asked and self._turn.done():
+            await self._items.put(error)
+
+    async def _finish(self, error: ClientError) -> None:
+        self._over = error
+        for waiting in (*self._replies.values(), self._turn):
+            _fail(waiting, error)
+        self._places.put_nowait(None)
+        await self._items.put(None)
+
+    def _close_error(self) -> ClientError:
+        """The error that describes why the socket closed."""
+        code = self._link.socket.close_code
+        if self.ended_by is not None:
+            return SessionOver(f"the session has ended ({self.ended_by})", code)
+        if self._last_error is not None and not self._turn.done():
+            return self._last_error
+        reason = self._link.socket.close_reason or "no reason given"
+        cause = f"; last error: {self._last_error}" if self._last_error else ""
+        return SessionOver(f"the server closed the connection ({code}: {reason}){cause}", code)
+
+
+def _server_error(message: Error | ErrorEvent) -> ServerError:
+    if isinstance(message, Error):
+        return ServerError(message)
+    text, code = (str(message.error.get(name, "")) for name in ("message", "code"))
+    return ServerError(Error(error=text, message=text, code=code))
+
+
+def _settle(waiting: asyncio.Future[Any], message: ServerMessage) -> None:
+    if not waiting.done():
+        waiting.set_result(message)
+
+
+def _fail(waiting: asyncio.Future[Any], error: ClientError) -> None:
+    if not waiting.done():
+        waiting.set_exception(error)
+        waiting.exception()  # marks it as retrieved: there may be no reader
 
 
 AnySession = TypeVar("AnySession", bound=Session[Any, Any])

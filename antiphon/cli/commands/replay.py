@@ -27,7 +27,7 @@ from antiphon.cli.common import (
 from antiphon.cli.replay.compare import Comparison, OutcomePair, ReplayOutcome, Tolerance, compare
 from antiphon.cli.replay.load import CannotLoad, find_recording, load_recording
 from antiphon.cli.replay.plan import plan_replay
-from antiphon.cli.replay.play import ReplayFailed, play
+from antiphon.cli.replay.play import ReplayFailed, ReplayOptions, play
 from antiphon.client.errors import ClientError
 
 _CANNOT = 2
@@ -65,7 +65,8 @@ def replay(
     try:
         recording = load_recording(find_recording(session, data_dir))
         plan = plan_replay(recording)
-        pairs = asyncio.run(play(plan, url, fast=fast, patience_s=patience, api_key=api_key))
+        options = ReplayOptions(url=url, fast=fast, patience_s=patience, api_key=api_key)
+        pairs = asyncio.run(play(plan, options))
     except (CannotLoad, ClientError, ReplayFailed) as error:
         fail(str(error), status=_CANNOT)
     except KeyboardInterrupt:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -98,39 +98,49 @@ async def ask(
     ends before that.
     """
     result, log, start = ConversationResult(), SendLog(), time.monotonic()
-    speaking = asyncio.create_task(speak(session, paced(question.chunks(), start), log))
-    try:
-        async with asyncio.timeout(question.duration_s + patience_s) as limit:
-            async for unit in units(session, listener.error):
-                latency = UnitLatency.of(unit, log)
-                result.add(unit, latency)
-                listener.unit(unit, latency)
-                if unit.is_listen or unit.message.current_time / 1000 <= question.speech_end_s:
-                    continue
-                limit.reschedule(asyncio.get_running_loop().time() + patience_s)
-                if result.first_words_s is None:
-                    result.first_words_s = unit.received_at - start - question.speech_end_s
-                if unit.end_of_turn:
-                    result.answered = True
-                    break
-    except TimeoutError:
-        result.answered = False
-    finally:
-        await stop_speaking(speaking)
+    speech = paced(question.chunks(), start)
+    with suppress(TimeoutError):
+        async with in_background(speak(session, speech, log)):
+            async with asyncio.timeout(question.duration_s + patience_s) as limit:
+                async for unit in listen(session, log, result, listener):
+                    if unit.is_listen or unit.message.current_time <= question.speech_end_s * 1000:
+                        continue
+                    limit.reschedule(asyncio.get_running_loop().time() + patience_s)
+                    if result.first_words_s is None:
+                        result.first_words_s = unit.received_at - start - question.speech_end_s
+                    if unit.end_of_turn:
+                        result.answered = True
+                        break
     return result
 
 
-async def stop_speaking(speaking: asyncio.Task[None]) -> None:
-    """Cancel a `speak` task. Its ClientError is dropped, since reading results raises it too."""
-    speaking.cancel()
-    with suppress(asyncio.CancelledError, ClientError):
-        await speaking
+@asynccontextmanager
+async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
+    """Run `work` until the block ends. Drops its ClientError, since reading results raises it too."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError, ClientError):
+            await task
 
 
 async def speak(session: DuplexSession, chunks: AsyncIterator[Samples], log: SendLog) -> None:
     """Send chunks as they become ready. Raises SessionOver if the session has ended."""
     async for chunk in chunks:
         log.add(len(chunk) * 1000 / INPUT_RATE, await session.send_audio(chunk))
+
+
+async def listen(
+    session: DuplexSession, log: SendLog, result: ConversationResult, listener: ConversationListener
+) -> AsyncIterator[Unit]:
+    """Results until the session ends, after they were added to `result` and shown."""
+    async for unit in units(session, listener.error):
+        latency = UnitLatency.of(unit, log)
+        result.add(unit, latency)
+        listener.unit(unit, latency)
+        yield unit
 
 
 async def units(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,11 +10,11 @@ from antiphon.cli.conversation.conversation import (
     ConversationResult,
     SpokenQuestion,
     ask,
+    in_background,
+    listen,
     speak,
-    stop_speaking,
-    units,
 )
-from antiphon.cli.conversation.latency import SendLog, UnitLatency
+from antiphon.cli.conversation.latency import SendLog
 from antiphon.cli.conversation.microphone import Headset
 from antiphon.cli.conversation.transcript import Transcript
 from antiphon.cli.conversation.wav import load_speech, save_reply
@@ -77,25 +76,16 @@ async def talk_live(
 
 
 async def _talk_and_listen(
-    session: DuplexSession,
-    headset: Headset,
-    result: ConversationResult,
-    transcript: Transcript,
+    session: DuplexSession, headset: Headset, result: ConversationResult, transcript: Transcript
 ) -> None:
     log, answer_ms = SendLog(), 0.0
-    speaking = asyncio.create_task(speak(session, headset.chunks(), log))
-    try:
-        async for unit in units(session, transcript.error):
-            latency = UnitLatency.of(unit, log)
-            result.add(unit, latency)
-            transcript.unit(unit, latency)
+    async with in_background(speak(session, headset.chunks(), log)):
+        async for unit in listen(session, log, result, transcript):
             if unit.is_listen and answer_ms:  # interrupted; a finished turn may play to its end
                 await session.playback_ack(max(0.0, answer_ms - headset.drop_unplayed()))
             headset.play(unit.audio)
             continues = not unit.is_listen and not unit.end_of_turn
             answer_ms = answer_ms + len(unit.audio) * 1000 / OUTPUT_RATE if continues else 0.0
-    finally:
-        await stop_speaking(speaking)
 
 
 def _finish(result: ConversationResult, out: Path, transcript: Transcript) -> None:

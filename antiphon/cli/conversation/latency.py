@@ -47,10 +47,9 @@ class UnitLatency:
         if sent_at is None:
             return None
         hops = unit.timing or {}
+        total = (unit.received_at - sent_at) * 1000.0
         return cls(
-            total=(unit.received_at - sent_at) * 1000.0,
-            to_worker=hops.get("edge_to_worker_ms"),
-            engine=hops.get("engine_ms"),
+            total=total, to_worker=hops.get("edge_to_worker_ms"), engine=hops.get("engine_ms")
         )
 
     @property
@@ -99,12 +98,9 @@ class LatencySummary:
 
     @classmethod
     def of(cls, latencies: Sequence[UnitLatency]) -> LatencySummary:
-        return cls(
-            units=len(latencies),
-            total=LatencySpread.of([one.total for one in latencies]),
-            inward=LatencySpread.of(
-                [one.to_worker for one in latencies if one.to_worker is not None]
-            ),
-            engine=LatencySpread.of([one.engine for one in latencies if one.engine is not None]),
-            outward=LatencySpread.of([one.outward for one in latencies if one.outward is not None]),
-        )
+        def spread(hop: str) -> LatencySpread | None:
+            values = (getattr(one, hop) for one in latencies)
+            return LatencySpread.of([value for value in values if value is not None])
+
+        names = {"total": "total", "inward": "to_worker", "engine": "engine", "outward": "outward"}
+        return cls(units=len(latencies), **{name: spread(hop) for name, hop in names.items()})

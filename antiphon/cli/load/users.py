@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from antiphon.cli.conversation.conversation import stop_speaking
+from antiphon.cli.conversation.conversation import in_background, units
 from antiphon.cli.load.inputs import QUESTION, LoadInputs
 from antiphon.cli.load.log import LoadLog, LoadRequest
 from antiphon.cli.load.plan import UserKind
@@ -83,15 +83,9 @@ async def _speak(user: SimulatedUser, session: DuplexSession) -> None:
 
 async def _read_units(user: SimulatedUser, session: DuplexSession) -> None:
     """Read up to the last due result; results arrive in order."""
-    while True:
-        try:
-            async for unit in session.results():
-                _note_unit(user, unit)
-                if user.requests[-1].answered_at is not None:
-                    return
-        except ServerError as error:
-            user.note_error(error)
-        else:
+    async for unit in units(session, user.note_error):
+        _note_unit(user, unit)
+        if user.requests[-1].answered_at is not None:
             return
 
 
@@ -120,16 +114,16 @@ async def _take_turn(
     await asyncio.sleep(request.due_at - time.monotonic())
     request.sent_at = time.monotonic()
     request.answer_from = request.due_at + question.speech_end_s
-    speaking = asyncio.create_task(_speak_once(session, question.samples))
     try:
-        async with asyncio.timeout(question.speech_end_s + _TURN_PATIENCE_S):
+        async with (
+            in_background(_speak_once(session, question.samples)) as speaking,
+            asyncio.timeout(question.speech_end_s + _TURN_PATIENCE_S),
+        ):
             await _read_answer(session, request, speaking)
     except ServerError as error:
         user.note_error(error)
     except TimeoutError:
         user.log.failures[f"{user.kind}: no answer within {_TURN_PATIENCE_S:g} s"] += 1
-    finally:
-        await stop_speaking(speaking)
 
 
 async def _read_answer(

@@ -74,8 +74,10 @@ def compare(pairs: Sequence[OutcomePair], tolerance: Tolerance) -> Comparison:
     """
     judged = [pair for pair in pairs if pair.before is not None]
     decisions = sum(pair.agrees for pair in judged) / len(judged) if judged else 1.0
-    text = similarity(_speech(pairs, "before"), _speech(pairs, "after"))
-    before, after = (LatencySpread.of(_times(judged, run)) for run in ("before", "after"))
+    text = similarity(*(_speech(run) for run in _runs(pairs)))
+    before, after = (
+        LatencySpread.of([unit.ms for unit in run if unit.ms is not None]) for run in _runs(judged)
+    )
     reasons = (
         _below("decisions", decisions, tolerance.decisions),
         _below("text", text, tolerance.text),
@@ -93,22 +95,19 @@ def compare(pairs: Sequence[OutcomePair], tolerance: Tolerance) -> Comparison:
 
 def similarity(one: str, other: str) -> float:
     """Share of words that two texts have in common, in order; 1.0 for two empty texts."""
-    return SequenceMatcher(a=_words(one), b=_words(other), autojunk=False).ratio()
+    words: list[list[str]] = [_WORD.findall(text.casefold()) for text in (one, other)]
+    return SequenceMatcher(a=words[0], b=words[1], autojunk=False).ratio()
 
 
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.casefold())
+def _runs(pairs: Sequence[OutcomePair]) -> tuple[list[ReplayOutcome], list[ReplayOutcome]]:
+    """The outcomes of both runs."""
+    before = [pair.before for pair in pairs if pair.before is not None]
+    return before, [pair.after for pair in pairs if pair.after is not None]
 
 
-def _speech(pairs: Sequence[OutcomePair], run: str) -> str:
+def _speech(run: list[ReplayOutcome]) -> str:
     """All speech of a run, joined: a word may be split over two units."""
-    units: list[ReplayOutcome | None] = [getattr(pair, run) for pair in pairs]
-    return "".join(unit.text for unit in units if unit is not None and unit.speaks)
-
-
-def _times(pairs: Sequence[OutcomePair], run: str) -> list[float]:
-    units: list[ReplayOutcome | None] = [getattr(pair, run) for pair in pairs]
-    return [unit.ms for unit in units if unit is not None and unit.ms is not None]
+    return "".join(unit.text for unit in run if unit.speaks)
 
 
 def _below(name: str, share: float, least: float) -> str:

@@ -90,12 +90,9 @@ class HalfDuplexPlan:
 
 @dataclass(frozen=True, slots=True)
 class ChatPlan:
-    """A chat request and its recorded answer."""
+    """The arguments of a chat request, and its recorded answer."""
 
-    history: tuple[ConversationMessage, ...]
-    generation: ChatGeneration
-    tts: ChatTts
-    options: dict[str, Any]
+    request: dict[str, Any]
     recorded: ReplayOutcome
 
 
@@ -161,8 +158,7 @@ def _gap_s(gap_ms: float, chunk: ChunkRecord) -> float:
 
 
 def _unit_outcome(chunk: ChunkRecord) -> ReplayOutcome | None:
-    unit = chunk.result
-    if unit is None:
+    if (unit := chunk.result) is None:
         return None
     return ReplayOutcome(unit.mode == "SPEAK", unit.text or "", unit.timing.wall_clock_ms)
 
@@ -175,19 +171,15 @@ def _is_cut_off(chunks: list[ChunkRecord]) -> bool:
 def _half_duplex_plan(folder: Path, recording: TurnRecording) -> HalfDuplexPlan:
     config = recording.config
     steps = tuple(
-        ReplayStep(
-            turn.index, turn.request_ts_ms / 1000, folder / turn.input.audio, _turn_outcome(turn)
-        )
+        ReplayStep(turn.index, turn.request_ts_ms / 1000, folder / audio, _turn_outcome(turn))
         for turn in recording.turns
-        if turn.input.audio is not None
+        if (audio := turn.input.audio) is not None
     )
     if not steps:
         raise CannotLoad(f"{recording.recording_id} holds no utterance to play")
-    sounds = [
-        load_pcm(folder / name) for name in config.get("system_media", ()) if name.endswith(".wav")
-    ]
+    sounds = [name for name in config.get("system_media", ()) if name.endswith(".wav")]
     return HalfDuplexPlan(
-        system=(str(config.get("system_prompt", "")), *sounds),
+        system=(str(config.get("system_prompt", "")), *(load_pcm(folder / n) for n in sounds)),
         config=HalfDuplexConfig.model_validate(config).model_copy(update={"record": False}),
         ref_audio=_reference(folder, config.get("ref_audio")),
         steps=steps,
@@ -200,20 +192,17 @@ def _chat_plan(folder: Path, recording: TurnRecording) -> ChatPlan:
         raise CannotLoad(f"{recording.recording_id} holds no request to make")
     config = recording.config
     reference = _reference(folder, config.get("ref_audio"))
-    tts = ChatTts(
-        enabled=config.get("tts", {}).get("enabled", False),
-        ref_audio_data=None if reference is None else b64encode_as_string(float_bytes(reference)),
-    )
+    voice = None if reference is None else b64encode_as_string(float_bytes(reference))
     options: dict[str, Any] = {name: config.get(name, False) for name in _CHAT_OPTIONS}
     if config.get("max_slice_nums") is not None:
         options["image"] = {"max_slice_nums": config["max_slice_nums"]}
-    return ChatPlan(
-        history=tuple(_message(folder, message) for message in turn.input.messages),
-        generation=ChatGeneration.model_validate(config.get("generation", {})),
-        tts=tts,
-        options=options | {"record": False},
-        recorded=_turn_outcome(turn),
-    )
+    request = {
+        "history": [_message(folder, message) for message in turn.input.messages],
+        "generation": ChatGeneration.model_validate(config.get("generation", {})),
+        "tts": ChatTts(enabled=config.get("tts", {}).get("enabled", False), ref_audio_data=voice),
+        "options": options | {"record": False},
+    }
+    return ChatPlan(request, _turn_outcome(turn))
 
 
 def _reference(folder: Path, name: Any) -> Samples | None:
@@ -225,9 +214,8 @@ def _turn_outcome(turn: TurnRecord) -> ReplayOutcome:
 
 
 def _message(folder: Path, message: MessageRecord) -> ConversationMessage:
-    return ConversationMessage(
-        Role(message.role), tuple(_part(folder, part) for part in message.parts)
-    )
+    parts = tuple(_part(folder, part) for part in message.parts)
+    return ConversationMessage(Role(message.role), parts)
 
 
 def _part(folder: Path, part: PartRecord) -> Part:
@@ -236,9 +224,9 @@ def _part(folder: Path, part: PartRecord) -> Part:
     if part.file is None:
         raise CannotLoad(f"a part of the request ({part.type}) was not recorded: {part.unreadable}")
     path = folder / part.file
-    match part.type:
-        case "audio":
-            return AudioPart(float_bytes(load_pcm(path)))
-        case "image":
-            return ImagePart(read_file(path))
-    return VideoPart(read_file(path), part.stack_frames or 1)
+    if part.type == "audio":
+        return AudioPart(float_bytes(load_pcm(path)))
+    content = read_file(path)
+    return (
+        ImagePart(content) if part.type == "image" else VideoPart(content, part.stack_frames or 1)
+    )
