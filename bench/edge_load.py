@@ -31,11 +31,11 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.commands.bench import client_options
 from antiphon.cli.common import BUNDLED_QUESTION
 from antiphon.cli.conversation.wav import load_speech
-from antiphon.cli.load.inputs import LoadInputs
 from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
 from antiphon.cli.load.report import report_of
 from antiphon.cli.load.run import run_load
 from antiphon.cli.load.usage import ProcessUsage, with_generator
+from antiphon.cli.load.users import LoadInputs
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
     OUTPUT_RATE,

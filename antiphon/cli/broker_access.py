@@ -7,16 +7,17 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
+import typer
+
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
+from antiphon.broker.service.logs import configure_logging
 from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.common import fail
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.recorder_service.settings import RecorderSettings
 
 T = TypeVar("T")
-
-NO_REDIS = "Is `antiphon up` running in this folder? --redis-url names another Redis."
 
 
 def broker_settings(redis_url: str | None, data_dir: Path | None = None) -> BrokerSettings:
@@ -34,7 +35,8 @@ def broker_settings(redis_url: str | None, data_dir: Path | None = None) -> Brok
 
 
 def call_broker(call: Callable[[Broker], Awaitable[T]], redis_url: str | None) -> T:
-    """Open a connection for one call. Exits with status 1 if Redis does not answer."""
+    """Open a connection for one call. Exits with status 1 if Redis does not answer, 0 after Ctrl-C."""
+    configure_logging("antiphon")  # on stderr, since other programs read what stdout has
 
     async def connect_and_call() -> T:
         async with open_broker(broker_settings(redis_url)) as broker:
@@ -43,4 +45,6 @@ def call_broker(call: Callable[[Broker], Awaitable[T]], redis_url: str | None) -
     try:
         return asyncio.run(connect_and_call())
     except BrokerError as error:
-        fail(f"{error}\n{NO_REDIS}")
+        fail(f"{error}\nIs `antiphon up` running in this folder? --redis-url names another Redis.")
+    except KeyboardInterrupt:
+        raise typer.Exit from None

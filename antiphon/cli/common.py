@@ -13,7 +13,6 @@ from rich.text import Text
 
 DEFAULT_URL = "ws://127.0.0.1:8006"
 PATIENCE_S = 20.0
-READY_TIMEOUT_S = 180.0
 BUNDLED_QUESTION = Path(__file__).parent / "assets" / "question.wav"
 
 ApiKey = Annotated[

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.broker.redis_server.embedded import check_bind
-from antiphon.cli.stack.readiness import serves_http
+from antiphon.cli.stack.stack import serves_http
 from antiphon.shared_schemas.findings import Finding, failure, ok, warning
 
 GIB = 2**30

@@ -12,11 +12,10 @@ import numpy as np
 import orjson
 import pytest
 
-from antiphon.cli.load.inputs import LoadInputs
-from antiphon.cli.load.log import LoadSummary
-from antiphon.cli.load.plan import LoadPlan, UserKind
+from antiphon.cli.load.plan import LoadPlan, LoadSummary, UserKind
 from antiphon.cli.load.run import LoadResult, run_load
 from antiphon.cli.load.usage import ProcessUsage
+from antiphon.cli.load.users import LoadInputs
 from antiphon.client.link import ClientOptions
 from support.redis_server import RedisServer
 from support.stack import Stack

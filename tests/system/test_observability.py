@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import yaml
 
-from antiphon.cli.load.inputs import LoadInputs
+from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.load.plan import LoadPlan, UserKind
 from antiphon.cli.load.run import run_load
 from antiphon.cli.load.usage import ProcessUsage

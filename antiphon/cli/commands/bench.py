@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
 import typer
 import uvloop
-from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
-from antiphon.broker.redis_server.embedded import EmbeddedRedisError, free_port
+from antiphon.broker.redis_server.embedded import free_port
 from antiphon.cli.common import BUNDLED_QUESTION, ApiKey, fail
 from antiphon.cli.conversation.wav import UnusableAudio, load_speech
-from antiphon.cli.load.inputs import LoadInputs
 from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
 from antiphon.cli.load.plot import plot
 from antiphon.cli.load.report import report_of, show
 from antiphon.cli.load.run import LoadResult, NobodyServed, run_load
 from antiphon.cli.load.usage import ProcessUsage, processes_of, with_generator
+from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.stack.logs import LogFiles
-from antiphon.cli.stack.processes import ServiceFailed
-from antiphon.cli.stack.readiness import NotReady, wait_until_ready
-from antiphon.cli.stack.stack import Stack, StackPlan, private_redis, run_guarded
+from antiphon.cli.stack.stack import START_ERRORS, Stack, StackPlan, opened_stack, run_guarded
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.client.link import ClientOptions
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import PcmFormat
+
+Load = Callable[..., Coroutine[Any, Any, LoadResult]]
+MeasureUsage = Callable[[], ProcessUsage]
 
 MAX_OWN_SESSIONS = 256
 """Slots that a worker may have."""
@@ -112,33 +112,18 @@ def run_bench(
 ) -> int:
     """Exit status: 0 if every user was served and measured."""
     console = Console(highlight=False, soft_wrap=True)
-    with ExitStack() as resources:
-        try:
-            inputs = LoadInputs.of([load_speech(path) for path in wavs], plan.speak_ratio)
-            how = client_options(plan.form, api_key)
-            if url is not None:
-                about = {"url": url, "engine": None}
-                result = uvloop.run(_load_running(url, how, plan, inputs))
-            else:
-                about = {"url": None, "engine": engine}
-                temporary = tempfile.TemporaryDirectory(prefix="antiphon-")
-                folder = Path(resources.enter_context(temporary))
-                logs = resources.enter_context(LogFiles(folder / "logs"))
-                wanted = stack_plan(folder, engine, plan)
-                redis = resources.enter_context(private_redis(wanted))
-                console.print(f"Starting Redis, edge, worker ({engine}), recorder and cleanup …")
-                stack = Stack(wanted, redis, logs.take)
-                result = uvloop.run(_load_stack(stack, how, plan, inputs))
-        except (
-            EmbeddedRedisError,
-            NobodyServed,
-            NotReady,
-            ServiceFailed,
-            UnusableAudio,
-            ValidationError,
-        ) as error:
-            console.print(Text(f"\nNothing was measured: {error}", style="bold red"))
-            return 1
+    try:
+        inputs = LoadInputs.of([load_speech(path) for path in wavs], plan.speak_ratio)
+        load = partial(run_load, how=client_options(plan.form, api_key), plan=plan, inputs=inputs)
+        if url is not None:
+            result = uvloop.run(load(url, usage=_usage_of_running(url)))
+        else:
+            console.print(f"Starting Redis, edge, worker ({engine}), recorder and cleanup …")
+            result = _load_temporary_stack(load, engine, plan)
+    except (NobodyServed, UnusableAudio, *START_ERRORS) as error:
+        console.print(Text(f"\nNothing was measured: {error}", style="bold red"))
+        return 1
+    about = {"url": url, "engine": None if url else engine}
     write_report(result, about, out, console)
     return 1 if result.unserved else 0
 
@@ -160,33 +145,27 @@ def write_report(result: LoadResult, about: dict[str, Any], out: Path, console: 
     console.print(f"\nin full: {out / 'report.json'}, {out / 'latency.svg'}")
 
 
-async def _load_running(
-    url: str, how: ClientOptions, plan: LoadPlan, inputs: LoadInputs
-) -> LoadResult:
-    """Load a running edge; its processes are known if it belongs to an `antiphon up` in this folder."""
+def _usage_of_running(url: str) -> MeasureUsage:
+    """The processes of an edge are known if it belongs to an `antiphon up` in this folder."""
     stack = StackFile.read(RecorderSettings().data_dir)
-    own = stack is not None and stack.edge_url == url
-    pids = processes_of(stack.pid) if stack is not None and own else {}
-    return await run_load(url, how, plan, inputs, lambda: ProcessUsage.of(with_generator(pids)))
+    pids = processes_of(stack.pid) if stack is not None and stack.edge_url == url else {}
+    return partial(ProcessUsage.of, with_generator(pids))
 
 
-async def _load_stack(
-    stack: Stack, how: ClientOptions, plan: LoadPlan, inputs: LoadInputs
-) -> LoadResult:
-    async def work() -> LoadResult:
-        await wait_until_ready(stack)
-        pids = {name: pid for name, pid in _pids(stack).items() if pid is not None}
-        usage = with_generator(pids)
-        return await run_load(
-            stack.plan.edge_url, how, plan, inputs, lambda: ProcessUsage.of(usage)
-        )
+def _load_temporary_stack(load: Load, engine: str, plan: LoadPlan) -> LoadResult:
+    async def run(stack: Stack) -> LoadResult:
+        async with stack.running() as guard:
+            await run_guarded(guard, stack.wait_until_ready())
+            pids = {name: pid for name, pid in stack.pids.items() if pid is not None}
+            usage = partial(ProcessUsage.of, with_generator(pids))
+            return await run_guarded(guard, load(stack.plan.edge_url, usage=usage))
 
-    async with stack.running() as guard:
-        return await run_guarded(guard, work())
-
-
-def _pids(stack: Stack) -> Mapping[str, int | None]:
-    return {name: one.pid for name, one in stack.services.items()} | {"redis": stack.redis_pid}
+    with (
+        tempfile.TemporaryDirectory(prefix="antiphon-") as folder,
+        LogFiles(Path(folder) / "logs") as logs,
+        opened_stack(stack_plan(Path(folder), engine, plan), logs.take) as stack,
+    ):
+        return uvloop.run(run(stack))
 
 
 def stack_plan(folder: Path, engine: str, plan: LoadPlan) -> StackPlan:
@@ -198,6 +177,5 @@ def stack_plan(folder: Path, engine: str, plan: LoadPlan) -> StackPlan:
         port=free_port(),
         engine=engine,
         slots=plan.sessions,
-        redis_dir=folder / "redis",
         engine_options=options,
     )

@@ -12,20 +12,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
-from antiphon.broker.redis_server.embedded import EmbeddedRedisError, free_port
+from antiphon.broker.redis_server.embedded import free_port
 from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey
 from antiphon.cli.conversation.conversation import ConversationResult
 from antiphon.cli.conversation.dialogue import ask_file
 from antiphon.cli.conversation.transcript import Transcript
 from antiphon.cli.conversation.wav import UnusableAudio, load_speech
 from antiphon.cli.stack.logs import LogFiles, prefix
-from antiphon.cli.stack.processes import ServiceFailed
-from antiphon.cli.stack.readiness import NotReady, wait_until_ready
-from antiphon.cli.stack.stack import Stack, StackPlan, private_redis, run_guarded
+from antiphon.cli.stack.stack import START_ERRORS, Stack, StackPlan, opened_stack, run_guarded
 from antiphon.client.errors import ClientError
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.config import DuplexConfig
@@ -68,17 +65,9 @@ def run_demo(question: Path, data_dir: Path, api_key: str | None = None) -> int:
             load_speech(question)  # fails before anything is started
             folder = tempfile.TemporaryDirectory(prefix="antiphon-")
             plan = _plan(data_dir, Path(resources.enter_context(folder)))
-            stack = Stack(plan, resources.enter_context(private_redis(plan)), logs.take)
+            stack = resources.enter_context(opened_stack(plan, logs.take))
             asyncio.run(_until_sigterm(_Demo(stack, question, console, api_key).run()))
-        except (
-            DemoFailed,
-            ClientError,
-            EmbeddedRedisError,
-            NotReady,
-            ServiceFailed,
-            UnusableAudio,
-            ValidationError,
-        ) as error:
+        except (DemoFailed, ClientError, UnusableAudio, *START_ERRORS) as error:
             console.print(Text(f"\nThe demo failed: {error}", style="bold red"))
             logs.show_tail(console)
             return 1
@@ -118,7 +107,7 @@ class _Demo:
             await run_guarded(guard, self._converse())
 
     async def _converse(self) -> None:
-        await wait_until_ready(self._stack, self._print_progress)
+        await self._stack.wait_until_ready(self._print_progress)
         self._console.print()
         result = await ask_file(
             self._stack.plan.edge_url,

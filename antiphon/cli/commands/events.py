@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
@@ -11,12 +9,10 @@ from typing import Annotated
 import orjson
 import typer
 
-from antiphon.broker.client import open_broker
-from antiphon.broker.errors import BrokerError
+from antiphon.broker.client import Broker
 from antiphon.broker.events import follow
-from antiphon.broker.service.logs import configure_logging
-from antiphon.cli.broker_access import NO_REDIS, broker_settings
-from antiphon.cli.common import RedisUrl, fail
+from antiphon.cli.broker_access import call_broker
+from antiphon.cli.common import RedisUrl
 from antiphon.shared_schemas.events import SessionEvent
 
 _DETAILS = ("reason", "ask", "attempt", "worker", "edge")
@@ -37,19 +33,7 @@ def events(
         if session is None or event.sid == session:
             typer.echo(orjson.dumps(asdict(event)) if as_json else event_line(event))
 
-    try:
-        asyncio.run(_tail(last, watch, redis_url, take))
-    except BrokerError as error:
-        fail(f"{error}\n{NO_REDIS}")
-    except KeyboardInterrupt:
-        raise typer.Exit from None
-
-
-async def _tail(
-    last: int, watch: bool, redis_url: str | None, take: Callable[[SessionEvent], None]
-) -> None:
-    configure_logging("antiphon")  # on stderr, since other programs read the lines on stdout
-    async with open_broker(broker_settings(redis_url)) as broker:
+    async def read(broker: Broker) -> None:
         past = await broker.events.recent(max(last, 1))
         for event in past[len(past) - min(last, len(past)) :]:
             take(event)
@@ -58,6 +42,8 @@ async def _tail(
             async for fresh in follow(watched):
                 for event in fresh:
                     take(event)
+
+    call_broker(read, redis_url)
 
 
 def event_line(event: SessionEvent) -> str:

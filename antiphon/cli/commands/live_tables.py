@@ -13,13 +13,12 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.errors import BrokerError, BrokerUnavailable
-from antiphon.broker.service.logs import configure_logging
-from antiphon.cli.broker_access import NO_REDIS, broker_settings, call_broker
+from antiphon.broker.client import Broker
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.cli.broker_access import call_broker
 from antiphon.cli.commands.admin import cancel
 from antiphon.cli.commands.recordings import export, show
-from antiphon.cli.common import AsJson, RedisUrl, Row, command_group, fail, print_table, rows_table
+from antiphon.cli.common import AsJson, RedisUrl, Row, command_group, print_table, rows_table
 from antiphon.shared_schemas.registry import SessionRow
 
 Watch = Annotated[
@@ -71,18 +70,10 @@ def _show(
     empty: str, read_rows: ReadRows, redis_url: str | None, *, as_json: bool, watch: bool
 ) -> None:
     """Print rows, or `empty` if there are none. Exits with status 1 if Redis does not answer."""
-    try:
-        if watch:
-            asyncio.run(_watch(empty, read_rows, redis_url, as_json=as_json))
-        else:
-            _print_rows(empty, call_broker(read_rows, redis_url), as_json=as_json)
-    except BrokerError as error:
-        fail(f"{error}\n{NO_REDIS}")
-    except KeyboardInterrupt:
-        raise typer.Exit from None
-
-
-def _print_rows(empty: str, rows: list[Row], *, as_json: bool) -> None:
+    if watch:
+        call_broker(lambda broker: _watch(empty, read_rows, broker, as_json=as_json), redis_url)
+        return
+    rows = call_broker(read_rows, redis_url)
     if as_json:
         typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
     elif rows:
@@ -91,22 +82,19 @@ def _print_rows(empty: str, rows: list[Row], *, as_json: bool) -> None:
         typer.echo(empty)
 
 
-async def _watch(empty: str, read_rows: ReadRows, redis_url: str | None, *, as_json: bool) -> None:
-    """Until interrupted: a screen that is redrawn, or a line of JSON every second.
+async def _watch(empty: str, read_rows: ReadRows, broker: Broker, *, as_json: bool) -> None:
+    """Until interrupted: a screen that is redrawn and shows outages, or a line of JSON every second.
 
-    The screen shows an outage and continues after it. Raises BrokerError if Redis does not answer
-    at the start.
+    The lines of JSON end with BrokerError if Redis does not answer.
     """
-    configure_logging("antiphon")  # on stderr, since other programs read the rows on stdout
-    async with open_broker(broker_settings(redis_url)) as broker:
-        if as_json:
-            while True:
-                typer.echo(orjson.dumps(await read_rows(broker)))
-                await asyncio.sleep(PERIOD_S)
-        with Live(console=Console(), screen=Console().is_terminal, auto_refresh=False) as screen:
-            while True:
-                screen.update(await _view(empty, read_rows, broker), refresh=True)
-                await asyncio.sleep(PERIOD_S)
+    if as_json:
+        while True:
+            typer.echo(orjson.dumps(await read_rows(broker)))
+            await asyncio.sleep(PERIOD_S)
+    with Live(console=Console(), screen=Console().is_terminal, auto_refresh=False) as screen:
+        while True:
+            screen.update(await _view(empty, read_rows, broker), refresh=True)
+            await asyncio.sleep(PERIOD_S)
 
 
 async def _view(empty: str, read_rows: ReadRows, broker: Broker) -> RenderableType:
@@ -164,11 +152,7 @@ async def worker_rows(broker: Broker) -> list[Row]:
     return [
         {
             "worker": row.id,
-            "state": row.state,
-            "engine": row.engine,
-            "model": row.model,
-            "slots": row.slots,
-            "used": row.used,
+            **{name: getattr(row, name) for name in ("state", "engine", "model", "slots", "used")},
             "kinds": sorted(row.kinds),
             "device": row.device,
             "address": row.address,
@@ -183,11 +167,7 @@ async def worker_rows(broker: Broker) -> list[Row]:
 async def edge_rows(broker: Broker) -> list[Row]:
     snapshot = await broker.registry.edges()
     return [
-        {
-            "edge": row.id,
-            "sessions": row.sessions,
-            "silent_s": _seconds(snapshot.at - row.beat_at),
-        }
+        {"edge": row.id, "sessions": row.sessions, "silent_s": _seconds(snapshot.at - row.beat_at)}
         for row in snapshot.edges
     ]
 

@@ -19,17 +19,19 @@ from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.common import fail, plain_table, print_table
 from antiphon.cli.stack.logs import prefix, render
 from antiphon.cli.stack.processes import ServiceFailed
-from antiphon.cli.stack.readiness import NotReady, wait_until_ready
-from antiphon.cli.stack.stack import DRAIN_S, Stack, StackPlan, private_redis
+from antiphon.cli.stack.stack import (
+    DRAIN_S,
+    NotReady,
+    Stack,
+    StackPlan,
+    opened_stack,
+    run_guarded,
+)
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.registry import WorkerRow
-
-
-class CannotRun(Exception):
-    """The stack cannot run here; the message says why."""
 
 
 def up(
@@ -69,7 +71,7 @@ def up(
             redis_port=redis_port,
         )
         status = run_stack(plan)
-    except (CannotRun, EmbeddedRedisError, ValidationError) as error:
+    except (EmbeddedRedisError, ValidationError) as error:
         fail(str(error))
     raise typer.Exit(status)
 
@@ -100,7 +102,7 @@ def plan_from(redis_url: str | None, redis_port: int, **flags: Any) -> StackPlan
 def run_stack(plan: StackPlan) -> int:
     """Run until a signal, or until a service fails too often; returns the exit status.
 
-    Raises CannotRun, EmbeddedRedisError.
+    Raises EmbeddedRedisError.
     """
     for name, host, port in (
         ("edge", plan.host, plan.port),
@@ -111,22 +113,17 @@ def run_stack(plan: StackPlan) -> int:
         _require_port(name, host, port)
     plan.data_dir.mkdir(parents=True, exist_ok=True)
     console = Console(highlight=False, soft_wrap=True)
-    with private_redis(plan) as redis:
-        stack = Stack(plan, redis, lambda name, line: console.print(render(name, line)))
+    with opened_stack(plan, lambda name, line: console.print(render(name, line))) as stack:
         stack_file = StackFile(pid=os.getpid(), redis_url=stack.redis_url, edge_url=plan.edge_url)
         with stack_file.published(plan.data_dir):
             return asyncio.run(_Foreground(stack, console).run())
 
 
 def _require_port(name: str, host: str, port: int) -> None:
-    if port == 0:
-        return
     try:
         check_bind(host, port)
     except OSError as error:
-        raise CannotRun(
-            f"port {port} for the {name} cannot be used ({error.strerror}); choose another"
-        ) from error
+        fail(f"port {port} for the {name} cannot be used ({error.strerror}); choose another")
 
 
 class _Foreground:
@@ -142,15 +139,13 @@ class _Foreground:
         self._print(f"starting; recordings go to {self._stack.plan.data_dir}")
         status = 0
         async with self._stack.running() as guard:
-            stopping = asyncio.create_task(self._stop.wait())
             greeting = asyncio.create_task(self._greet())
-            await asyncio.wait({guard, stopping, greeting}, return_when=asyncio.FIRST_COMPLETED)
-            if greeting.done() and not greeting.exception():
-                await asyncio.wait({guard, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (greeting, guard):
-                status |= self._report_failure(task)
+            try:
+                await run_guarded(guard, run_guarded(greeting, self._stop.wait()))
+            except (ServiceFailed, NotReady) as error:
+                self._print(str(error), style="bold red")
+                status = 1
             greeting.cancel()
-            stopping.cancel()
             self._print("stopping in order (Ctrl-C again: at once)")
         self._print("everything has stopped")
         return status
@@ -161,20 +156,9 @@ class _Foreground:
         self._stop.set()
 
     async def _greet(self) -> None:
-        worker = await wait_until_ready(self._stack)  # its log is on the terminal already
+        worker = await self._stack.wait_until_ready()  # its log is on the terminal already
         print_table(status_table(self._stack, worker))
         self._console.print(addresses(self._stack.plan))
-
-    def _report_failure(self, task: asyncio.Task[None]) -> int:
-        if not task.done() or task.cancelled():
-            return 0
-        error = task.exception()
-        if isinstance(error, ServiceFailed | NotReady):
-            self._print(str(error), style="bold red")
-            return 1
-        if error is not None:
-            raise error
-        return 0
 
     def _print(self, text: str, style: str = "bold") -> None:
         self._console.print(prefix("up").append(text, style=style))
@@ -189,11 +173,9 @@ def status_table(stack: Stack, worker: WorkerRow) -> Table:
         "recorder": str(plan.data_dir / "sessions"),
         "cleanup": "keeps the recordings in bounds",
     }
-    pids = {name: service.pid for name, service in stack.services.items()}
-    pids["redis"] = stack.redis_pid
     table = plain_table("service", "process", "")
     for name, text in about.items():
-        table.add_row(prefix(name), str(pids[name] or "not ours"), text)
+        table.add_row(prefix(name), str(stack.pids[name] or "not ours"), text)
     return table
 
 

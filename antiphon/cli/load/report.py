@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,8 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from antiphon.cli.common import plain_table, print_table
-from antiphon.cli.load.log import LoadRequest, LoadSummary, percentiles
-from antiphon.cli.load.plan import LATE_S, UserKind
+from antiphon.cli.load.plan import LATE_S, PERCENTILES, LoadSummary, UserKind, percentiles
 from antiphon.cli.load.run import LoadResult
 from antiphon.cli.load.usage import GENERATOR
 
@@ -24,7 +24,10 @@ Report = dict[str, Any]
 def report_of(result: LoadResult, about: dict[str, Any]) -> Report:
     """All figures; `about` names the server and its engine."""
     plan, log = result.plan, result.log
-    kinds = {kind: _of_kind(result.requests, kind) for kind in dict.fromkeys(plan.kinds)}
+    kinds = {
+        str(kind): asdict(LoadSummary.of(one for one in result.requests if one.kind is kind))
+        for kind in dict.fromkeys(plan.kinds)
+    }
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         **about,
@@ -33,14 +36,10 @@ def report_of(result: LoadResult, about: dict[str, Any]) -> Report:
         "simulated": log.simulated,
         "unserved": result.unserved,
         "opened_ms": percentiles(log.opened_ms),
-        "kinds": {str(kind): asdict(summary) for kind, summary in kinds.items()},
+        "kinds": kinds,
         "failures": dict(log.failures),
         **_costs(result),
     }
-
-
-def _of_kind(requests: list[LoadRequest], kind: UserKind) -> LoadSummary:
-    return LoadSummary.of(request for request in requests if request.kind is kind)
 
 
 def _costs(result: LoadResult) -> Report:
@@ -57,19 +56,14 @@ def _costs(result: LoadResult) -> Report:
 
 
 def machine() -> Report:
+    """The computer that simulates the users."""
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     return {
         "cpus": os.cpu_count(),
-        "cpu": _cpu_model(),
+        "cpu": model[1] if model else platform.machine(),
         "load_1min": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
     }
-
-
-def _cpu_model() -> str:
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def show(report: Report, console: Console) -> None:
@@ -100,15 +94,13 @@ _MEANING = {
 
 
 def _latencies(report: Report) -> Table:
-    names = ("p50", "p90", "p99", "p99_9", "max")
-    table = plain_table(
-        "kind", "due", "lost", "late", *(f"{name} ms" for name in names), "sent late p99"
-    )
+    columns = ("kind", "due", "lost", "late", *(f"{name} ms" for name in PERCENTILES))
+    table = plain_table(*columns, "sent late p99")
     for kind, one in report["kinds"].items():
-        times = (f"{one['latency_ms'].get(name, float('nan')):.1f}" for name in names)
-        sent_late = f"{one['sent_late_ms'].get('p99', float('nan')):.1f}"
-        counts = (str(one["due"]), str(one["lost"]), str(one["late"]))
-        table.add_row(kind, *counts, *times, sent_late)
+        counts = (str(one[name]) for name in ("due", "lost", "late"))
+        times = [*(one["latency_ms"].get(name) for name in PERCENTILES)]
+        times.append(one["sent_late_ms"].get("p99"))
+        table.add_row(kind, *counts, *("nan" if ms is None else f"{ms:.1f}" for ms in times))
     return table
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
-from antiphon.cli.load.inputs import LoadInputs
-from antiphon.cli.load.log import LoadLog, LoadRequest
-from antiphon.cli.load.plan import LoadPlan, LoadTimes
+from antiphon.cli.load.plan import LoadLog, LoadPlan, LoadRequest, LoadTimes
 from antiphon.cli.load.usage import ProcessUsage
-from antiphon.cli.load.users import SimulatedUser
+from antiphon.cli.load.users import LoadInputs, SimulatedUser
 from antiphon.client.errors import ClientError
 from antiphon.client.link import ClientOptions
 
@@ -31,7 +30,6 @@ class LoadResult:
     """A finished load; `requests` are those of the measured window."""
 
     plan: LoadPlan
-    times: LoadTimes
     log: LoadLog
     requests: list[LoadRequest]
     unserved: int
@@ -42,40 +40,38 @@ class LoadResult:
 class StartBarrier:
     """Holds users that have a turn until all have one or have failed, or the patience is over."""
 
-    def __init__(self, plan: LoadPlan, log: LoadLog) -> None:
+    def __init__(self, sessions: int, log: LoadLog) -> None:
         self.served: set[int] = set()
-        self.log = log
-        self._failed: set[int] = set()
-        self._plan = plan
+        self._unknown = set(range(sessions))
+        self._log = log
         self._complete = asyncio.Event()
         self._opened = asyncio.Event()
 
-    async def wait(self, number: int) -> None:
-        """Return when the load starts."""
+    async def wait(self, number: int, began: float) -> None:
+        """Return when the load starts. The user has a turn, and began to connect at `began`."""
+        self._log.opened_ms.append((time.monotonic() - began) * 1000)
         self.served.add(number)
-        self._check()
+        self.leave(number)
         await self._opened.wait()
 
     def leave(self, number: int) -> None:
-        """This user gets no turn."""
-        self._failed.add(number)
-        self._check()
+        """This user need not be waited for."""
+        self._unknown.discard(number)
+        if not self._unknown:
+            self._complete.set()
 
-    async def open(self) -> LoadTimes | None:
-        """Plan the requests and start all users; None if no user has a turn."""
+    async def open(self, plan: LoadPlan) -> LoadTimes:
+        """Plan the requests and start all users. Raises NobodyServed."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._plan.patience_s):
+            async with asyncio.timeout(plan.patience_s):
                 await self._complete.wait()
         if not self.served:
-            return None
-        times = LoadTimes.of(self._plan, time.monotonic() + _START_DELAY_S)
-        self.log.plan_requests(self._plan, times)
+            why = "; ".join(self._log.failures)
+            raise NobodyServed(why or f"no user had a turn within {plan.patience_s:g} s")
+        times = LoadTimes.of(plan, time.monotonic() + _START_DELAY_S)
+        self._log.plan_requests(plan, times)
         self._opened.set()
         return times
-
-    def _check(self) -> None:
-        if len(self.served | self._failed) == self._plan.sessions:
-            self._complete.set()
 
 
 async def run_load(
@@ -87,38 +83,30 @@ async def run_load(
 ) -> LoadResult:
     """Put the load on an edge. Raises NobodyServed."""
     log = LoadLog()
-    barrier = StartBarrier(plan, log)
+    barrier = StartBarrier(plan.sessions, log)
     tasks: list[asyncio.Task[None]] = []
-    async with asyncio.TaskGroup() as group:
+    try:
         for number in range(plan.sessions):
-            ready = _ready(barrier, number)
+            ready = partial(barrier.wait, number, time.monotonic())
             user = SimulatedUser(number, plan.kind_of(number), url, how, inputs, log, ready)
-            tasks.append(group.create_task(_run_user(user, barrier)))
+            tasks.append(asyncio.create_task(_run_user(user, barrier)))
             await asyncio.sleep(_ARRIVAL_S)
-        times = await barrier.open()
+        times = await barrier.open(plan)
         for number in set(range(plan.sessions)) - barrier.served:
             tasks[number].cancel()  # a user that started now would be late from the beginning
-        if times is not None:
-            before, after = await _measure(times, usage)
-            await asyncio.wait(tasks, timeout=plan.grace_s)
+        await asyncio.sleep(times.measure - time.monotonic())
+        before = usage()
+        await asyncio.sleep(times.stop - time.monotonic())
+        after = usage()
+        await asyncio.wait(tasks, timeout=plan.grace_s)
+    finally:
         for task in tasks:
             task.cancel()
-    if times is None:
-        why = "; ".join(log.failures)
-        raise NobodyServed(why or f"no user had a turn within {plan.patience_s:g} s")
+        for ending in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(ending, Exception):
+                raise ending
     unserved = plan.sessions - len(barrier.served)
-    return LoadResult(plan, times, log, log.measured(times), unserved, before, after)
-
-
-def _ready(barrier: StartBarrier, number: int) -> Callable[[], Coroutine[None, None, None]]:
-    """The barrier for one user, which starts to connect now."""
-    began = time.monotonic()
-
-    async def ready() -> None:
-        barrier.log.opened_ms.append((time.monotonic() - began) * 1000)
-        await barrier.wait(number)
-
-    return ready
+    return LoadResult(plan, log, log.measured(times), unserved, before, after)
 
 
 async def _run_user(user: SimulatedUser, barrier: StartBarrier) -> None:
@@ -126,24 +114,7 @@ async def _run_user(user: SimulatedUser, barrier: StartBarrier) -> None:
     try:
         await user.run()
     except* ClientError as group:
-        for error in _leaves(group):
+        for error in group.exceptions:
             user.log.failures[f"{user.kind}: {error}"] += 1
     finally:
         barrier.leave(user.number)
-
-
-def _leaves(group: BaseExceptionGroup[ClientError]) -> list[ClientError]:
-    return [
-        leaf
-        for error in group.exceptions
-        for leaf in (_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
-    ]
-
-
-async def _measure(
-    times: LoadTimes, usage: Callable[[], ProcessUsage]
-) -> tuple[ProcessUsage, ProcessUsage]:
-    await asyncio.sleep(times.measure - time.monotonic())
-    before = usage()
-    await asyncio.sleep(times.stop - time.monotonic())
-    return before, usage()

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psutil
 
 GENERATOR = "generator"
-_MODULES = {
+_PROGRAMS = {
+    "redis-server": "redis",
     "antiphon.edge": "edge",
     "antiphon.inference_worker": "worker",
     "antiphon.recorder_service": "recorder",
     "antiphon.cleanup_job": "cleanup",
 }
+"""Part of a command line, and the service that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +59,9 @@ def processes_of(supervisor: int) -> dict[str, int]:
         children = psutil.Process(supervisor).children(recursive=True)
     except psutil.NoSuchProcess:
         return {}
-    named = ((_name(child), child.pid) for child in children)
-    return {name: pid for name, pid in named if name is not None}
-
-
-def _name(process: psutil.Process) -> str | None:
-    try:
-        command = process.cmdline()
-    except psutil.Error:
-        return None
-    if command and "redis-server" in command[0]:
-        return "redis"
-    module = command[command.index("-m") + 1] if "-m" in command[:-1] else ""
-    return _MODULES.get(module)
+    found: dict[str, int] = {}
+    for child in children:
+        with suppress(psutil.Error):
+            command = child.cmdline()[:3]
+            found |= {_PROGRAMS[name]: child.pid for name in _PROGRAMS if name in " ".join(command)}
+    return found

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from PIL import Image
 
-from antiphon.cli.conversation.conversation import in_background, units
-from antiphon.cli.load.inputs import QUESTION, LoadInputs
-from antiphon.cli.load.log import LoadLog, LoadRequest
-from antiphon.cli.load.plan import UserKind
+from antiphon.cli.conversation.conversation import SpokenQuestion, in_background, units
+from antiphon.cli.load.plan import CHUNK_S, LoadLog, LoadRequest, UserKind
 from antiphon.client.chat import ask
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import ServerError
@@ -22,10 +22,53 @@ from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
 from antiphon.shared_schemas.half_duplex_messages import Generating, TurnDone
 
+QUESTION = "What is the capital of Italy?"
+_CHUNK = int(INPUT_RATE * CHUNK_S)
+_SIZE = (640, 480)
 _PIECE = INPUT_RATE // 2
 _SILENCE = np.zeros(_PIECE, np.float32)
 _TURN_PATIENCE_S = 30.0
 PROMPT = "You are a helpful assistant."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadInputs:
+    """`chunks` of one second, used in a cycle; `questions` are whole recordings."""
+
+    chunks: tuple[Samples, ...]
+    questions: tuple[SpokenQuestion, ...]
+    image: bytes
+
+    @classmethod
+    def of(cls, recordings: Sequence[Samples], speak_ratio: float) -> LoadInputs:
+        """Recordings are float32 mono at 16 kHz; `speak_ratio` is the share of seconds with speech."""
+        return cls(
+            chunks=tuple(chunk for one in recordings for chunk in _with_silence(one, speak_ratio)),
+            questions=tuple(SpokenQuestion(one) for one in recordings),
+            image=_jpeg(),
+        )
+
+    def chunk(self, user: int, n: int) -> Samples:
+        """The `n`th second of a user; each user starts at a different place."""
+        return self.chunks[(user + n) % len(self.chunks)]
+
+
+def _with_silence(recording: Samples, speak_ratio: float) -> list[Samples]:
+    spoken = max(1, -(-len(recording) // _CHUNK))
+    padded = np.pad(recording, (0, spoken * _CHUNK - len(recording)))
+    chunks = list(padded.reshape(spoken, _CHUNK)) if speak_ratio > 0 else []
+    silent = round(spoken * (1 - speak_ratio) / speak_ratio) if chunks else 1
+    return chunks + [np.zeros(_CHUNK, np.float32)] * silent
+
+
+def _jpeg() -> bytes:
+    """A JPEG of 640 by 480 pixels with about the size of a camera's."""
+    rng = np.random.default_rng(4)
+    coarse = rng.integers(0, 256, (_SIZE[1] // 8, _SIZE[0] // 8, 3), dtype=np.uint8)
+    image = Image.fromarray(coarse).resize(_SIZE, Image.Resampling.BICUBIC)
+    out = io.BytesIO()
+    image.save(out, "JPEG", quality=80)
+    return out.getvalue()
 
 
 @dataclass(frozen=True)

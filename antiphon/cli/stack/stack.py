@@ -5,20 +5,45 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.request import ProxyHandler, Request, build_opener
 
+from pydantic import ValidationError
+
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.errors import BrokerError
 from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError
+from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.stack.processes import LineSink, Service, ServiceFailed, ServiceSpec
+from antiphon.shared_schemas.registry import WorkerRow
+from antiphon.shared_schemas.states import WorkerState
 
 T = TypeVar("T")
 
-_WATCH_REDIS_S = 0.5
 DRAIN_S = 2.0
 """Default. It is short because a single machine has no other worker for a session."""
+
+STOP_ORDER = ("edge", "worker", "recorder", "cleanup")
+READY_TIMEOUT_S = 180.0
+_WATCH_REDIS_S = 0.5
+_READY_POLL_S = 0.1
+_NOT_YET = (WorkerState.LOADING, WorkerState.ERROR, WorkerState.OFFLINE, WorkerState.DRAINING)
+
+ReportProgress = Callable[[str, str], None]
+"""Called with (service, its stage) whenever the stage changes."""
+
+
+class NotReady(Exception):
+    """The stack did not start; the message says what is missing."""
+
+
+START_ERRORS = (EmbeddedRedisError, NotReady, ServiceFailed, ValidationError)
+"""Reasons why a stack does not start or does not stay up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,35 +80,45 @@ class StackPlan:
 
     def env(self, redis_url: str) -> dict[str, str]:
         """Environment variables for the services."""
-        settings = {
-            "REDIS_URL": redis_url,
-            "DATA_DIR": self.data_dir,
-            "HOST": self.host,
-            "PORT": self.port,
-            "ENGINE": self.engine,
-            "SLOTS": self.slots,
-            "MODEL_PATH": self.model_path,
-            "ENGINE_OPTIONS": json.dumps(self.engine_options) if self.engine_options else None,
-            "HEALTH_PORT": self.health_port,
-            "RECORDER_HEALTH_PORT": self.recorder_health_port,
-            "CLEANUP_HEALTH_PORT": self.cleanup_health_port,
-            "DRAIN_S": self.drain_s,
+        settings = {name: getattr(self, name) for name in self.__slots__ if name not in _OWN}
+        settings |= {"redis_url": redis_url, "engine_options": json.dumps(self.engine_options)}
+        return {
+            f"ANTIPHON_{name.upper()}": str(value)
+            for name, value in settings.items()
+            if value not in (None, "{}")
         }
-        return {f"ANTIPHON_{name}": str(v) for name, v in settings.items() if v is not None}
+
+
+_OWN = ("redis_port", "redis_dir")
+"""Fields of the plan that are no settings of a service."""
 
 
 def specs(drain_s: float) -> tuple[ServiceSpec, ...]:
     """The services in the order of their start; the edge is last."""
-    graces_s = {"recorder": 10.0, "cleanup": 5.0, "worker": drain_s + 8, "edge": drain_s + 6}
-    modules = {"recorder": "recorder_service", "cleanup": "cleanup_job"}
-    modules |= {"worker": "inference_worker", "edge": "edge"}
+    services = (
+        ("recorder", "recorder_service", 10.0),
+        ("cleanup", "cleanup_job", 5.0),
+        ("worker", "inference_worker", drain_s + 8),
+        ("edge", "edge", drain_s + 6),
+    )
     return tuple(
-        ServiceSpec(name, (sys.executable, "-m", f"antiphon.{modules[name]}"), grace_s)
-        for name, grace_s in graces_s.items()
+        ServiceSpec(name, (sys.executable, "-m", f"antiphon.{module}"), grace_s)
+        for name, module, grace_s in services
     )
 
 
-STOP_ORDER = ("edge", "worker", "recorder", "cleanup")
+@contextmanager
+def opened_stack(plan: StackPlan, sink: LineSink) -> Iterator[Stack]:
+    """A stack that is not started yet, with its Redis until the block ends.
+
+    Raises EmbeddedRedisError.
+    """
+    if plan.redis_url is not None:
+        yield Stack(plan, None, sink)
+        return
+    folder = plan.redis_dir or plan.data_dir / "redis"
+    with EmbeddedRedis(folder, port=plan.redis_port) as redis:
+        yield Stack(plan, redis, sink)
 
 
 class Stack:
@@ -95,11 +130,13 @@ class Stack:
         self._sink = sink
         self.redis_url = redis.url if redis else str(plan.redis_url)
         env = plan.env(self.redis_url)
-        self.services = {spec.name: Service(spec, env, sink) for spec in specs(plan.drain_s)}
+        self._services = {spec.name: Service(spec, env, sink) for spec in specs(plan.drain_s)}
 
     @property
-    def redis_pid(self) -> int | None:
-        return self._redis.pid if self._redis else None
+    def pids(self) -> dict[str, int | None]:
+        """Process ids by service; None for one that does not run, or is not of this stack."""
+        pids = {name: service.pid for name, service in self._services.items()}
+        return {"redis": self._redis.pid if self._redis else None, **pids}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[asyncio.Task[None]]:
@@ -107,7 +144,7 @@ class Stack:
 
         Yields a task that never returns and raises ServiceFailed if a service fails too often.
         """
-        tasks = [asyncio.create_task(s.run(), name=s.name) for s in self.services.values()]
+        tasks = [asyncio.create_task(s.run(), name=s.name) for s in self._services.values()]
         if self._redis:
             tasks.append(asyncio.create_task(self._keep_redis(self._redis), name="redis"))
         guard = asyncio.create_task(_first_failure(tasks), name="guard")
@@ -115,7 +152,8 @@ class Stack:
             yield guard
         finally:
             try:
-                await self._stop()
+                for name in STOP_ORDER:
+                    await self._services[name].stop()
             finally:
                 self.kill()
                 for task in (guard, *tasks):
@@ -123,12 +161,45 @@ class Stack:
                 await asyncio.wait([guard, *tasks])
 
     def kill(self) -> None:
-        for service in self.services.values():
+        for service in self._services.values():
             service.kill()
 
-    async def _stop(self) -> None:
-        for name in STOP_ORDER:
-            await self.services[name].stop()
+    async def wait_until_ready(self, report: ReportProgress | None = None) -> WorkerRow:
+        """Return this stack's worker once it and the edge accept sessions. Raises NotReady."""
+        settings = BrokerSettings(redis_url=self.redis_url)
+        report = report or (lambda _service, _stage: None)
+        try:
+            async with asyncio.timeout(READY_TIMEOUT_S), open_broker(settings) as broker:
+                row = await self._worker_ready(broker, report)
+                while True:
+                    if await asyncio.to_thread(serves_http, f"{self.plan.http_url}/health"):
+                        break
+                    await asyncio.sleep(_READY_POLL_S)
+                report("edge", f"ready: {self.plan.edge_url}")
+                return row
+        except TimeoutError:
+            raise NotReady(f"the stack was not ready after {READY_TIMEOUT_S:.0f} s") from None
+        except BrokerError as error:
+            raise NotReady(str(error)) from error
+
+    async def _worker_ready(self, broker: Broker, report: ReportProgress) -> WorkerRow:
+        shown, began = "", time.monotonic()
+        while True:
+            row = await self._own_worker(broker)
+            if row is not None and row.state not in _NOT_YET:
+                report("worker", f"ready after {time.monotonic() - began:.1f} s: {row.model}")
+                return row
+            stage = ": ".join(filter(None, (row.state, row.detail))) if row else "starting"
+            if stage != shown:
+                report("worker", stage)
+                shown = stage
+            await asyncio.sleep(_READY_POLL_S)
+
+    async def _own_worker(self, broker: Broker) -> WorkerRow | None:
+        """The worker of this stack; a shared Redis may have others."""
+        mark = f"-{self._services['worker'].pid}-"
+        rows = (await broker.queue.snapshot()).workers
+        return next((row for row in rows if mark in row.id), None)
 
     async def _keep_redis(self, redis: EmbeddedRedis) -> None:
         """Restart Redis with its data if it dies."""
@@ -162,15 +233,10 @@ async def run_guarded(guard: asyncio.Task[None], work: Coroutine[Any, Any, T]) -
         await asyncio.wait([working])
 
 
-@contextmanager
-def private_redis(plan: StackPlan) -> Iterator[EmbeddedRedis | None]:
-    """A private Redis that runs until the block ends; None if the plan names another one.
-
-    Raises EmbeddedRedisError.
-    """
-    if plan.redis_url is not None:
-        yield None
-        return
-    folder = plan.redis_dir or plan.data_dir / "redis"
-    with EmbeddedRedis(folder, port=plan.redis_port) as redis:
-        yield redis
+def serves_http(url: str) -> bool:
+    """True if a GET of this address on this machine succeeds (without a proxy)."""
+    try:
+        with build_opener(ProxyHandler({})).open(Request(url), timeout=2.0) as reply:  # noqa: S310
+            return bool(reply.status == 200)
+    except OSError:
+        return False

@@ -10,11 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from antiphon.cli.load.inputs import LoadInputs
-from antiphon.cli.load.log import LoadLog, LoadRequest, LoadSummary, percentiles
-from antiphon.cli.load.plan import LoadPlan, LoadTimes, UserKind
+from antiphon.cli.load.plan import (
+    LoadLog,
+    LoadPlan,
+    LoadRequest,
+    LoadSummary,
+    LoadTimes,
+    UserKind,
+    percentiles,
+)
 from antiphon.cli.load.plot import nice, plot, rank, tail
 from antiphon.cli.load.usage import ProcessUsage, processes_of, with_generator
+from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.main import app
 from antiphon.shared_schemas.audio import INPUT_RATE
 
