@@ -32,6 +32,15 @@ DataDir = Annotated[
     Path | None,
     typer.Option(help="Folder with the recordings in sessions/; default: the recorder's."),
 ]
+Engine = Annotated[str | None, typer.Option(help="local, minicpmo or simulated.")]
+ModelPath = Annotated[
+    Path | None, typer.Option(help="The checkpoint of minicpmo, or a GGUF for local.")
+]
+Slots = Annotated[int | None, typer.Option(help="Number of concurrent conversations.")]
+EdgeUrl = Annotated[str, typer.Option(help="URL of the edge.")]
+Patience = Annotated[
+    float, typer.Option(help="Seconds to wait for an answer before giving up.", min=1)
+]
 RecordingName = Annotated[
     str, typer.Argument(help="Id of a recording (32 hexadecimal digits), or its folder.")
 ]
@@ -45,6 +54,11 @@ def fail(reason: str, status: int = 1) -> NoReturn:
     """Print the reason on stderr and exit with this status."""
     typer.secho(f"antiphon: {reason}", fg="red", err=True)
     raise typer.Exit(status)
+
+
+def given(**flags: Any) -> dict[str, Any]:
+    """The flags that were given."""
+    return {name: value for name, value in flags.items() if value is not None}
 
 
 def command_group(listing: Any, *actions: Any) -> typer.Typer:

@@ -81,7 +81,6 @@ def bench(
         "bench-report"
     ),
 ) -> None:
-    """Simulate many users in real time; print latency, lost and late answers, and resource use."""
     if url is not None and engine is not None:
         fail("--url names a running edge, --engine starts one: only one of them", status=2)
     if url is None and sessions > MAX_OWN_SESSIONS:

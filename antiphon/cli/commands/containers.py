@@ -29,7 +29,6 @@ def make_secrets(
         list[Path] | None, typer.Option(help="A folder to give to this user as well.")
     ] = None,
 ) -> None:
-    """Create the passwords that a stack needs and that are missing. Prints none of them."""
     for given in give or []:
         os.chown(given, owner, owner)
     for name in SECRETS:
@@ -60,7 +59,6 @@ def _write(path: Path, secret: str, owner: int) -> None:
 
 
 def healthy(url: Annotated[str, typer.Argument(help="URL of a service's /health.")]) -> None:
-    """Exit with status 0 if a service reports that it is healthy."""
     if not url.startswith(("http://", "https://")):
         fail(f"{url!r} is no http:// address", status=2)
     try:

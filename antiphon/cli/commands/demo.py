@@ -51,7 +51,6 @@ def demo(
     ] = Path("data/demo"),
     api_key: ApiKey = None,
 ) -> None:
-    """Start everything, ask one spoken question in real time, show and save the answer."""
     raise typer.Exit(run_demo(question, data_dir, api_key))
 
 

@@ -16,14 +16,9 @@ from rich.text import Text
 from antiphon.broker.redis_server.checkup import examine_redis
 from antiphon.broker.redis_server.embedded import EmbeddedRedisError, find_redis_server
 from antiphon.cleanup_job.settings import CleanupSettings
+from antiphon.cli import host_checks
 from antiphon.cli.broker_access import broker_settings
-from antiphon.cli.common import fail
-from antiphon.cli.host_checks import (
-    examine_certificate,
-    examine_disk,
-    examine_ports,
-    examine_python,
-)
+from antiphon.cli.common import AsJson, DataDir, Engine, ModelPath, RedisUrl, fail, given
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.checkup import examine_engine
 from antiphon.inference_worker.settings import WorkerSettings
@@ -38,17 +33,15 @@ _COLOURS = {
 
 
 def doctor(
-    redis_url: Annotated[str | None, typer.Option(help="URL of Redis.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder for the recordings.")] = None,
-    engine: Annotated[str | None, typer.Option(help="local, minicpmo or simulated.")] = None,
-    model_path: Annotated[
-        Path | None, typer.Option(help="The checkpoint of minicpmo, or a GGUF for local.")
-    ] = None,
+    redis_url: RedisUrl = None,
+    data_dir: DataDir = None,
+    engine: Engine = None,
+    model_path: ModelPath = None,
     certificate: Annotated[
         Path | None, typer.Option(help="A TLS certificate (PEM) for a proxy.")
     ] = None,
     certificate_key: Annotated[Path | None, typer.Option(help="Its private key.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check Redis, clock, disk, ports, certificate, GPU and model; status 1 if a check fails.
 
@@ -56,14 +49,13 @@ def doctor(
     """
     if (certificate is None) != (certificate_key is None):
         fail("--certificate and --certificate-key go together", status=2)
-    flags = {"data_dir": data_dir, "engine": engine, "model_path": model_path}
-    given = {name: value for name, value in flags.items() if value is not None}
+    flags = given(data_dir=data_dir, engine=engine, model_path=model_path)
     try:
-        findings = list(_examine(redis_url, given))
+        findings = list(_examine(redis_url, flags))
     except ValidationError as error:
         fail(str(error), status=2)
     if certificate is not None and certificate_key is not None:
-        findings.append(examine_certificate(certificate, certificate_key))
+        findings.append(host_checks.examine_certificate(certificate, certificate_key))
     if as_json:
         typer.echo(orjson.dumps(findings, option=orjson.OPT_INDENT_2))
     else:
@@ -72,14 +64,14 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _examine(redis_url: str | None, given: dict[str, Any]) -> Iterator[Finding]:
-    edge, worker = EdgeSettings(**given), WorkerSettings(**given)
-    recorder, cleanup = RecorderSettings(**given), CleanupSettings(**given)
+def _examine(redis_url: str | None, flags: dict[str, Any]) -> Iterator[Finding]:
+    edge, worker = EdgeSettings(**flags), WorkerSettings(**flags)
+    recorder, cleanup = RecorderSettings(**flags), CleanupSettings(**flags)
     status = worker.health_host
-    yield examine_python()
+    yield host_checks.examine_python()
     yield from _examine_redis(redis_url)
-    yield from examine_disk(recorder.data_dir, cleanup.max_storage_gb)
-    yield from examine_ports(
+    yield from host_checks.examine_disk(recorder.data_dir, cleanup.max_storage_gb)
+    yield from host_checks.examine_ports(
         (
             ("edge", edge.host, edge.port, "ANTIPHON_PORT"),
             ("worker", status, worker.health_port, "ANTIPHON_HEALTH_PORT"),

@@ -27,7 +27,6 @@ def events(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")] = False,
     redis_url: RedisUrl = None,
 ) -> None:
-    """Show state changes of sessions, oldest first."""
 
     def take(event: SessionEvent) -> None:
         if session is None or event.sid == session:

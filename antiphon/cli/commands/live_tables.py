@@ -30,7 +30,7 @@ ReadRows = Callable[[Broker], Awaitable[list[Row]]]
 PERIOD_S = 1.0
 
 
-def queue(
+def show_queue(
     context: typer.Context,
     as_json: AsJson = False,
     watch: Watch = False,
@@ -41,7 +41,7 @@ def queue(
         _show("nobody waits", queue_rows, redis_url, as_json=as_json, watch=watch)
 
 
-def sessions(
+def show_sessions(
     context: typer.Context,
     as_json: AsJson = False,
     watch: Watch = False,
@@ -53,17 +53,15 @@ def sessions(
 
 
 def workers(as_json: AsJson = False, watch: Watch = False, redis_url: RedisUrl = None) -> None:
-    """Show the live workers, the kinds of sessions they serve and their load."""
     _show("no worker is alive", worker_rows, redis_url, as_json=as_json, watch=watch)
 
 
 def edges(as_json: AsJson = False, watch: Watch = False, redis_url: RedisUrl = None) -> None:
-    """Show the live edges and the number of sessions on each."""
     _show("no edge is alive", edge_rows, redis_url, as_json=as_json, watch=watch)
 
 
-queue_group = command_group(queue, cancel)
-sessions_group = command_group(sessions, show, export)
+queue = command_group(show_queue, cancel)
+sessions = command_group(show_sessions, show, export)
 
 
 def _show(

@@ -18,6 +18,8 @@ from antiphon.cli.common import (
     ApiKey,
     AsJson,
     DataDir,
+    EdgeUrl,
+    Patience,
     RecordingName,
     Row,
     fail,
@@ -35,7 +37,7 @@ _CANNOT = 2
 
 def replay(
     session: RecordingName,
-    url: Annotated[str, typer.Option(help="URL of the edge.")] = DEFAULT_URL,
+    url: EdgeUrl = DEFAULT_URL,
     fast: Annotated[
         bool, typer.Option("--fast", help="Send each second as soon as the last one is answered.")
     ] = False,
@@ -51,9 +53,7 @@ def replay(
     ] = 2.0,
     every: Annotated[bool, typer.Option("--all", help="Also show units that agree.")] = False,
     as_json: AsJson = False,
-    patience: Annotated[
-        float, typer.Option(help="Seconds to wait for each answer.", min=1)
-    ] = PATIENCE_S,
+    patience: Patience = PATIENCE_S,
     api_key: ApiKey = None,
     data_dir: DataDir = None,
 ) -> None:

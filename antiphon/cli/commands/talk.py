@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from antiphon.cli.common import DEFAULT_URL, PATIENCE_S, ApiKey, fail
+from antiphon.cli.common import DEFAULT_URL, PATIENCE_S, ApiKey, EdgeUrl, Patience, fail
 
 
 def talk(
@@ -15,19 +15,16 @@ def talk(
         Path | None, typer.Argument(help="A sound file with the question, such as question.wav.")
     ] = None,
     out: Annotated[Path, typer.Option(help="File for the spoken reply.")] = Path("reply.wav"),
-    url: Annotated[str, typer.Option(help="URL of the edge.")] = DEFAULT_URL,
+    url: EdgeUrl = DEFAULT_URL,
     mic: Annotated[
         bool, typer.Option("--mic", help="Use the microphone and the speakers.")
     ] = False,
     prompt: Annotated[
         str, typer.Option(help="The system prompt: the role of the assistant.")
     ] = "You are a helpful assistant.",
-    patience: Annotated[
-        float, typer.Option(help="Seconds to wait for an answer before giving up.", min=1)
-    ] = PATIENCE_S,
+    patience: Patience = PATIENCE_S,
     api_key: ApiKey = None,
 ) -> None:
-    """Hold a spoken conversation with a running edge and save the reply."""
     if mic == (question is not None):
         fail("name a sound file to speak, or --mic to talk yourself", status=2)
     import asyncio  # numpy and the sound libraries load slowly: `talk --help` does without them

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from antiphon.broker.redis_server.embedded import EmbeddedRedisError, check_bind
 from antiphon.cleanup_job.settings import CleanupSettings
-from antiphon.cli.common import fail, plain_table, print_table
+from antiphon.cli.common import Engine, ModelPath, Slots, fail, given, plain_table, print_table
 from antiphon.cli.stack.logs import prefix, render
 from antiphon.cli.stack.processes import ServiceFailed
 from antiphon.cli.stack.stack import (
@@ -37,11 +37,9 @@ from antiphon.shared_schemas.registry import WorkerRow
 def up(
     host: Annotated[str | None, typer.Option(help="Address the edge listens on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port the edge listens on.")] = None,
-    engine: Annotated[str | None, typer.Option(help="local or simulated.")] = None,
-    slots: Annotated[int | None, typer.Option(help="Number of concurrent conversations.")] = None,
-    model_path: Annotated[
-        Path | None, typer.Option(help="A GGUF file instead of the bundled language model.")
-    ] = None,
+    engine: Engine = None,
+    slots: Slots = None,
+    model_path: ModelPath = None,
     health_port: Annotated[
         int | None,
         typer.Option(help="Port of the worker's health page; 0: any free port for every service."),
@@ -50,27 +48,16 @@ def up(
         Path | None, typer.Option(help="Folder for recordings and Redis's data.")
     ] = None,
     redis_url: Annotated[
-        str | None,
-        typer.Option(help="Use this Redis instead of a private one."),
+        str | None, typer.Option(help="Use this Redis instead of a private one.")
     ] = None,
     redis_port: Annotated[
         int, typer.Option(help="Port of the private Redis; 0 for any free one.")
     ] = 0,
 ) -> None:
-    """Run Redis, an edge, a worker, the recorder and the cleanup job; Ctrl-C stops all of it."""
+    flags = given(host=host, port=port, engine=engine, slots=slots, model_path=model_path)
+    flags |= given(health_port=health_port, data_dir=data_dir)
     try:
-        plan = plan_from(
-            host=host,
-            port=port,
-            engine=engine,
-            slots=slots,
-            model_path=model_path,
-            health_port=health_port,
-            data_dir=data_dir,
-            redis_url=redis_url,
-            redis_port=redis_port,
-        )
-        status = run_stack(plan)
+        status = run_stack(plan_from(redis_url, redis_port, **flags))
     except (EmbeddedRedisError, ValidationError) as error:
         fail(str(error))
     raise typer.Exit(status)
@@ -78,9 +65,8 @@ def up(
 
 def plan_from(redis_url: str | None, redis_port: int, **flags: Any) -> StackPlan:
     """Flags, then `ANTIPHON_*`, then `antiphon.toml`. Raises pydantic's ValidationError."""
-    given = {name: value for name, value in flags.items() if value is not None}
-    edge, worker = EdgeSettings(**given), WorkerSettings(**given)
-    recorder, cleanup = RecorderSettings(**given), CleanupSettings(**given)
+    edge, worker = EdgeSettings(**flags), WorkerSettings(**flags)
+    recorder, cleanup = RecorderSettings(**flags), CleanupSettings(**flags)
     any_port = worker.health_port == 0
     configured = edge.redis_url if "redis_url" in edge.model_fields_set else None
     return StackPlan(
