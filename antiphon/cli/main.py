@@ -59,11 +59,12 @@ class LazyCommand(TyperCommand):
     def loaded(self) -> Any:
         module = import_module(f"antiphon.cli.commands.{self._module}")
         found = getattr(module, str(self.name).replace("-", "_"))
-        if isinstance(found, typer.Typer):
-            return typer.main.get_command(found)
-        single = typer.Typer(add_completion=False)
-        single.command(self.name, help=None if found.__doc__ else self.help)(found)
-        return typer.main.get_command(single)
+        group = found if isinstance(found, typer.Typer) else typer.Typer(add_completion=False)
+        if group is not found:
+            group.command(self.name)(found)
+        command = typer.main.get_command(group)
+        command.help = command.help or self.help
+        return command
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         return self.loaded().make_context(*args, **options)

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from antiphon.broker.redis_server.embedded import free_port
+from antiphon.cli.broker_access import StackFile
 from antiphon.cli.common import BUNDLED_QUESTION, ApiKey, fail
 from antiphon.cli.conversation.wav import UnusableAudio, load_speech
 from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
@@ -25,7 +26,6 @@ from antiphon.cli.load.usage import ProcessUsage, processes_of, with_generator
 from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.stack.logs import LogFiles
 from antiphon.cli.stack.stack import START_ERRORS, Stack, StackPlan, opened_stack, run_guarded
-from antiphon.cli.stack.stack_file import StackFile
 from antiphon.client.link import ClientOptions
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import PcmFormat

@@ -6,10 +6,10 @@ import asyncio
 import signal
 import tempfile
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -18,8 +18,7 @@ from rich.text import Text
 from antiphon.broker.redis_server.embedded import free_port
 from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey
 from antiphon.cli.conversation.conversation import ConversationResult
-from antiphon.cli.conversation.dialogue import ask_file
-from antiphon.cli.conversation.transcript import Transcript
+from antiphon.cli.conversation.dialogue import Transcript, ask_file
 from antiphon.cli.conversation.wav import UnusableAudio, load_speech
 from antiphon.cli.stack.logs import LogFiles, prefix
 from antiphon.cli.stack.stack import START_ERRORS, Stack, StackPlan, opened_stack, run_guarded
@@ -65,7 +64,7 @@ def run_demo(question: Path, data_dir: Path, api_key: str | None = None) -> int:
             folder = tempfile.TemporaryDirectory(prefix="antiphon-")
             plan = _plan(data_dir, Path(resources.enter_context(folder)))
             stack = resources.enter_context(opened_stack(plan, logs.take))
-            asyncio.run(_until_sigterm(_Demo(stack, question, console, api_key).run()))
+            asyncio.run(_run(stack, question, console, api_key))
         except (DemoFailed, ClientError, UnusableAudio, *START_ERRORS) as error:
             console.print(Text(f"\nThe demo failed: {error}", style="bold red"))
             logs.show_tail(console)
@@ -90,66 +89,58 @@ def _plan(data_dir: Path, redis_dir: Path) -> StackPlan:
     )
 
 
-class _Demo:
-    """One run over a stack that is not started yet."""
+async def _run(stack: Stack, question: Path, console: Console, api_key: str | None) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    console.print("Starting Redis, edge, worker, recorder and cleanup …")
+    async with stack.running() as guard:
+        result = await run_guarded(guard, _converse(stack, question, console, api_key))
+        folder = await run_guarded(guard, _recorded(stack.plan.data_dir / "sessions", result))
+        console.print("\nThe session was recorded in")
+        console.print(folder_tree(folder), markup=False)
 
-    def __init__(self, stack: Stack, question: Path, console: Console, api_key: str | None) -> None:
-        self._stack = stack
-        self._question = question
-        self._console = console
-        self._api_key = api_key
-        self._data_dir = stack.plan.data_dir
 
-    async def run(self) -> None:
-        self._console.print("Starting Redis, edge, worker, recorder and cleanup …")
-        async with self._stack.running() as guard:
-            await run_guarded(guard, self._converse())
+async def _converse(
+    stack: Stack, question: Path, console: Console, api_key: str | None
+) -> ConversationResult:
+    await stack.wait_until_ready(
+        lambda service, stage: console.print(prefix(service).append(stage))
+    )
+    console.print()
+    result = await ask_file(
+        stack.plan.edge_url,
+        question,
+        PROMPT,
+        PATIENCE_S,
+        stack.plan.data_dir / "reply.wav",
+        Transcript(console),
+        GREEDY,
+        api_key=api_key,
+    )
+    if not result.answered:
+        raise DemoFailed(f"no complete answer within {PATIENCE_S:.0f} s after the question")
+    return result
 
-    async def _converse(self) -> None:
-        await self._stack.wait_until_ready(self._print_progress)
-        self._console.print()
-        result = await ask_file(
-            self._stack.plan.edge_url,
-            self._question,
-            PROMPT,
-            PATIENCE_S,
-            self._data_dir / "reply.wav",
-            Transcript(self._console),
-            GREEDY,
-            api_key=self._api_key,
-        )
-        if not result.answered:
-            raise DemoFailed(f"no complete answer within {PATIENCE_S:.0f} s after the question")
-        await self._show_recording(result)
 
-    def _print_progress(self, service: str, stage: str) -> None:
-        self._console.print(prefix(service).append(stage))
-
-    async def _show_recording(self, result: ConversationResult) -> None:
-        if result.recording is None:
-            raise DemoFailed("the session was not recorded")
-        folder = self._data_dir / "sessions" / result.recording
-        deadline = time.monotonic() + RECORDED_TIMEOUT_S
-        while (meta := _meta(folder)) is None or meta.is_busy:
-            if time.monotonic() > deadline:
-                raise DemoFailed(f"the recording in {folder} was not completed")
-            await asyncio.sleep(_POLL_S)
-        if meta.state is not RecordingState.COMPLETE:
-            raise DemoFailed(f"the recording in {folder} was interrupted")
-        self._console.print("\nThe session was recorded in")
-        self._console.print(folder_tree(folder), markup=False)
+async def _recorded(sessions: Path, result: ConversationResult) -> Path:
+    """The folder of the recording, once it is complete. Raises DemoFailed."""
+    if result.recording is None:
+        raise DemoFailed("the session was not recorded")
+    folder = sessions / result.recording
+    deadline = time.monotonic() + RECORDED_TIMEOUT_S
+    while (meta := _meta(folder)) is None or meta.is_busy:
+        if time.monotonic() > deadline:
+            raise DemoFailed(f"the recording in {folder} was not completed")
+        await asyncio.sleep(_POLL_S)
+    if meta.state is not RecordingState.COMPLETE:
+        raise DemoFailed(f"the recording in {folder} was interrupted")
+    return folder
 
 
 def _meta(folder: Path) -> Meta | None:
     path = folder / META_FILE
     return parse_meta(path.read_bytes()) if path.exists() else None
-
-
-async def _until_sigterm(work: Coroutine[Any, Any, None]) -> None:
-    task = asyncio.current_task()
-    assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    await work
 
 
 def folder_tree(folder: Path) -> str:

@@ -30,54 +30,29 @@ ReadRows = Callable[[Broker], Awaitable[list[Row]]]
 PERIOD_S = 1.0
 
 
-def show_queue(
-    context: typer.Context,
-    as_json: AsJson = False,
-    watch: Watch = False,
-    redis_url: RedisUrl = None,
-) -> None:
-    """Show the waiting sessions, their positions and their estimated waits."""
-    if context.invoked_subcommand is None:
-        _show("nobody waits", queue_rows, redis_url, as_json=as_json, watch=watch)
+def live_table(empty: str, read_rows: ReadRows) -> Callable[..., None]:
+    """A command that prints rows, or `empty` if there are none."""
 
+    def command(
+        context: typer.Context,
+        as_json: AsJson = False,
+        watch: Watch = False,
+        redis_url: RedisUrl = None,
+    ) -> None:
+        if context.invoked_subcommand is not None:
+            return
+        if watch:
+            call_broker(lambda broker: _watch(empty, read_rows, broker, as_json=as_json), redis_url)
+            return
+        rows = call_broker(read_rows, redis_url)
+        if as_json:
+            typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        elif rows:
+            print_table(rows_table(rows))
+        else:
+            typer.echo(empty)
 
-def show_sessions(
-    context: typer.Context,
-    as_json: AsJson = False,
-    watch: Watch = False,
-    redis_url: RedisUrl = None,
-) -> None:
-    """Show the sessions that run or wait."""
-    if context.invoked_subcommand is None:
-        _show("no session is live", session_rows, redis_url, as_json=as_json, watch=watch)
-
-
-def workers(as_json: AsJson = False, watch: Watch = False, redis_url: RedisUrl = None) -> None:
-    _show("no worker is alive", worker_rows, redis_url, as_json=as_json, watch=watch)
-
-
-def edges(as_json: AsJson = False, watch: Watch = False, redis_url: RedisUrl = None) -> None:
-    _show("no edge is alive", edge_rows, redis_url, as_json=as_json, watch=watch)
-
-
-queue = command_group(show_queue, cancel)
-sessions = command_group(show_sessions, show, export)
-
-
-def _show(
-    empty: str, read_rows: ReadRows, redis_url: str | None, *, as_json: bool, watch: bool
-) -> None:
-    """Print rows, or `empty` if there are none. Exits with status 1 if Redis does not answer."""
-    if watch:
-        call_broker(lambda broker: _watch(empty, read_rows, broker, as_json=as_json), redis_url)
-        return
-    rows = call_broker(read_rows, redis_url)
-    if as_json:
-        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
-    elif rows:
-        print_table(rows_table(rows))
-    else:
-        typer.echo(empty)
+    return command
 
 
 async def _watch(empty: str, read_rows: ReadRows, broker: Broker, *, as_json: bool) -> None:
@@ -172,3 +147,9 @@ async def edge_rows(broker: Broker) -> list[Row]:
 
 def _seconds(ms: int) -> float:
     return round(max(0, ms) / 1000, 1)
+
+
+queue = command_group(live_table("nobody waits", queue_rows), cancel)
+sessions = command_group(live_table("no session is live", session_rows), show, export)
+workers = live_table("no worker is alive", worker_rows)
+edges = live_table("no edge is alive", edge_rows)

@@ -53,7 +53,6 @@ def run_worker(
     ] = None,
     redis_url: ServiceRedisUrl = None,
 ) -> None:
-    """Run one inference worker: it claims sessions and answers them."""
     if context.invoked_subcommand is not None:
         return
     from antiphon.inference_worker.engines.types import EngineLoadError

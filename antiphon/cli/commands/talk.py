@@ -31,9 +31,8 @@ def talk(
 
     from rich.console import Console
 
-    from antiphon.cli.conversation.dialogue import ask_file, talk_live
+    from antiphon.cli.conversation.dialogue import Transcript, ask_file, talk_live
     from antiphon.cli.conversation.microphone import NoMicrophone
-    from antiphon.cli.conversation.transcript import Transcript
     from antiphon.cli.conversation.wav import UnusableAudio
     from antiphon.client.errors import ClientError
 

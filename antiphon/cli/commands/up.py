@@ -16,6 +16,7 @@ from rich.table import Table
 
 from antiphon.broker.redis_server.embedded import EmbeddedRedisError, check_bind
 from antiphon.cleanup_job.settings import CleanupSettings
+from antiphon.cli.broker_access import StackFile
 from antiphon.cli.common import Engine, ModelPath, Slots, fail, given, plain_table, print_table
 from antiphon.cli.stack.logs import prefix, render
 from antiphon.cli.stack.processes import ServiceFailed
@@ -27,7 +28,6 @@ from antiphon.cli.stack.stack import (
     opened_stack,
     run_guarded,
 )
-from antiphon.cli.stack.stack_file import StackFile
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings

@@ -18,7 +18,6 @@ from antiphon.client.errors import ClientError, ServerError
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 
 CHUNK_S = 1.0
-_CHUNK = int(INPUT_RATE * CHUNK_S)
 
 
 class ConversationListener(Protocol):
@@ -70,19 +69,22 @@ class SpokenQuestion:
         self.speech_end_s = speech_end_s(samples)
         self.samples = samples
 
-    def chunks(self) -> Iterator[Samples]:
-        """One second each; silence fills up the last one of the recording."""
-        for start in range(0, len(self.samples), _CHUNK):
-            chunk = self.samples[start : start + _CHUNK]
-            yield np.pad(chunk, (0, _CHUNK - len(chunk)))
+    def chunks(self, chunk_s: float = 1.0) -> Iterator[Samples]:
+        """Equal chunks; silence fills up the last one of the recording."""
+        size = int(INPUT_RATE * chunk_s)
+        for start in range(0, len(self.samples), size):
+            chunk = self.samples[start : start + size]
+            yield np.pad(chunk, (0, size - len(chunk)))
         while True:
-            yield np.zeros(_CHUNK, dtype=np.float32)
+            yield np.zeros(size, dtype=np.float32)
 
 
-async def paced(chunks: Iterator[Samples], start: float) -> AsyncIterator[Samples]:
+async def paced(
+    chunks: Iterator[Samples], start: float, chunk_s: float | None = None
+) -> AsyncIterator[Samples]:
     """Yield each chunk at the time of a microphone that opened at `start` (`time.monotonic()`)."""
     for number, chunk in enumerate(chunks, start=1):
-        await asyncio.sleep(start + number * CHUNK_S - time.monotonic())
+        await asyncio.sleep(start + number * (chunk_s or CHUNK_S) - time.monotonic())
         yield chunk
 
 

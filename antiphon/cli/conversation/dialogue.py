@@ -1,10 +1,13 @@
-"""Conversations of `antiphon talk` and the demo, from connecting to saving the reply."""
+"""Conversations of `antiphon talk` and the demo on the terminal, and saving the reply."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
 
 from antiphon.cli.conversation.conversation import (
     ConversationResult,
@@ -14,13 +17,92 @@ from antiphon.cli.conversation.conversation import (
     listen,
     speak,
 )
-from antiphon.cli.conversation.latency import SendLog
+from antiphon.cli.conversation.latency import LatencySummary, SendLog, UnitLatency
 from antiphon.cli.conversation.microphone import Headset
-from antiphon.cli.conversation.transcript import Transcript
 from antiphon.cli.conversation.wav import load_speech, save_reply
-from antiphon.client.duplex import DuplexSession, connect_duplex
+from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
+from antiphon.client.errors import ServerError
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.duplex_messages import Prepared
+from antiphon.shared_schemas.wire import Queued
+
+_LABEL = 10
+
+
+class Transcript:
+    """A ConversationListener that prints one line per event."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def connected(self, url: str, session_id: str) -> None:
+        self._line("connected", f"{url}, session {session_id}", "dim")
+
+    def place(self, place: Queued) -> None:
+        wait = f"about {place.eta_seconds:.0f} s to go"
+        self._line("waiting", f"number {place.position} of {place.queue_length}, {wait}", "yellow")
+
+    def prepared(self, prepared: Prepared) -> None:
+        self._line("prepared", f"the prompt has {prepared.prompt_length} tokens", "dim")
+
+    def question(self, name: str, question: SpokenQuestion) -> None:
+        text = f"{name}, {question.duration_s:.1f} s, spoken in real time"
+        self._line("you", text, "bold")
+
+    def microphone(self) -> None:
+        self._line("you", "speak; Ctrl-C hangs up", "bold")
+
+    def unit(self, unit: Unit, latency: UnitLatency | None) -> None:
+        self._console.print(unit_line(unit, latency), soft_wrap=True)
+
+    def error(self, error: ServerError) -> None:
+        self._line("error", error.message, "red")
+
+    def reply(self, result: ConversationResult, out: Path | None) -> None:
+        seconds = sum(map(len, result.audio)) / OUTPUT_RATE
+        where = f", saved in {out}" if out else ""
+        self._line("reply", f"“{result.text.strip()}” ({seconds:.1f} s of speech{where})", "bold")
+
+    def summary(self, result: ConversationResult) -> None:
+        if result.first_words_s is not None:
+            text = f"{result.first_words_s:.2f} s after the end of the question"
+            self._line("answered", text, "dim")
+        for label, text in summary_lines(result.summary):
+            self._line(label, text, "dim")
+
+    def _line(self, label: str, text: str, style: str) -> None:
+        line = Text(f"{label:>{_LABEL}}  ", style="dim").append(text, style=style)
+        self._console.print(line, soft_wrap=True)
+
+
+def unit_line(unit: Unit, latency: UnitLatency | None) -> Text:
+    """`4.0 s  speaking   85 ms  text`, or the same with `listening`."""
+    clock = f"{unit.message.current_time / 1000:.1f} s"
+    took = f"{latency.total:.0f} ms" if latency else "-"
+    line = Text(f"{clock:>{_LABEL}}  ", style="dim")
+    doing, style = ("listening", "blue") if unit.is_listen else ("speaking ", "bold green")
+    line.append(doing, style=style).append(f"{took:>9}", style="dim")
+    if not unit.is_listen:
+        line.append(f"   {unit.text.strip()}", style="green")
+        if unit.end_of_turn:
+            line.append("  (end of turn)", style="dim")
+    if unit.message.simulated:
+        line.append("  (simulated)", style="yellow")
+    return line
+
+
+def summary_lines(summary: LatencySummary) -> list[tuple[str, str]]:
+    """Labels and texts of a conversation's latencies."""
+    if summary.total is None:
+        return []
+    lines = [("unit", f"{summary.total} over {summary.units} units, from chunk sent to result")]
+    hops = (
+        ("of it", summary.engine, "engine"),
+        ("", summary.inward, "pipeline, edge in → worker"),
+        ("", summary.outward, "pipeline, worker → client out"),
+    )
+    return lines + [(label, f"{spread} {hop}") for label, spread, hop in hops if spread]
 
 
 @asynccontextmanager

@@ -7,7 +7,9 @@ before the start, so requests that are never sent count as lost.
 
 from __future__ import annotations
 
+import asyncio
 import math
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -100,6 +102,11 @@ class LoadRequest:
     answer_from: float
     sent_at: float | None = None
     answered_at: float | None = None
+
+    async def wait_until_due(self) -> None:
+        """Return when the user must send it, which counts as sent then."""
+        await asyncio.sleep(self.due_at - time.monotonic())
+        self.sent_at = time.monotonic()
 
     @property
     def latency_ms(self) -> float | None:

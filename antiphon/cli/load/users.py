@@ -7,11 +7,12 @@ import io
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from PIL import Image
 
-from antiphon.cli.conversation.conversation import SpokenQuestion, in_background, units
+from antiphon.cli.conversation.conversation import SpokenQuestion, in_background, paced, units
 from antiphon.cli.load.plan import CHUNK_S, LoadLog, LoadRequest, UserKind
 from antiphon.client.chat import ask
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
@@ -25,8 +26,7 @@ from antiphon.shared_schemas.half_duplex_messages import Generating, TurnDone
 QUESTION = "What is the capital of Italy?"
 _CHUNK = int(INPUT_RATE * CHUNK_S)
 _SIZE = (640, 480)
-_PIECE = INPUT_RATE // 2
-_SILENCE = np.zeros(_PIECE, np.float32)
+_PIECE_S = 0.5
 _TURN_PATIENCE_S = 30.0
 PROMPT = "You are a helpful assistant."
 
@@ -101,9 +101,9 @@ class SimulatedUser:
             case _:
                 await _converse(self)
 
-    def note_error(self, error: ServerError) -> None:
+    def note_failure(self, failure: object) -> None:
         """Count an error that did not end the session."""
-        self.log.failures[f"{self.kind}: {error}"] += 1
+        self.log.failures[f"{self.kind}: {failure}"] += 1
 
 
 async def _converse(user: SimulatedUser) -> None:
@@ -119,14 +119,13 @@ async def _converse(user: SimulatedUser) -> None:
 async def _speak(user: SimulatedUser, session: DuplexSession) -> None:
     frames = (user.inputs.image,) if user.kind is UserKind.OMNI else ()
     for n, request in enumerate(user.requests):
-        await asyncio.sleep(request.due_at - time.monotonic())
-        request.sent_at = time.monotonic()
+        await request.wait_until_due()
         await session.send_audio(user.inputs.chunk(user.number, n), frames=frames)
 
 
 async def _read_units(user: SimulatedUser, session: DuplexSession) -> None:
     """Read up to the last due result; results arrive in order."""
-    async for unit in units(session, user.note_error):
+    async for unit in units(session, user.note_failure):
         _note_unit(user, unit)
         if user.requests[-1].answered_at is not None:
             return
@@ -145,64 +144,54 @@ async def _take_turns(user: SimulatedUser) -> None:
         await session.wait_for_turn()
         await session.prepare(PROMPT)
         await user.ready()
-        for n, request in enumerate(user.requests):
-            await _take_turn(user, session, request, n)
-
-
-async def _take_turn(
-    user: SimulatedUser, session: HalfDuplexSession, request: LoadRequest, n: int
-) -> None:
-    """Ask at the due time and read the whole answer; give up without one."""
-    question = user.inputs.questions[(user.number + n) % len(user.inputs.questions)]
-    await asyncio.sleep(request.due_at - time.monotonic())
-    request.sent_at = time.monotonic()
-    request.answer_from = request.due_at + question.speech_end_s
-    try:
-        async with (
-            in_background(_speak_once(session, question.samples)) as speaking,
-            asyncio.timeout(question.speech_end_s + _TURN_PATIENCE_S),
-        ):
-            await _read_answer(session, request, speaking)
-    except ServerError as error:
-        user.note_error(error)
-    except TimeoutError:
-        user.log.failures[f"{user.kind}: no answer within {_TURN_PATIENCE_S:g} s"] += 1
-
-
-async def _read_answer(
-    session: HalfDuplexSession, request: LoadRequest, speaking: asyncio.Task[None]
-) -> None:
-    async for event in session.events():
-        match event:
-            case Generating():
-                speaking.cancel()
-            case Piece() if request.answered_at is None:
-                request.answered_at = event.received_at
-            case TurnDone():
-                return
-
-
-async def _speak_once(session: HalfDuplexSession, speech: Samples) -> None:
-    """Send in real time, then silence, which marks the end of the speech."""
-    began = time.monotonic()
-    for n in range(10_000):
-        piece = speech[n * _PIECE : (n + 1) * _PIECE]
-        await asyncio.sleep(began + (n + 1) * _PIECE / INPUT_RATE - time.monotonic())
-        await session.send_audio(piece if len(piece) else _SILENCE)
+        await _ask_all(user, partial(_take_turn, user, session))
 
 
 async def _chat(user: SimulatedUser) -> None:
     await user.ready()
-    for request in user.requests:
-        await asyncio.sleep(request.due_at - time.monotonic())
-        request.sent_at = time.monotonic()
+    await _ask_all(user, partial(_ask, user))
+
+
+async def _ask_all(
+    user: SimulatedUser, ask_one: Callable[[int, LoadRequest], Awaitable[None]]
+) -> None:
+    """Ask at the due times and read each answer whole; counts questions without one."""
+    for n, request in enumerate(user.requests):
+        await request.wait_until_due()
         try:
-            await _ask(user, request)
+            await ask_one(n, request)
         except ServerError as error:
-            user.note_error(error)
+            user.note_failure(error)
+        except TimeoutError:
+            user.note_failure(f"no answer within {_TURN_PATIENCE_S:g} s")
 
 
-async def _ask(user: SimulatedUser, request: LoadRequest) -> None:
+async def _take_turn(
+    user: SimulatedUser, session: HalfDuplexSession, n: int, request: LoadRequest
+) -> None:
+    question = user.inputs.questions[(user.number + n) % len(user.inputs.questions)]
+    request.answer_from = request.due_at + question.speech_end_s
+    async with (
+        in_background(_speak_once(session, question)) as speaking,
+        asyncio.timeout(question.speech_end_s + _TURN_PATIENCE_S),
+    ):
+        async for event in session.events():
+            match event:
+                case Generating():
+                    speaking.cancel()
+                case Piece() if request.answered_at is None:
+                    request.answered_at = event.received_at
+                case TurnDone():
+                    return
+
+
+async def _speak_once(session: HalfDuplexSession, question: SpokenQuestion) -> None:
+    """Send in real time, then silence, which marks the end of the speech."""
+    async for piece in paced(question.chunks(_PIECE_S), time.monotonic(), _PIECE_S):
+        await session.send_audio(piece)
+
+
+async def _ask(user: SimulatedUser, _n: int, request: LoadRequest) -> None:
     question = [ConversationMessage(Role.USER, (TextPart(QUESTION),))]
     async with ask(user.url, question, **user.how) as answer:
         async for piece in answer.pieces():

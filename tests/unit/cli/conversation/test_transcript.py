@@ -11,8 +11,8 @@ import orjson
 from rich.console import Console
 
 from antiphon.cli.conversation.conversation import ConversationResult, SpokenQuestion
+from antiphon.cli.conversation.dialogue import Transcript, summary_lines, unit_line
 from antiphon.cli.conversation.latency import LatencySummary, UnitLatency
-from antiphon.cli.conversation.transcript import Transcript, summary_lines, unit_line
 from antiphon.client.duplex import PARSER, Unit
 from antiphon.client.errors import ServerError
 from antiphon.shared_schemas.duplex_messages import Prepared, Result
