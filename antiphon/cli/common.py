@@ -7,7 +7,6 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -93,6 +92,4 @@ def _cell(value: Any) -> str:
 
 def print_table(table: Table) -> None:
     """Print at the table's natural width; a narrow terminal wraps the lines."""
-    wide = Console(width=_UNLIMITED_WIDTH)
-    width = Measurement.get(wide, wide.options, table).maximum
-    Console(width=max(width, Console().width), highlight=False).print(table)
+    Console(width=_UNLIMITED_WIDTH, highlight=False).print(table)

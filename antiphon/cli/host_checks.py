@@ -68,21 +68,20 @@ def _size(folder: Path) -> int:
 def examine_ports(services: Iterable[tuple[str, str, int, str]]) -> Iterator[Finding]:
     """For each (service, host, port, setting): the port is free, or the service already answers."""
     for name, host, port, setting in services:
-        yield _port(f"port of the {name}", host, port, setting)
-
-
-def _port(about: str, host: str, port: int, setting: str) -> Finding:
-    if port == 0:
-        return ok(about, "any free one")
-    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    try:
-        check_bind(host, port)
-    except OSError as error:
-        if serves_http(f"http://{place}/health"):
-            return ok(about, f"{place}, where a service answers already")
-        remedy = f"choose another with {setting}, or stop the program that listens there"
-        return failure(about, f"{place} cannot be used: {error.strerror}", remedy)
-    return ok(about, f"{place} is free")
+        about, place = (
+            f"port of the {name}",
+            f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+        )
+        try:
+            check_bind(host, port)
+        except OSError as error:
+            if serves_http(f"http://{place}/health"):
+                yield ok(about, f"{place}, where a service answers already")
+                continue
+            remedy = f"choose another with {setting}, or stop the program that listens there"
+            yield failure(about, f"{place} cannot be used: {error.strerror}", remedy)
+        else:
+            yield ok(about, f"{place} is free" if port else "any free one")
 
 
 def examine_certificate(certificate: Path, key: Path) -> Finding:
@@ -96,7 +95,8 @@ def examine_certificate(certificate: Path, key: Path) -> Finding:
         remedy = "name a PEM file, leaf first, and the private key that belongs to it"
         return failure(about, f"not usable with {key}: {error}", remedy)
     days = (ssl.cert_time_to_seconds(shown["notAfter"]) - time.time()) / _DAY_S
-    found = f"{', '.join(_names(shown)) or 'no names'}; valid for {days:.0f} days"
+    names = ", ".join(value for _, value in shown.get("subjectAltName", ()))
+    found = f"{names or 'no names'}; valid for {days:.0f} days"
     if days < _SOON_DAYS:
         return warning(about, found, "renew it now")
     return ok(about, found)
@@ -122,7 +122,3 @@ def _handshake(certificate: Path, key: Path) -> dict[str, Any]:
             except ssl.SSLWantReadError:
                 continue
     return dict(client.getpeercert() or {})
-
-
-def _names(shown: dict[str, Any]) -> list[str]:
-    return [value for _, value in shown.get("subjectAltName", ())]

@@ -36,16 +36,14 @@ def make_secrets(
         if path.exists():
             typer.echo(f"{path} is there already")
             continue
+        reader = (
+            _OWNERS.get(name, owner) if os.geteuid() == 0 else owner
+        )  # only root can give files
         try:
-            _write(path, secrets.token_urlsafe(32), _owner_of(name, owner))
+            _write(path, secrets.token_urlsafe(32), reader)
         except OSError as error:
             fail(f"cannot make {path}: {error.strerror}")
         typer.echo(f"made {path}")
-
-
-def _owner_of(name: str, owner: int) -> int:
-    """Only root can give a file to another user."""
-    return _OWNERS.get(name, owner) if os.geteuid() == 0 else owner
 
 
 def _write(path: Path, secret: str, owner: int) -> None:

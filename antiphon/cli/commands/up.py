@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,20 +95,16 @@ def run_stack(plan: StackPlan) -> int:
         ("recorder's health page", "127.0.0.1", plan.recorder_health_port),
         ("cleanup's health page", "127.0.0.1", plan.cleanup_health_port),
     ):
-        _require_port(name, host, port)
+        try:
+            check_bind(host, port)
+        except OSError as error:
+            fail(f"port {port} for the {name} cannot be used ({error.strerror}); choose another")
     plan.data_dir.mkdir(parents=True, exist_ok=True)
     console = Console(highlight=False, soft_wrap=True)
     with opened_stack(plan, lambda name, line: console.print(render(name, line))) as stack:
         stack_file = StackFile(pid=os.getpid(), redis_url=stack.redis_url, edge_url=plan.edge_url)
         with stack_file.published(plan.data_dir):
             return asyncio.run(_Foreground(stack, console).run())
-
-
-def _require_port(name: str, host: str, port: int) -> None:
-    try:
-        check_bind(host, port)
-    except OSError as error:
-        fail(f"port {port} for the {name} cannot be used ({error.strerror}); choose another")
 
 
 class _Foreground:
@@ -121,7 +116,9 @@ class _Foreground:
         self._stop = asyncio.Event()
 
     async def run(self) -> int:
-        _on_signals(self._request_stop)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                asyncio.get_running_loop().add_signal_handler(number, self._request_stop)
         self._print(f"starting; recordings go to {self._stack.plan.data_dir}")
         status = 0
         async with self._stack.running() as guard:
@@ -172,10 +169,3 @@ def addresses(plan: StackPlan) -> str:
         "Look inside:     antiphon queue | sessions | workers | edges | events\n"
         "Stop it:         Ctrl-C\n"
     )
-
-
-def _on_signals(act: Callable[[], None]) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-            loop.add_signal_handler(number, act)

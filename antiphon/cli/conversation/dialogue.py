@@ -59,10 +59,10 @@ class Transcript:
     def error(self, error: ServerError) -> None:
         self._line("error", error.message, "red")
 
-    def reply(self, result: ConversationResult, out: Path | None) -> None:
+    def reply(self, result: ConversationResult, out: Path) -> None:
         seconds = sum(map(len, result.audio)) / OUTPUT_RATE
-        where = f", saved in {out}" if out else ""
-        self._line("reply", f"“{result.text.strip()}” ({seconds:.1f} s of speech{where})", "bold")
+        where = f"({seconds:.1f} s of speech, saved in {out})"
+        self._line("reply", f"“{result.text.strip()}” {where}", "bold")
 
     def summary(self, result: ConversationResult) -> None:
         if result.first_words_s is not None:

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
-from antiphon.cli.common import plain_table, print_table
+from antiphon.cli.common import Row, print_table, rows_table
 from antiphon.cli.load.plan import LATE_S, PERCENTILES, LoadSummary, UserKind, percentiles
 from antiphon.cli.load.run import LoadResult
 from antiphon.cli.load.usage import GENERATOR
@@ -57,7 +56,8 @@ def _costs(result: LoadResult) -> Report:
 
 def machine() -> Report:
     """The computer that simulates the users."""
-    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    cpus = Path("/proc/cpuinfo")
+    model = re.search(r"model name\s*: (.*)", cpus.read_text() if cpus.exists() else "")
     return {
         "cpus": os.cpu_count(),
         "cpu": model[1] if model else platform.machine(),
@@ -70,15 +70,12 @@ def show(report: Report, console: Console) -> None:
     plan = report["plan"]
     engine = "  (simulated engine: times are those of a model)" if report["simulated"] else ""
     console.print(f"\n{plan['sessions']} sessions, {plan['seconds']:g} s measured{engine}\n")
-    print_table(_latencies(report))
-    for kind in report["kinds"]:
-        console.print(
-            f"  {kind}: {_MEANING[UserKind(kind)]}; late: over {LATE_S[UserKind(kind)]:g} s"
-        )
+    print_table(rows_table([_latencies(kind, one) for kind, one in report["kinds"].items()]))
+    for kind in map(UserKind, report["kinds"]):
+        console.print(f"  {kind}: {_MEANING[kind]}; late: over {LATE_S[kind]:g} s")
     if report["unserved"]:
-        console.print(
-            f"  {report['unserved']} sessions were never served; all their requests are lost"
-        )
+        unserved = f"{report['unserved']} sessions were never served"
+        console.print(f"  {unserved}; all their requests are lost")
     for failure, count in report["failures"].items():
         console.print(f"  {count} × {failure}", markup=False)
     console.print()
@@ -93,25 +90,26 @@ _MEANING = {
 }
 
 
-def _latencies(report: Report) -> Table:
-    columns = ("kind", "due", "lost", "late", *(f"{name} ms" for name in PERCENTILES))
-    table = plain_table(*columns, "sent late p99")
-    for kind, one in report["kinds"].items():
-        counts = (str(one[name]) for name in ("due", "lost", "late"))
-        times = [*(one["latency_ms"].get(name) for name in PERCENTILES)]
-        times.append(one["sent_late_ms"].get("p99"))
-        table.add_row(kind, *counts, *("nan" if ms is None else f"{ms:.1f}" for ms in times))
-    return table
+def _latencies(kind: str, one: Report) -> Row:
+    times = {f"{name} ms": one["latency_ms"].get(name, "nan") for name in PERCENTILES}
+    counts = {name: one[name] for name in ("due", "lost", "late")}
+    sent_late = one["sent_late_ms"].get("p99", "nan")
+    return {"kind": kind, **counts, **times, "sent late p99": sent_late}
 
 
 def _show_costs(report: Report, console: Console) -> None:
     if report["server_cpu_ms_per_session_s"] is None:
-        console.print(
-            "  the server's CPU was not measured: its processes are not visible from here"
-        )
+        reason = "its processes are not visible from here"
+        console.print(f"  the server's CPU was not measured: {reason}")
         return
-    table = plain_table("process", "CPU ms per session-second", "resident MiB")
-    for name, cpu in report["cpu_ms_per_session_s"].items():
-        table.add_row(name, f"{cpu:.2f}", f"{report['rss_mib'].get(name, 0):.0f}")
-    table.add_row("server, all", f"{report['server_cpu_ms_per_session_s']:.2f}", "")
-    print_table(table)
+    used = report["cpu_ms_per_session_s"]
+    costs = used | {"server, all": report["server_cpu_ms_per_session_s"]}
+    rows = [
+        {
+            "process": name,
+            "CPU ms per session-second": f"{cpu:.2f}",
+            "resident MiB": report["rss_mib"].get(name),
+        }
+        for name, cpu in costs.items()
+    ]
+    print_table(rows_table(rows))

@@ -77,13 +77,11 @@ def render(service: str, line: str) -> Text:
 
 
 def _entry(line: str) -> dict[str, Any] | None:
-    if not line.startswith("{"):
-        return None
     try:
         entry = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    return entry if "event" in entry else None
+    return entry if isinstance(entry, dict) and "event" in entry else None
 
 
 def _shown(value: Any) -> str:
