@@ -18,7 +18,7 @@ from rich.text import Text
 from antiphon.broker.redis_server.embedded import free_port
 from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey
 from antiphon.cli.conversation.conversation import ConversationResult
-from antiphon.cli.conversation.dialogue import Transcript, ask_file
+from antiphon.cli.conversation.dialogue import Call, Transcript, ask_file
 from antiphon.cli.conversation.wav import UnusableAudio, load_speech
 from antiphon.cli.stack.logs import LogFiles, prefix
 from antiphon.cli.stack.stack import START_ERRORS, Stack, StackPlan, opened_stack, run_guarded
@@ -108,16 +108,10 @@ async def _converse(
         lambda service, stage: console.print(prefix(service).append(stage))
     )
     console.print()
-    result = await ask_file(
-        stack.plan.edge_url,
-        question,
-        PROMPT,
-        PATIENCE_S,
-        stack.plan.data_dir / "reply.wav",
-        Transcript(console),
-        GREEDY,
-        api_key=api_key,
-    )
+    plan = stack.plan
+    reply = plan.data_dir / "reply.wav"
+    call = Call(url=plan.edge_url, prompt=PROMPT, out=reply, api_key=api_key, config=GREEDY)
+    result = await ask_file(call, question, PATIENCE_S, Transcript(console))
     if not result.answered:
         raise DemoFailed(f"no complete answer within {PATIENCE_S:.0f} s after the question")
     return result

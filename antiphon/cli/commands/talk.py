@@ -31,18 +31,18 @@ def talk(
 
     from rich.console import Console
 
-    from antiphon.cli.conversation.dialogue import Transcript, ask_file, talk_live
+    from antiphon.cli.conversation.dialogue import Call, Transcript, ask_file, talk_live
     from antiphon.cli.conversation.microphone import NoMicrophone
     from antiphon.cli.conversation.wav import UnusableAudio
     from antiphon.client.errors import ClientError
 
     transcript = Transcript(Console(highlight=False))
+    call = Call(url=url, prompt=prompt, out=out, api_key=api_key)
     try:
         if question is None:
-            asyncio.run(talk_live(url, prompt, out, transcript, api_key))
+            asyncio.run(talk_live(call, transcript))
             return
-        asking = ask_file(url, question, prompt, patience, out, transcript, api_key=api_key)
-        result = asyncio.run(asking)
+        result = asyncio.run(ask_file(call, question, patience, transcript))
     except (ClientError, UnusableAudio, NoMicrophone) as error:
         fail(str(error))
     except KeyboardInterrupt:

@@ -41,6 +41,7 @@ class ConversationResult:
     text: str = ""
     audio: list[Samples] = field(default_factory=list)
     latencies: list[UnitLatency] = field(default_factory=list)
+    sent: SendLog = field(default_factory=SendLog)
     first_words_s: float | None = None
     recording: str | None = None
 
@@ -99,20 +100,21 @@ async def ask(
     Returns with `answered` False after `patience_s` without speech. Raises SessionOver if the session
     ends before that.
     """
-    result, log, start = ConversationResult(), SendLog(), time.monotonic()
-    speech = paced(question.chunks(), start)
+    result, start = ConversationResult(), time.monotonic()
     with suppress(TimeoutError):
-        async with in_background(speak(session, speech, log)):
-            async with asyncio.timeout(question.duration_s + patience_s) as limit:
-                async for unit in listen(session, log, result, listener):
-                    if unit.is_listen or unit.message.current_time <= question.speech_end_s * 1000:
-                        continue
-                    limit.reschedule(asyncio.get_running_loop().time() + patience_s)
-                    if result.first_words_s is None:
-                        result.first_words_s = unit.received_at - start - question.speech_end_s
-                    if unit.end_of_turn:
-                        result.answered = True
-                        break
+        async with (
+            in_background(speak(session, paced(question.chunks(), start), result.sent)),
+            asyncio.timeout(question.duration_s + patience_s) as limit,
+        ):
+            async for unit in listen(session, result, listener):
+                if unit.is_listen or unit.message.current_time <= question.speech_end_s * 1000:
+                    continue
+                limit.reschedule(asyncio.get_running_loop().time() + patience_s)
+                if result.first_words_s is None:
+                    result.first_words_s = unit.received_at - start - question.speech_end_s
+                if unit.end_of_turn:
+                    result.answered = True
+                    break
     return result
 
 
@@ -135,11 +137,11 @@ async def speak(session: DuplexSession, chunks: AsyncIterator[Samples], log: Sen
 
 
 async def listen(
-    session: DuplexSession, log: SendLog, result: ConversationResult, listener: ConversationListener
+    session: DuplexSession, result: ConversationResult, listener: ConversationListener
 ) -> AsyncIterator[Unit]:
     """Results until the session ends, after they were added to `result` and shown."""
     async for unit in units(session, listener.error):
-        latency = UnitLatency.of(unit, log)
+        latency = UnitLatency.of(unit, result.sent)
         result.add(unit, latency)
         listener.unit(unit, latency)
         yield unit

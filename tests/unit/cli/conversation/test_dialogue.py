@@ -60,5 +60,6 @@ async def test_an_interrupted_answer_is_told_as_far_as_it_was_played(
     transcript = Transcript(Console(file=io.StringIO()))
     async with Scripted(script).running() as server:
         with suppress(ClientError):
-            await dialogue.talk_live(server.url, "Hi.", tmp_path / "reply.wav", transcript)
+            call = dialogue.Call(url=server.url, prompt="Hi.", out=tmp_path / "reply.wav")
+            await dialogue.talk_live(call, transcript)
     assert acks == [{"type": "playback_ack", "played_ms": len(SPOKEN) / 24}]
