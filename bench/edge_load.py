@@ -44,7 +44,6 @@ from antiphon.shared_schemas.audio import (
     float_bytes,
     to_pcm16,
 )
-from antiphon.shared_schemas.binary_frames import BINARY_PROTOCOL, to_frame, to_text
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     PreparedOut,
@@ -52,11 +51,11 @@ from antiphon.shared_schemas.entries import (
     ResultOut,
     StopIn,
     StoppedOut,
+    StreamPosition,
 )
-from antiphon.shared_schemas.media import Raw
+from antiphon.shared_schemas.media import BINARY_PROTOCOL, Raw, to_frame, to_text
 from antiphon.shared_schemas.registry import Claim
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
-from antiphon.shared_schemas.stream_position import StreamPosition
 from antiphon.shared_schemas.unit_result import UnitResult
 from processes import ROOT, private_redis, process, wait_for
 

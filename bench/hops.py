@@ -99,9 +99,8 @@ async def run(query: str) -> list[CodeType]:
     recorder.install()
     stop = asyncio.Event()
     with private_redis() as (redis, _):
-        shared = {"redis_url": redis}
-        async with serving(EdgeSettings(**shared, port=0)) as (_edge, url):
-            worker = WorkerSettings(**shared, engine="simulated", slots=1, health_port=0)
+        async with serving(EdgeSettings(redis_url=redis, port=0)) as (_edge, url):
+            worker = WorkerSettings(redis_url=redis, engine="simulated", slots=1, health_port=0)
             task = asyncio.create_task(run_worker(worker, stop))
             try:
                 return await measure(recorder, "ws" + url.removeprefix("http"), query)

@@ -1,14 +1,16 @@
-"""Connections to Redis, and the clock that all processes share."""
+"""Connections to Redis, calls and their retries, and the clock that all processes share."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
+import structlog
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -27,6 +29,10 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from antiphon.broker.errors import BadPasswordFile, BrokerUnavailable, IncompatibleRedis
 from antiphon.broker.settings import BrokerSettings
 
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
 POOL_SIZE = 64
 """Connections per process. With few of them, calls wait for a connection (p50 in seconds)."""
 
@@ -35,6 +41,9 @@ _READ_SIZE = 256 * 1024
 
 _LONGEST_BLOCK_S = 30.0
 """A blocking read without an answer for this long means that the network failed."""
+
+_RETRY_DELAY_S = (0.05, 1.0)
+"""The first and the longest pause between two attempts of a call that is retried."""
 
 OLDEST_REDIS = (6, 2)
 
@@ -168,6 +177,28 @@ async def check_server(redis: Redis) -> str:
     if (major, minor) < OLDEST_REDIS:
         raise IncompatibleRedis(f"Redis {version} is too old; 6.2 or newer is needed")
     return version
+
+
+async def retry_until_available(
+    attempt: Callable[[], Awaitable[T]], what: str, *, patience_s: float = float("inf")
+) -> T:
+    """Retry a call until Redis answers, with exponential backoff and jitter.
+
+    Raises BrokerUnavailable after `patience_s`. The call must be safe to repeat.
+    """
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + patience_s
+    delay = _RETRY_DELAY_S[0]
+    while True:
+        try:
+            return await attempt()
+        except BrokerUnavailable as error:
+            left = give_up_at - loop.time()
+            if left <= 0:
+                raise
+            log.warning("redis_away", waiting_to=what, error=str(error), retry_s=round(delay, 2))
+        await asyncio.sleep(min(left, delay * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
+        delay = min(delay * 2, _RETRY_DELAY_S[1])
 
 
 class RedisClock:

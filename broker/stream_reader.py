@@ -18,8 +18,7 @@ from redis.asyncio import Redis
 from antiphon.broker.connection import call
 from antiphon.broker.errors import BrokerError, BrokerUnavailable
 from antiphon.broker.keys import EntryT, StreamKey
-from antiphon.shared_schemas.entries import UnreadableEntry
-from antiphon.shared_schemas.stream_position import StreamPosition
+from antiphon.shared_schemas.entries import StreamPosition, UnreadableEntry
 
 log = structlog.get_logger()
 
@@ -46,9 +45,8 @@ class Subscription(Generic[EntryT]):
         self._limit = limit
         self._failure: BaseException | None = None
 
-    def deliver(self, entry_id: bytes, data: dict[bytes, bytes]) -> None:
-        """Queue one entry. Ids only grow, so an older epoch cannot occur."""
-        position = StreamPosition.parse(entry_id)
+    def deliver(self, position: StreamPosition, data: dict[bytes, bytes]) -> None:
+        """Queue one entry. Positions only grow, so an older epoch cannot occur."""
         self.after = position
         if position >= self._ends_before or self.overflowed:
             return
@@ -59,7 +57,7 @@ class Subscription(Generic[EntryT]):
         try:
             self._entries.put_nowait((position, self.key.unpack(data)))
         except UnreadableEntry:
-            log.exception("stream_entry_unreadable", key=self.key, id=entry_id.decode())
+            log.exception("stream_entry_unreadable", key=self.key, id=position.id())
 
     def fail(self, error: BaseException) -> None:
         """End with an error, after the entries that were delivered."""
@@ -219,8 +217,9 @@ class _Shard:
             if subscription not in self.streams.get(name, ()):
                 continue
             for entry_id, data in entries:
-                if StreamPosition.parse(entry_id) > subscription.after:
-                    subscription.deliver(entry_id, data)
+                position = StreamPosition.parse(entry_id)
+                if position > subscription.after:
+                    subscription.deliver(position, data)
 
     def _report_failure(self, task: asyncio.Task[None]) -> None:
         """A shard must not die silently: its subscriptions fail."""

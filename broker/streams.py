@@ -18,8 +18,13 @@ from antiphon.broker.keys import EntryT, Keys, StreamKey
 from antiphon.broker.scripts import Scripts, stream_script
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.entries import StreamEntry, UnreadableEntry, pack, unpack
-from antiphon.shared_schemas.stream_position import StreamPosition
+from antiphon.shared_schemas.entries import (
+    StreamEntry,
+    StreamPosition,
+    UnreadableEntry,
+    pack,
+    unpack,
+)
 
 log = structlog.get_logger()
 
@@ -69,24 +74,24 @@ class StreamWriter:
         stamped = replace(entry, at=round(self._clock.now_ms(), 3))
         while True:
             position = self._last._replace(n=self._last.n + 1)
-            found = await self._write(position, stamped)
+            try:
+                await self._add(position, [*pack(stamped), _WRITER, self._token])
+                found = None
+            except ResponseError as error:
+                found = await self._written_at(position, error)
             self._last = position
             if found is None or _same(found, stamped):
                 self._seconds.observe(time.perf_counter() - began)
                 return position
 
-    async def _write(self, position: StreamPosition, entry: StreamEntry) -> StreamEntry | None:
-        """Write at this position; if an earlier attempt of ours was written there, return that entry."""
-        try:
-            await self._add(position, [*pack(entry), _WRITER, self._token])
-        except ResponseError as error:
-            if "equal or smaller" not in str(error):
-                raise
-            there = await call(self._redis, "XRANGE", self._key, position.id(), position.id())
-            if not there or there[0][1].get(_WRITER) != self._token:
-                raise StaleFence(f"{self._key} has a newer writer") from error
-            return unpack(there[0][1])
-        return None
+    async def _written_at(self, position: StreamPosition, error: ResponseError) -> StreamEntry:
+        """The entry that an earlier attempt of ours wrote there. Raises StaleFence, or `error`."""
+        if "equal or smaller" not in str(error):
+            raise error
+        there = await call(self._redis, "XRANGE", self._key, position.id(), position.id())
+        if not there or there[0][1].get(_WRITER) != self._token:
+            raise StaleFence(f"{self._key} has a newer writer") from error
+        return unpack(there[0][1])
 
     async def _add(self, position: StreamPosition, fields: list[bytes]) -> None:
         """XADD, and set the expiry of a missing stream, and of any stream once a minute."""

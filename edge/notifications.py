@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import structlog
 
 from antiphon.broker.client import Broker
+from antiphon.broker.connection import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.events import follow
-from antiphon.broker.retry import retry_until_available
 from antiphon.shared_schemas.events import SessionCommand, SessionEvent
 from antiphon.shared_schemas.registry import QueueSnapshot
 from antiphon.shared_schemas.states import EndReason, SessionState

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 import structlog
 
 from antiphon.broker.client import Broker
-from antiphon.broker.retry import retry_until_available
+from antiphon.broker.connection import retry_until_available
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.shared_schemas.states import EndReason
 

@@ -28,7 +28,7 @@ from antiphon.recorder_service.media.audio import (
     remove_fragments,
 )
 from antiphon.recorder_service.media.save import save_duplex_media, save_turn_media
-from antiphon.shared_schemas.entries import StreamEntry
+from antiphon.shared_schemas.entries import StreamEntry, StreamPosition
 from antiphon.shared_schemas.recording import (
     META_FILE,
     RECORDING_FILE,
@@ -38,7 +38,6 @@ from antiphon.shared_schemas.recording import (
     encode_meta,
     encode_recording,
 )
-from antiphon.shared_schemas.stream_position import StreamPosition
 
 
 class RecordingFolder:

@@ -23,6 +23,39 @@ BINARY = {"binary": True}
 
 _HEADER = b"h"
 
+EPOCHS_PER_TICKET = 1000
+
+
+class StreamPosition(NamedTuple):
+    """An entry's id, `<ticket * 1000 + epoch>-<n>`; `n` counts from 1 over the whole session.
+
+    Redis rejects an id that is not above the last one, so an older epoch cannot write after a newer
+    one, and a retried append cannot duplicate an entry.
+    """
+
+    ticket: int
+    epoch: int
+    n: int
+
+    def id(self) -> str:
+        """The Redis stream id. Raises ValueError on an epoch that would run into the next ticket."""
+        if not 0 <= self.epoch < EPOCHS_PER_TICKET:
+            raise ValueError(f"epoch {self.epoch} is not below {EPOCHS_PER_TICKET}")
+        return f"{self.ticket * EPOCHS_PER_TICKET + self.epoch}-{self.n}"
+
+    @classmethod
+    def parse(cls, entry_id: bytes | str) -> StreamPosition:
+        """Inverse of `id`."""
+        text = entry_id.decode() if isinstance(entry_id, bytes) else entry_id
+        major, _, n = text.partition("-")
+        ticket, epoch = divmod(int(major), EPOCHS_PER_TICKET)
+        return cls(ticket, epoch, int(n))
+
+    @classmethod
+    def before(cls, ticket: int) -> StreamPosition:
+        """The position that precedes every entry of the session with this ticket."""
+        return cls(ticket, 0, 0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamEntry:

@@ -20,7 +20,7 @@ class UnitResult:
 
     is_listen: bool
     text: str = ""
-    audio: Samples = field(default_factory=lambda: SILENCE, repr=False)
+    audio: Samples = field(default_factory=SILENCE.copy, repr=False)
     end_of_turn: bool = False
     current_time: int = 0
     cost_llm_ms: float = 0.0

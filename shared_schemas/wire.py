@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from antiphon.shared_schemas.audio import PcmFormat, samples_from_bytes, to_pcm16
-from antiphon.shared_schemas.binary_frames import to_frame, to_text
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, from_validation
-from antiphon.shared_schemas.media import Payload, Raw
+from antiphon.shared_schemas.media import Payload, Raw, to_frame, to_text
 
 NULLABLE = {"nullable": True}
 """Field metadata: None is sent as null instead of being left out."""

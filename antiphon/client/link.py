@@ -17,8 +17,7 @@ from websockets.typing import Subprotocol
 from antiphon.client.address import edge_address, is_loopback_url
 from antiphon.client.errors import CannotConnect
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
-from antiphon.shared_schemas.binary_frames import BINARY_PROTOCOL, split_frame, to_frame, to_text
-from antiphon.shared_schemas.media import Raw
+from antiphon.shared_schemas.media import BINARY_PROTOCOL, Raw, split_frame, to_frame, to_text
 
 CLOSE_TIMEOUT_S = 2.0
 _MAX_MESSAGE = 16 * 1024 * 1024

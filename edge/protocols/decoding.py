@@ -13,9 +13,8 @@ from antiphon.edge.errors import NotJson
 from antiphon.edge.media.decode import as_float32, read_audio, read_image
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE
-from antiphon.shared_schemas.binary_frames import split_frame
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.media import Media, Payload, Raw
+from antiphon.shared_schemas.media import Media, Payload, Raw, split_frame
 
 MAX_JSON_TOKENS = 100_000
 """Opening brackets and commas of one message, including those in its texts.

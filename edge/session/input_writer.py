@@ -12,7 +12,7 @@ from typing import NoReturn
 from prometheus_client import Histogram
 
 from antiphon.broker.client import Broker
-from antiphon.broker.retry import retry_until_available
+from antiphon.broker.connection import retry_until_available
 from antiphon.broker.streams import StreamWriter
 from antiphon.edge.session.resume import MissedMessages
 from antiphon.edge.tracing import SessionTrace
@@ -22,9 +22,9 @@ from antiphon.shared_schemas.entries import (
     DiagnosticIn,
     InEntry,
     PlaybackIn,
+    StreamPosition,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.stream_position import StreamPosition
 
 MAX_WAITING = 32
 """Frequent inputs are rejected beyond this length of the queue; the others are always accepted."""

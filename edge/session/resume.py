@@ -20,8 +20,8 @@ from antiphon.shared_schemas.entries import (
     DiagnosticIn,
     InEntry,
     OutEntry,
+    StreamPosition,
 )
-from antiphon.shared_schemas.stream_position import StreamPosition
 from antiphon.shared_schemas.wire import ServerMessage
 
 log = structlog.get_logger()

@@ -17,9 +17,8 @@ from antiphon.edge.session.input_writer import InputWriter
 from antiphon.edge.session.resume import MissedMessages
 from antiphon.edge.transport.connection import Encoding
 from antiphon.edge.transport.send_queue import SendQueue
-from antiphon.shared_schemas.entries import Checkpoint
+from antiphon.shared_schemas.entries import Checkpoint, StreamPosition
 from antiphon.shared_schemas.resume_token import ResumeToken
-from antiphon.shared_schemas.stream_position import StreamPosition
 from antiphon.shared_schemas.wire import Resumed, ServerMessage
 
 CHECKPOINT_EVERY = 50

@@ -55,10 +55,9 @@ from antiphon.edge.session.sender import DirectSender, ResumableSender
 from antiphon.edge.settings import EdgeSettings, Unsent, capabilities
 from antiphon.edge.transport.connection import ClientConnection
 from antiphon.edge.transport.send_queue import AllSent, SendQueue
-from antiphon.shared_schemas.entries import InEntry
+from antiphon.shared_schemas.entries import InEntry, StreamPosition
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.stream_position import StreamPosition
 
 log = structlog.get_logger()
 

@@ -13,9 +13,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from antiphon.edge.errors import CLOSE_REASONS, ClientGone, Close, NotJson
 from antiphon.shared_schemas.audio import PcmFormat
-from antiphon.shared_schemas.binary_frames import BINARY_PROTOCOL, PLAIN_PROTOCOL
 from antiphon.shared_schemas.chat_messages import ChatProblem, HttpBody
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.media import BINARY_PROTOCOL, PLAIN_PROTOCOL
 from antiphon.shared_schemas.wire import ServerMessage, encode, encode_binary
 
 _STATUS_OF_CLOSE = {

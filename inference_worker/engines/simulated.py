@@ -87,6 +87,7 @@ class SimulatedDuplexView(DuplexView):
 
     def __init__(self, options: SimulatedOptions, release: Callable[[], None]) -> None:
         self._options = options
+        self._listen_units = options.listen_units
         self._release: Callable[[], None] | None = release
         self._stopped = threading.Event()
         self._config = DuplexConfig()
@@ -161,7 +162,7 @@ class SimulatedDuplexView(DuplexView):
 
     def _step(self, must_listen: bool) -> bool:
         """Advance the cycle; True if this unit speaks."""
-        cycle, listen_units = self._options.cycle_units, self._options.listen_units
+        cycle, listen_units = self._options.cycle_units, self._listen_units
         speaks = not must_listen and listen_units <= self._phase < cycle
         if speaks:
             self._phase = (self._phase + 1) % cycle
@@ -174,7 +175,7 @@ class SimulatedDuplexView(DuplexView):
     def _listening(self, cost_ms: float) -> UnitResult:
         return UnitResult(
             is_listen=True,
-            current_time=self._current_time,
+            current_time=self._total_samples * 1000 // INPUT_RATE,
             cost_all_ms=self._options.prefill_ms + cost_ms,
             kv_cache_length=self.kv_cache_length,
             simulated=True,
@@ -183,14 +184,14 @@ class SimulatedDuplexView(DuplexView):
 
     def _speech(self, cost_ms: float) -> UnitResult:
         words = ["unit", str(self._units)][: self._config.max_new_speak_tokens_per_chunk]
-        continues = self._phase != self._options.listen_units + 1
+        continues = self._phase != self._listen_units + 1
         count = self._samples * OUTPUT_RATE // INPUT_RATE
         return UnitResult(
             is_listen=False,
             text=" " * continues + " ".join(words),
             audio=tone(count) if self._config.generate_audio else SILENCE,
             end_of_turn=self._phase == 0,
-            current_time=self._current_time,
+            current_time=self._total_samples * 1000 // INPUT_RATE,
             cost_llm_ms=cost_ms,
             cost_all_ms=self._options.prefill_ms + cost_ms,
             n_tokens=len(words),
@@ -198,10 +199,6 @@ class SimulatedDuplexView(DuplexView):
             simulated=True,
             memo={"phase": self._phase},
         )
-
-    @property
-    def _current_time(self) -> int:
-        return self._total_samples * 1000 // INPUT_RATE
 
     def _sleep(self, duration_ms: float) -> None:
         self._stopped.wait(duration_ms / 1000.0)

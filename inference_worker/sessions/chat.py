@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from antiphon.broker.retry import retry_until_available
+from antiphon.broker.connection import retry_until_available
 from antiphon.inference_worker.engines.processor import ChatView
 from antiphon.inference_worker.engines.types import (
     ContextFull,
@@ -30,10 +30,10 @@ from antiphon.shared_schemas.entries import (
     PrefillDoneOut,
     ProgressOut,
     StopIn,
+    StreamPosition,
 )
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.states import EndReason, SessionState
-from antiphon.shared_schemas.stream_position import StreamPosition
 
 _PROGRESS_INTERVAL_S = 1.0
 """A shorter prefill publishes no progress."""

@@ -6,13 +6,12 @@ from functools import partial
 from typing import Any
 
 from antiphon.broker.client import Broker
+from antiphon.broker.connection import retry_until_available
 from antiphon.broker.errors import StaleFence
-from antiphon.broker.retry import retry_until_available
 from antiphon.broker.streams import StreamWriter
-from antiphon.shared_schemas.entries import InEntry, OutEntry
+from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition
 from antiphon.shared_schemas.registry import Claim, Latency
 from antiphon.shared_schemas.states import EndReason, SessionState
-from antiphon.shared_schemas.stream_position import StreamPosition
 
 
 class ClaimedSession:

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 from antiphon.broker.client import Broker
 from antiphon.broker.stream_reader import Subscription
-from antiphon.shared_schemas.entries import ChunkIn, DiagnosticIn, InEntry
-from antiphon.shared_schemas.stream_position import StreamPosition
+from antiphon.shared_schemas.entries import ChunkIn, DiagnosticIn, InEntry, StreamPosition
 
 
 @dataclass(frozen=True, slots=True)

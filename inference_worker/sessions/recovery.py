@@ -23,11 +23,11 @@ from antiphon.shared_schemas.entries import (
     ResultOut,
     ResumedOut,
     StreamEntry,
+    StreamPosition,
     TurnDoneOut,
     VadOut,
 )
 from antiphon.shared_schemas.registry import Claim
-from antiphon.shared_schemas.stream_position import StreamPosition
 
 GUARD_SAMPLES = INPUT_RATE // 2
 """Audio after `prepared` that is ignored: microphones start with a noise."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import structlog
 
-from antiphon.broker.retry import retry_until_available
+from antiphon.broker.connection import retry_until_available
 from antiphon.inference_worker.engines.types import EngineError, UnsupportedContent
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
@@ -23,11 +23,11 @@ from antiphon.shared_schemas.entries import (
     PreparedOut,
     PrepareIn,
     StoppedOut,
+    StreamPosition,
     TimeoutOut,
 )
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.states import EndReason, SessionState
-from antiphon.shared_schemas.stream_position import StreamPosition
 
 log = structlog.get_logger()
 

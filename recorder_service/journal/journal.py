@@ -19,11 +19,11 @@ from pydantic import TypeAdapter
 from antiphon.shared_schemas.entries import (
     ResultOut,
     StreamEntry,
+    StreamPosition,
     TurnDoneOut,
     pack,
     unpack,
 )
-from antiphon.shared_schemas.stream_position import StreamPosition
 
 Side = Literal["in", "out"]
 SIDES: tuple[Side, ...] = ("in", "out")

@@ -18,8 +18,8 @@ from antiphon.shared_schemas.entries import (
     PrepareIn,
     ResultOut,
     StreamEntry,
+    StreamPosition,
 )
-from antiphon.shared_schemas.stream_position import StreamPosition
 
 SessionConfigIn = PrepareIn | HalfDuplexPrepareIn | ChatIn
 """The entries that state a session's configuration."""

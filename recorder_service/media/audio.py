@@ -21,7 +21,7 @@ from antiphon.shared_schemas.audio import (
     samples_from_bytes,
     to_pcm16,
 )
-from antiphon.shared_schemas.stream_position import StreamPosition
+from antiphon.shared_schemas.entries import StreamPosition
 
 HEADER_BYTES = 44
 _MAX_DATA_BYTES = 2**32 - HEADER_BYTES

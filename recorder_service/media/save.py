@@ -31,8 +31,8 @@ from antiphon.shared_schemas.entries import (
     PrepareIn,
     ResultOut,
     StreamEntry,
+    StreamPosition,
 )
-from antiphon.shared_schemas.stream_position import StreamPosition
 
 _PartNaming = Callable[[str, int, str], str]
 """The file name of the n-th part of a type, given its suffix."""

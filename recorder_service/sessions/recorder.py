@@ -9,8 +9,8 @@ from typing import Any
 import structlog
 
 from antiphon.broker.client import Broker
+from antiphon.broker.connection import retry_until_available
 from antiphon.broker.keys import StreamKey
-from antiphon.broker.retry import retry_until_available
 from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import SIDES, Side

@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from antiphon.broker.client import Broker
-from antiphon.broker.retry import retry_until_available
+from antiphon.broker.connection import retry_until_available
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.manifest.meta import read_meta
 from antiphon.shared_schemas.entries import (
@@ -23,11 +23,11 @@ from antiphon.shared_schemas.entries import (
     PrepareIn,
     StopIn,
     StreamEntry,
+    StreamPosition,
 )
 from antiphon.shared_schemas.recording import TIMELINE_FILE
 from antiphon.shared_schemas.registry import SessionRow
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
-from antiphon.shared_schemas.stream_position import StreamPosition
 
 log = structlog.get_logger()
 

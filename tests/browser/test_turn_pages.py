@@ -12,7 +12,7 @@ import pytest
 from playwright.async_api import Locator, expect
 
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
-from antiphon.shared_schemas.binary_frames import split_frame
+from antiphon.shared_schemas.media import split_frame
 from support.redis_server import RedisServer
 from support.speech import share_voiced, transcribe, words
 from support.spoken import GERMANY, ITALY, silence, spoken

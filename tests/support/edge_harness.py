@@ -32,10 +32,10 @@ from antiphon.shared_schemas.entries import (
     PreparedOut,
     PrepareIn,
     ResultOut,
+    StreamPosition,
 )
 from antiphon.shared_schemas.registry import Claim, SessionRow
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
-from antiphon.shared_schemas.stream_position import StreamPosition
 from antiphon.shared_schemas.unit_result import UnitResult
 
 WITHIN_S = 45.0

@@ -29,12 +29,12 @@ from antiphon.shared_schemas.entries import (
     PreparedOut,
     PrepareIn,
     ResultOut,
+    StreamPosition,
 )
 from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.recording import META_FILE, TIMELINE_FILE, Meta
 from antiphon.shared_schemas.registry import Claim
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
-from antiphon.shared_schemas.stream_position import StreamPosition
 
 Script = list[tuple[Side, StreamPosition, Entry]]
 PATIENCE_S = 30.0

@@ -10,10 +10,9 @@ import orjson
 
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.entries import PreparedOut, PrepareIn
+from antiphon.shared_schemas.entries import PreparedOut, PrepareIn, StreamPosition
 from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.stream_position import StreamPosition
 from support.recorded_talk import Script, chunk, record_undisturbed, result
 
 T0 = 1_700_000_000_000.0

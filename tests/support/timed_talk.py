@@ -16,7 +16,7 @@ from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import Side
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.entries import ChunkIn, Entry, PreparedOut, PrepareIn
+from antiphon.shared_schemas.entries import ChunkIn, Entry, PreparedOut, PrepareIn, StreamPosition
 from antiphon.shared_schemas.recording import (
     DuplexRecording,
     Meta,
@@ -25,7 +25,6 @@ from antiphon.shared_schemas.recording import (
     parse_recording,
 )
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.stream_position import StreamPosition
 from support.recorded_talk import Script, record_in_order, result, sound
 
 T0 = 1_700_000_000_000.0

@@ -38,10 +38,10 @@ from antiphon.shared_schemas.entries import (
     PreparedOut,
     StopIn,
     StoppedOut,
+    StreamPosition,
     TurnDoneOut,
     VadOut,
 )
-from antiphon.shared_schemas.stream_position import StreamPosition
 from support.recorded_talk import Script, sound
 
 MOVIE = b"\x00\x00\x00\x18ftypmp42 a short film"

@@ -17,10 +17,9 @@ from antiphon.inference_worker.pool import SessionPool
 from antiphon.inference_worker.sessions.context import WorkerContext
 from antiphon.inference_worker.sessions.engine_executor import EngineExecutor
 from antiphon.inference_worker.settings import WorkerSettings
-from antiphon.shared_schemas.entries import InEntry, OutEntry
+from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition
 from antiphon.shared_schemas.registry import SessionRow
 from antiphon.shared_schemas.states import SessionKind, SessionState
-from antiphon.shared_schemas.stream_position import StreamPosition
 from support.scripted_engine import (
     Answer,
     ScriptedProcessor,

@@ -22,7 +22,7 @@ from websockets.frames import Frame, Opcode
 from websockets.typing import Subprotocol
 
 from antiphon.broker.keys import Keys
-from antiphon.shared_schemas.binary_frames import BINARY_PROTOCOL, split_frame
+from antiphon.shared_schemas.media import BINARY_PROTOCOL, split_frame
 from antiphon.shared_schemas.states import SessionState
 from support.hostile_frames import Sent, good_frames, hostile_frames, sent
 from support.protocol_samples import CHAT, PROTOCOLS, REALTIME

@@ -8,12 +8,11 @@ from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
 from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.connection import retry_until_available
 from antiphon.broker.errors import BrokerError
-from antiphon.broker.retry import retry_until_available
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.stream_reader import STREAMS_PER_SHARD, Subscription
-from antiphon.shared_schemas.entries import ChunkIn, Entry, StopIn, pack
-from antiphon.shared_schemas.stream_position import StreamPosition
+from antiphon.shared_schemas.entries import ChunkIn, Entry, StopIn, StreamPosition, pack
 from redis import Redis as BlockingRedis
 from support.redis_server import RedisServer
 

@@ -12,8 +12,15 @@ from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerUnavailable, StaleFence
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.streams import StreamWriter
-from antiphon.shared_schemas.entries import ChunkIn, Entry, PauseIn, ResumeIn, StopIn, StoppedOut
-from antiphon.shared_schemas.stream_position import StreamPosition
+from antiphon.shared_schemas.entries import (
+    ChunkIn,
+    Entry,
+    PauseIn,
+    ResumeIn,
+    StopIn,
+    StoppedOut,
+    StreamPosition,
+)
 from support.control_plane import now_ms
 from support.tcp_proxy import TcpProxy, tcp_proxy
 

@@ -32,8 +32,8 @@ from antiphon.shared_schemas.entries import (
     PrepareIn,
     StopIn,
     StoppedOut,
+    StreamPosition,
 )
-from antiphon.shared_schemas.stream_position import StreamPosition
 
 SID, TICKET = "adx_1", 7
 PREPARE = PrepareIn(system_prompt="Hi.", config=DuplexConfig())

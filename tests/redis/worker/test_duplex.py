@@ -27,10 +27,10 @@ from antiphon.shared_schemas.entries import (
     ResumeIn,
     StopIn,
     StoppedOut,
+    StreamPosition,
     TimeoutOut,
 )
 from antiphon.shared_schemas.states import EndReason, SessionState
-from antiphon.shared_schemas.stream_position import StreamPosition
 from antiphon.shared_schemas.unit_result import UnitResult
 from support.scripted_engine import listens, speaks
 from support.worker_harness import SID, Caller, calling, working

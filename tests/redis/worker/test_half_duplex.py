@@ -102,7 +102,7 @@ async def answering(caller: Caller) -> GeneratingOut:
 
 async def read_all(broker: Broker, caller: Caller, worker: Working, count: int) -> None:
     """Wait until the worker has `count` inputs."""
-    from antiphon.shared_schemas.stream_position import StreamPosition
+    from antiphon.shared_schemas.entries import StreamPosition
 
     start = StreamPosition.before(caller.ticket)
     async with broker.reader.subscribe(broker.keys.inbound(SID), start) as same_shard:

@@ -11,9 +11,8 @@ import pytest
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import CannotConnect, ServerError, SessionOver, UnreadableMessage
 from antiphon.shared_schemas.audio import PcmFormat
-from antiphon.shared_schemas.binary_frames import to_frame
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.media import Raw
+from antiphon.shared_schemas.media import Raw, to_frame
 from support.scripted_server import SPOKEN, Scripted, Wire, speaking, talking_to
 
 

@@ -32,10 +32,10 @@ from antiphon.shared_schemas.entries import (
     PreparedOut,
     PrepareIn,
     StopIn,
+    StreamPosition,
 )
 from antiphon.shared_schemas.recording import RecordingState, ReplayState
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.stream_position import StreamPosition
 from support.recorded_talk import (
     Script,
     assert_same,

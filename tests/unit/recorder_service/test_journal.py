@@ -28,8 +28,8 @@ from antiphon.shared_schemas.entries import (
     ResultOut,
     StopIn,
     StreamEntry,
+    StreamPosition,
 )
-from antiphon.shared_schemas.stream_position import StreamPosition
 from support.recorded_talk import SIDES, chunk, result
 from support.turn_talk import T0, chat_talk, half_duplex_talk, numbered
 

@@ -17,10 +17,9 @@ from antiphon.recorder_service.journal.job import SessionEnding
 from antiphon.recorder_service.replay.merge import merge
 from antiphon.recorder_service.replay.mix import MergeStopped
 from antiphon.shared_schemas.audio import Samples, to_pcm16
-from antiphon.shared_schemas.entries import BreakIn, ChatDoneOut, DeltaOut
+from antiphon.shared_schemas.entries import BreakIn, ChatDoneOut, DeltaOut, StreamPosition
 from antiphon.shared_schemas.recording import RecordingState, ReplayState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.stream_position import StreamPosition
 from support.recorded_talk import keep_going, result, sound, tree
 from support.timed_talk import T0, TICKET, TimedTalk, noise
 from support.turn_talk import chat_request, delta, half_prepare

@@ -22,10 +22,10 @@ from antiphon.shared_schemas.entries import (
     DeltaOut,
     ErrorOut,
     GeneratingOut,
+    StreamPosition,
 )
 from antiphon.shared_schemas.recording import RecordingState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.stream_position import StreamPosition
 from support.recorded_talk import (
     Script,
     assert_same,

@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 from antiphon.shared_schemas.audio import PcmFormat
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
+    EPOCHS_PER_TICKET,
     Checkpoint,
     ChunkIn,
     Entry,
     PrepareIn,
     ResultOut,
     StopIn,
+    StreamPosition,
     UnreadableEntry,
     pack,
     unpack,
 )
-from antiphon.shared_schemas.stream_position import EPOCHS_PER_TICKET, StreamPosition
 from antiphon.shared_schemas.unit_result import UnitResult
 from support.entry_strategies import entries_of
 

@@ -17,11 +17,10 @@ from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder
 from antiphon.edge.protocols.realtime import RealtimeDecoder
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes, to_pcm16
-from antiphon.shared_schemas.binary_frames import to_frame
 from antiphon.shared_schemas.content import AudioPart, ImagePart, TextPart
 from antiphon.shared_schemas.entries import ChunkIn, HalfDuplexPrepareIn, PrepareIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.media import Raw
+from antiphon.shared_schemas.media import Raw, to_frame
 from support.edge_harness import picture
 
 SETTINGS = EdgeSettings()

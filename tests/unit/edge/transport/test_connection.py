@@ -9,8 +9,8 @@ from starlette.requests import Request
 from antiphon.edge.errors import Close, TooManyConnections, explain
 from antiphon.edge.protocols.chat import encode_http_error
 from antiphon.edge.transport.connection import HttpExchange, choose_encoding, choose_subprotocol
-from antiphon.shared_schemas.binary_frames import BINARY_PROTOCOL, PLAIN_PROTOCOL
 from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.media import BINARY_PROTOCOL, PLAIN_PROTOCOL
 
 
 def _exchange() -> HttpExchange:

@@ -19,8 +19,8 @@ from antiphon.shared_schemas.entries import (
     InEntry,
     PauseIn,
     ResumeIn,
+    StreamPosition,
 )
-from antiphon.shared_schemas.stream_position import StreamPosition
 
 
 def chunk(**fields: object) -> ChunkIn:

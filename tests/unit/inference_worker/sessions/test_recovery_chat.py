@@ -10,8 +10,7 @@ from antiphon.inference_worker.sessions.recovery import (
     Unrecoverable,
     recover_chat,
 )
-from antiphon.shared_schemas.entries import DeltaOut, PrefillDoneOut
-from antiphon.shared_schemas.stream_position import StreamPosition
+from antiphon.shared_schemas.entries import DeltaOut, PrefillDoneOut, StreamPosition
 
 SAID = [
     (StreamPosition(5, 1, n), entry)

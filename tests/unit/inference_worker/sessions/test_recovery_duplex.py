@@ -20,8 +20,8 @@ from antiphon.shared_schemas.entries import (
     PrepareIn,
     ResultOut,
     ResumedOut,
+    StreamPosition,
 )
-from antiphon.shared_schemas.stream_position import StreamPosition
 from antiphon.shared_schemas.unit_result import UnitResult
 
 PREPARE = PrepareIn(system_prompt="be brief", config=DuplexConfig(temperature=0.2))

@@ -23,10 +23,10 @@ from antiphon.shared_schemas.entries import (
     HalfDuplexPrepareIn,
     PreparedOut,
     StreamEntry,
+    StreamPosition,
     TurnDoneOut,
     VadOut,
 )
-from antiphon.shared_schemas.stream_position import StreamPosition
 
 PREPARE = HalfDuplexPrepareIn(content=[{"role": "system", "parts": []}], config=HalfDuplexConfig())
 PREPARED = PreparedOut(input_n=1, prompt_length=3)

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from antiphon.broker.connection import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.retry import retry_until_available
 
 
 async def test_it_gives_up_when_the_patience_is_over_and_not_a_pause_earlier() -> None:
