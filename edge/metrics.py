@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from antiphon.broker.service.fleet_metrics import FleetMetrics
+from antiphon.broker.fleet_metrics import FleetMetrics
 from antiphon.broker.service.metrics import MILLISECONDS, SECONDS, BrokerMetrics, new_registry
 from antiphon.shared_schemas.states import EndReason, SessionKind
 

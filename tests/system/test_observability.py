@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import yaml
 
-from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.load.plan import LoadPlan, UserKind
 from antiphon.cli.load.run import run_load
 from antiphon.cli.load.usage import ProcessUsage
+from antiphon.cli.load.users import LoadInputs
 from antiphon.client.link import ClientOptions
 from support.observability import ALERTS, DEPLOY, drawn, watched
 from support.redis_server import RedisServer, free_port

@@ -57,6 +57,16 @@ def test_links_lead_somewhere(path: Path) -> None:
             assert anchor in anchors(there), target
 
 
+TOP_LEVEL = {path.name for path in ROOT.iterdir() if path.is_dir()}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_files_that_are_named_exist(path: Path) -> None:
+    names = set(re.findall(r"`([a-z_]+/[\w/.-]+\.(?:py|lua|ts|yml|json|sh))`", path.read_text()))
+    named_from_root = {name for name in names if name.split("/")[0] in TOP_LEVEL}
+    assert {name for name in named_from_root if not (ROOT / name).exists()} == set()
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)
 def test_commands_and_their_flags_exist(path: Path) -> None:
     for words in commands(path.read_text()):

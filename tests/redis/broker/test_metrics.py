@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.service.fleet_metrics import FleetMetrics
+from antiphon.broker.fleet_metrics import FleetMetrics
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.audio import float_bytes
