@@ -30,7 +30,7 @@ from antiphon.broker.registry import WorkerReport
 from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.commands.bench import client_options
 from antiphon.cli.common import BUNDLED_QUESTION
-from antiphon.cli.conversation.wav import load_speech
+from antiphon.cli.conversation.sound import load_speech
 from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
 from antiphon.cli.load.report import report_of
 from antiphon.cli.load.run import run_load

@@ -29,13 +29,13 @@ _COMMANDS = {
         "recorder": "Run one recorder: it writes every session to disk.",
         "cleanup": "Keep recordings within their age and size limits, as a loop or once.",
     },
-    "live_tables": {
+    "live": {
         "queue": "Show waiting sessions; `cancel` removes one.",
         "sessions": "Show live sessions; `show` and `export` recordings.",
         "workers": "Show the live workers, the kinds of sessions they serve and their load.",
         "edges": "Show the live edges and the number of sessions on each.",
+        "events": "Show state changes of sessions, oldest first.",
     },
-    "events": {"events": "Show state changes of sessions, oldest first."},
     "doctor": {
         "doctor": "Check Redis, clock, disk, ports, certificate, GPU and model; status 1 if a check "
         "fails."

@@ -17,7 +17,7 @@ from rich.text import Text
 from antiphon.broker.redis_server.embedded import free_port
 from antiphon.cli.broker_access import StackFile
 from antiphon.cli.common import BUNDLED_QUESTION, ApiKey, fail
-from antiphon.cli.conversation.wav import UnusableAudio, load_speech
+from antiphon.cli.conversation.sound import UnusableAudio, load_speech
 from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
 from antiphon.cli.load.plot import plot
 from antiphon.cli.load.report import report_of, show

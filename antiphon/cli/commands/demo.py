@@ -19,7 +19,7 @@ from antiphon.broker.redis_server.embedded import free_port
 from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey
 from antiphon.cli.conversation.conversation import ConversationResult
 from antiphon.cli.conversation.dialogue import Call, Transcript, ask_file
-from antiphon.cli.conversation.wav import UnusableAudio, load_speech
+from antiphon.cli.conversation.sound import UnusableAudio, load_speech
 from antiphon.cli.stack.logs import LogFiles, prefix
 from antiphon.cli.stack.stack import START_ERRORS, Stack, StackPlan, opened_stack, run_guarded
 from antiphon.client.errors import ClientError

@@ -1,9 +1,16 @@
-"""`antiphon doctor`: checks that this machine has what a running system needs."""
+"""`antiphon doctor`: checks Python, disk, ports, a TLS certificate, Redis and the engine."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import os
+import platform
+import shutil
+import ssl
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,17 +21,23 @@ from rich.console import Console
 from rich.text import Text
 
 from antiphon.broker.redis_server.checkup import examine_redis
-from antiphon.broker.redis_server.embedded import EmbeddedRedisError, find_redis_server
+from antiphon.broker.redis_server.embedded import EmbeddedRedisError, check_bind, find_redis_server
 from antiphon.cleanup_job.settings import CleanupSettings
-from antiphon.cli import host_checks
 from antiphon.cli.broker_access import broker_settings
 from antiphon.cli.common import AsJson, DataDir, Engine, ModelPath, RedisUrl, fail, given
+from antiphon.cli.stack.stack import serves_http
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.checkup import examine_engine
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
-from antiphon.shared_schemas.findings import Finding, FindingStatus, ok
+from antiphon.shared_schemas.findings import Finding, FindingStatus, failure, ok, warning
 
+GIB = 2**30
+_SOON_DAYS = 14
+_DAY_S = 86_400
+_LEAST_FREE_GIB = 1.0
+_OLDEST_PYTHON = (3, 11)
+_NEWEST_PYTHON = (3, 12)
 _COLOURS = {
     FindingStatus.OK: "green",
     FindingStatus.WARNING: "yellow",
@@ -55,7 +68,7 @@ def doctor(
     except ValidationError as error:
         fail(str(error), status=2)
     if certificate is not None and certificate_key is not None:
-        findings.append(host_checks.examine_certificate(certificate, certificate_key))
+        findings.append(examine_certificate(certificate, certificate_key))
     if as_json:
         typer.echo(orjson.dumps(findings, option=orjson.OPT_INDENT_2))
     else:
@@ -68,10 +81,10 @@ def _examine(redis_url: str | None, flags: dict[str, Any]) -> Iterator[Finding]:
     edge, worker = EdgeSettings(**flags), WorkerSettings(**flags)
     recorder, cleanup = RecorderSettings(**flags), CleanupSettings(**flags)
     status = worker.health_host
-    yield host_checks.examine_python()
+    yield examine_python()
     yield from _examine_redis(redis_url)
-    yield from host_checks.examine_disk(recorder.data_dir, cleanup.max_storage_gb)
-    yield from host_checks.examine_ports(
+    yield from examine_disk(recorder.data_dir, cleanup.max_storage_gb)
+    yield from examine_ports(
         (
             ("edge", edge.host, edge.port, "ANTIPHON_PORT"),
             ("worker", status, worker.health_port, "ANTIPHON_HEALTH_PORT"),
@@ -107,3 +120,102 @@ def _show(findings: list[Finding]) -> None:
     failed = sum(finding.verdict is FindingStatus.FAILURE for finding in findings)
     warned = sum(finding.verdict is FindingStatus.WARNING for finding in findings)
     console.print(f"\n{len(findings)} checks: {failed} failed, {warned} with a warning")
+
+
+def examine_python() -> Finding:
+    found, version = platform.python_version(), sys.version_info[:2]
+    if version < _OLDEST_PYTHON:
+        return failure("python", found, "use Python 3.11 or 3.12")
+    if version > _NEWEST_PYTHON:
+        return warning("python", f"{found}, which is not tested", "use Python 3.11 or 3.12")
+    return ok("python", found)
+
+
+def examine_disk(data_dir: Path, max_storage_gb: float) -> Iterator[Finding]:
+    """Whether recordings can be written, and the disk holds as many as cleanup keeps."""
+    sessions = data_dir / "sessions"
+    place = next(path for path in (sessions, *sessions.resolve().parents) if path.exists())
+    yield _writable(place, sessions)
+    free, kept = shutil.disk_usage(place).free / GIB, max(0.0, max_storage_gb)
+    found = f"{free:.1f} GiB free for {sessions}"
+    if free < _LEAST_FREE_GIB:
+        yield failure("disk space", found, "make room, or name another disk: ANTIPHON_DATA_DIR")
+    elif free < kept and free + _size(sessions) / GIB < kept:
+        remedy = "lower ANTIPHON_MAX_STORAGE_GB, so that cleanup acts before the disk is full"
+        yield warning("disk space", f"{found}, but cleanup keeps up to {kept:g} GiB", remedy)
+    else:
+        yield ok("disk space", found)
+
+
+def _writable(place: Path, sessions: Path) -> Finding:
+    try:
+        with tempfile.NamedTemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        remedy = f"chown it to user {os.getuid()}, or name another folder: ANTIPHON_DATA_DIR"
+        return failure("recordings", f"cannot write in {place}: {error.strerror}", remedy)
+    made = "" if sessions.is_dir() else " (to be made)"
+    return ok("recordings", f"{sessions}{made}")
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def examine_ports(services: Iterable[tuple[str, str, int, str]]) -> Iterator[Finding]:
+    """For each (service, host, port, setting): the port is free, or the service already answers."""
+    for name, host, port, setting in services:
+        about, place = (
+            f"port of the {name}",
+            f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+        )
+        try:
+            check_bind(host, port)
+        except OSError as error:
+            if serves_http(f"http://{place}/health"):
+                yield ok(about, f"{place}, where a service answers already")
+                continue
+            remedy = f"choose another with {setting}, or stop the program that listens there"
+            yield failure(about, f"{place} cannot be used: {error.strerror}", remedy)
+        else:
+            yield ok(about, f"{place} is free" if port else "any free one")
+
+
+def examine_certificate(certificate: Path, key: Path) -> Finding:
+    """Check a PEM certificate and its private key as a proxy would use them."""
+    about = f"certificate {certificate}"
+    try:
+        shown = _handshake(certificate, key)
+    except ssl.SSLCertVerificationError as error:
+        return failure(about, error.verify_message, "renew it")
+    except (ssl.SSLError, OSError) as error:
+        remedy = "name a PEM file, leaf first, and the private key that belongs to it"
+        return failure(about, f"not usable with {key}: {error}", remedy)
+    days = (ssl.cert_time_to_seconds(shown["notAfter"]) - time.time()) / _DAY_S
+    names = ", ".join(value for _, value in shown.get("subjectAltName", ()))
+    found = f"{names or 'no names'}; valid for {days:.0f} days"
+    if days < _SOON_DAYS:
+        return warning(about, found, "renew it now")
+    return ok(about, found)
+
+
+def _handshake(certificate: Path, key: Path) -> dict[str, Any]:
+    """The certificate as a client that trusts it sees it; an in-memory handshake, without a socket."""
+    server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_context.load_cert_chain(certificate, key)
+    client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client_context.check_hostname = False
+    client_context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the leaf itself is trusted
+    client_context.load_verify_locations(certificate)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = server_context.wrap_bio(to_server, to_client, server_side=True)
+    client = client_context.wrap_bio(to_client, to_server)
+    waiting = [client, server]
+    while waiting:
+        for side in list(waiting):
+            try:
+                side.do_handshake()
+                waiting.remove(side)
+            except ssl.SSLWantReadError:
+                continue
+    return dict(client.getpeercert() or {})

@@ -32,8 +32,7 @@ def talk(
     from rich.console import Console
 
     from antiphon.cli.conversation.dialogue import Call, Transcript, ask_file, talk_live
-    from antiphon.cli.conversation.microphone import NoMicrophone
-    from antiphon.cli.conversation.wav import UnusableAudio
+    from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio
     from antiphon.client.errors import ClientError
 
     transcript = Transcript(Console(highlight=False))

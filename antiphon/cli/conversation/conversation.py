@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from antiphon.cli.conversation.latency import LatencySummary, SendLog, UnitLatency
-from antiphon.cli.conversation.wav import speech_end_s
+from antiphon.cli.conversation.sound import speech_end_s
 from antiphon.client.duplex import DuplexSession, Unit
 from antiphon.client.errors import ClientError, ServerError
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples

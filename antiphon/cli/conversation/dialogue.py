@@ -19,8 +19,7 @@ from antiphon.cli.conversation.conversation import (
     speak,
 )
 from antiphon.cli.conversation.latency import LatencySummary, UnitLatency
-from antiphon.cli.conversation.microphone import Headset
-from antiphon.cli.conversation.wav import load_speech, save_reply
+from antiphon.cli.conversation.sound import Headset, load_speech, save_reply
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import ServerError
 from antiphon.shared_schemas.audio import OUTPUT_RATE

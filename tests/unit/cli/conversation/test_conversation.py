@@ -13,7 +13,7 @@ import pytest
 
 from antiphon.cli.conversation.conversation import ConversationResult, SpokenQuestion, ask, paced
 from antiphon.cli.conversation.latency import UnitLatency
-from antiphon.cli.conversation.wav import speech_end_s
+from antiphon.cli.conversation.sound import speech_end_s
 from antiphon.client.duplex import Unit
 from antiphon.client.errors import ServerError, SessionOver
 from antiphon.shared_schemas.audio import INPUT_RATE

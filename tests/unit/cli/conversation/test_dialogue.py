@@ -14,7 +14,7 @@ from rich.console import Console
 
 from antiphon.cli.conversation import dialogue
 from antiphon.cli.conversation.dialogue import Transcript
-from antiphon.cli.conversation.microphone import Headset
+from antiphon.cli.conversation.sound import Headset
 from antiphon.client.errors import ClientError
 from antiphon.shared_schemas.audio import Samples
 from support.scripted_server import SPOKEN, Scripted, Wire, speaking

@@ -1,17 +1,52 @@
-"""Microphone and speakers, through the optional package `sounddevice`."""
+"""Sound files with speech, and microphone and speakers through the optional `sounddevice`."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import soundfile
+import soxr
 
-from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples, to_pcm16
 
-_CHUNK = INPUT_RATE
+_AUDIBLE = 0.01
+
+
+class UnusableAudio(Exception):
+    """A sound file cannot be read or written; the message names it and the cause."""
+
+
+def load_speech(path: Path) -> Samples:
+    """A sound file of any rate and channel count as float32 mono at 16 kHz. Raises UnusableAudio."""
+    try:
+        samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
+    except (OSError, soundfile.SoundFileError) as error:
+        raise UnusableAudio(f"cannot read {path}: {error}") from error
+    mono: Samples = samples.mean(axis=1, dtype=np.float32)
+    if not len(mono):
+        raise UnusableAudio(f"{path} holds no sound")
+    resampled: Samples = soxr.resample(mono, rate, INPUT_RATE)
+    return resampled.astype(np.float32, copy=False)
+
+
+def save_reply(path: Path, samples: Samples) -> None:
+    """Write 24 kHz speech as a 16-bit WAV. Raises UnusableAudio."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(path, to_pcm16(samples), OUTPUT_RATE, subtype="PCM_16", format="WAV")
+    except (OSError, soundfile.SoundFileError) as error:
+        raise UnusableAudio(f"cannot write {path}: {error}") from error
+
+
+def speech_end_s(samples: Samples) -> float:
+    """Position of the last audible sample in 16 kHz speech, in seconds."""
+    audible = np.flatnonzero(np.abs(samples) > _AUDIBLE)
+    return float(audible[-1] + 1) / INPUT_RATE if len(audible) else 0.0
 
 
 class NoMicrophone(Exception):
@@ -35,7 +70,9 @@ class Headset:
         try:
             capture, play = self._sound.InputStream, self._sound.OutputStream
             self._streams = [
-                capture(samplerate=INPUT_RATE, blocksize=_CHUNK, callback=self._capture, **mono),
+                capture(
+                    samplerate=INPUT_RATE, blocksize=INPUT_RATE, callback=self._capture, **mono
+                ),
                 play(samplerate=OUTPUT_RATE, callback=self._fill, **mono),
             ]
             for stream in self._streams:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.host_checks import (
+from antiphon.cli.commands.doctor import (
     examine_certificate,
     examine_disk,
     examine_ports,

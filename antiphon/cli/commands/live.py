@@ -1,9 +1,10 @@
-"""`antiphon queue|sessions|workers|edges`: tables of the live keys, once or every second."""
+"""`antiphon queue|sessions|workers|edges|events`: what happens in a running system now."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
 
@@ -15,10 +16,12 @@ from rich.text import Text
 
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.events import follow
 from antiphon.cli.broker_access import call_broker
 from antiphon.cli.commands.admin import cancel
 from antiphon.cli.commands.recordings import export, show
 from antiphon.cli.common import AsJson, RedisUrl, Row, command_group, print_table, rows_table
+from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.registry import SessionRow
 
 Watch = Annotated[
@@ -27,6 +30,7 @@ Watch = Annotated[
 ]
 ReadRows = Callable[[Broker], Awaitable[list[Row]]]
 
+_DETAILS = ("reason", "ask", "attempt", "worker", "edge")
 PERIOD_S = 1.0
 
 
@@ -153,3 +157,39 @@ queue = command_group(live_table("nobody waits", queue_rows), cancel)
 sessions = command_group(live_table("no session is live", session_rows), show, export)
 workers = live_table("no worker is alive", worker_rows)
 edges = live_table("no edge is alive", edge_rows)
+
+
+def events(
+    last: Annotated[
+        int, typer.Option(help="Number of past events to show first.", min=0, max=100_000)
+    ] = 20,
+    session: Annotated[str | None, typer.Option(help="Show only this session.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Continue with new events.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")] = False,
+    redis_url: RedisUrl = None,
+) -> None:
+
+    def take(event: SessionEvent) -> None:
+        if session is None or event.sid == session:
+            typer.echo(orjson.dumps(asdict(event)) if as_json else event_line(event))
+
+    async def read(broker: Broker) -> None:
+        past = await broker.events.recent(max(last, 1))
+        for event in past[len(past) - min(last, len(past)) :]:
+            take(event)
+        if watch:
+            watched = await broker.events.watch(past[-1].id if past else "0-0")
+            async for fresh in follow(watched):
+                for event in fresh:
+                    take(event)
+
+    call_broker(read, redis_url)
+
+
+def event_line(event: SessionEvent) -> str:
+    """Time, session, kind, new state and details of one event."""
+    clock = datetime.fromtimestamp(event.at / 1000).astimezone()
+    row = asdict(event)
+    details = [f"{name}={row[name]}" for name in _DETAILS if row[name] not in (None, "")]
+    head = f"{clock:%H:%M:%S}.{event.at % 1000:03}  {event.sid:<24} {event.kind:<17}"
+    return f"{head} {event.state:<10} {' '.join(details)}"
