@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -70,7 +70,7 @@ def create_app(settings: EdgeSettings) -> FastAPI:
         description=_DESCRIPTION,
         lifespan=lifespan,
     )
-    _include_routes(app)
+    app.router.routes.extend(_ROUTES.routes)
     app.add_exception_handler(BrokerUnavailable, _unavailable)
     app.add_exception_handler(HttpError, http_error_response)
     app.add_exception_handler(HTTPException, framework_error_response)
@@ -78,17 +78,23 @@ def create_app(settings: EdgeSettings) -> FastAPI:
     return app
 
 
-def _include_routes(app: FastAPI) -> None:
+def _guarded_routes() -> APIRouter:
     """Every router but the open ones requires a key or the admin token."""
+    routes = APIRouter()
     refused = problem_responses(401, 403)
     for router in _OPEN:
-        app.include_router(router)
-    app.include_router(status.metrics_router, dependencies=[Depends(METRICS)])
+        routes.include_router(router)
+    routes.include_router(status.metrics_router, dependencies=[Depends(METRICS)])
     for router in _CLIENT:
-        app.include_router(router, dependencies=[Depends(CLIENT)], responses=refused)
-    app.include_router(recordings.router, dependencies=[Depends(READER)], responses=refused)
+        routes.include_router(router, dependencies=[Depends(CLIENT)], responses=refused)
+    routes.include_router(recordings.router, dependencies=[Depends(READER)], responses=refused)
     for router in _ADMIN:
-        app.include_router(router, dependencies=[Depends(ADMIN)], responses=refused)
+        routes.include_router(router, dependencies=[Depends(ADMIN)], responses=refused)
+    return routes
+
+
+_ROUTES = _guarded_routes()
+"""Shared by all applications of a process, because FastAPI takes long to analyse them."""
 
 
 def _add_middleware(app: FastAPI, settings: EdgeSettings) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import httpx
 import hypothesis
 import pytest
 from redis.asyncio import Redis
@@ -18,6 +20,9 @@ from support.stack import Stack, new_stack
 
 hypothesis.settings.register_profile("suite", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("suite")  # a busy machine is no failure
+
+# httpx reads the certificates of all authorities for every client, which takes longer than most requests.
+httpx._transports.default.create_ssl_context = functools.cache(httpx.create_ssl_context)  # type: ignore[attr-defined]
 
 # A shell makes what it runs in the background deaf to Ctrl-C, and so would be all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
