@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
+from playwright.async_api import expect
 
 from nodejs import find_node
 from support.chromium import REMEDY, find_chromium, in_ci
+from support.shared_stack import TALKATIVE, running_stack
 from support.stack import Stack
-from support.visitor import Visitor
+from support.visitor import Browsers, Visitor
 from web_pages import WEB, build_pages, require_packages
+
+expect.set_options(timeout=20_000)  # a busy machine is no failure
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Runs the tests of this folder in one event loop, so that they can share a browser."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
 @pytest.fixture(scope="session")
@@ -35,11 +47,26 @@ def pages() -> None:
     require_packages(node, WEB, development=True)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Two slots of the simulated engine. Files use it as their `stack`."""
+    with running_stack(
+        tmp_path_factory.mktemp("simulated"), "simulated", slots=2, engine_options=TALKATIVE
+    ) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browsers(chromium: str) -> AsyncIterator[Browsers]:
+    async with Browsers(chromium) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="session")
 async def visitor(
-    chromium: str, pages: None, stack: Stack, tmp_path: Path
+    browsers: Browsers, pages: None, stack: Stack, tmp_path: Path
 ) -> AsyncIterator[Visitor]:
     """Opens pages of `stack.http_url`. Fails if a page logs a warning or an error."""
-    async with Visitor(chromium, stack.http_url, tmp_path) as someone:
+    async with Visitor(browsers, stack.http_url, tmp_path) as someone:
         yield someone
         assert someone.complaints == []

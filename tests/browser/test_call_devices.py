@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,13 @@ from playwright.async_api import Page, expect
 
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from support.call_page import CallPage
-from support.call_stack import talkative_stack
 from support.camera_film import left_and_right, two_colours
 from support.spoken import ITALY, silence, spoken
 from support.stack import Stack, until
 from support.video_files import video
 from support.visitor import Visitor
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 RED, BLUE = (200, 20, 20), (20, 20, 200)
 
@@ -75,11 +73,9 @@ MODEL_HZ = 220.0
 """Frequency of the simulated engine's voice."""
 
 
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Shared by all tests of this module."""
-    with talkative_stack(tmp_path_factory.mktemp("devices"), slots=2) as running:
-        yield running
+@pytest.fixture
+def stack(simulated: Stack) -> Stack:
+    return simulated
 
 
 async def recorded(stack: Stack, call: CallPage) -> tuple[Path, list[dict[str, Any]]]:

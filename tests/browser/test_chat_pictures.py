@@ -18,7 +18,7 @@ from support.visitor import Visitor, barriers
 CHECKPOINT = Path(__file__).parent.parent / "support" / "minicpmo" / "golden" / "ckpt"
 
 pytestmark = [
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
 ]
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
+from support.redis_server import free_port
 from support.stack import Stack
-from support.visitor import Visitor, barriers
+from support.visitor import Visitor, barriers, contrast_barriers
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 FORBID = """() => {
   const devices = navigator.mediaDevices;
@@ -18,9 +19,12 @@ FORBID = """() => {
 }"""
 
 
-async def test_home_leads_to_every_page_that_is_on(stack: Stack, visitor: Visitor) -> None:
-    stack.edge()
-    stack.worker(slots=2)
+@pytest.fixture
+def stack(simulated: Stack) -> Stack:
+    return simulated
+
+
+async def test_home_links_to_every_enabled_page(stack: Stack, visitor: Visitor) -> None:
     page = await visitor.open("/")
     await expect(page.get_by_role("status")).to_have_text("2 free slots")
     links = page.get_by_role("navigation", name="Main").get_by_role("link")
@@ -31,21 +35,20 @@ async def test_home_leads_to_every_page_that_is_on(stack: Stack, visitor: Visito
         await expect(links.filter(has_text=name)).to_have_attribute("aria-current", "page")
 
 
-async def test_a_page_that_is_off_says_so_and_leaves_the_menu(
-    stack: Stack, visitor: Visitor
-) -> None:
-    stack.edge()
+async def test_a_disabled_page_is_not_in_the_menu(stack: Stack, visitor: Visitor) -> None:
     switch = f"{stack.http_url}/api/admin/apps/omni"
     assert httpx.put(switch, json={"enabled": False}).status_code == 200
-    page = await visitor.open("/omni")
-    await expect(page.get_by_role("heading")).to_have_text("This page is turned off")
-    assert await barriers(page) == []
-    await expect(page.get_by_role("link", name="Video call")).to_have_count(0)
+    try:
+        page = await visitor.open("/omni")
+        await expect(page.get_by_role("heading")).to_have_text("This page is turned off")
+        assert await barriers(page) == []
+        await expect(page.get_by_role("link", name="Video call")).to_have_count(0)
+    finally:
+        assert httpx.put(switch, json={"enabled": True}).status_code == 200
     visitor.complaints = [text for text in visitor.complaints if "403" not in text]
 
 
 async def test_language_and_appearance_are_remembered(stack: Stack, visitor: Visitor) -> None:
-    stack.edge()
     page = await visitor.open("/")
     await page.get_by_role("button", name="中文").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("边听边说的 AI，自然对话。")
@@ -57,9 +60,10 @@ async def test_language_and_appearance_are_remembered(stack: Stack, visitor: Vis
     await expect(root).to_have_attribute("data-theme", "dark")
 
 
-async def test_the_microphone_check_hears_a_voice(stack: Stack, visitor: Visitor) -> None:
+async def test_the_microphone_check_reports_denied_access_and_echo(
+    stack: Stack, visitor: Visitor
+) -> None:
     """First denied, then allowed by the browser."""
-    stack.edge()
     page = await visitor.open("/")
     await page.evaluate(FORBID)
     await page.get_by_role("button", name="Check microphone").click()
@@ -71,14 +75,14 @@ async def test_the_microphone_check_hears_a_voice(stack: Stack, visitor: Visitor
     await dialog.get_by_role("button", name="Try again").click()
     await expect(dialog).to_contain_text("Your microphone works.")
     await dialog.get_by_role("button", name="Test echo").click()
-    await expect(dialog).to_contain_text("The model will not hear itself", timeout=15_000)
+    await expect(dialog).to_contain_text("The model will not hear itself")
 
 
-async def test_a_server_with_keys_asks_for_one_and_remembers_it(
-    stack: Stack, visitor: Visitor
-) -> None:
+async def test_a_server_with_keys_asks_for_a_key_once(stack: Stack, visitor: Visitor) -> None:
     key = "a-key-that-is-long-enough"
-    stack.edge(api_keys=key)
+    port = free_port()
+    edge = stack.edge(api_keys=key, port=port)
+    visitor.url = f"http://127.0.0.1:{port}"
     page = await visitor.open("/")
     dialog = page.get_by_role("dialog", name="Enter your key")
     await dialog.get_by_label("Key").fill("x" * 20)
@@ -91,19 +95,23 @@ async def test_a_server_with_keys_asks_for_one_and_remembers_it(
     await page.reload()
     await expect(page.get_by_role("link", name="Voice call").first).to_be_visible()
     visitor.complaints = [text for text in visitor.complaints if "401" not in text]
+    assert edge.stop() == 0
 
 
-async def test_home_can_be_used_by_everyone(stack: Stack, visitor: Visitor) -> None:
-    stack.edge()
-    stack.worker()
-    for phone, dark in ((False, False), (False, True), (True, False), (True, True)):
-        page = await visitor.open("/", phone=phone, dark=dark)
-        await expect(page.get_by_role("link", name="Voice call").last).to_be_visible()
-        assert await barriers(page) == []
-        await page.get_by_role("button", name="Check microphone").click()
-        await page.get_by_role("button", name="Allow microphone").click()
-        await expect(page.get_by_role("dialog")).to_contain_text("Your microphone works.")
-        assert await barriers(page) == []
-        too_wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert too_wide <= 0
-        await page.close()
+@pytest.mark.parametrize("phone", [False, True])
+async def test_home_is_accessible_on_every_screen(visitor: Visitor, phone: bool) -> None:
+    """No findings in both themes and no horizontal scrolling. The desktop page is animated."""
+    page = await visitor.open("/", phone=phone, animated=not phone)
+    await expect(page.get_by_role("link", name="Voice call").last).to_be_visible()
+    await _is_accessible(page)
+    await page.get_by_role("button", name="Check microphone").click()
+    await page.get_by_role("button", name="Allow microphone").click()
+    await expect(page.get_by_role("dialog")).to_contain_text("Your microphone works.")
+    await _is_accessible(page)
+
+
+async def _is_accessible(page: Page) -> None:
+    await page.emulate_media(color_scheme="light")
+    assert await barriers(page) == []
+    assert await contrast_barriers(page, dark=True) == []
+    assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

@@ -6,11 +6,10 @@ import base64
 from pathlib import Path
 
 import pytest
-from playwright.async_api import async_playwright
 
 from antiphon.shared_schemas.states import SessionKind
-from support.chromium import FLAGS
 from support.timed_talk import TimedTalk, jpeg, tone
+from support.visitor import Browsers
 
 COLOURS = [(200, 30, 20), (20, 190, 30), (20, 30, 200)]
 
@@ -45,18 +44,16 @@ LOOK = """async (source) => {
 }"""
 
 
-async def test_chromium_plays_it(chromium: str, tmp_path: Path) -> None:
+async def test_chromium_plays_it(browsers: Browsers, tmp_path: Path) -> None:
     talk = TimedTalk.prepared(SessionKind.OMNI_DUPLEX)
     for second, colour in enumerate(COLOURS):
         talk.chunk(1.0 + second, tone(1.0, 300, 16_000), jpeg(321, 241, colour))
     talk.speak(1.5, tone(1.0, 700, 24_000), text="Das ist schön.", end=True)
     movie = (talk.record(tmp_path).folder / "merged_replay.mp4").read_bytes()
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        page = await browser.new_page()
-        source = f"data:video/mp4;base64,{base64.b64encode(movie).decode()}"
-        found = await page.evaluate(LOOK, source)
-        await browser.close()
+    page = await (await browsers.shared()).new_page()
+    source = f"data:video/mp4;base64,{base64.b64encode(movie).decode()}"
+    found = await page.evaluate(LOOK, source)
+    await page.close()
     assert found["duration"] == pytest.approx(3.0, abs=0.1)
     assert found["size"] == [320, 240]
     assert found["sound"] > 0

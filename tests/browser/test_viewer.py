@@ -19,12 +19,13 @@ from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.recorded_talk import record_in_order
 from support.recordings import recorded
+from support.redis_server import free_port
 from support.stack import Stack, until
 from support.timed_talk import TimedTalk, jpeg, tone
 from support.turn_talk import chat_talk, numbered
 from support.visitor import Visitor, barriers
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 SECONDS = 12
 ANSWERS = {3: "It is Rome.", 8: "Three million people live there."}
@@ -121,9 +122,13 @@ async def playhead(page: Page) -> float:
     return float(box["x"])
 
 
-async def test_it_plays_and_goes_from_turn_to_turn(stack: Stack, visitor: Visitor) -> None:
+@pytest.fixture
+def stack(simulated: Stack) -> Stack:
+    return simulated
+
+
+async def test_playback_and_navigation(stack: Stack, visitor: Visitor) -> None:
     recording = kept(stack, talk())
-    stack.edge()
     page = await visitor.open(f"/s/{recording}")
     await expect(page.get_by_role("heading", level=1)).to_have_text("Voice call")
     waves = page.locator(".wave")
@@ -158,12 +163,12 @@ async def test_it_plays_and_goes_from_turn_to_turn(stack: Stack, visitor: Visito
     await expect(page.get_by_role("slider", name="Position")).not_to_have_value("0")
 
 
-async def test_a_comment_and_a_link_for_someone_without_a_key(
-    stack: Stack, visitor: Visitor
-) -> None:
+async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: Visitor) -> None:
     recording = kept(stack, talk(SessionKind.OMNI_DUPLEX))
     add_own(stack, recording)
-    stack.edge(api_keys=KEY)
+    port = free_port()
+    edge = stack.edge(api_keys=KEY, port=port)
+    visitor.url = f"http://127.0.0.1:{port}"
     page = await visitor.open(f"/s/{recording}")
     await page.get_by_role("textbox", name="Key").fill(KEY)
     await page.get_by_role("button", name="Continue").click()
@@ -182,7 +187,7 @@ async def test_a_comment_and_a_link_for_someone_without_a_key(
     link = await dialog.get_by_label("Link, until").input_value()
     assert recording not in link
 
-    guest = await visitor.open(link.removeprefix(stack.http_url))
+    guest = await visitor.open(link.removeprefix(visitor.url))
     await expect(guest.get_by_text("Shared with you")).to_be_visible()
     await expect(guest.get_by_text("It was right about Rome.")).to_be_visible()
     await expect(guest.get_by_role("button", name="Share")).to_have_count(0)
@@ -203,10 +208,13 @@ async def test_a_comment_and_a_link_for_someone_without_a_key(
     await guest.reload()
     heading = guest.get_by_role("heading", level=1)
     await expect(heading).to_have_text("This link is no longer valid")
+    assert edge.stop() == 0
     forget(visitor, "401", "404")
 
 
-async def test_what_is_not_there_or_not_ready_is_said(stack: Stack, visitor: Visitor) -> None:
+async def test_missing_and_unfinished_recordings_are_explained(
+    stack: Stack, visitor: Visitor
+) -> None:
     merging = kept(stack, talk())
     change_meta(stack, merging, replay="merging", merged_replay=None)
     gap = {"stream": "in", "first": 3, "last": 4, "why": "the disk was full"}
@@ -214,7 +222,6 @@ async def test_what_is_not_there_or_not_ready_is_said(stack: Stack, visitor: Vis
     change_meta(stack, hurt, state="interrupted", missing=[gap])
     live = recorded(stack.data_dir / "sessions", kind=SessionKind.AUDIO_DUPLEX)
     change_meta(stack, live, state="recording", replay=None, merged_replay=None)
-    stack.edge()
     page = await visitor.open(f"/s/{NO_SUCH}")
     heading = page.get_by_role("heading", level=1)
     await expect(heading).to_have_text("Recording not found")
@@ -234,13 +241,12 @@ async def test_what_is_not_there_or_not_ready_is_said(stack: Stack, visitor: Vis
     forget(visitor, "404")
 
 
-async def test_everyone_can_use_it(stack: Stack, visitor: Visitor) -> None:
+async def test_the_viewer_is_accessible(stack: Stack, visitor: Visitor) -> None:
     """Desktop and phone, light and dark: no accessibility findings and no horizontal scrolling."""
     film, chat = kept(stack, talk(SessionKind.OMNI_DUPLEX)), new_recording_id()
     job = RecordingJob(sid="chat_1", ticket=7, kind=SessionKind.CHAT, recording=chat)
     ending = SessionEnding(at=1_700_000_002_000, reason=EndReason.STOPPED, worker="w1")
     record_in_order(stack.data_dir / "sessions", job, numbered(chat_talk(), 7), ending)
-    stack.edge()
     for path, phone, dark in ((film, False, True), (chat, True, False)):
         page = await visitor.open(f"/s/{path}", phone=phone, dark=dark)
         await expect(page.locator("an-viewer-transcript li").first).to_be_visible()

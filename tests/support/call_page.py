@@ -71,7 +71,7 @@ class CallPage:
     async def press(self, name: str) -> None:
         await self.page.get_by_role("button", name=name, exact=True).click()
 
-    async def is_in(self, phase: str, *, within_s: float = 20.0) -> None:
+    async def is_in(self, phase: str, *, within_s: float = 40.0) -> None:
         """`active`, `queued`, `paused`, `ended` …"""
         stage = self.page.locator(f".stage.{phase}")
         await expect(stage).to_be_visible(timeout=within_s * 1000)
@@ -85,7 +85,7 @@ class CallPage:
         figure = self.page.locator("dl.facts div", has_text="Units").locator("dd")
         return int(await figure.inner_text()) if await figure.count() else 0
 
-    async def reaches(self, units: int, *, within_s: float = 20.0) -> None:
+    async def reaches(self, units: int, *, within_s: float = 40.0) -> None:
         """Waits until the metrics show this number of units."""
         await self.show("Metrics")
         await self.page.wait_for_function(
@@ -94,6 +94,7 @@ class CallPage:
                  && Number(figure.querySelector("dd").textContent) >= wanted)""",
             arg=units,
             timeout=within_s * 1000,
+            polling=200,  # not in every frame
         )
 
     async def end(self) -> None:
@@ -121,8 +122,8 @@ class CallPage:
     async def hears_out(self) -> tuple[str, str]:
         """Waits for the end of an answer. Returns the transcript of the user and of the model."""
         title = self.page.locator(".stage .title")
-        await expect(title).to_have_text("Speaking", timeout=40_000)
-        await expect(title).to_have_text("Listening", timeout=40_000)
+        await expect(title).to_have_text("Speaking", timeout=60_000)
+        await expect(title).to_have_text("Listening", timeout=60_000)
         return await self._said("user"), await self._said("model")
 
     async def _said(self, role: str) -> str:

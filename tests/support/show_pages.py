@@ -23,7 +23,7 @@ from support.chromium import REMEDY, find_chromium
 from support.redis_server import RedisServer
 from support.spoken import GERMANY, ITALY, silence, spoken
 from support.stack import Stack
-from support.visitor import Visitor
+from support.visitor import Browsers, Visitor
 from support.wire import open_wire
 from web_pages import ROOT, build_pages
 
@@ -124,7 +124,10 @@ async def main(folder: Path) -> None:
             stack.edge()
             stack.recorder(recorder_settle_s=0.1)
             stack.worker("local", slots=2)
-            async with Visitor(chromium, stack.http_url, Path(name)) as visitor:
+            async with (
+                Browsers(chromium) as browsers,
+                Visitor(browsers, stack.http_url, Path(name)) as visitor,
+            ):
                 await show(stack, visitor, folder)
         finally:
             stack.close()

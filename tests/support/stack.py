@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import os
 import signal
 import subprocess
@@ -12,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import httpx
 
 from antiphon.broker.settings import BrokerSettings
 from support.fork_server import ForkedProcess, fork_server
@@ -109,8 +108,8 @@ class Stack:
     def edge(self, **settings: object) -> Service:
         """An edge that answers."""
         service = self.start("edge", **settings)
-        port = settings.get("port", self.edge_port)
-        self._await(service, lambda: _answers(f"http://127.0.0.1:{port}/health"))
+        port = int(str(settings.get("port", self.edge_port)))
+        self._await(service, lambda: _answers(port))
         return service
 
     def worker(self, engine: str = "simulated", **settings: object) -> Service:
@@ -165,11 +164,15 @@ def new_stack(folder: Path, *, aof: bool = False) -> Iterator[Stack]:
     assert running.tracebacks() == []
 
 
-def _answers(url: str) -> bool:
+def _answers(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1.0)
     try:
-        return httpx.get(url, timeout=1.0).status_code == 200
-    except httpx.HTTPError:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
         return False
+    finally:
+        connection.close()
 
 
 async def until(condition: object, *, within_s: float = 30.0, every_s: float = 0.02) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,31 +31,75 @@ AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
 GRAVE = ("serious", "critical")
 
 _FAKE_DEVICES = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
-_STILL = """Promise.allSettled(document.getAnimations()
+_ANIMATIONS_END = """Promise.allSettled(document.getAnimations()
   .filter((one) => one.effect.getComputedTiming().endTime < Infinity).map((one) => one.finished))"""
 """Contrast can be checked only after animations."""
 
+# Stylesheets and media that `preload` fetches are for rules that are off or not serious.
+_RUN_AXE = """(rules) => axe.run({ preload: false, resultTypes: ["violations"],
+  ...(rules && { runOnly: { type: "rule", values: rules } }) }).then((found) => found.violations)"""
+
+_CHEAP_PAINTING = """
+window.requestAnimationFrame = (draw) => setTimeout(() => draw(performance.now()), 100);
+window.cancelAnimationFrame = clearTimeout;
+{ const sheet = new CSSStyleSheet();
+sheet.replaceSync("* { backdrop-filter: none !important }");
+document.adoptedStyleSheets.push(sheet); }"""
+"""Ten frames per second instead of sixty, and no blur."""
+
 _NETWORK_CHANGED = "ERR_NETWORK_CHANGED"
 
-_QUIET = ("log", "debug", "info", "dir", "time", "timeEnd")
+_IGNORED_MESSAGES = ("log", "debug", "info", "dir", "time", "timeEnd")
 
 
 @dataclass
-class Visitor:
-    """Opens each page in a separate browser, because a browser has one microphone.
-
-    `complaints`: warnings, errors and uncaught exceptions of all pages. Remove the expected ones.
-    """
+class Browsers:
+    """Starts Chromium. Pages that need no file as microphone or camera share one process."""
 
     chromium: str
-    url: str
-    folder: Path
-    complaints: list[str] = field(default_factory=list)
     _playwright: Playwright = field(init=False)
+    _shared: Browser | None = None
     _exits: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def __aenter__(self) -> Self:
         self._playwright = await self._exits.enter_async_context(async_playwright())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._shared is not None:
+            await self._shared.close()
+        await self._exits.aclose()
+
+    async def shared(self) -> Browser:
+        if self._shared is None or not self._shared.is_connected():
+            self._shared = await self.start()
+        return self._shared
+
+    async def start(self, *flags: str) -> Browser:
+        return await self._playwright.chromium.launch(
+            executable_path=self.chromium, args=[*FLAGS, *_FAKE_DEVICES, *flags]
+        )
+
+
+@dataclass
+class Visitor:
+    """Opens each page in a context of its own, so that no page sees the storage of another.
+
+    `complaints`: warnings, errors and uncaught exceptions of all pages. Remove the expected ones.
+    """
+
+    browsers: Browsers
+    url: str
+    folder: Path
+    complaints: list[str] = field(default_factory=list)
+    _exits: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -74,6 +119,7 @@ class Visitor:
         shows: Path | None = None,
         phone: bool = False,
         dark: bool = False,
+        animated: bool = False,
         locale: str = "en-US",
     ) -> Page:
         """Loads the page at `path`.
@@ -81,14 +127,12 @@ class Visitor:
         `says`: microphone input at 16 kHz, starting when the page opens the microphone. It repeats
         if `again` is set, otherwise silence follows. Without it the microphone beeps.
         `shows`: .mjpeg or .y4m file for the camera.
+        `animated`: without it the user prefers reduced motion and the page draws ten frames per
+        second, because Chromium paints on the CPU.
         """
-        flags = [*FLAGS, *_FAKE_DEVICES]
-        if says is not None:
-            flags.append(self._microphone(says, "" if again else "%noloop"))
-        if shows is not None:
-            flags.append(f"--use-file-for-fake-video-capture={shows}")
-        browser = await self._launch(flags)
-        context = await _context(browser, phone=phone, dark=dark, locale=locale)
+        browser = await self._browser(says, shows, "" if again else "%noloop")
+        context = await _context(browser, phone=phone, dark=dark, animated=animated, locale=locale)
+        self._exits.push_async_callback(context.close)
         page = await context.new_page()
         self._listen(page)
         await page.goto(f"{self.url}{path}")
@@ -102,19 +146,27 @@ class Visitor:
         self.complaints = [text for text in self.complaints if _NETWORK_CHANGED not in text]
         return len(self.complaints) < before
 
-    async def _launch(self, flags: list[str]) -> Browser:
-        browser = await self._playwright.chromium.launch(executable_path=self.chromium, args=flags)
+    async def _browser(self, says: Samples | None, shows: Path | None, suffix: str) -> Browser:
+        """A process has one microphone and one camera, which are set when it starts."""
+        flags = []
+        if says is not None:
+            flags.append(f"--use-file-for-fake-audio-capture={self._microphone(says)}{suffix}")
+        if shows is not None:
+            flags.append(f"--use-file-for-fake-video-capture={shows}")
+        if not flags:
+            return await self.browsers.shared()
+        browser = await self.browsers.start(*flags)
         self._exits.push_async_callback(browser.close)
         return browser
 
-    def _microphone(self, says: Samples, suffix: str) -> str:
+    def _microphone(self, says: Samples) -> Path:
         file = self.folder / f"microphone-{len(list(self.folder.glob('microphone-*')))}.wav"
         soundfile.write(file, says, INPUT_RATE, subtype="PCM_16")
-        return f"--use-file-for-fake-audio-capture={file}{suffix}"
+        return file
 
     def _listen(self, page: Page) -> None:
         def on_console(message: ConsoleMessage) -> None:
-            if message.type not in _QUIET:
+            if message.type not in _IGNORED_MESSAGES:
                 self.complaints.append(f"{message.type}: {message.text}")
 
         def on_error(error: Error) -> None:
@@ -124,28 +176,44 @@ class Visitor:
         page.on("pageerror", on_error)
 
 
-async def _context(browser: Browser, *, phone: bool, dark: bool, locale: str) -> BrowserContext:
+async def _context(
+    browser: Browser, *, phone: bool, dark: bool, animated: bool, locale: str
+) -> BrowserContext:
     width, height = PHONE if phone else DESKTOP
-    return await browser.new_context(
+    context = await browser.new_context(
         viewport={"width": width, "height": height},
         device_scale_factor=2 if phone else 1,
         has_touch=phone,
         is_mobile=phone,
         color_scheme="dark" if dark else "light",
+        reduced_motion="no-preference" if animated else "reduce",
         locale=locale,
     )
+    if not animated:
+        await context.add_init_script(_CHEAP_PAINTING)
+    return context
 
 
-async def barriers(page: Page) -> list[str]:
-    """Serious and critical accessibility findings of axe-core."""
-    await page.evaluate(_STILL)
-    await page.evaluate(AXE.read_text())
-    found: list[dict[str, Any]] = await page.evaluate(
-        "axe.run().then((result) => result.violations)"
-    )
+@functools.cache
+def _axe() -> str:
+    return AXE.read_text()
+
+
+async def barriers(page: Page, *rules: str) -> list[str]:
+    """Serious and critical accessibility findings of axe-core: of all rules, or of these."""
+    await page.evaluate(_ANIMATIONS_END)
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(_axe())
+    found: list[dict[str, Any]] = await page.evaluate(_RUN_AXE, list(rules) or None)
     return [
         f"{rule['id']}: {node['html'][:120]} ({rule['help']})"
         for rule in found
         if rule["impact"] in GRAVE
         for node in rule["nodes"]
     ]
+
+
+async def contrast_barriers(page: Page, *, dark: bool) -> list[str]:
+    """Switches the theme and runs only the rules about colours, after `barriers` ran them all."""
+    await page.emulate_media(color_scheme="dark" if dark else "light")
+    return await barriers(page, "color-contrast", "link-in-text-block")

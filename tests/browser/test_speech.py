@@ -1,0 +1,234 @@
+"""Spoken and written questions to the local engine, asked on every page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+from PIL import Image
+from playwright.async_api import Locator, expect
+
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
+from support.call_page import CallPage
+from support.camera_film import left_and_right, two_colours
+from support.shared_stack import running_stack
+from support.speech import share_heard, share_voiced, transcribe
+from support.spoken import GERMANY, ITALY, silence, spoken
+from support.stack import Stack, until
+from support.turn_page import bring, calm, sound_of, watch_frames
+from support.visitor import Visitor, barriers
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.speech]
+
+PNG = b"\x89PNG\r\n\x1a\n"
+ANSWER_MS = 90_000
+
+STEADY = {
+    "temperature": 0,
+    "preset": "assistant_en",
+    "prompt": "Answer in one short sentence.",
+    "forceListen": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The only stack of the browser tests that loads models."""
+    with running_stack(tmp_path_factory.mktemp("local"), "local", slots=2) as running:
+        yield running
+
+
+# Calls
+
+
+async def test_a_voice_call_from_the_first_click_to_the_shared_recording(
+    stack: Stack, visitor: Visitor, tmp_path: Path
+) -> None:
+    question = np.concatenate([silence(1.5), spoken(ITALY), silence(30.0)])
+    page = await visitor.open("/audio_duplex", says=question, again=True)
+    call = CallPage(page)
+    await call.keep("/audio_duplex", **STEADY)
+    assert await barriers(page) == []
+    await call.press("Start call")
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_role("button", name="Allow microphone").click()
+    await dialog.get_by_role("button", name="Start call").click()
+    await call.is_in("active")
+    asked, answered = await call.hears_out()
+    assert share_heard("capital of Italy", asked) > 0.6  # the small model mishears names
+    assert await barriers(page) == []
+    await call.show("Metrics")
+    await expect(page.locator("an-metrics-charts canvas")).to_have_count(6)
+    assert await barriers(page) == []
+    await call.end()
+    assert await barriers(page) == []
+    await _was_heard(stack, call, answered, tmp_path)
+    await _is_kept_and_shared(stack, call)
+
+
+async def _was_heard(stack: Stack, call: CallPage, answered: str, folder: Path) -> None:
+    """The browser played the words and every second of the audio."""
+    heard = await call.heard(folder)
+    assert share_voiced(answered, heard.model) > 0.6
+    sounds = stack.data_dir / "sessions" / await call.recording_id() / "ai_audio"
+    seconds = [soundfile.read(path, dtype="float32")[0] for path in sorted(sounds.glob("*.wav"))]
+    assert seconds
+    assert all(heard.has_heard(second) > 0.9 for second in seconds if np.abs(second).max() > 0.05)
+
+
+async def _is_kept_and_shared(stack: Stack, call: CallPage) -> None:
+    recording = await call.recording_id()
+    folder = stack.data_dir / "sessions" / recording
+    await call.press("Upload: Audio")
+    await expect(call.page.get_by_text("Uploaded to the recording")).to_be_visible()
+    assert (folder / "frontend_replay.wav").stat().st_size > 100_000
+    await call.press("Share")
+    await call.press("Create link")
+    assert await barriers(call.page) == []
+    link = await call.page.get_by_label("Link, until").input_value()
+    token = link.rpartition("/")[2]
+    assert recording not in link
+    assert httpx.get(f"{stack.http_url}/api/sessions/{token}").status_code == 200
+
+
+async def test_a_video_call_shows_the_model_what_the_camera_sees(
+    stack: Stack, visitor: Visitor, tmp_path: Path
+) -> None:
+    question = np.concatenate([silence(1.5), spoken(GERMANY), silence(30.0)])
+    film = two_colours(tmp_path / "camera.y4m", left=(200, 20, 20), right=(20, 20, 200))
+    page = await visitor.open("/omni", says=question, shows=film, phone=True)
+    call = CallPage(page)
+    await call.start("/omni", keep="film", **STEADY)
+    await call.is_in("active")
+    assert await page.locator(".video-preview.mirrored video").count() == 1
+    assert await barriers(page) == []
+    _, answered = await call.hears_out()
+    await call.end()
+    assert (await call.saved(tmp_path, "Video")).stat().st_size > 20_000
+    await _was_heard(stack, call, answered, tmp_path)
+    await _every_chunk_has_a_picture(stack.data_dir / "sessions" / await call.recording_id())
+
+
+async def _every_chunk_has_a_picture(folder: Path) -> None:
+    await until(lambda: json.loads((folder / "meta.json").read_text())["state"] == "complete")
+    timeline = json.loads((folder / "recording.json").read_text())
+    pictures = [chunk["user_frame"] for chunk in timeline["chunks"]]
+    assert len(pictures) > 5
+    for name in pictures:
+        left, right = left_and_right(Image.open(folder / name))
+        assert left[0] > 120 > left[2], "sent frames are not mirrored"
+        assert right[2] > 120 > right[0]
+
+
+# Half-duplex
+
+
+async def test_two_spoken_turns_can_be_read_and_heard_again(stack: Stack, visitor: Visitor) -> None:
+    parts = [silence(3.0), spoken(ITALY), silence(9.0), spoken(GERMANY), silence(9.0)]
+    page = await visitor.open("/half_duplex", says=np.concatenate(parts), again=True)
+    await calm(page)
+    assert await barriers(page) == []
+    await page.get_by_role("button", name="Start conversation").click()
+    state = page.get_by_role("region", name="Conversation").get_by_role("status")
+    for _ in range(2):
+        for name in ("Listening", "Hearing you", "Speaking", "Listening"):
+            await expect(state).to_have_text(name, timeout=ANSWER_MS)
+    await page.get_by_role("button", name="Mute").click()
+    assert await barriers(page) == []
+    turns = page.locator("an-half-duplex-turn")
+    await expect(turns).to_have_count(2)
+    for turn in await turns.all():
+        await _says_what_it_writes(turn)
+    await page.get_by_role("button", name="Unmute").click()
+    await page.get_by_role("button", name="Play: the answer, turn 2").click()
+    await expect(state).to_have_text("Muted")  # the microphone must not capture playback
+    await expect(state).to_have_text("Listening", timeout=10_000)
+    await page.get_by_role("button", name="End conversation", exact=True).click()
+    await expect(state).to_have_text("Conversation ended")
+    assert await barriers(page) == []
+    link = await page.get_by_role("link", name="Open recording").get_attribute("href")
+    assert link is not None
+    assert (stack.data_dir / "sessions" / link.removeprefix("/s/")).is_dir()
+
+
+async def _says_what_it_writes(turn: Locator) -> None:
+    text = await turn.locator(".reply").inner_text()
+    assert text
+    [user, model] = await turn.locator("an-audio-player").all()
+    assert share_voiced(text, await sound_of(model, OUTPUT_RATE)) >= 0.7
+    assert "capital" in transcribe(await sound_of(user, INPUT_RATE)).lower()
+    spoke = re.search(r"You spoke for ([\d.]+) sec", await turn.inner_text())
+    assert spoke is not None
+    assert 1.0 < float(spoke[1]) < 2.5
+
+
+# Chat
+
+
+async def test_a_question_in_writing_is_answered_in_words_and_speech(visitor: Visitor) -> None:
+    page = await visitor.open("/turnbased")
+    assert await barriers(page) == []
+    await calm(page)
+    area = page.get_by_label("Your message")
+    await area.press_sequentially("What is the capital")
+    await area.press("Shift+Enter")
+    await area.press_sequentially("of Italy?")
+    await area.press("Enter")
+    answer = page.locator("an-answer")
+    await expect(answer.locator(".message-content")).to_contain_text("Rome", timeout=ANSWER_MS)
+    await expect(page.locator("an-question p")).to_have_text("What is the capital\nof Italy?")
+    await expect(answer.locator("an-audio-player")).to_be_visible(timeout=ANSWER_MS)
+    text = await answer.locator(".message-content").inner_text()
+    sound = await sound_of(answer.locator("an-audio-player"), OUTPUT_RATE)
+    assert share_voiced(text, sound) >= 0.7
+    await answer.get_by_role("button", name="Play: spoken answer").click()
+    await expect(answer.get_by_role("button", name="Pause: spoken answer")).to_be_visible()
+    assert await barriers(page) == []
+
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await answer.get_by_role("button", name="Copy").click()
+    assert await page.evaluate("navigator.clipboard.readText()") == text.strip()
+    await page.locator("an-question").get_by_role("button", name="Edit").click()
+    await page.locator("an-question").get_by_label("Your message").fill(GERMANY)
+    await page.locator("an-question").get_by_label("Your message").press("Enter")
+    await expect(answer.locator(".message-content")).to_contain_text("Berlin", timeout=ANSWER_MS)
+    await expect(page.locator("an-question p")).to_have_text(GERMANY)
+
+
+async def test_a_recorded_question_is_heard_and_a_picture_is_refused_by_name(
+    visitor: Visitor,
+) -> None:
+    question = np.concatenate([silence(0.3), spoken(ITALY), silence(10.0)])
+    page = await visitor.open("/turnbased", says=question, phone=True)
+    sent = watch_frames(page)
+    await page.get_by_role("button", name="Settings").click()
+    await calm(page)
+    await page.get_by_role("button", name="Close").click()
+    await page.get_by_role("button", name="Record audio").click()
+    assert await barriers(page) == []
+    await expect(page.get_by_role("timer")).to_have_text("0:03", timeout=10_000)
+    await page.get_by_role("button", name="Use recording").click()
+    recorded = await sound_of(page.locator("an-composer an-audio-player"), INPUT_RATE)
+    assert "capital" in transcribe(recorded).lower()
+    await bring(page, "paste", "pasted.png")
+    await bring(page, "drop", "dropped.png")
+    await expect(page.locator("an-composer img")).to_have_count(2)
+    assert await barriers(page) == []
+    await page.get_by_role("button", name="Send").click()
+    trouble = page.get_by_role("alert").filter(has_text="This model does not support images")
+    await expect(trouble).to_contain_text("the local engine does not see images", timeout=ANSWER_MS)
+    await expect(trouble).to_be_in_viewport()
+    assert sum(frame.count(PNG) for frame in sent) == 2
+    assert await barriers(page) == []
+    await trouble.get_by_role("button", name="Retry without images").click()
+    answer = page.locator("an-answer .message-content")
+    await expect(answer).to_contain_text(re.compile("capital", re.IGNORECASE), timeout=ANSWER_MS)
+    await expect(page.locator("an-question .excluded")).to_have_count(2)
+    too_wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert too_wide <= 0
