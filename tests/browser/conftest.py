@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 import pytest_asyncio
 from playwright.async_api import expect
@@ -12,7 +13,7 @@ from playwright.async_api import expect
 from nodejs import find_node
 from support.chromium import REMEDY, find_chromium, in_ci
 from support.shared_stack import TALKATIVE, running_stack
-from support.stack import Stack
+from support.stack import Stack, until
 from support.visitor import Browsers, Visitor
 from web_pages import WEB, build_pages, require_packages
 
@@ -48,12 +49,24 @@ def pages() -> None:
 
 
 @pytest.fixture(scope="session")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Two slots of the simulated engine. Files use it as their `stack`."""
+def running_simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with running_stack(
         tmp_path_factory.mktemp("simulated"), "simulated", slots=2, engine_options=TALKATIVE
     ) as running:
         yield running
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def simulated(running_simulated: Stack) -> AsyncIterator[Stack]:
+    """Two slots of the simulated engine, which are free. Files use it as their `stack`."""
+    yield running_simulated
+    async with httpx.AsyncClient(base_url=running_simulated.http_url) as http:
+
+        async def is_free() -> bool:
+            status = (await http.get("/status")).json()
+            return bool(status["slots_used"] == status["queue_length"] == 0)
+
+        await until(is_free, within_s=90, every_s=0.2)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -67,6 +80,6 @@ async def visitor(
     browsers: Browsers, pages: None, stack: Stack, tmp_path: Path
 ) -> AsyncIterator[Visitor]:
     """Opens pages of `stack.http_url`. Fails if a page logs a warning or an error."""
-    async with Visitor(browsers, stack.http_url, tmp_path) as someone:
-        yield someone
-        assert someone.complaints == []
+    async with Visitor(browsers, stack.http_url, tmp_path) as opened:
+        yield opened
+        assert opened.page_errors == []

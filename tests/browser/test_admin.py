@@ -12,7 +12,7 @@ from playwright.async_api import Page, expect
 from support.redis_server import free_port
 from support.shared_stack import running_stack
 from support.stack import Stack
-from support.visitor import Visitor, barriers
+from support.visitor import Visitor, a11y_findings
 from support.wire import open_wire
 
 pytestmark = pytest.mark.timeout(300)
@@ -85,18 +85,18 @@ async def test_the_admin_page_is_accessible(stack: Stack, visitor: Visitor) -> N
             page = await visitor.open("/admin", phone=True, locale="zh-CN")
             await expect(page.locator(".pips")).to_be_visible()
             for number in range(PARTS):
-                await _has_no_barriers(page, number)
+                await _is_accessible(page, number)
             await page.set_viewport_size({"width": 1280, "height": 860})
             await page.emulate_media(color_scheme="dark")
-            await _has_no_barriers(page, 0)
+            await _is_accessible(page, 0)
         await talks.send(type="stop")
         await talks.until("stopped")
 
 
-async def _has_no_barriers(page: Page, part: int) -> None:
+async def _is_accessible(page: Page, part: int) -> None:
     await page.locator(".tabs a").nth(part).click()
     await expect(page.locator("an-admin-page .spinner")).to_have_count(0)
-    assert await barriers(page) == []
+    assert await a11y_findings(page) == []
     wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert wide <= 0
 
@@ -136,6 +136,6 @@ async def test_pages_estimates_and_workers_are_changed(stack: Stack, visitor: Vi
     await expect(page.get_by_text("Reconnecting…")).to_be_visible()
     stack.edge(admin_token=TOKEN, port=port)
     await expect(page.get_by_text("Reconnecting…")).to_have_count(0, timeout=30_000)
-    visitor.complaints = [
-        text for text in visitor.complaints if "401" not in text and "ERR_" not in text
+    visitor.page_errors = [
+        text for text in visitor.page_errors if "401" not in text and "ERR_" not in text
     ]

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(300)
 
 RED, BLUE = (200, 20, 20), (20, 20, 200)
 
-ASKED = """
+RECORD_FACING_MODES = """
 const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
 window.facing = [];
 navigator.mediaDevices.getUserMedia = (wanted) => {
@@ -33,7 +33,7 @@ navigator.mediaDevices.getUserMedia = (wanted) => {
 };"""
 """`facing`: the camera directions that the page requested."""
 
-STUBBORN = """
+LIMITED_AUDIO = """
 localStorage.setItem("antiphon.settings.devices",
   JSON.stringify({ version: 1, values: { noiseSuppression: false } }));
 window.refused = 0;
@@ -113,14 +113,14 @@ def colour(pixel: tuple[int, int, int]) -> str:
     return "red" if red > 120 > blue else "blue" if blue > 120 > red else "neither"
 
 
-async def test_the_camera_is_mirrored_turned_and_hidden(
+async def test_the_camera_is_mirrored_flipped_and_turned_off(
     stack: Stack, visitor: Visitor, tmp_path: Path
 ) -> None:
     film = two_colours(tmp_path / "camera.y4m", left=RED, right=BLUE)
-    page = await visitor.open("/omni", shows=film)
-    await page.add_init_script(ASKED)
+    page = await visitor.open("/omni", camera=film)
+    await page.add_init_script(RECORD_FACING_MODES)
     call = CallPage(page)
-    await call.keep("/omni", checked=True)
+    await call.store_settings("/omni", checked=True)
     await page.locator("summary", has_text="Camera").click()
     await page.get_by_role("slider", name="Video detail").press("ArrowRight")
     await call.press("Preview camera")
@@ -134,14 +134,14 @@ async def test_the_camera_is_mirrored_turned_and_hidden(
     await shows(page, tmp_path, left="red", right="blue")
 
     await call.press("Start call")
-    await call.reaches(2)
+    await call.reaches_units(2)
     await call.press("Flip")
     await page.wait_for_function("() => facing.at(-1) === 'environment'")
     await expect(page.locator(".video-preview video")).to_be_visible()
     await _fits_on_its_side(page)
     await call.press("Camera off")
     await expect(page.locator(".video-preview")).to_have_count(0)
-    await call.reaches(await call.units() + 3)
+    await call.reaches_units(await call.units() + 3)
     await call.end()
     folder, chunks = await recorded(stack, call)
     assert json.loads((folder / "meta.json").read_text())["config"]["max_slice_nums"] == 2
@@ -162,13 +162,13 @@ async def _fits_on_its_side(page: Page) -> None:
     await page.set_viewport_size(before)
 
 
-async def test_a_film_is_shown_and_heard_in_place_of_camera_and_microphone(
+async def test_a_video_file_replaces_camera_and_microphone(
     stack: Stack, visitor: Visitor, tmp_path: Path
 ) -> None:
     speech = spoken(ITALY)
     film = tmp_path / "film.webm"
     film.write_bytes(video(seconds=2.5, size=(320, 240), sound=speech, kind="webm"))
-    page = await visitor.open("/omni", says=silence(60.0))
+    page = await visitor.open("/omni", microphone=silence(60.0))
     call = CallPage(page)
     await page.get_by_role("radio", name="File").check(force=True)
     await page.locator("#call-file").set_input_files(film)
@@ -182,18 +182,18 @@ async def test_a_film_is_shown_and_heard_in_place_of_camera_and_microphone(
         for chunk in chunks[:2]
     ]
     assert light[1] - light[0] > 50, "the video grows lighter"
-    heard = user_sound(folder)
-    assert np.sqrt(np.mean(np.square(heard[: len(speech)]))) > 0.01
+    audio = user_sound(folder)
+    assert np.sqrt(np.mean(np.square(audio[: len(speech)]))) > 0.01
 
 
-async def test_a_stubborn_sound_card_is_resampled_and_played_past_the_canceller(
+async def test_a_sound_card_without_16_khz_and_with_limited_echo_cancellation(
     stack: Stack, visitor: Visitor
 ) -> None:
     """No 16 kHz context, and an echo canceller that covers only peer connections."""
     seconds = np.arange(INPUT_RATE * 60) / INPUT_RATE
     beeps = 0.3 * np.sin(2 * np.pi * 500 * seconds) * (seconds % 1 < 0.5)
-    page = await visitor.open("/audio_duplex", says=beeps.astype(np.float32))
-    await page.add_init_script(STUBBORN)
+    page = await visitor.open("/audio_duplex", microphone=beeps.astype(np.float32))
+    await page.add_init_script(LIMITED_AUDIO)
     call = CallPage(page)
     await call.start("/audio_duplex", forceListen=1, bargeIn=False)
     await call.is_in("active")
@@ -201,10 +201,10 @@ async def test_a_stubborn_sound_card_is_resampled_and_played_past_the_canceller(
     await call.show("Audio")
     await expect(page.get_by_text("your browser's echo canceller can process")).to_be_visible()
     assert await page.evaluate(LISTEN) == pytest.approx(MODEL_HZ, abs=8)
-    await call.reaches(4)
+    await call.reaches_units(4)
     await call.end()
     folder, chunks = await recorded(stack, call)
     assert {chunk["user_audio_duration_ms"] for chunk in chunks} == {1000}
-    heard = user_sound(folder)
-    spectrum = np.abs(np.fft.rfft(heard * np.hanning(len(heard))))
-    assert np.argmax(spectrum) * INPUT_RATE / len(heard) == pytest.approx(500, abs=5)
+    audio = user_sound(folder)
+    spectrum = np.abs(np.fft.rfft(audio * np.hanning(len(audio))))
+    assert np.argmax(spectrum) * INPUT_RATE / len(audio) == pytest.approx(500, abs=5)

@@ -16,7 +16,7 @@ from support.redis_server import free_port
 from support.spoken import ITALY, silence, spoken
 from support.stack import Stack
 from support.tcp_proxy import tcp_proxy
-from support.visitor import Visitor, barriers
+from support.visitor import Visitor, a11y_findings
 from support.wire import open_wire
 
 pytestmark = pytest.mark.timeout(300)
@@ -24,14 +24,14 @@ pytestmark = pytest.mark.timeout(300)
 BARGE_IN_S = 0.5
 """Half a unit: only the page can be so fast. The server answers once per unit."""
 
-RINGING = """
-window.rung = [];
+RECORD_CHIMES = """
+window.chimes = [];
 const start = OscillatorNode.prototype.start;
 OscillatorNode.prototype.start = function (...when) {
-  rung.push(Math.round(this.frequency.value));
+  chimes.push(Math.round(this.frequency.value));
   return start.apply(this, when);
 };"""
-"""`rung`: frequencies of all chimes, Hz."""
+"""`chimes`: frequencies of all chimes, Hz."""
 
 E5, G5 = 659, 784
 """The note for a better position, and the highest note for the own turn."""
@@ -42,36 +42,34 @@ def stack(simulated: Stack) -> Stack:
     return simulated
 
 
-async def test_the_model_falls_silent_when_the_user_speaks(
-    visitor: Visitor, tmp_path: Path
-) -> None:
+async def test_barge_in_silences_the_model(visitor: Visitor, tmp_path: Path) -> None:
     objection = np.concatenate([silence(6.5), spoken(ITALY, lead_s=0.0), silence(30.0)])
-    page = await visitor.open("/audio_duplex", says=objection)
+    page = await visitor.open("/audio_duplex", microphone=objection)
     call = CallPage(page)
     await call.start("/audio_duplex", forceListen=1)
     await expect(page.locator(".stage .title")).to_have_text("Speaking")
     await expect(page.get_by_text("interrupted")).to_be_visible()
     await page.wait_for_timeout(1000)
     await call.end()
-    heard = await call.heard(tmp_path)
-    begun = heard.loud(heard.user).index(True) * 0.02
-    spoke_until = heard.loud(heard.model)[: round(begun / 0.02)]
+    audio = await call.audio(tmp_path)
+    begun = audio.loud(audio.user).index(True) * 0.02
+    spoke_until = audio.loud(audio.model)[: round(begun / 0.02)]
     assert all(spoke_until[-10:]), "the model was speaking when the user started"
-    assert heard.silent_after_s(begun) <= BARGE_IN_S
+    assert audio.silent_after_s(begun) <= BARGE_IN_S
 
 
-async def test_the_second_caller_waits_in_line(stack: Stack, visitor: Visitor) -> None:
+async def test_the_queue_panel(stack: Stack, visitor: Visitor) -> None:
     """Another client has the second slot."""
     async with open_wire(stack.ws_url, "adx_holds") as holds:
         await holds.begin()
-        await _waits_in_line(stack, visitor)
+        await _queues_two_callers(stack, visitor)
         await holds.send(type="stop")
         await holds.until("stopped")
 
 
-async def _waits_in_line(stack: Stack, visitor: Visitor) -> None:
+async def _queues_two_callers(stack: Stack, visitor: Visitor) -> None:
     one, two = [CallPage(await visitor.open("/audio_duplex")) for _ in range(2)]
-    await two.page.add_init_script(RINGING)
+    await two.page.add_init_script(RECORD_CHIMES)
     await one.start("/audio_duplex")
     await one.is_in("active")
     async with open_wire(stack.ws_url, "adx_before") as before:
@@ -80,27 +78,27 @@ async def _waits_in_line(stack: Stack, visitor: Visitor) -> None:
         await two.is_in("queued")
         line = two.page.get_by_role("region", name="Waiting in queue")
         await expect(line).to_contain_text("Position 2 of 2")
-        assert await two.page.evaluate("rung") == []
+        assert await two.page.evaluate("chimes") == []
     await expect(line).to_contain_text("You are next")
     await expect(line).to_contain_text("Position 1 of 1")
-    await two.page.wait_for_function(f"() => rung.includes({E5})")
+    await two.page.wait_for_function(f"() => chimes.includes({E5})")
     left = re.search(r"about [\d:]+", await line.inner_text())
     assert left is not None
     await expect(line).to_contain_text(re.compile(r"about [\d:]+"))
     await expect(line).not_to_contain_text(left[0])  # the estimate counts down
-    assert await barriers(two.page) == []
+    assert await a11y_findings(two.page) == []
     await two.press("Leave queue")
     await two.is_in("idle")
     await two.press("Start call")
     await two.is_in("queued")
-    assert G5 not in await two.page.evaluate("rung")
+    assert G5 not in await two.page.evaluate("chimes")
     await one.end()
     await two.is_in("active")
-    await two.page.wait_for_function(f"() => rung.includes({G5})")
+    await two.page.wait_for_function(f"() => chimes.includes({G5})")
     await two.end()
 
 
-async def test_a_pause_rests_and_the_keyboard_does_it_all(visitor: Visitor) -> None:
+async def test_pause_and_keyboard_shortcuts(visitor: Visitor) -> None:
     page = await visitor.open("/audio_duplex")
     call = CallPage(page)
     await call.start("/audio_duplex", record=False)
@@ -110,14 +108,14 @@ async def test_a_pause_rests_and_the_keyboard_does_it_all(visitor: Visitor) -> N
     await expect(page.get_by_role("button", name="Mute", pressed=True)).to_be_visible()
     await page.locator("body").press("Space")
     await expect(page.get_by_role("button", name="Mute", pressed=False)).to_be_visible()
-    await call.reaches(2)
+    await call.reaches_units(2)
     await page.locator("body").press("p")
     await call.is_in("paused")
     await expect(page.get_by_text("The call ends in")).to_contain_text("0:5")
-    assert await barriers(page) == []
+    assert await a11y_findings(page) == []
     before = await _rests_at(call)
     await page.locator("body").press("p")
-    await call.reaches(before + 2)
+    await call.reaches_units(before + 2)
     await expect(page.locator(".stage .title")).to_have_text("Speaking")
     await page.locator("body").press("l")
     await call.show("Transcript")
@@ -138,57 +136,57 @@ async def _rests_at(call: CallPage) -> int:
 
 
 @pytest.mark.parametrize("path", ["/audio_duplex", "/omni"])
-async def test_a_call_goes_on_after_its_edge_was_killed(
+async def test_a_call_resumes_after_its_edge_is_killed(
     stack: Stack, visitor: Visitor, path: str
 ) -> None:
     port = free_port()
     edge = stack.edge(port=port)
-    async with tcp_proxy(port) as door:
-        visitor.url = f"http://{door.address}"
+    async with tcp_proxy(port) as proxy:
+        visitor.url = f"http://{proxy.address}"
         page = await visitor.open(path)
         call = CallPage(page)
         await call.start(path)
-        await call.reaches(3)
-        door.target = None
+        await call.reaches_units(3)
+        proxy.target = None
         edge.kill()
         await expect(page.get_by_text("Connection lost. Reconnecting…")).to_be_visible()
-        assert await barriers(page) == []
-        door.target = stack.edge_port
+        assert await a11y_findings(page) == []
+        proxy.target = stack.edge_port
         await expect(page.get_by_text("Reconnected")).to_be_visible(timeout=15_000)
-        await call.reaches(await call.units() + 3)
+        await call.reaches_units(await call.units() + 3)
         await call.end()
-    visitor.complaints = [text for text in visitor.complaints if "WebSocket" not in text]
+    visitor.page_errors = [text for text in visitor.page_errors if "WebSocket" not in text]
 
 
-async def test_a_file_is_heard_in_place_of_the_microphone(visitor: Visitor, tmp_path: Path) -> None:
+async def test_a_file_replaces_the_microphone(visitor: Visitor, tmp_path: Path) -> None:
     question = np.concatenate([silence(0.5), spoken(ITALY), silence(0.5)])
     soundfile.write(tmp_path / "question.wav", question, INPUT_RATE)
-    page = await visitor.open("/audio_duplex", says=silence(60.0))
+    page = await visitor.open("/audio_duplex", microphone=silence(60.0))
     call = CallPage(page)
     await page.get_by_role("radio", name="File").check(force=True)
     await page.locator("#call-file").set_input_files(tmp_path / "question.wav")
     await call.press("Start call with file")
     await expect(page.get_by_text("The file has ended")).to_be_visible(timeout=15_000)
     await call.press("Switch to microphone")
-    await call.reaches(4)
+    await call.reaches_units(4)
     await call.end()
-    heard = await call.heard(tmp_path)
-    loud = heard.loud(heard.user)
+    audio = await call.audio(tmp_path)
+    loud = audio.loud(audio.user)
     said_s = (len(loud) - loud[::-1].index(True) - loud.index(True)) * 0.02
     assert said_s == pytest.approx(len(question) / INPUT_RATE - 1.0, abs=0.3)
 
 
 @pytest.mark.parametrize(("phone", "dark"), [(False, True), (True, False)])
-async def test_the_panel_can_be_used_by_everyone(visitor: Visitor, phone: bool, dark: bool) -> None:
+async def test_the_side_panel_is_accessible(visitor: Visitor, phone: bool, dark: bool) -> None:
     page = await visitor.open("/omni", phone=phone, dark=dark, locale="zh-CN")
     await expect(page.get_by_role("heading", level=1)).to_have_text("视频通话")
     if phone:
         await page.get_by_role("button", name="转写与设置").click()
     for tab in ("转写", "音频", "指标", "设置"):
         await page.get_by_role("tab", name=tab).click()
-        assert await barriers(page) == []
+        assert await a11y_findings(page) == []
     for fold in await page.locator(".side-panel details > summary").all():
         if await fold.is_visible():
             await fold.click()
-    assert await barriers(page) == []
+    assert await a11y_findings(page) == []
     assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

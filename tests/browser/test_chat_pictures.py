@@ -13,7 +13,7 @@ from playwright.async_api import expect
 
 from support.stack import Stack
 from support.turn_page import without_instructions
-from support.visitor import Visitor, barriers
+from support.visitor import Visitor, a11y_findings
 
 CHECKPOINT = Path(__file__).parent.parent / "support" / "minicpmo" / "golden" / "ckpt"
 
@@ -23,9 +23,7 @@ pytestmark = [
 ]
 
 
-async def test_a_picture_is_seen_once_no_speech_is_asked_for(
-    stack: Stack, visitor: Visitor
-) -> None:
+async def test_an_image_is_answered_without_speech(stack: Stack, visitor: Visitor) -> None:
     stack.edge()
     stack.worker("minicpmo", model_path=CHECKPOINT, slots=1)
     file = io.BytesIO()
@@ -39,7 +37,7 @@ async def test_a_picture_is_seen_once_no_speech_is_asked_for(
     trouble = page.get_by_role("alert")
     await expect(trouble).to_contain_text("this engine has no vocoder", timeout=30_000)
     await expect(trouble).to_be_in_viewport()
-    assert await barriers(page) == []
+    assert await a11y_findings(page) == []
     await trouble.get_by_role("button", name="Retry without speech").click()
     answer = page.locator("an-answer")
     await expect(answer.get_by_role("button", name="Try again")).to_be_visible(timeout=30_000)

@@ -8,11 +8,11 @@ from playwright.async_api import Page, expect
 
 from support.redis_server import free_port
 from support.stack import Stack
-from support.visitor import Visitor, barriers, contrast_barriers
+from support.visitor import Visitor, a11y_findings, contrast_findings
 
 pytestmark = pytest.mark.timeout(300)
 
-FORBID = """() => {
+DENY_MICROPHONE = """() => {
   const devices = navigator.mediaDevices;
   devices.getUserMedia = async () => { throw new DOMException("forbidden", "NotAllowedError"); };
   window.allow = () => { delete devices.getUserMedia; };
@@ -41,11 +41,11 @@ async def test_a_disabled_page_is_not_in_the_menu(stack: Stack, visitor: Visitor
     try:
         page = await visitor.open("/omni")
         await expect(page.get_by_role("heading")).to_have_text("This page is turned off")
-        assert await barriers(page) == []
+        assert await a11y_findings(page) == []
         await expect(page.get_by_role("link", name="Video call")).to_have_count(0)
     finally:
         assert httpx.put(switch, json={"enabled": True}).status_code == 200
-    visitor.complaints = [text for text in visitor.complaints if "403" not in text]
+    visitor.page_errors = [text for text in visitor.page_errors if "403" not in text]
 
 
 async def test_language_and_appearance_are_remembered(stack: Stack, visitor: Visitor) -> None:
@@ -65,12 +65,12 @@ async def test_the_microphone_check_reports_denied_access_and_echo(
 ) -> None:
     """First denied, then allowed by the browser."""
     page = await visitor.open("/")
-    await page.evaluate(FORBID)
+    await page.evaluate(DENY_MICROPHONE)
     await page.get_by_role("button", name="Check microphone").click()
     await page.get_by_role("button", name="Allow microphone").click()
     dialog = page.get_by_role("dialog")
     await expect(dialog).to_contain_text("Microphone access is blocked.")
-    assert await barriers(page) == []
+    assert await a11y_findings(page) == []
     await page.evaluate("allow()")
     await dialog.get_by_role("button", name="Try again").click()
     await expect(dialog).to_contain_text("Your microphone works.")
@@ -94,7 +94,7 @@ async def test_a_server_with_keys_asks_for_a_key_once(stack: Stack, visitor: Vis
     await expect(page.get_by_role("link", name="Voice call").first).to_be_visible()
     await page.reload()
     await expect(page.get_by_role("link", name="Voice call").first).to_be_visible()
-    visitor.complaints = [text for text in visitor.complaints if "401" not in text]
+    visitor.page_errors = [text for text in visitor.page_errors if "401" not in text]
     assert edge.stop() == 0
 
 
@@ -112,6 +112,6 @@ async def test_home_is_accessible_on_every_screen(visitor: Visitor, phone: bool)
 
 async def _is_accessible(page: Page) -> None:
     await page.emulate_media(color_scheme="light")
-    assert await barriers(page) == []
-    assert await contrast_barriers(page, dark=True) == []
+    assert await a11y_findings(page) == []
+    assert await contrast_findings(page, dark=True) == []
     assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

@@ -44,7 +44,7 @@ LOOK = """async (source) => {
 }"""
 
 
-async def test_chromium_plays_it(browsers: Browsers, tmp_path: Path) -> None:
+async def test_chromium_plays_the_merged_video(browsers: Browsers, tmp_path: Path) -> None:
     talk = TimedTalk.prepared(SessionKind.OMNI_DUPLEX)
     for second, colour in enumerate(COLOURS):
         talk.chunk(1.0 + second, tone(1.0, 300, 16_000), jpeg(321, 241, colour))

@@ -14,8 +14,8 @@ from antiphon.shared_schemas.media import split_frame
 from support.speech import transcribe, words
 from support.spoken import GERMANY, ITALY, silence, spoken
 from support.stack import Stack, until
-from support.turn_page import agree, at_24_khz, watch_frames, wav_of
-from support.visitor import Visitor, barriers
+from support.turn_page import accept_dialogs, at_24_khz, watch_frames, wav_of
+from support.visitor import Visitor, a11y_findings
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -28,11 +28,11 @@ def stack(simulated: Stack) -> Stack:
 # Half-duplex
 
 
-async def test_an_answer_is_cut_short_and_a_silent_conversation_counts_down(
+async def test_stopping_an_answer_and_the_idle_countdown(
     visitor: Visitor,
 ) -> None:
     question = np.concatenate([silence(2.0), spoken(ITALY), silence(30.0)])
-    page = await visitor.open("/half_duplex", says=question, phone=True, dark=True)
+    page = await visitor.open("/half_duplex", microphone=question, phone=True, dark=True)
     await page.get_by_role("button", name="Start conversation").click()
     await page.get_by_role("button", name="Stop answer").click(timeout=60_000)
     turn = page.locator("an-half-duplex-turn")
@@ -42,14 +42,16 @@ async def test_an_answer_is_cut_short_and_a_silent_conversation_counts_down(
     await expect(page.get_by_role("timer")).to_have_count(0)
     await page.get_by_role("button", name="Mute").click()
     await expect(page.get_by_role("timer")).to_have_text(re.compile("Ends in 2:5"))
-    assert await barriers(page) == []
+    assert await a11y_findings(page) == []
+    await page.get_by_role("button", name="End conversation", exact=True).click()
+    await expect(state).to_have_text("Conversation ended")
 
 
 @pytest.mark.speech
-async def test_voices_are_uploaded_recorded_heard_used_and_deleted(visitor: Visitor) -> None:
+async def test_voices_are_uploaded_recorded_played_used_and_deleted(visitor: Visitor) -> None:
     """One voice as reference voice, another as output voice."""
     page = await visitor.open(
-        "/half_duplex", says=np.concatenate([silence(0.5), spoken(GERMANY)]), again=True
+        "/half_duplex", microphone=np.concatenate([silence(0.5), spoken(GERMANY)]), repeat=True
     )
     sent = watch_frames(page)
     await page.locator("summary", has_text="Instructions").click()
@@ -84,7 +86,7 @@ async def test_voices_are_uploaded_recorded_heard_used_and_deleted(visitor: Visi
     await _both_voices_are_sent(sent)
     await page.get_by_role("button", name="End conversation", exact=True).click()
     await page.get_by_role("button", name="Add voice").click()
-    agree(page)
+    accept_dialogs(page)
     await page.get_by_role("button", name="Delete Ada").click()
     await expect(page.locator("an-part-list .sound")).to_contain_text("english.wav")
     await expect(model.locator("option", has_text="Ada")).to_have_count(0)
@@ -107,7 +109,7 @@ async def _both_voices_are_sent(sent: list[bytes]) -> None:
 # Chat
 
 
-async def test_a_file_that_cannot_be_used_is_named_and_another_taken(visitor: Visitor) -> None:
+async def test_an_unusable_file_is_named_and_another_is_sent(visitor: Visitor) -> None:
     page = await visitor.open("/turnbased", phone=True, dark=True, locale="zh-CN")
     chooser = page.locator("an-composer input[type=file]")
     await chooser.set_input_files(
@@ -118,12 +120,12 @@ async def test_a_file_that_cannot_be_used_is_named_and_another_taken(visitor: Vi
     )
     await expect(page.get_by_role("status").filter(has_text="broken.png")).to_be_visible()
     await expect(page.locator("an-composer an-audio-player")).to_have_count(1)
-    assert await barriers(page) == []
+    assert await a11y_findings(page) == []
     await page.get_by_role("button", name="发送").click()
     await expect(page.locator("an-answer .message-content")).not_to_be_empty(timeout=60_000)
 
 
-async def test_an_answer_is_stopped_asked_for_again_and_taken_back(visitor: Visitor) -> None:
+async def test_an_answer_is_stopped_regenerated_and_deleted(visitor: Visitor) -> None:
     page = await visitor.open("/turnbased", dark=True)
     await page.get_by_role("button", name="Turn off spoken answers").click()
     area = page.get_by_label("Your message")
@@ -141,7 +143,7 @@ async def test_an_answer_is_stopped_asked_for_again_and_taken_back(visitor: Visi
     await expect(answers).to_have_count(0)
     await page.get_by_role("button", name="Undo").click()
     await expect(answers).to_have_count(1)
-    assert await barriers(page) == []
-    agree(page)
+    assert await a11y_findings(page) == []
+    accept_dialogs(page)
     await page.get_by_role("button", name="New chat").click()
     await expect(page.get_by_role("heading", name="How can I help?")).to_be_visible()

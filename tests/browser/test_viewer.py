@@ -23,7 +23,7 @@ from support.redis_server import free_port
 from support.stack import Stack, until
 from support.timed_talk import TimedTalk, jpeg, tone
 from support.turn_talk import chat_talk, numbered
-from support.visitor import Visitor, barriers
+from support.visitor import Visitor, a11y_findings
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -51,7 +51,7 @@ def talk(kind: SessionKind = SessionKind.AUDIO_DUPLEX) -> TimedTalk:
     return call
 
 
-def kept(stack: Stack, call: TimedTalk) -> str:
+def store(stack: Stack, call: TimedTalk) -> str:
     """Stores the talk as a recording and returns its id."""
     folder = stack.data_dir / "sessions"
     folder.mkdir(parents=True, exist_ok=True)
@@ -72,14 +72,14 @@ def change_meta(stack: Stack, recording: str, **values: object) -> None:
     path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | values))
 
 
-def add_own(stack: Stack, recording: str) -> None:
+def add_browser_recording(stack: Stack, recording: str) -> None:
     """Adds a browser recording with the user left and the model right."""
     sides = np.stack([tone(3.0, 300, 24_000, level=0.2), tone(3.0, 700, 24_000)], axis=1)
     file = stack.data_dir / "sessions" / recording / "frontend_replay.wav"
     soundfile.write(file, sides, 24_000, subtype="PCM_16")
 
 
-async def plays_own(page: Page) -> None:
+async def play_browser_recording(page: Page) -> None:
     """Playing one of the two recordings pauses the other."""
     own = page.get_by_role("region", name="Browser recording")
     await own.get_by_role("button", name="Play browser recording").click()
@@ -97,7 +97,7 @@ async def place(page: Page) -> float:
     return seconds
 
 
-def comes_to(page: Page, wanted: float, within: float = 0.15) -> Callable[[], Awaitable[bool]]:
+def is_at(page: Page, wanted: float, within: float = 0.15) -> Callable[[], Awaitable[bool]]:
     """Whether the playback position is at `wanted`."""
 
     async def is_there() -> bool:
@@ -106,7 +106,7 @@ def comes_to(page: Page, wanted: float, within: float = 0.15) -> Callable[[], Aw
     return is_there
 
 
-def plays_past(page: Page, second: float) -> Callable[[], Awaitable[bool]]:
+def is_past(page: Page, second: float) -> Callable[[], Awaitable[bool]]:
     """Whether the playback position is after `second`."""
 
     async def is_past() -> bool:
@@ -128,7 +128,7 @@ def stack(simulated: Stack) -> Stack:
 
 
 async def test_playback_and_navigation(stack: Stack, visitor: Visitor) -> None:
-    recording = kept(stack, talk())
+    recording = store(stack, talk())
     page = await visitor.open(f"/s/{recording}")
     await expect(page.get_by_role("heading", level=1)).to_have_text("Voice call")
     waves = page.locator(".wave")
@@ -137,7 +137,7 @@ async def test_playback_and_navigation(stack: Stack, visitor: Visitor) -> None:
     before = await playhead(page)
     await page.get_by_role("button", name="Play", exact=True).click()
     await expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
-    await until(plays_past(page, 0.4))
+    await until(is_past(page, 0.4))
     assert await playhead(page) > before
     await page.get_by_role("combobox", name="Speed").select_option("2")
     assert await page.locator("audio").evaluate("(it) => it.playbackRate") == 2
@@ -151,12 +151,12 @@ async def test_playback_and_navigation(stack: Stack, visitor: Visitor) -> None:
     await expect(said.filter(has_text="What is the capital of Italy?")).to_contain_text("User")
     await expect(said.filter(has_text="Paused")).to_have_count(1)
     await said.filter(has_text="Three million").get_by_role("button", name="Go to 0:09").click()
-    await until(comes_to(page, 9.1))
+    await until(is_at(page, 9.1))
     await expect(page.locator("li[aria-current]")).to_contain_text("Three million")
     await page.get_by_role("button", name="Previous turn").click()
-    await until(comes_to(page, 4.1))
+    await until(is_at(page, 4.1))
     await page.keyboard.press("Home")
-    await until(comes_to(page, 0.0))
+    await until(is_at(page, 0.0))
     await page.locator("h1").click()
     await page.keyboard.press("ArrowDown")
     await page.keyboard.press("ArrowRight")
@@ -164,8 +164,8 @@ async def test_playback_and_navigation(stack: Stack, visitor: Visitor) -> None:
 
 
 async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: Visitor) -> None:
-    recording = kept(stack, talk(SessionKind.OMNI_DUPLEX))
-    add_own(stack, recording)
+    recording = store(stack, talk(SessionKind.OMNI_DUPLEX))
+    add_browser_recording(stack, recording)
     port = free_port()
     edge = stack.edge(api_keys=KEY, port=port)
     visitor.url = f"http://127.0.0.1:{port}"
@@ -174,8 +174,8 @@ async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: V
     await page.get_by_role("button", name="Continue").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Video call")
     await page.get_by_role("button", name="Play", exact=True).click()
-    await until(plays_past(page, 0.1))
-    await plays_own(page)
+    await until(is_past(page, 0.1))
+    await play_browser_recording(page)
     await page.get_by_label("Comment").fill("It was right about Rome.")
     await page.get_by_role("button", name="Save").click()
     await expect(page.get_by_text("Comment saved")).to_be_visible()
@@ -192,10 +192,10 @@ async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: V
     await expect(guest.get_by_text("It was right about Rome.")).to_be_visible()
     await expect(guest.get_by_role("button", name="Share")).to_have_count(0)
     await guest.get_by_role("button", name="Play", exact=True).click()
-    await until(plays_past(guest, 0.3))
+    await until(is_past(guest, 0.3))
     assert await guest.locator(".thumb").first.evaluate("(it) => it.naturalWidth") == 64
-    await plays_own(guest)
-    assert await barriers(guest) == []
+    await play_browser_recording(guest)
+    assert await a11y_findings(guest) == []
     async with guest.expect_download() as saving:
         await guest.get_by_role("button", name="Download browser recording").click()
     assert (await saving.value).suggested_filename == "frontend_replay.wav"
@@ -209,13 +209,13 @@ async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: V
     heading = guest.get_by_role("heading", level=1)
     await expect(heading).to_have_text("This link is no longer valid")
     assert edge.stop() == 0
-    forget(visitor, "401", "404")
+    expect_statuses(visitor, "401", "404")
 
 
 async def test_missing_and_unfinished_recordings_are_explained(
     stack: Stack, visitor: Visitor
 ) -> None:
-    merging = kept(stack, talk())
+    merging = store(stack, talk())
     change_meta(stack, merging, replay="merging", merged_replay=None)
     gap = {"stream": "in", "first": 3, "last": 4, "why": "the disk was full"}
     hurt = recorded(stack.data_dir / "sessions", kind=SessionKind.AUDIO_DUPLEX)
@@ -225,7 +225,7 @@ async def test_missing_and_unfinished_recordings_are_explained(
     page = await visitor.open(f"/s/{NO_SUCH}")
     heading = page.get_by_role("heading", level=1)
     await expect(heading).to_have_text("Recording not found")
-    assert await barriers(page) == []
+    assert await a11y_findings(page) == []
     await page.goto(f"{stack.http_url}/s/{live}")
     await expect(heading).to_have_text("This session is still active")
     change_meta(stack, live, state="complete", replay="ready", merged_replay="merged_replay.wav")
@@ -238,12 +238,12 @@ async def test_missing_and_unfinished_recordings_are_explained(
     change_meta(stack, merging, replay="ready", merged_replay="merged_replay.wav")
     await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
     await expect(page.get_by_role("note")).to_have_count(0)
-    forget(visitor, "404")
+    expect_statuses(visitor, "404")
 
 
 async def test_the_viewer_is_accessible(stack: Stack, visitor: Visitor) -> None:
     """Desktop and phone, light and dark: no accessibility findings and no horizontal scrolling."""
-    film, chat = kept(stack, talk(SessionKind.OMNI_DUPLEX)), new_recording_id()
+    film, chat = store(stack, talk(SessionKind.OMNI_DUPLEX)), new_recording_id()
     job = RecordingJob(sid="chat_1", ticket=7, kind=SessionKind.CHAT, recording=chat)
     ending = SessionEnding(at=1_700_000_002_000, reason=EndReason.STOPPED, worker="w1")
     record_in_order(stack.data_dir / "sessions", job, numbered(chat_talk(), 7), ending)
@@ -251,7 +251,7 @@ async def test_the_viewer_is_accessible(stack: Stack, visitor: Visitor) -> None:
         page = await visitor.open(f"/s/{path}", phone=phone, dark=dark)
         await expect(page.locator("an-viewer-transcript li").first).to_be_visible()
         await expect(page.locator(".wave").last).to_have_attribute("d", re.compile("M.*v"))
-        assert await barriers(page) == []
+        assert await a11y_findings(page) == []
         too_wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert too_wide <= 0
     await page.get_by_role("button", name="中文").click()
@@ -260,8 +260,8 @@ async def test_the_viewer_is_accessible(stack: Stack, visitor: Visitor) -> None:
     assert shares == {"shares": []}, "viewing creates no links"
 
 
-def forget(visitor: Visitor, *statuses: str) -> None:
+def expect_statuses(visitor: Visitor, *statuses: str) -> None:
     """Ignores error responses that the test expects."""
-    visitor.complaints = [
-        text for text in visitor.complaints if not any(status in text for status in statuses)
+    visitor.page_errors = [
+        text for text in visitor.page_errors if not any(status in text for status in statuses)
     ]

@@ -18,7 +18,7 @@ _AUDIBLE_DB = -45.0
 
 
 @dataclass(frozen=True)
-class Heard:
+class CallAudio:
     """The browser recording of a call: both sides as float32 at `rate`, in sync."""
 
     user: Samples
@@ -32,7 +32,7 @@ class Heard:
         level = 10 * np.log10(np.mean(np.square(blocks, dtype=np.float64), axis=1) + 1e-12)
         return [bool(db > _AUDIBLE_DB) for db in level]
 
-    def has_heard(self, spoken: Samples) -> float:
+    def correlation_with_model(self, spoken: Samples) -> float:
         """Correlation of `spoken` with the model's audio. 1 means that it contains every sample."""
         size = 1 << (len(self.model) + len(spoken)).bit_length()
         spectrum = np.fft.rfft(self.model, size) * np.conj(np.fft.rfft(spoken, size))
@@ -58,10 +58,10 @@ class CallPage:
 
     async def start(self, path: str, **settings: object) -> None:
         """Starts a call with these settings and without the device check."""
-        await self.keep(path, checked=True, **settings)
+        await self.store_settings(path, checked=True, **settings)
         await self.press("Start call")
 
-    async def keep(self, path: str, **settings: object) -> None:
+    async def store_settings(self, path: str, **settings: object) -> None:
         """Reloads the page with these stored settings."""
         name = json.dumps(f"antiphon.settings.{_SETTINGS[path]}")
         kept = json.dumps(json.dumps({"version": 1, "values": settings}))
@@ -85,7 +85,7 @@ class CallPage:
         figure = self.page.locator("dl.facts div", has_text="Units").locator("dd")
         return int(await figure.inner_text()) if await figure.count() else 0
 
-    async def reaches(self, units: int, *, within_s: float = 40.0) -> None:
+    async def reaches_units(self, units: int, *, within_s: float = 40.0) -> None:
         """Waits until the metrics show this number of units."""
         await self.show("Metrics")
         await self.page.wait_for_function(
@@ -115,11 +115,13 @@ class CallPage:
         await file.save_as(path)
         return path
 
-    async def heard(self, folder: Path) -> Heard:
+    async def audio(self, folder: Path) -> CallAudio:
         samples, rate = soundfile.read(await self.saved(folder), dtype="float32", always_2d=True)
-        return Heard(np.ascontiguousarray(samples[:, 0]), np.ascontiguousarray(samples[:, 1]), rate)
+        return CallAudio(
+            np.ascontiguousarray(samples[:, 0]), np.ascontiguousarray(samples[:, 1]), rate
+        )
 
-    async def hears_out(self) -> tuple[str, str]:
+    async def finish_answer(self) -> tuple[str, str]:
         """Waits for the end of an answer. Returns the transcript of the user and of the model."""
         title = self.page.locator(".stage .title")
         await expect(title).to_have_text("Speaking", timeout=60_000)

@@ -1,4 +1,4 @@
-"""What a fake camera shows, and how to know it again."""
+"""Pictures for a fake camera, and a check that recognises them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _WIDTH, _HEIGHT, _RATE, _FRAMES = 640, 360, 10, 4
 
 
 def two_colours(path: Path, *, left: Colour, right: Colour) -> Path:
-    """A still picture as .y4m, which Chromium's fake camera plays in a circle."""
+    """A still picture as .y4m, which Chromium's fake camera plays in a loop."""
     picture = Image.new("RGB", (_WIDTH, _HEIGHT), left)
     picture.paste(right, (_WIDTH // 2, 0, _WIDTH, _HEIGHT))
     return _still(path, picture)
 
 
 def desk(path: Path) -> Path:
-    """Someone before a window, drawn plainly: for pictures of the pages."""
+    """A simple drawing of a person in front of a window, for the screenshots of the documents."""
     picture = Image.new("RGB", (_WIDTH, _HEIGHT), (222, 204, 176))
     draw = ImageDraw.Draw(picture)
     draw.rectangle((40, 30, 215, 210), fill=(228, 238, 243))
@@ -48,7 +48,7 @@ def _still(path: Path, picture: Image.Image) -> Path:
 
 
 def left_and_right(picture: Image.Image) -> tuple[Colour, Colour]:
-    """The mean colours of a picture's halves, without what lies at their edges."""
+    """The mean colours of the left and right half of a picture, without the pixels at the edges."""
     pixels = np.asarray(picture.convert("RGB"), dtype=np.float64)
     width = pixels.shape[1]
     return _mean(pixels[:, width // 8 : width * 3 // 8]), _mean(

@@ -1,4 +1,4 @@
-"""Where Chromium is, for the tests that drive one."""
+"""Finds Chromium for the tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLAGS = (
 
 
 def find_chromium() -> str | None:
-    """The program, or None."""
+    """Path of the program, or None."""
     named = os.environ.get("ANTIPHON_CHROMIUM")
     return named or next((path for name in NAMES if (path := shutil.which(name))), None)
 

@@ -1,4 +1,4 @@
-"""Page scripts outside a browser: Node.js, as the test extra brings it."""
+"""Runs page scripts without a browser, with the Node.js of the test extra."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Page:
         await self._process.stdin.drain()
 
     async def shows(self, text: str) -> str:
-        """Wait for a line of its console that holds `text`; lines before it are passed over."""
+        """Returns the next console line that contains `text`."""
         assert self._process.stdout is not None
         async with asyncio.timeout(PATIENCE_S):
             while line := (await self._process.stdout.readline()).decode():
@@ -39,7 +39,7 @@ class Page:
 
 @asynccontextmanager
 async def open_page(runner: Path, *arguments: str | Path) -> AsyncIterator[Page]:
-    """`node runner arguments…`; closed at the end, as a tab is."""
+    """Runs `node runner arguments…` and closes its input at the end."""
     process = await asyncio.create_subprocess_exec(
         str(NODE),
         str(runner),

@@ -56,10 +56,10 @@ async def show(stack: Stack, visitor: Visitor, folder: Path) -> None:
 
 async def _voice_call(visitor: Visitor, folder: Path) -> str:
     """Returns the recording id."""
-    page = await visitor.open("/audio_duplex", says=QUESTIONS, again=True)
+    page = await visitor.open("/audio_duplex", microphone=QUESTIONS, repeat=True)
     call = CallPage(page)
     await call.start("/audio_duplex", **STEADY)
-    await call.hears_out()
+    await call.finish_answer()
     title = page.locator(".stage .title")
     for answer in range(2 * ROUNDS - 1):
         await expect(title).to_have_text("Speaking", timeout=40_000)
@@ -75,7 +75,7 @@ async def _voice_call(visitor: Visitor, folder: Path) -> str:
 
 async def _video_call(visitor: Visitor, folder: Path) -> None:
     camera = desk(visitor.folder / "desk.y4m")
-    page = await visitor.open("/omni", says=QUESTIONS, again=True, shows=camera, phone=True)
+    page = await visitor.open("/omni", microphone=QUESTIONS, repeat=True, camera=camera, phone=True)
     call = CallPage(page)
     await call.start("/omni", **STEADY)
     await expect(page.locator(".stage .title")).to_have_text("Speaking", timeout=40_000)

@@ -24,7 +24,7 @@ async def without_instructions(page: Page) -> None:
         await expect(parts).to_have_count(left)
 
 
-async def calm(page: Page) -> None:
+async def use_repeatable_settings(page: Page) -> None:
     """Sets the engine's own instructions and a temperature of 0 for repeatable answers."""
     await without_instructions(page)
     await page.locator("summary", has_text="Answers").click()
@@ -71,7 +71,7 @@ def watch_frames(page: Page) -> list[bytes]:
     return sent
 
 
-async def bring(page: Page, way: str, name: str) -> None:
+async def attach_image(page: Page, way: str, name: str) -> None:
     """Pastes or drops an image."""
     await page.get_by_label("Your message").evaluate(
         """(area, [way, name, bytes]) => {
@@ -86,7 +86,7 @@ async def bring(page: Page, way: str, name: str) -> None:
     )
 
 
-def agree(page: Page) -> None:
+def accept_dialogs(page: Page) -> None:
     async def accept(dialog: Dialog) -> None:
         await dialog.accept()
 

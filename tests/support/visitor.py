@@ -43,7 +43,7 @@ _CHEAP_PAINTING = """
 window.requestAnimationFrame = (draw) => setTimeout(() => draw(performance.now()), 100);
 window.cancelAnimationFrame = clearTimeout;
 { const sheet = new CSSStyleSheet();
-sheet.replaceSync("* { backdrop-filter: none !important }");
+sheet.replaceSync("*, ::backdrop { backdrop-filter: none !important }");
 document.adoptedStyleSheets.push(sheet); }"""
 """Ten frames per second instead of sixty, and no blur."""
 
@@ -88,15 +88,15 @@ class Browsers:
 
 @dataclass
 class Visitor:
-    """Opens each page in a context of its own, so that no page sees the storage of another.
+    """Opens each page in its own context, so that pages do not share storage.
 
-    `complaints`: warnings, errors and uncaught exceptions of all pages. Remove the expected ones.
+    `page_errors`: warnings, errors and uncaught exceptions of all pages. Remove the expected ones.
     """
 
     browsers: Browsers
     url: str
     folder: Path
-    complaints: list[str] = field(default_factory=list)
+    page_errors: list[str] = field(default_factory=list)
     _exits: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def __aenter__(self) -> Self:
@@ -114,9 +114,9 @@ class Visitor:
         self,
         path: str,
         *,
-        says: Samples | None = None,
-        again: bool = False,
-        shows: Path | None = None,
+        microphone: Samples | None = None,
+        repeat: bool = False,
+        camera: Path | None = None,
         phone: bool = False,
         dark: bool = False,
         animated: bool = False,
@@ -124,13 +124,13 @@ class Visitor:
     ) -> Page:
         """Loads the page at `path`.
 
-        `says`: microphone input at 16 kHz, starting when the page opens the microphone. It repeats
-        if `again` is set, otherwise silence follows. Without it the microphone beeps.
-        `shows`: .mjpeg or .y4m file for the camera.
+        `microphone`: audio at 16 kHz that starts when the page opens the microphone. It repeats if
+        `repeat` is set, otherwise silence follows. Without it the microphone beeps.
+        `camera`: .mjpeg or .y4m file.
         `animated`: without it the user prefers reduced motion and the page draws ten frames per
         second, because Chromium paints on the CPU.
         """
-        browser = await self._browser(says, shows, "" if again else "%noloop")
+        browser = await self._browser(microphone, camera, "" if repeat else "%noloop")
         context = await _context(browser, phone=phone, dark=dark, animated=animated, locale=locale)
         self._exits.push_async_callback(context.close)
         page = await context.new_page()
@@ -142,35 +142,39 @@ class Visitor:
 
     def _network_changed(self) -> bool:
         """Chromium drops what it loads when another program adds or removes a network interface."""
-        before = len(self.complaints)
-        self.complaints = [text for text in self.complaints if _NETWORK_CHANGED not in text]
-        return len(self.complaints) < before
+        before = len(self.page_errors)
+        self.page_errors = [text for text in self.page_errors if _NETWORK_CHANGED not in text]
+        return len(self.page_errors) < before
 
-    async def _browser(self, says: Samples | None, shows: Path | None, suffix: str) -> Browser:
+    async def _browser(
+        self, microphone: Samples | None, camera: Path | None, suffix: str
+    ) -> Browser:
         """A process has one microphone and one camera, which are set when it starts."""
         flags = []
-        if says is not None:
-            flags.append(f"--use-file-for-fake-audio-capture={self._microphone(says)}{suffix}")
-        if shows is not None:
-            flags.append(f"--use-file-for-fake-video-capture={shows}")
+        if microphone is not None:
+            flags.append(
+                f"--use-file-for-fake-audio-capture={self._microphone_file(microphone)}{suffix}"
+            )
+        if camera is not None:
+            flags.append(f"--use-file-for-fake-video-capture={camera}")
         if not flags:
             return await self.browsers.shared()
         browser = await self.browsers.start(*flags)
         self._exits.push_async_callback(browser.close)
         return browser
 
-    def _microphone(self, says: Samples) -> Path:
+    def _microphone_file(self, audio: Samples) -> Path:
         file = self.folder / f"microphone-{len(list(self.folder.glob('microphone-*')))}.wav"
-        soundfile.write(file, says, INPUT_RATE, subtype="PCM_16")
+        soundfile.write(file, audio, INPUT_RATE, subtype="PCM_16")
         return file
 
     def _listen(self, page: Page) -> None:
         def on_console(message: ConsoleMessage) -> None:
             if message.type not in _IGNORED_MESSAGES:
-                self.complaints.append(f"{message.type}: {message.text}")
+                self.page_errors.append(f"{message.type}: {message.text}")
 
         def on_error(error: Error) -> None:
-            self.complaints.append(f"uncaught: {error}")
+            self.page_errors.append(f"uncaught: {error}")
 
         page.on("console", on_console)
         page.on("pageerror", on_error)
@@ -199,7 +203,7 @@ def _axe() -> str:
     return AXE.read_text()
 
 
-async def barriers(page: Page, *rules: str) -> list[str]:
+async def a11y_findings(page: Page, *rules: str) -> list[str]:
     """Serious and critical accessibility findings of axe-core: of all rules, or of these."""
     await page.evaluate(_ANIMATIONS_END)
     if not await page.evaluate("'axe' in window"):
@@ -213,7 +217,7 @@ async def barriers(page: Page, *rules: str) -> list[str]:
     ]
 
 
-async def contrast_barriers(page: Page, *, dark: bool) -> list[str]:
-    """Switches the theme and runs only the rules about colours, after `barriers` ran them all."""
+async def contrast_findings(page: Page, *, dark: bool) -> list[str]:
+    """Switches the theme and runs only the rules about colours. Run `a11y_findings` first."""
     await page.emulate_media(color_scheme="dark" if dark else "light")
-    return await barriers(page, "color-contrast", "link-in-text-block")
+    return await a11y_findings(page, "color-contrast", "link-in-text-block")

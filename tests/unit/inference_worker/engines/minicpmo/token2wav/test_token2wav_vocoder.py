@@ -39,13 +39,13 @@ SECONDS = (1.0, 1.6, 4.4)
 
 DRAW = np.random.default_rng(1)
 WAVES = [DRAW.normal(0, 0.1, int(s * INPUT_RATE)).astype(np.float32) for s in SECONDS]
-UNITS = [[DRAW.integers(0, CODES, n).tolist() for n in [25] * 8 + [9]] for _ in WAVES]
+UNITS = [[DRAW.integers(0, CODES, n).tolist() for n in [25] * 5 + [9]] for _ in WAVES]
 
 Piece = tuple[list[int], bool]
 
 
 def pieces(units: list[list[int]]) -> list[Piece]:
-    """The chunks of a whole turn: eight of a second, and the flush."""
+    """The chunks of a whole turn: five of a second, and the flush."""
     waiting, cut = list(SILENT_PREFIX), list[Piece]()
     for n, codes in enumerate(units, 1):
         waiting += codes
