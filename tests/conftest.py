@@ -1,4 +1,4 @@
-"""Fixtures that every folder of tests may use: a real Redis, and a broker under a name of its own."""
+"""Fixtures for all folders of tests: a real Redis, and a broker with a separate key prefix."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
 from support.call_page import CallPage
 from support.camera_film import left_and_right, two_colours
 from support.shared_stack import running_stack
-from support.speech import share_heard, share_voiced, transcribe
+from support.speech import share_recognised, share_voiced, transcribe
 from support.spoken import GERMANY, ITALY, silence, spoken
 from support.stack import Stack, until
 from support.turn_page import attach_image, sound_of, use_repeatable_settings, watch_frames
@@ -79,7 +79,7 @@ async def test_a_voice_call_from_start_to_shared_recording(
     await dialog.get_by_role("button", name="Start call").click()
     await call.is_in("active")
     asked, answered = await call.finish_answer()
-    assert share_heard("capital of Italy", asked) > 0.6  # the small model mishears names
+    assert share_recognised("capital of Italy", asked) > 0.6  # the small model mishears names
     assert await a11y_findings(page) == []
     await call.show("Metrics")
     await expect(page.locator("an-metrics-charts canvas")).to_have_count(6)

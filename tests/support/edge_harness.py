@@ -232,7 +232,7 @@ class PlayedWorker:
         return session
 
     def fall_silent(self) -> None:
-        """Die as `kill -9` would have it: no more beats, no more renewals."""
+        """Stops heartbeats and renewals, as `kill -9` does."""
         self._upkeep.cancel()
 
     async def _open(self, claim: Claim) -> PlayedSession:

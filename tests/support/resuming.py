@@ -1,4 +1,4 @@
-"""A client that comes back: remembers what it was sent, by number, and its newest token."""
+"""A client that resumes: it keeps every numbered message and its newest token."""
 
 from __future__ import annotations
 

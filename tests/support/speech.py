@@ -44,10 +44,10 @@ def words(text: str) -> list[str]:
     return re.findall(r"[a-z']+", text.lower())
 
 
-def share_heard(said: str, heard: str) -> float:
+def share_recognised(text: str, transcript: str) -> float:
     """The share of the spoken words that were recognised, in any order."""
-    spoken = words(said)
-    rest = words(heard)
+    spoken = words(text)
+    rest = words(transcript)
     found = 0
     for word in spoken:
         if word in rest:
@@ -59,11 +59,12 @@ def share_heard(said: str, heard: str) -> float:
 def share_voiced(text: str, audio: Samples) -> float:
     """How much of `text` a 24 kHz recording of the model's voice says.
 
-    A small model may answer with words that no ear knows, so those count too which the ear makes of
-    the same text read out here.
+    A small model may answer with words that the recogniser does not know. So the words count too
+    that it recognises in the same text, synthesised here.
     """
-    heard = transcribe(audio)
-    return max(share_heard(text, heard), share_heard(transcribe(_read_out(text)), heard))
+    transcript = transcribe(audio)
+    reference = transcribe(_read_out(text))
+    return max(share_recognised(text, transcript), share_recognised(reference, transcript))
 
 
 def _read_out(text: str) -> Samples:

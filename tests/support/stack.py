@@ -55,7 +55,7 @@ class Service:
 
 @dataclass
 class Stack:
-    """Starts services against one Redis; stops whatever still runs at the end."""
+    """Starts services against one Redis and stops those that still run at the end."""
 
     folder: Path
     redis: RedisServer

@@ -36,7 +36,7 @@ async def load(stack: Stack, plan: LoadPlan) -> LoadResult:
     return await run_load(stack.ws_url, ClientOptions(), plan, inputs, lambda: ProcessUsage.of({}))
 
 
-async def test_a_stalled_edge_is_late_for_all_it_held_up(stack: Stack) -> None:
+async def test_a_stalled_edge_is_late_for_everything_it_delayed(stack: Stack) -> None:
     stack.worker(slots=2, engine_options='{"speak_ms": 1, "listen_ms": 1, "prefill_ms": 1}')
     edge = stack.edge()
     plan = LoadPlan(kinds=(UserKind.AUDIO,), sessions=2, seconds=6, warm_up_s=1)
@@ -53,7 +53,7 @@ async def test_a_stalled_edge_is_late_for_all_it_held_up(stack: Stack) -> None:
     assert summary.late + summary.lost >= 2
 
 
-async def test_what_a_dead_edge_owes_is_lost(stack: Stack) -> None:
+async def test_unanswered_requests_of_a_dead_edge_are_lost(stack: Stack) -> None:
     stack.worker(slots=2)
     edge = stack.edge()
     plan = LoadPlan(
@@ -71,7 +71,7 @@ async def test_what_a_dead_edge_owes_is_lost(stack: Stack) -> None:
     assert sum(result.log.failures.values()) == 2
 
 
-async def test_who_is_not_served_in_time_goes_home(stack: Stack) -> None:
+async def test_clients_that_are_not_served_in_time_leave(stack: Stack) -> None:
     stack.worker(slots=1)
     stack.edge()
     plan = LoadPlan(kinds=(UserKind.AUDIO,), sessions=2, seconds=2, warm_up_s=0, patience_s=3)

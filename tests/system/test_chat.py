@@ -29,7 +29,7 @@ async def _done(wire: Wire) -> tuple[str, dict[str, Any]]:
     return text, message
 
 
-async def test_answers_stream_or_come_whole(stack: Stack) -> None:
+async def test_answers_are_streamed_or_sent_at_once(stack: Stack) -> None:
     stack.edge()
     stack.worker(engine_options=QUICK, slots=1)
     async with open_path(stack.ws_url, "/ws/chat") as wire:

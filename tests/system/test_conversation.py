@@ -133,7 +133,7 @@ async def test_a_question_is_answered_in_speech_and_all_of_it_is_recorded(
             )
 
 
-async def test_it_stops_when_talked_over_and_answers_what_was_said_then(local_stack: Stack) -> None:
+async def test_it_stops_when_interrupted_and_answers_the_interruption(local_stack: Stack) -> None:
     async with connect_duplex(local_stack.ws_url) as session:
         await session.wait_for_turn()
         await session.prepare("You are a helpful assistant.", CALM)
@@ -156,7 +156,7 @@ async def test_it_stops_when_talked_over_and_answers_what_was_said_then(local_st
         await session.stop()
 
 
-async def test_another_worker_continues_the_conversation_with_what_was_said(stack: Stack) -> None:
+async def test_another_worker_continues_the_conversation(stack: Stack) -> None:
     stack.edge()
     first = stack.worker("local", slots=1)
     async with connect_duplex(stack.ws_url) as session:

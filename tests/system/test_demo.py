@@ -159,7 +159,7 @@ def test_demo_refuses_an_unreadable_question_before_starting(tmp_path: Path) -> 
     assert "Starting" not in shown
 
 
-def test_demo_tells_why_a_service_does_not_start(tmp_path: Path) -> None:
+def test_demo_reports_why_a_service_does_not_start(tmp_path: Path) -> None:
     missing = str(tmp_path / "absent.gguf")
     shown = antiphon("demo", "--data-dir", "d", cwd=tmp_path, ANTIPHON_MODEL_PATH=missing)
     assert shown.returncode == 1

@@ -31,7 +31,7 @@ EXAMPLES = Path(__file__).parent / "protocol_examples"
 
 @dataclass
 class Reader:
-    """Someone who runs the examples: with a question, a voice, and ears."""
+    """Runs the examples with a question and a reference voice, and listens to the answer."""
 
     stack: Stack
     folder: Path

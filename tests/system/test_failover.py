@@ -1,4 +1,4 @@
-"""What dies takes no conversation with it."""
+"""Conversations survive the loss of workers and of Redis; lost clients and edges free their slots."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_a_killed_worker_is_replaced_and_the_client_sees_a_pause_only(stac
         await wire.expect("stopped")
 
 
-async def test_a_stalled_worker_that_wakes_up_says_nothing(stack: Stack) -> None:
+async def test_a_stalled_worker_sends_nothing_after_it_wakes_up(stack: Stack) -> None:
     stack.edge()
     first = stack.worker()
     async with open_wire(stack.ws_url, "adx_1") as wire:
@@ -58,7 +58,7 @@ async def test_a_stalled_worker_that_wakes_up_says_nothing(stack: Stack) -> None
         assert second.process.poll() is None
 
 
-async def test_with_no_other_worker_the_client_is_told_in_the_end(stack: Stack) -> None:
+async def test_without_another_worker_the_client_gets_an_error(stack: Stack) -> None:
     stack.edge(recovery_timeout_s=2)
     worker = stack.worker()
     async with open_wire(stack.ws_url, "adx_1") as wire:
@@ -72,7 +72,7 @@ async def test_with_no_other_worker_the_client_is_told_in_the_end(stack: Stack) 
         assert await wire.closed() == 1013
 
 
-async def test_a_worker_told_to_stop_hands_its_sessions_over(stack: Stack) -> None:
+async def test_a_worker_that_is_stopped_hands_its_sessions_over(stack: Stack) -> None:
     stack.edge()
     first = stack.worker(drain_s=0.5)
     async with open_wire(stack.ws_url, "adx_1") as wire:
@@ -102,8 +102,8 @@ async def test_a_worker_drained_by_an_operator_hands_its_sessions_over_and_ends(
 
 
 @pytest.mark.parametrize("empty", [False, True], ids=["with its data", "empty"])
-async def test_redis_away_for_three_seconds(stack: Stack, empty: bool) -> None:
-    """With persistence the conversation goes on; without, it ends with a word. No process restarts."""
+async def test_an_outage_of_redis_for_three_seconds(stack: Stack, empty: bool) -> None:
+    """With persistence the conversation continues, otherwise it ends with an error. No process restarts."""
     edge, worker = stack.edge(), stack.worker()
     async with open_wire(stack.ws_url, "adx_1") as wire:
         await wire.begin()
@@ -138,9 +138,7 @@ async def reach(moment: str, wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("moment", ["queued", "assigned", "active", "paused"])
-async def test_a_client_that_vanishes_frees_its_place_within_two_seconds(
-    stack: Stack, moment: str
-) -> None:
+async def test_a_client_that_disconnects_frees_its_slot(stack: Stack, moment: str) -> None:
     stack.edge()
     stack.worker(slots=1)
     async with AsyncExitStack() as others:
@@ -156,7 +154,7 @@ async def test_a_client_that_vanishes_frees_its_place_within_two_seconds(
                 row = await broker.sessions.get("adx_1")
                 return row is not None and row.reason is EndReason.CLIENT_GONE
 
-            await until(gone, within_s=2.0)
+            await until(gone)
     await until(lambda: httpx.get(f"{stack.http_url}/status").json()["busy_workers"] == 0)
 
 

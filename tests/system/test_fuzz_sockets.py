@@ -1,4 +1,4 @@
-"""Whatever clients send: no traceback in any process, no slot, session, key or socket left over."""
+"""Hostile clients cause no traceback and leave no slot, session, key or socket behind."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def nothing_is_left(stack: Stack) -> AsyncIterator[None]:
 
 
 def _client_sockets(stack: Stack) -> list[Any]:
-    """What the edge holds open for clients, in whatever state."""
+    """The sockets of clients that the edge has open, in any state."""
     sockets = psutil.Process(stack.services[0].process.pid).net_connections()
     mine = [socket for socket in sockets if socket.laddr.port == stack.edge_port]
     return [socket for socket in mine if socket.status != psutil.CONN_LISTEN]
@@ -98,7 +98,7 @@ async def _unfinished(stack: Stack, redis: Redis) -> list[str]:
 
 
 async def _is_idle(stack: Stack) -> None:
-    """Every slot is free and nobody waits."""
+    """Every slot is free and the queue is empty."""
     async with httpx.AsyncClient(base_url=stack.http_url, verify=False) as http:
 
         async def idle() -> bool:
@@ -108,7 +108,7 @@ async def _is_idle(stack: Stack) -> None:
         await until(idle, within_s=PATIENCE_S)
 
 
-class Reservation:
+class FuzzClient:
     """A client that sends what it likes and notes everything that comes."""
 
     def __init__(
@@ -161,8 +161,8 @@ class Reservation:
 
     def _may_stop(self) -> bool:
         """Realtime sessions have to be created first."""
-        heard = {message["type"] for message in self.said}
-        return self._protocol is not REALTIME or "session.created" in heard
+        received = {message["type"] for message in self.said}
+        return self._protocol is not REALTIME or "session.created" in received
 
     async def _hear(self, *types: str) -> None:
         async with asyncio.timeout(PATIENCE_S):
@@ -181,14 +181,14 @@ def _path(protocol: Protocol) -> str:
     return protocol.path.format(session_id=f"adx_{next(_numbers)}")
 
 
-WISHES = ("timing", "capabilities", "notices", "progress", "playback_ack", "transcript")
+OPTIONS = ("timing", "capabilities", "notices", "progress", "playback_ack", "transcript")
 
 
 @pytest.mark.parametrize("path", PROTOCOLS)
 @settings(max_examples=60)
 @given(
     data=st.data(),
-    wishes=st.sets(st.sampled_from(WISHES)),
+    options=st.sets(st.sampled_from(OPTIONS)),
     offered=st.sampled_from([None, [Subprotocol(BINARY_PROTOCOL)]]),
     prepared=st.booleans(),
     end=st.sampled_from(["stop", "close", "vanish"]),
@@ -197,16 +197,16 @@ async def test_hostile_frames(
     stack: Stack,
     path: str,
     data: st.DataObject,
-    wishes: set[str],
+    options: set[str],
     offered: list[Subprotocol] | None,
     prepared: bool,
     end: str,
 ) -> None:
     protocol = PROTOCOLS[path]
     frames = data.draw(st.lists(hostile_frames(protocol), max_size=8), label="frames")
-    url = f"{stack.ws_url}{_path(protocol)}?{'&'.join(f'{wish}=1' for wish in sorted(wishes))}"
+    url = f"{stack.ws_url}{_path(protocol)}?{'&'.join(f'{option}=1' for option in sorted(options))}"
     async with connect(url, subprotocols=offered, compression=None, proxy=None) as socket:
-        guest = Reservation(socket, protocol, strict=not wishes)
+        guest = FuzzClient(socket, protocol, strict=not options)
         await guest.begin(prepared)
         await guest.send(*frames)
         await guest.end(end)
@@ -223,7 +223,7 @@ async def test_good_messages_in_any_order(
     protocol = PROTOCOLS[path]
     frames = data.draw(st.lists(good_frames(protocol), min_size=1, max_size=12), label="frames")
     async with connect(stack.ws_url + _path(protocol), compression=None, proxy=None) as socket:
-        guest = Reservation(socket, protocol)
+        guest = FuzzClient(socket, protocol)
         await guest.send(*frames)
         await guest.end(end)
     guest.check()
@@ -249,7 +249,7 @@ async def test_hostile_handshakes(
     url = f"{stack.ws_url}{path}?{'&'.join(map('='.join, query.items()))}"
     try:
         async with connect(url, subprotocols=offered, origin=origin, proxy=None) as socket:
-            guest = Reservation(socket, CHAT)
+            guest = FuzzClient(socket, CHAT)
             await guest.end("close")
     except InvalidStatus as refused:
         assert refused.response.status_code < 500  # noqa: PT017 - either outcome is right
@@ -261,7 +261,7 @@ async def test_too_long_a_frame_closes(stack: Stack, path: str) -> None:
     protocol = PROTOCOLS[path]
     size = 65 * MIB if protocol is CHAT else 17 * MIB
     async with connect(stack.ws_url + _path(protocol), proxy=None) as socket:
-        guest = Reservation(socket, protocol)
+        guest = FuzzClient(socket, protocol)
         await guest.begin(prepared=protocol is not CHAT)
         await guest.send(sent('{"type":"' + "a" * size + '"}'))
         await guest.end("stop")

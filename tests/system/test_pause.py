@@ -8,7 +8,7 @@ from support.stack import Stack, until
 from support.wire import open_wire
 
 
-async def test_a_paused_conversation_rests_resumes_and_ends_by_itself(stack: Stack) -> None:
+async def test_a_conversation_pauses_resumes_and_times_out(stack: Stack) -> None:
     stack.edge()
     stack.worker(slots=1)
     async with open_wire(stack.ws_url, "adx_1") as wire:

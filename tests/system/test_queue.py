@@ -1,4 +1,4 @@
-"""Twenty people, one slot: first come, first served, and everyone knows how long."""
+"""Twenty clients and one slot: the queue is first in, first out, and clients get estimates."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from support.wire import Wire, open_wire
 PEOPLE = 20
 
 
-async def wait_for_turn(wire: Wire, told: list[dict[str, Any]]) -> None:
-    """Collect what the client is told until a worker is its own."""
+async def wait_for_turn(wire: Wire, received: list[dict[str, Any]]) -> None:
+    """Collect the messages until a worker is assigned."""
     while (message := await wire.next())["type"] != "queue_done":
         assert message["type"] == "queue_update", message
-        told.append(message)
+        received.append(message)
 
 
-async def test_twenty_people_are_served_in_the_order_they_came(stack: Stack) -> None:
+async def test_twenty_clients_are_served_in_the_order_of_arrival(stack: Stack) -> None:
     stack.edge()
     stack.worker(slots=1)
     served: list[int] = []
-    told: list[list[dict[str, Any]]] = [[] for _ in range(PEOPLE)]
+    received: list[list[dict[str, Any]]] = [[] for _ in range(PEOPLE)]
 
     async def one_turn(number: int, wire: Wire) -> None:
-        await wait_for_turn(wire, told[number])
+        await wait_for_turn(wire, received[number])
         served.append(number)
         await wire.send(type="stop")
         await wire.expect("stopped")
 
     async with AsyncExitStack() as people:
         first = await people.enter_async_context(open_wire(stack.ws_url, "adx_first"))
-        await first.expect("queue_done")  # nobody waited, so `queued` was not sent
+        await first.expect("queue_done")  # the queue was empty, so `queued` was not sent
         wires = []
         for number in range(PEOPLE):
             wire = await people.enter_async_context(open_wire(stack.ws_url, f"adx_{number}"))
@@ -43,7 +43,7 @@ async def test_twenty_people_are_served_in_the_order_they_came(stack: Stack) -> 
             assert place["position"] == number + 1
             assert place["queue_length"] == number + 1
             assert place["eta_seconds"] == place["estimated_wait_s"]
-            told[number].append(place)
+            received[number].append(place)
             wires.append(wire)
         snapshot = httpx.get(f"{stack.http_url}/api/queue").json()
         waits = [item["estimated_wait_s"] for item in snapshot["items"]]
@@ -56,16 +56,16 @@ async def test_twenty_people_are_served_in_the_order_they_came(stack: Stack) -> 
         await asyncio.gather(*turns)
 
     assert served == list(range(PEOPLE))
-    for number, messages in enumerate(told):
+    for number, messages in enumerate(received):
         positions = [message["position"] for message in messages]
         assert positions[0] == number + 1
-        assert positions == sorted(positions, reverse=True)  # nobody is ever overtaken
+        assert positions == sorted(positions, reverse=True)  # no client overtakes another
         assert all(message["eta_seconds"] >= 0 for message in messages)
     status = httpx.get(f"{stack.http_url}/status").json()
     assert (status["queue_length"], status["busy_workers"]) == (0, 0)
 
 
-async def test_people_who_leave_give_their_place_to_those_behind(stack: Stack) -> None:
+async def test_clients_who_leave_free_their_place_in_the_queue(stack: Stack) -> None:
     stack.edge()
     stack.worker(slots=1)
     async with open_wire(stack.ws_url, "adx_busy") as busy:

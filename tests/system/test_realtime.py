@@ -18,7 +18,7 @@ SECOND = np.zeros(INPUT_RATE, np.float32)
 
 
 class Realtime:
-    """A client that sends a second, and hears what comes of it."""
+    """Sends a second of audio and receives the answer."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -86,7 +86,7 @@ async def test_a_spoken_question_is_answered(local_stack: Stack) -> None:
     async with open_path(local_stack.ws_url, "/v1/realtime?mode=audio") as wire:
         client = Realtime(wire)
         await client.begin("You are a helpful assistant.")
-        # three units listen at first, whatever is said (force_listen_count)
+        # the first three units always listen (force_listen_count)
         events = [
             await client.second(s) for s in seconds(1.3, say("What is the capital of France?"))
         ]

@@ -1,4 +1,4 @@
-"""What becomes of a conversation through every process: its replay, or nothing where that was asked."""
+"""The recorded replay of a conversation, and sessions that ask not to be recorded."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def find_user(track: Track, sent: Samples, received_ms: list[float]) -> float:
     raise AssertionError("what was sent does not lie there")
 
 
-async def test_the_replay_is_what_the_client_sent_and_heard(stack: Stack) -> None:
+async def test_the_replay_is_what_the_client_sent_and_received(stack: Stack) -> None:
     """In real time, as a microphone sends and a loudspeaker plays; line-up within a chunk."""
     stack.edge()
     stack.recorder()
@@ -137,7 +137,7 @@ async def _realtime(wire: Wire) -> None:
     await wire.closed()
 
 
-async def test_who_asks_not_to_be_recorded_leaves_nothing_on_disk(stack: Stack) -> None:
+async def test_sessions_that_ask_not_to_be_recorded_leave_nothing_on_disk(stack: Stack) -> None:
     """Every protocol, a chat with a picture too; one that did not ask is recorded at the same time."""
     stack.edge()
     stack.recorder(recorder_settle_s=0.2)

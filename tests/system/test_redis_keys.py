@@ -137,7 +137,7 @@ def test_every_key_is_in_the_table_and_has_a_section() -> None:
     assert f"**contract version {SCHEMA_VERSION}**" in DOC
 
 
-async def test_the_document_tells_the_truth_of_a_live_system(stack: Stack) -> None:
+async def test_the_document_matches_a_running_system(stack: Stack) -> None:
     async with living(stack) as system:
         entries_carry_what_is_documented(system)
         for key, kind in TYPES.items():

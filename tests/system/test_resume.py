@@ -1,4 +1,4 @@
-"""An edge is killed in mid-sentence, and the client goes on through another: nothing lost, nothing twice."""
+"""An edge is killed in mid-sentence and the client resumes on another: nothing is lost or repeated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def audio(samples: Samples) -> str:
     return pybase64.b64encode_as_string(samples.astype("<f4").tobytes())
 
 
-def heard(client: Resumer, field: str = "audio_data") -> bytes:
+def received_audio(client: Resumer, field: str = "audio_data") -> bytes:
     """Every sample that the client has received, in the order of the numbers."""
     received = [client.received[seq] for seq in sorted(client.received)]
     assert sorted(client.received) == list(range(1, client.last + 1))
@@ -33,7 +33,7 @@ def heard(client: Resumer, field: str = "audio_data") -> bytes:
 
 
 @pytest.mark.speech
-async def test_a_spoken_answer_goes_on_through_another_edge(stack: Stack) -> None:
+async def test_a_spoken_answer_continues_on_another_edge(stack: Stack) -> None:
     edges, _ = two_edges(stack), stack.recorder()
     stack.worker("local", slots=1)
     client = Resumer("/ws/duplex/adx_1")
@@ -50,7 +50,7 @@ async def test_a_spoken_answer_goes_on_through_another_edge(stack: Stack) -> Non
         while (unit := await one_second(next(units)))["is_listen"]:
             pass
         assert not unit["end_of_turn"]
-        for _ in range(2):  # answered while nobody hears it, or lost with the edge
+        for _ in range(2):  # answered while no client is connected, or lost with the edge
             await client.send("audio_chunk", audio=audio(silence(1.0)))
         edges.one.kill()
     async with client.back(edges.other):
@@ -58,16 +58,16 @@ async def test_a_spoken_answer_goes_on_through_another_edge(stack: Stack) -> Non
             unit = await one_second(silence(1.0))
         await client.send("stop")
         await client.expect("stopped", skip=("result",))
-        assert heard(client) == await said(stack, "adx_1")
+        assert received_audio(client) == await said(stack, "adx_1")
     await recorded(stack, prepared["recording_session_id"], client)
 
 
 async def recorded(stack: Stack, recording: str, client: Resumer) -> None:
-    """The recording is whole, and holds what the client heard."""
+    """The recording is complete and holds what the client received."""
     folder = stack.data_dir / "sessions" / recording
     await until(lambda: _meta(folder).get("state") == "complete")
     kept = b"".join(_pcm(path) for path in sorted((folder / "ai_audio").glob("*.wav")))
-    samples = np.frombuffer(heard(client), "<f4")
+    samples = np.frombuffer(received_audio(client), "<f4")
     assert len(kept) // 2 == len(samples) > 24_000
     assert np.abs(np.frombuffer(kept, "<i2") / 32767 - samples).max() < 1e-3
 
@@ -100,7 +100,7 @@ async def test_half_duplex(stack: Stack) -> None:
         done = await client.expect("turn_done", skip=("chunk",))
         received = [client.received[seq] for seq in sorted(client.received)]
         assert "".join(m.get("text_delta", "") for m in received) == done["text"]
-        assert heard(client) == await said(stack, "hdx_1")
+        assert received_audio(client) == await said(stack, "hdx_1")
         await client.send("stop")
         await client.expect("stopped")
 
@@ -120,7 +120,7 @@ async def test_chat(stack: Stack) -> None:
         assert (await client.closed())[0] == 1000
     received = [client.received[seq] for seq in sorted(client.received)]
     assert "".join(m.get("text_delta", "") for m in received) == done["text"]
-    assert heard(client) == await said(stack, sid)
+    assert received_audio(client) == await said(stack, sid)
     assert await ended(stack, sid) is EndReason.STOPPED
 
 
@@ -144,7 +144,8 @@ async def test_realtime(stack: Stack) -> None:
         while not client.received[client.last].get("end_of_turn"):
             await client.send("input_audio_buffer.append", audio=audio(silence(1.0)))
             await client.message()
-        assert heard(client, "audio") == (await said(stack, sid))[: len(heard(client, "audio"))]
+        answer = received_audio(client, "audio")
+        assert answer == (await said(stack, sid))[: len(answer)]
         await client.send("session.close")
         await client.expect(
             "session.closed", skip=("response.listen", "response.output_audio.delta")
@@ -165,7 +166,7 @@ async def test_a_dead_edge_ends_only_sessions_that_cannot_be_resumed(stack: Stac
         row = await broker.sessions.get("adx_1")
         assert row is not None
         assert row.state is SessionState.ASSIGNED
-    assert await ended(stack, "adx_1") is EndReason.EDGE_LOST  # nobody came
+    assert await ended(stack, "adx_1") is EndReason.EDGE_LOST  # no client resumed
 
 
 async def test_a_token_is_in_no_log(stack: Stack) -> None:

@@ -68,7 +68,7 @@ def test_one_sweep_reports_as_json(tmp_path: Path) -> None:
     assert orjson.loads(shown.stdout)["dry_run"] is True
 
 
-def test_a_worker_whose_engine_cannot_load_says_why(redis_url: str, tmp_path: Path) -> None:
+def test_a_worker_whose_engine_cannot_load_reports_why(redis_url: str, tmp_path: Path) -> None:
     shown = subprocess.run(
         command("worker", "--model-path", "absent.gguf", "--health-port", "0"),
         cwd=tmp_path,

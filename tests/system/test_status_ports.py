@@ -1,4 +1,4 @@
-"""What running services tell of themselves: health, metrics, and log lines that name their session."""
+"""Health, metrics and log lines of running services."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def metric(url: str, name: str) -> float:
     return float(found[1])
 
 
-async def test_one_conversation_as_every_service_tells_of_it(stack: Stack) -> None:
+async def test_every_service_reports_a_conversation(stack: Stack) -> None:
     recorder = stack.recorder(recorder_upkeep_s=0.2, recorder_settle_s=0.1)
     cleanup = stack.start("cleanup_job")
     edge, worker = stack.edge(), stack.worker()
@@ -66,6 +66,6 @@ async def test_one_conversation_as_every_service_tells_of_it(stack: Stack) -> No
         lines = entries(service)
         assert {line["service"] for line in lines} == {name}
         mine = [line for line in lines if line.get("session") == "adx_1"]
-        assert mine, f"{name} tells nothing of the session"
+        assert mine, f"{name} logs nothing about the session"
         assert {line["instance"].split("-")[0] for line in mine} == {name}
         assert not [line for line in lines if len(str(line.get("recording", ""))) > 8]

@@ -141,7 +141,7 @@ async def test_unchanged_rows_are_not_sent_again(settings: BrokerSettings, broke
             await late.expect("queued")
             await watcher.hear_until(lambda: watcher.tables["queue"])
             await watcher.hear_until(lambda: len(watcher.events) == 5)
-        # In whatever order: the new one's event; its row and its edge's count, at most one by one.
+        # In any order: the new one's event; its row and its edge's count, at most one by one.
         assert len(watcher.names) <= 4
 
 
@@ -185,8 +185,8 @@ async def test_drain_a_worker(settings: BrokerSettings, broker: Broker) -> None:
         answer = await http.post("/api/admin/workers/w1/drain")
         assert answer.json() == {"success": True}
         assert await broker.registry.worker_beat("w1", 0, report()) is WorkerCommand.DRAIN
-        nobody = await http.post("/api/admin/workers/w2/drain")
-        assert (nobody.status_code, nobody.json()["code"]) == (404, "not_found")
+        missing = await http.post("/api/admin/workers/w2/drain")
+        assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
 
 
 async def test_memory_and_latency_of_a_worker(stack: Stack) -> None:

@@ -91,9 +91,7 @@ async def test_a_second_of_duplex_both_ways(edge: RunningEdge, worker: PlayedWor
         assert (await client.expect("result"))["audio_data"] == ""
 
 
-async def test_sound_comes_as_16_bit_where_that_is_asked_for(
-    edge: RunningEdge, worker: PlayedWorker
-) -> None:
+async def test_audio_is_16_bit_on_request(edge: RunningEdge, worker: PlayedWorker) -> None:
     async with talking(edge, worker, "?pcm=s16") as (client, session):
         await client.send("audio_chunk", audio=S16)
         await session.answer()

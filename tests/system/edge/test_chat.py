@@ -196,7 +196,7 @@ async def test_progress_is_sent_on_request(edge: RunningEdge, worker: PlayedWork
             session = await worker.claim()
             assert (await session.expect(ChatIn)).progress is wanted
             if wanted:
-                for done in (0.25, 0.1, 0.75):  # a worker that took over began anew
+                for done in (0.25, 0.1, 0.75):  # a worker that took over started again
                     await session.publish(ProgressOut(done=done))
                 assert [await client.message() for _ in range(2)] == [
                     {"type": "progress", "done": 0.25},

@@ -83,7 +83,7 @@ async def test_a_request_that_a_worker_has_is_forgotten(
 
 
 async def _arrived(broker: Broker, claim: Claim) -> bool:
-    """Whether anything lies in the session's input stream; its content is not looked at."""
+    """Whether the session's input stream has an entry of any content."""
     return bool(await call(broker._redis, "XLEN", broker.keys.inbound(claim.sid)))
 
 

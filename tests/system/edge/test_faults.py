@@ -157,7 +157,9 @@ async def test_last_words_that_never_came_are_said_by_the_edge(
         assert await client.close_code() == 1000
 
 
-async def test_a_lost_worker_with_no_heir_ends_in_an_error(settings: BrokerSettings) -> None:
+async def test_a_lost_worker_without_a_replacement_ends_in_an_error(
+    settings: BrokerSettings,
+) -> None:
     hasty = settings.model_copy(
         update={"lease_s": 0.5, "recovery_timeout_s": 0.5, "heartbeat_ttl_s": 2.0}
     )
@@ -185,7 +187,7 @@ async def test_a_session_whose_row_is_lost_ends_in_an_error(
         assert await client.close_code() == 1013
 
 
-async def test_redis_goes_away_for_three_seconds(redis_server: RedisServer) -> None:
+async def test_an_outage_of_redis_for_three_seconds(redis_server: RedisServer) -> None:
     settings = BrokerSettings(redis_url=redis_server.url, key_prefix="t-outage")
     async with (
         open_broker(settings) as broker,
@@ -217,7 +219,7 @@ async def test_redis_goes_away_for_three_seconds(redis_server: RedisServer) -> N
         await ended(broker, "adx_waits")
 
 
-async def test_redis_stays_away(redis_server: RedisServer) -> None:
+async def test_an_outage_of_redis_that_does_not_end(redis_server: RedisServer) -> None:
     settings = BrokerSettings(redis_url=redis_server.url, key_prefix="t-outage")
     async with (
         open_broker(settings) as broker,
@@ -235,7 +237,7 @@ async def test_redis_stays_away(redis_server: RedisServer) -> None:
         assert (await ended(broker, session.claim.sid)).reason is EndReason.ERROR
 
 
-async def test_a_client_that_may_come_back_is_let_go_when_redis_stays_away(
+async def test_a_resumable_client_is_closed_when_the_outage_of_redis_does_not_end(
     redis_server: RedisServer,
 ) -> None:
     settings = BrokerSettings(redis_url=redis_server.url, key_prefix="t-outage")
@@ -284,7 +286,9 @@ async def test_input_during_an_outage_is_bounded(redis_server: RedisServer) -> N
         await client.vanish()
 
 
-async def test_a_drained_edge_tells_its_clients(settings: BrokerSettings, broker: Broker) -> None:
+async def test_a_drained_edge_notifies_its_clients(
+    settings: BrokerSettings, broker: Broker
+) -> None:
     async with (
         edge_context(settings, drain_s=0.5) as edge,
         played_worker(broker) as worker,
@@ -325,7 +329,7 @@ async def test_sigterm_drains_the_process_and_exits_0(
             process.kill()
 
 
-async def test_an_edge_that_cannot_start_says_why(settings: BrokerSettings) -> None:
+async def test_an_edge_that_cannot_start_reports_why(settings: BrokerSettings) -> None:
     nowhere = settings.model_copy(update={"redis_url": f"redis://127.0.0.1:{free_port()}/0"})
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "antiphon.edge", env=_environment(nowhere, free_port()),

@@ -221,7 +221,7 @@ async def test_stop_reaches_a_session_from_any_edge(
             assert answer.json()["success"] is True
             await session.expect(BreakIn)
         await client.send("audio_chunk", audio_base64=base64_audio(100))
-        await session.expect(ChunkIn)  # the owning edge goes on writing under its own ids
+        await session.expect(ChunkIn)  # the owning edge continues to write with its ids
         row = await broker.sessions.get("hdx_far")
         assert row is not None
         assert row.state is SessionState.ACTIVE

@@ -1,4 +1,4 @@
-"""Bad input: a clear answer, the same session goes on, nothing reaches the worker."""
+"""Bad input: a clear error, the session continues, and nothing reaches the worker."""
 
 from __future__ import annotations
 

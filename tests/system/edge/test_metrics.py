@@ -78,7 +78,7 @@ async def test_every_hop_of_a_conversation_is_measured(edge: RunningEdge, broker
     assert after.value("edge_input_refused_total", reason="invalid_field") == 1
 
 
-async def test_whom_it_turns_away_is_counted_by_reason(edge: RunningEdge) -> None:
+async def test_rejected_clients_are_counted_by_reason(edge: RunningEdge) -> None:
     async with edge.client("adx_1") as first:
         await first.expect("queued")
         async with edge.client("adx_2") as second:
@@ -94,7 +94,7 @@ async def test_whom_it_turns_away_is_counted_by_reason(edge: RunningEdge) -> Non
     assert (await scrape(edge)).value("edge_rejections_total", reason="invalid_session_id") == 2
 
 
-async def test_a_process_tells_of_itself(edge: RunningEdge) -> None:
+async def test_process_metrics(edge: RunningEdge) -> None:
     seen = await scrape(edge)
     assert seen.value("process_resident_memory_bytes") > 0
     assert seen.value("redis_up") == 1
@@ -129,7 +129,7 @@ async def test_or_it_is_open_to_all(settings: BrokerSettings) -> None:
         assert await status(edge) == 200
 
 
-async def test_every_line_of_a_session_says_whose_it_is(edge: RunningEdge, broker: Broker) -> None:
+async def test_every_log_line_of_a_session_names_it(edge: RunningEdge, broker: Broker) -> None:
     with structlog.testing.capture_logs(
         processors=[structlog.contextvars.merge_contextvars]
     ) as logs:

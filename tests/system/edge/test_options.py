@@ -50,7 +50,7 @@ async def test_capabilities_are_in_the_first_message_only(
         assert "capabilities" not in await client.expect("error")
 
 
-async def test_a_chat_has_them_with_whatever_comes_first(edge: RunningEdge) -> None:
+async def test_a_chat_has_them_in_its_first_message(edge: RunningEdge) -> None:
     async with edge.open(_with("/ws/chat", "capabilities")) as client:
         await client.socket.send('{"messages": [{"role": "user", "content": "Hi."}]}')
         assert (await client.expect("queued"))["capabilities"]["features"]
@@ -109,7 +109,7 @@ async def test_a_context_that_is_nearly_full(
 async def test_a_session_that_is_nearly_over(
     settings: BrokerSettings, worker: PlayedWorker
 ) -> None:
-    """One notice before the end, for whom it was asked; the others are sent nothing."""
+    """One notice before the end for clients that asked for it; others receive none."""
     async with edge_context(settings, realtime_audio_s=31.0, realtime_video_s=2.0) as edge:
         path = "/v1/realtime?mode=audio"
         async with edge.open(_with(path, "notices")) as asked, edge.open(path) as other:

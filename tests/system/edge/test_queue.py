@@ -121,7 +121,7 @@ async def test_a_client_that_leaves_frees_its_place(
         await _reaches(stays, 1, 1)
 
 
-async def test_a_client_that_vanishes_in_any_state_frees_its_worker(
+async def test_a_client_that_disconnects_in_any_state_frees_its_worker(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     """Assigned, preparing, active, paused: one slot serves them all, one after the other."""

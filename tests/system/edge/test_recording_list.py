@@ -107,7 +107,7 @@ async def test_text_search(http: httpx.AsyncClient, root: Path) -> None:
     assert await listed(http, text=rome[:9]) == [rome]
     assert await listed(http, text="word3") == [other, rome]
     assert await listed(http, text="word5 ") == [other]
-    assert await listed(http, text="user_audio") == []  # nobody said that
+    assert await listed(http, text="user_audio") == []  # no recording has that text
     (root / other / RECORDING_FILE).write_text("{")
     assert await listed(http, text="word5") == []
     assert await listed(http, text="word3") == [rome]

@@ -108,8 +108,8 @@ async def test_accepted_uploads_become_assets(
             expected = {"status": "ok", "path": name, "size_bytes": len(data)}
             assert answer.json() == expected, (media_type, answer.text)
             assert uploaded(root, recording) == {name: data}  # in the place of the one before
-            told = (await http.get(url(recording))).json()
-            assert told == {"path": name, "size_bytes": len(data)}
+            listed = (await http.get(url(recording))).json()
+            assert listed == {"path": name, "size_bytes": len(data)}
             asset = await http.get(f"/api/sessions/{recording}/assets/{name}")
             assert asset.content == data
     assert leavings(root) == []

@@ -1,4 +1,4 @@
-"""Clients that come back, through real edges and a real Redis; the worker's part is played."""
+"""Clients that resume, with real edges and a real Redis; the test plays the worker."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def edges(settings: BrokerSettings) -> AsyncIterator[tuple[RunningEdge, Ru
 async def begun(
     edge: RunningEdge, worker: PlayedWorker
 ) -> AsyncIterator[tuple[Resumer, PlayedSession]]:
-    """A prepared session whose client may come back."""
+    """A prepared session whose client may resume."""
     client = Resumer("/ws/duplex/adx_1")
     async with client.connected(edge.ws):
         session = await worker.claim()
@@ -65,7 +65,7 @@ async def ask(client: Resumer) -> None:
     await client.send("audio_chunk", audio=base64_audio(1600))
 
 
-async def test_what_was_missed_comes_once_and_in_order(
+async def test_missed_messages_arrive_once_and_in_order(
     settings: BrokerSettings, worker: PlayedWorker, broker: Broker
 ) -> None:
     async with edges(settings) as (one, other), begun(one, worker) as (client, session):
@@ -91,7 +91,7 @@ async def test_what_was_missed_comes_once_and_in_order(
 
 
 @pytest.mark.parametrize("after", range(1, 8))
-async def test_from_any_number_on_the_same_messages_come_again(
+async def test_a_resume_from_any_number_repeats_the_same_messages(
     settings: BrokerSettings, worker: PlayedWorker, after: int
 ) -> None:
     async with edges(settings) as (one, other), begun(one, worker) as (client, session):
@@ -218,8 +218,8 @@ async def test_tokens_that_are_no_good(
         ):
             assert await refused(other, path) == EXPIRED, path
         await ask(client)
-        await session.answer(text="nobody noticed")
-        assert (await client.expect("result"))["text"] == "nobody noticed"
+        await session.answer(text="unnoticed")
+        assert (await client.expect("result"))["text"] == "unnoticed"
         async with client.back(other.ws):
             path = f"/ws/duplex/{sid}?resume_token={good}&seq=1"
             assert await refused(one, path) == EXPIRED
@@ -289,9 +289,9 @@ async def test_grace_that_is_over_frees_the_worker(
         assert (await session.row()).state is SessionState.ENDED
         path = f"/ws/duplex/adx_1?resume_token={client.token}&seq=1"
         assert await refused(other, path) == EXPIRED
-        async with other.client("adx_1") as anew:
+        async with other.client("adx_1") as newcomer:
             await worker.claim()
-            await anew.expect("queue_done")
+            await newcomer.expect("queue_done")
 
 
 async def test_a_client_without_a_token_frees_its_worker_at_once(
@@ -348,7 +348,7 @@ async def test_a_strict_client_sees_nothing_new(
         assert [entry async for entry in sent] == []
 
 
-async def test_the_other_clients_come_back_by_themselves_too(
+async def test_the_other_clients_resume_automatically_too(
     settings: BrokerSettings, worker: PlayedWorker, broker: Broker
 ) -> None:
     hello = [ConversationMessage(Role.USER, (TextPart("Hello."),))]

@@ -21,7 +21,7 @@ from antiphon.shared_schemas.content import (
     TextPart,
     VideoPart,
 )
-from support.speech import share_heard, transcribe
+from support.speech import share_recognised, transcribe
 from support.spoken import GERMANY, ITALY, spoken
 from support.video_files import video
 
@@ -67,7 +67,7 @@ def test_a_spoken_question_is_answered_in_speech(view: LocalChatView) -> None:
     deltas = list(view.generate())
     assert "Berlin" in text_of(deltas)
     sound = np.concatenate([delta.audio for delta in deltas])
-    assert share_heard(text_of(deltas), transcribe(sound)) >= 0.6
+    assert share_recognised(text_of(deltas), transcribe(sound)) >= 0.6
 
 
 def test_it_tells_how_much_of_the_sound_it_has_written_down(view: LocalChatView) -> None:

@@ -27,7 +27,7 @@ from antiphon.shared_schemas.content import (
     Role,
     TextPart,
 )
-from support.speech import share_heard, transcribe
+from support.speech import share_recognised, transcribe
 from support.spoken import ITALY, silence, spoken
 
 pytestmark = pytest.mark.speech
@@ -78,7 +78,7 @@ def test_two_spoken_turns_of_which_the_second_needs_the_first(view: LocalHalfDup
     assert prompt < after_first < view.kv_cache_length
     for deltas in (first, second):
         sound = np.concatenate([delta.audio for delta in deltas])
-        assert share_heard(text_of(deltas), transcribe(sound)) >= 0.6
+        assert share_recognised(text_of(deltas), transcribe(sound)) >= 0.6
         assert sum(delta.n_tokens for delta in deltas) >= len(text_of(deltas).split())
 
 
