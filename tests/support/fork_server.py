@@ -1,7 +1,7 @@
 """Starts services as forks of one process that has already imported them.
 
 Importing a service costs about a second of CPU time, more than most tests need for the rest.
-`tests/system/test_service_commands.py` and `test_demo.py` start services by their commands.
+The tests in `tests/system/commands` start services by their commands instead.
 """
 
 from __future__ import annotations

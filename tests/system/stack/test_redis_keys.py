@@ -24,7 +24,7 @@ from support.redis_server import redis_binary
 from support.stack import Stack, until
 from support.wire import open_wire
 
-DOC = (Path(__file__).parents[2] / "docs" / "redis-keys.md").read_text()
+DOC = (Path(__file__).parents[3] / "docs" / "redis-keys.md").read_text()
 TYPES = dict(re.findall(r"^\| `([^`]+)` \| (HASH|ZSET|STRING|STREAM) \|", DOC, re.MULTILINE))
 SECTIONS = dict(re.findall(r"^## `([^`]+)`\n(.*?)(?=^## |\Z)", DOC, re.MULTILINE | re.DOTALL))
 EXAMPLES = [

@@ -23,7 +23,7 @@ import soundfile
 from support.fork_server import run_antiphon
 from support.redis_server import free_port
 
-QUESTION = Path(__file__).parents[2] / "antiphon" / "cli" / "assets" / "question.wav"
+QUESTION = Path(__file__).parents[3] / "antiphon" / "cli" / "assets" / "question.wav"
 STOPPED_IN_ORDER = ("edge_stopped", "worker_stopped", "recorder_stopped", "everything has stopped")
 
 
@@ -37,7 +37,7 @@ def antiphon(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[s
     return subprocess.run(
         [sys.executable, "-m", "antiphon", *args],
         cwd=cwd,
-        env=environment() | {"PYTHONPATH": str(QUESTION.parents[2])} | env,
+        env=environment() | {"PYTHONPATH": str(QUESTION.parents[3])} | env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -95,7 +95,7 @@ def running_up(folder: Path, port: int) -> Iterator[Up]:
     with subprocess.Popen(
         [*command, "--port", str(port), "--health-port", "0", "--data-dir", str(folder)],
         cwd=folder,
-        env=environment() | {"PYTHONPATH": str(QUESTION.parents[2])},
+        env=environment() | {"PYTHONPATH": str(QUESTION.parents[3])},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -26,7 +26,7 @@ def command(*args: str) -> list[str]:
 
 
 def environment(**settings: str) -> dict[str, str]:
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
     ports = {f"ANTIPHON_{name}_HEALTH_PORT": "0" for name in ("RECORDER", "CLEANUP")}
     return kept | {"PYTHONPATH": root} | ports | settings

@@ -20,7 +20,7 @@ from antiphon.client.link import ClientOptions
 from support.redis_server import RedisServer
 from support.stack import Stack
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
