@@ -44,7 +44,7 @@ QUESTIONS = np.concatenate(
 async def show(stack: Stack, visitor: Visitor, folder: Path) -> None:
     """Takes all screenshots."""
     recording = await _voice_call(visitor, folder)
-    page = await visitor.open(f"/s/{recording}")
+    page = await visitor.open(f"/s/{recording}", animated=True)
     play = page.get_by_role("button", name="Play", exact=True)
     await expect(play).to_be_visible(timeout=30_000)
     await page.keyboard.press("ArrowDown")
@@ -56,7 +56,7 @@ async def show(stack: Stack, visitor: Visitor, folder: Path) -> None:
 
 async def _voice_call(visitor: Visitor, folder: Path) -> str:
     """Returns the recording id."""
-    page = await visitor.open("/audio_duplex", microphone=QUESTIONS, repeat=True)
+    page = await visitor.open("/audio_duplex", microphone=QUESTIONS, repeat=True, animated=True)
     call = CallPage(page)
     await call.start("/audio_duplex", **STEADY)
     await call.finish_answer()
@@ -75,7 +75,9 @@ async def _voice_call(visitor: Visitor, folder: Path) -> str:
 
 async def _video_call(visitor: Visitor, folder: Path) -> None:
     camera = desk(visitor.folder / "desk.y4m")
-    page = await visitor.open("/omni", microphone=QUESTIONS, repeat=True, camera=camera, phone=True)
+    page = await visitor.open(
+        "/omni", microphone=QUESTIONS, repeat=True, camera=camera, phone=True, animated=True
+    )
     call = CallPage(page)
     await call.start("/omni", **STEADY)
     await expect(page.locator(".stage .title")).to_have_text("Speaking", timeout=40_000)
@@ -94,7 +96,7 @@ async def _admin(stack: Stack, visitor: Visitor, folder: Path) -> None:
         await other.begin()
         waits = await later.enter_async_context(open_wire(stack.ws_url, "adx_waits"))
         await waits.expect("queued")
-        page = await visitor.open("/admin")
+        page = await visitor.open("/admin", animated=True)
         for _ in range(6):
             await one.send_second()
             await one.expect("result")

@@ -36,7 +36,7 @@ _ANIMATIONS_END = """Promise.allSettled(document.getAnimations()
 """Contrast can be checked only after animations."""
 
 # Stylesheets and media that `preload` fetches are for rules that are off or not serious.
-_RUN_AXE = """(rules) => axe.run({ preload: false, resultTypes: ["violations"],
+_RUN_AXE = """([part, rules]) => axe.run(part ?? document, { preload: false, resultTypes: ["violations"],
   ...(rules && { runOnly: { type: "rule", values: rules } }) }).then((found) => found.violations)"""
 
 _CHEAP_PAINTING = """
@@ -203,12 +203,15 @@ def _axe() -> str:
     return AXE.read_text()
 
 
-async def a11y_findings(page: Page, *rules: str) -> list[str]:
-    """Serious and critical accessibility findings of axe-core: of all rules, or of these."""
+async def a11y_findings(page: Page, *rules: str, part: str | None = None) -> list[str]:
+    """Serious and critical accessibility findings of axe-core: of all rules, or of these.
+
+    `part`: selector of the only part that has changed since the last findings of this page.
+    """
     await page.evaluate(_ANIMATIONS_END)
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(_axe())
-    found: list[dict[str, Any]] = await page.evaluate(_RUN_AXE, list(rules) or None)
+    found: list[dict[str, Any]] = await page.evaluate(_RUN_AXE, [part, list(rules) or None])
     return [
         f"{rule['id']}: {node['html'][:120]} ({rule['help']})"
         for rule in found
