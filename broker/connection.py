@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -45,7 +45,7 @@ _LONGEST_BLOCK_S = 30.0
 _RETRY_DELAY_S = (0.05, 1.0)
 """The first and the longest pause between two attempts of a call that is retried."""
 
-OLDEST_REDIS = (6, 2)
+_OLDEST_REDIS = (6, 2)
 
 _UNAVAILABLE = (
     RedisConnectionError,
@@ -74,18 +74,7 @@ _NO_RETRY = Retry(NoBackoff(), 0)
 
 def connect(settings: BrokerSettings, *, size: int = POOL_SIZE) -> Redis:
     """A client whose calls give up after `redis_timeout_s`."""
-    pool = BlockingConnectionPool.from_url(
-        settings.redis_url,
-        password=_password(settings),
-        max_connections=size,
-        timeout=settings.redis_timeout_s,
-        socket_timeout=None,
-        socket_connect_timeout=settings.redis_timeout_s,
-        socket_read_size=_READ_SIZE,
-        retry=_NO_RETRY,
-        protocol=2,
-    )
-    return Redis.from_pool(pool)
+    return Redis.from_pool(_pool(settings, size, settings.redis_timeout_s))
 
 
 def connect_blocking(settings: BrokerSettings) -> Redis:
@@ -93,21 +82,27 @@ def connect_blocking(settings: BrokerSettings) -> Redis:
 
     It keeps one connection until a call fails, so CLIENT ID stays valid until then.
     """
-    pool = BlockingConnectionPool.from_url(
-        settings.redis_url,
-        password=_password(settings),
-        max_connections=1,
-        timeout=_LONGEST_BLOCK_S,
-        socket_timeout=None,
-        socket_connect_timeout=settings.redis_timeout_s,
-        socket_keepalive=True,
-        socket_read_size=_READ_SIZE,
-        retry=_NO_RETRY,
-        protocol=2,
-    )
+    pool = _pool(settings, 1, _LONGEST_BLOCK_S, socket_keepalive=True)
     client = Redis(connection_pool=pool, single_connection_client=True)
     client.auto_close_connection_pool = True
     return client
+
+
+def _pool(
+    settings: BrokerSettings, size: int, timeout_s: float, **options: Any
+) -> BlockingConnectionPool:
+    return BlockingConnectionPool.from_url(
+        settings.redis_url,
+        password=_password(settings),
+        max_connections=size,
+        timeout=timeout_s,
+        socket_timeout=None,
+        socket_connect_timeout=settings.redis_timeout_s,
+        socket_read_size=_READ_SIZE,
+        retry=_NO_RETRY,
+        protocol=2,
+        **options,
+    )
 
 
 def _password(settings: BrokerSettings) -> str | None:
@@ -169,14 +164,24 @@ async def call_all(redis: Redis, *commands: tuple[Any, ...]) -> list[Any]:
         return answers
 
 
-async def check_server(redis: Redis) -> str:
-    """Return the server's version. Raises IncompatibleRedis when it is too old."""
-    info = await call(redis, "INFO", "server")
-    version = str(info["redis_version"])
-    major, minor = (int(part) for part in version.split(".")[:2])
-    if (major, minor) < OLDEST_REDIS:
+def is_supported(version: str) -> bool:
+    """True for a version of Redis, such as `7.2.4`, with every command that is used."""
+    return tuple(int(part) for part in version.split(".")[:2]) >= _OLDEST_REDIS
+
+
+async def check_server(redis: Redis) -> None:
+    """Raises IncompatibleRedis when the server is too old."""
+    version = str((await call(redis, "INFO", "server"))["redis_version"])
+    if not is_supported(version):
         raise IncompatibleRedis(f"Redis {version} is too old; 6.2 or newer is needed")
-    return version
+
+
+def hash_fields(reply: Mapping[bytes, bytes] | Sequence[bytes]) -> dict[str, str]:
+    """A hash as text, from the reply of HGETALL, or from its flat form in the reply of a script."""
+    if isinstance(reply, Mapping):
+        return {name.decode(): value.decode() for name, value in reply.items()}
+    text = [part.decode() for part in reply]
+    return dict(zip(text[::2], text[1::2], strict=True))
 
 
 async def retry_until_available(

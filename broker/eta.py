@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from redis.asyncio import Redis
 
-from antiphon.broker.connection import call
+from antiphon.broker.connection import call, hash_fields
 from antiphon.broker.keys import Keys
 from antiphon.shared_schemas.registry import RunningSession, WorkerRow
 from antiphon.shared_schemas.states import SessionKind
@@ -36,9 +35,9 @@ class SessionLengths:
     alpha: float = DEFAULT_ALPHA
 
     @classmethod
-    def read(cls, flat: list[bytes]) -> SessionLengths:
-        """Parse the flat reply of HGETALL."""
-        row = {k.decode(): float(v) for k, v in zip(flat[::2], flat[1::2], strict=True)}
+    def read(cls, reply: Mapping[bytes, bytes] | Sequence[bytes]) -> SessionLengths:
+        """Parse the `eta` hash, see `hash_fields`."""
+        row = {name: float(value) for name, value in hash_fields(reply).items()}
         return cls(
             baselines={k: row.get(f"baseline:{k}", v) for k, v in BASELINES.items()},
             averages={k: row[f"ema:{k}"] for k in SessionKind if f"ema:{k}" in row},
@@ -81,12 +80,8 @@ class _Slots:
         self._free = {w.id: [0.0] * w.slots for w in workers if w.open}
         self._backlog = 0.0
         for job in running:
-            self._occupy(job)
-
-    def _occupy(self, job: RunningSession) -> None:
-        heap = self._free.get(job.worker)
-        if heap:
-            heapq.heapreplace(heap, job.remaining_s)
+            if heap := self._free.get(job.worker):
+                heapq.heapreplace(heap, job.remaining_s)
 
     def take(self, kind: SessionKind, length_s: float) -> float:
         """Use the slot that becomes free first; returns the wait in seconds."""
@@ -109,7 +104,7 @@ class EtaStore:
         self._key = keys.eta
 
     async def status(self) -> SessionLengths:
-        return SessionLengths.read(_flat(await call(self._redis, "HGETALL", self._key)))
+        return SessionLengths.read(await call(self._redis, "HGETALL", self._key))
 
     async def configure(
         self, baselines: dict[SessionKind, float], alpha: float | None = None
@@ -121,7 +116,3 @@ class EtaStore:
         flat = [part for pair in values.items() for part in pair]
         if flat:
             await call(self._redis, "HSET", self._key, *flat)
-
-
-def _flat(reply: Any) -> list[bytes]:
-    return [part for pair in reply.items() for part in pair] if isinstance(reply, dict) else reply

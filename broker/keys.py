@@ -7,7 +7,6 @@ small values). The streams, which are large, carry `{sid}` and spread over all n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Generic, Self, TypeVar, get_args
 
 from antiphon.shared_schemas.entries import (
@@ -40,71 +39,35 @@ class StreamKey(str, Generic[EntryT]):
         return entry
 
 
-@dataclass(frozen=True, slots=True)
 class Keys:
     """Builds key names under one prefix (`antiphon` unless configured)."""
 
-    prefix: str = "antiphon"
-
-    @property
-    def control(self) -> str:
+    def __init__(self, prefix: str = "antiphon") -> None:
+        self.prefix = prefix
+        self.control = f"{{{prefix}}}:"
         """Start of every control key; scripts append `session:<sid>` and `worker:<id>` to it."""
-        return f"{{{self.prefix}}}:"
-
-    @property
-    def queue(self) -> str:
+        self.queue = self.control + "queue"
         """ZSET session id → ticket number. Exists while sessions wait."""
-        return self.control + "queue"
-
-    @property
-    def leases(self) -> str:
+        self.leases = self.control + "leases"
         """ZSET session id → lease expiry (ms)."""
-        return self.control + "leases"
-
-    @property
-    def workers(self) -> str:
+        self.workers = self.control + "workers"
         """ZSET worker id → last heartbeat (ms)."""
-        return self.control + "workers"
-
-    @property
-    def edges(self) -> str:
+        self.edges = self.control + "edges"
         """ZSET edge id → last heartbeat (ms)."""
-        return self.control + "edges"
-
-    @property
-    def events(self) -> str:
+        self.events = self.control + "events"
         """STREAM of session transitions, trimmed to about 100,000 entries."""
-        return self.control + "events"
-
-    @property
-    def eta(self) -> str:
+        self.eta = self.control + "eta"
         """HASH `baseline:<kind>`, `ema:<kind>`, `count:<kind>` (seconds), `alpha`. Permanent."""
-        return self.control + "eta"
-
-    @property
-    def apps(self) -> str:
+        self.apps = self.control + "apps"
         """HASH app id → `off`, for every page that is disabled. Permanent."""
-        return self.control + "apps"
-
-    @property
-    def ref_audio(self) -> str:
+        self.ref_audio = self.control + "ref_audio"
         """HASH voice id → JSON (name, duration, creation); the audio has a separate key. Permanent."""
-        return self.control + "ref_audio"
-
-    @property
-    def config(self) -> str:
+        self.config = self.control + "config"
         """HASH `contract`: version of all of this (docs/redis-keys.md). Permanent."""
-        return self.control + "config"
-
-    @property
-    def tickets(self) -> str:
+        self.tickets = self.control + "tickets"
         """STRING, last ticket number. Permanent."""
-        return self.control + "tickets"
-
-    @property
-    def reaper(self) -> str:
+        self.reaper = self.control + "reaper"
         """HASH `last`, `quiet_until` (ms): when the reaper ran, and until when it ends nothing."""
-        return self.control + "reaper"
 
     def session(self, sid: str) -> str:
         """HASH, one session's row; expires an hour after the session ended."""
@@ -148,10 +111,9 @@ class Keys:
         """STREAM of one entry, the `prepare` that a worker accepted; same lifetime as `outbound`."""
         return StreamKey[InEntry](f"{self.prefix}:begun:{{{sid}}}", get_args(InEntry))
 
-    @property
-    def every_stream(self) -> tuple[str, ...]:
-        """Patterns that match the streams of all sessions."""
-        return self.inbound("*"), self.outbound("*"), self.checkpoints("*"), self.prepare("*")
+    def streams(self, sid: str) -> tuple[str, ...]:
+        """All streams of one session."""
+        return self.inbound(sid), self.outbound(sid), self.checkpoints(sid), self.prepare(sid)
 
     def sid_of(self, key: str) -> str:
         """The session that a stream, or a row, belongs to."""

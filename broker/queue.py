@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from antiphon.broker.errors import QueueFull, SessionExists
 from antiphon.broker.eta import SessionLengths, estimate_waits
@@ -12,36 +12,6 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.registry import QueuedSession, QueueSnapshot, RunningSession, Ticket
 from antiphon.shared_schemas.resume_token import ResumeToken
 from antiphon.shared_schemas.states import SessionKind, SessionState
-
-
-class _Queued(NamedTuple):
-    """A queued session in the reply of `snapshot.lua`."""
-
-    sid: bytes
-    kind: bytes
-    ticket: bytes
-    queued_at: bytes
-    state: bytes
-
-
-class _Running(NamedTuple):
-    """A running session in the reply of `snapshot.lua`."""
-
-    sid: bytes
-    kind: bytes
-    worker: bytes
-    state: bytes
-    assigned_at: bytes
-    attempt: bytes
-    connections: bytes
-
-
-class _Snapshot(NamedTuple):
-    now_ms: int
-    queued: list[_Queued]
-    running: list[_Running]
-    workers: list[tuple[bytes, list[bytes]]]
-    lengths: list[bytes]
 
 
 @control_script
@@ -66,14 +36,45 @@ def _enqueue(
 
 
 @control_script
-def _snapshot(reply: list[Any]) -> _Snapshot:
-    now_ms, queued, running, workers, lengths = reply
-    return _Snapshot(
-        int(now_ms),
-        [_Queued(*row) for row in queued],
-        [_Running(*row) for row in running],
-        [(worker_id, row) for worker_id, row in workers],
-        lengths,
+def _snapshot(reply: list[Any]) -> QueueSnapshot:
+    now_ms, queued, held, serving, lengths_reply = reply
+    lengths = SessionLengths.read(lengths_reply)
+    running = tuple(_running(now_ms, lengths, row) for row in held)
+    workers = tuple(read_worker(name.decode(), row) for name, row in serving)
+    rows = [[part.decode() for part in row] for row in queued]
+    kinds = [SessionKind(kind) for _, kind, *_ in rows]
+    waits = estimate_waits(kinds, running, workers, lengths)
+    waiting = tuple(
+        QueuedSession(
+            sid=sid,
+            kind=kind,
+            ticket=int(ticket),
+            position=position,
+            queued_at=int(queued_at),
+            state=SessionState(state),
+            eta_s=eta_s,
+        )
+        for position, ((sid, _, ticket, queued_at, state), kind, eta_s) in enumerate(
+            zip(rows, kinds, waits, strict=True), start=1
+        )
+    )
+    return QueueSnapshot(at=now_ms, waiting=waiting, running=running, workers=workers)
+
+
+def _running(now_ms: int, lengths: SessionLengths, row: list[bytes]) -> RunningSession:
+    sid, kind_name, worker, state, assigned_at, attempt, connections = (p.decode() for p in row)
+    kind = SessionKind(kind_name)
+    elapsed_s = max(0.0, (now_ms - int(assigned_at)) / 1000)
+    return RunningSession(
+        sid=sid,
+        kind=kind,
+        worker=worker,
+        state=SessionState(state),
+        assigned_at=int(assigned_at),
+        elapsed_s=elapsed_s,
+        remaining_s=max(0.0, lengths.expected_s(kind) - elapsed_s),
+        attempt=int(attempt),
+        resumes=max(0, int(connections) - 1),
     )
 
 
@@ -105,44 +106,4 @@ class Queue:
 
     async def snapshot(self) -> QueueSnapshot:
         """Every queued session with its position and estimate, and every running one."""
-        found = await self._scripts.run(_snapshot)
-        workers = tuple(read_worker(name.decode(), row) for name, row in found.workers)
-        lengths = SessionLengths.read(found.lengths)
-        running = tuple(_running(found.now_ms, row, lengths) for row in found.running)
-        kinds = [SessionKind(row.kind.decode()) for row in found.queued]
-        waits = estimate_waits(kinds, running, workers, lengths)
-        return QueueSnapshot(
-            at=found.now_ms,
-            waiting=tuple(
-                QueuedSession(
-                    sid=row.sid.decode(),
-                    kind=kind,
-                    ticket=int(row.ticket),
-                    position=position,
-                    queued_at=int(row.queued_at),
-                    state=SessionState(row.state.decode()),
-                    eta_s=eta_s,
-                )
-                for position, (row, kind, eta_s) in enumerate(
-                    zip(found.queued, kinds, waits, strict=True), start=1
-                )
-            ),
-            running=running,
-            workers=workers,
-        )
-
-
-def _running(now_ms: int, row: _Running, lengths: SessionLengths) -> RunningSession:
-    kind = SessionKind(row.kind.decode())
-    elapsed_s = max(0.0, (now_ms - int(row.assigned_at)) / 1000)
-    return RunningSession(
-        sid=row.sid.decode(),
-        kind=kind,
-        worker=row.worker.decode(),
-        state=SessionState(row.state.decode()),
-        assigned_at=int(row.assigned_at),
-        elapsed_s=elapsed_s,
-        remaining_s=max(0.0, lengths.expected_s(kind) - elapsed_s),
-        attempt=int(row.attempt),
-        resumes=max(0, int(row.connections) - 1),
-    )
+        return await self._scripts.run(_snapshot)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 import structlog
 
+from antiphon.broker.connection import hash_fields
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.settings import BrokerSettings
@@ -39,7 +40,9 @@ class WorkerReport:
 
 def read_worker(worker_id: str, flat: list[bytes]) -> WorkerRow:
     """Parse one worker's hash from the flat reply of HGETALL."""
-    row = {k.decode(): v.decode() for k, v in zip(flat[::2], flat[1::2], strict=True)}
+    row = hash_fields(flat)
+    memory_used, _, memory_total = row.get("memory", "").partition("/")
+    latency = orjson.loads(row.get("latency", "{}"))
     return WorkerRow(
         id=worker_id,
         engine=row["engine"],
@@ -54,18 +57,9 @@ def read_worker(worker_id: str, flat: list[bytes]) -> WorkerRow:
         open=row["open"] == "1",
         detail=row["detail"],
         counters=orjson.loads(row["counters"]),
-        memory=_read_memory(row.get("memory", "")),
-        latency=_read_latency(row.get("latency", "{}")),
+        memory=Memory(int(memory_used), int(memory_total)) if memory_total else None,
+        latency={sid: Latency(*newest) for sid, newest in latency.items()},
     )
-
-
-def _read_memory(text: str) -> Memory | None:
-    used, _, total = text.partition("/")
-    return Memory(int(used), int(total)) if total else None
-
-
-def _read_latency(text: str) -> dict[str, Latency]:
-    return {sid: Latency(*newest) for sid, newest in orjson.loads(text).items()}
 
 
 class Reaped(NamedTuple):
@@ -100,11 +94,8 @@ def _worker_gone(reply: int, worker_id: str) -> None:
 def _edge_beat(
     reply: list[bytes], edge: str, serving: Iterable[tuple[str, int]]
 ) -> dict[str, EndReason | None]:
-    text = [part.decode() for part in reply]
-    return {
-        sid: EndReason(reason) if reason else None
-        for sid, reason in zip(text[::2], text[1::2], strict=True)
-    }
+    over = hash_fields(reply)
+    return {sid: EndReason(reason) if reason else None for sid, reason in over.items()}
 
 
 @control_script

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from antiphon.broker.connection import call
+from antiphon.broker.connection import call, hash_fields
 from antiphon.broker.keys import Keys
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
@@ -70,7 +70,7 @@ def _confirm(reply: int, sid: str, ticket: int, connection: int) -> None:
 
 @control_script
 def _attached(reply: list[bytes], serving: Iterable[tuple[str, int, int]]) -> dict[str, int]:
-    return {sid.decode(): int(n) for sid, n in zip(reply[::2], reply[1::2], strict=True)}
+    return {sid: int(connection) for sid, connection in hash_fields(reply).items()}
 
 
 class ResumeRegistry:

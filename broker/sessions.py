@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
+from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
-from antiphon.broker.connection import call
+from antiphon.broker.connection import call, hash_fields
 from antiphon.broker.keys import Keys
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
@@ -22,6 +23,9 @@ from antiphon.shared_schemas.states import (
     SessionKind,
     SessionState,
 )
+
+_SESSION_ROW = TypeAdapter(SessionRow)
+_CLAIM = TypeAdapter(Claim)
 
 
 @control_script
@@ -50,8 +54,11 @@ class Sessions:
     async def get(self, sid: str) -> SessionRow | None:
         """The row, or None when the id is unknown."""
         reply = await call(self._redis, "HGETALL", self._keys.session(sid))
-        row = {k.decode(): v.decode() for k, v in reply.items()}
-        return _read(sid, row) if "state" in row else None
+        row: dict[str, Any] = hash_fields(reply)
+        if "state" not in row:
+            return None
+        row |= {"sid": sid, "config": orjson.loads(row["config"]), "resumable": "resume" in row}
+        return _SESSION_ROW.validate_python(row)
 
     async def end(
         self,
@@ -83,16 +90,8 @@ class Sessions:
 def _claim(reply: list[Any], worker_id: str, lease_ms: int) -> Claim | None:
     if not reply:
         return None
-    sid, kind, ticket, epoch, attempt, edge, recording = reply
-    return Claim(
-        sid=sid.decode(),
-        kind=SessionKind(kind.decode()),
-        ticket=int(ticket),
-        epoch=int(epoch),
-        attempt=int(attempt),
-        edge=edge.decode(),
-        recording=recording.decode(),
-    )
+    names = ("sid", "kind", "ticket", "epoch", "attempt", "edge", "recording")
+    return _CLAIM.validate_python(dict(zip(names, reply, strict=True)))
 
 
 @control_script
@@ -163,24 +162,3 @@ class Leases:
 def origins(state: SessionState) -> list[SessionState]:
     """The states from which a session may move to `state`."""
     return [origin for origin, targets in LEGAL_MOVES.items() if state in targets]
-
-
-def _read(sid: str, row: dict[str, str]) -> SessionRow:
-    return SessionRow(
-        sid=sid,
-        kind=SessionKind(row["kind"]),
-        state=SessionState(row["state"]),
-        ticket=int(row["ticket"]),
-        epoch=int(row["epoch"]),
-        attempt=int(row["attempt"]),
-        edge=row["edge"],
-        worker=row["worker"],
-        recording=row["recording"],
-        queued_at=int(row["queued_at"]),
-        assigned_at=int(row["assigned_at"]) if "assigned_at" in row else None,
-        ended_at=int(row["ended_at"]) if "ended_at" in row else None,
-        reason=EndReason(row["reason"]) if "reason" in row else None,
-        resumable="resume" in row,
-        config=orjson.loads(row["config"]),
-        trace=row.get("trace", "").encode(),
-    )

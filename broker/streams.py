@@ -206,13 +206,7 @@ class SessionStreams:
         The empty stream stays until it expires: its last id fences out a late writer.
         """
         bound = StreamPosition.before(ticket + 1).id()
-        keys = self._keys
-        for key in (
-            keys.inbound(sid),
-            keys.outbound(sid),
-            keys.checkpoints(sid),
-            keys.prepare(sid),
-        ):
+        for key in self._keys.streams(sid):
             await call(self._redis, "XTRIM", key, "MINID", bound)
 
     async def delete_pending(self, sid: str, *positions: StreamPosition) -> None:

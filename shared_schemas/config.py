@@ -9,13 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field
 Probability = Annotated[float, Field(gt=0.0, le=1.0)]
 
 
-class DuplexConfig(BaseModel):
-    """Unknown fields are ignored, wrong types are rejected by name.
-
-    With `record: false`, here and in the other kinds, nothing of the session is stored on disk.
-    """
+class _Options(BaseModel):
+    """Unknown fields are ignored, wrong types are rejected by name."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
+
+
+class DuplexConfig(_Options):
+    """With `record: false`, here and in the other kinds, nothing of the session is stored on disk."""
 
     generate_audio: bool = True
     ls_mode: Literal["explicit", "implicit"] = "explicit"
@@ -29,10 +30,6 @@ class DuplexConfig(BaseModel):
     sample_rate: Literal[16000] = 16000
     max_slice_nums: int = Field(default=1, ge=1, le=9)
     record: bool = True
-
-
-class _Options(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
 
 
 class VadConfig(_Options):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 
 
@@ -53,25 +55,11 @@ class SessionEvent:
     def parse(cls, entry_id: bytes, data: Mapping[bytes, bytes]) -> SessionEvent:
         """Read one stream entry. Raises UnreadableEvent on an unknown or incomplete one."""
         try:
-            text = {key.decode(): value.decode() for key, value in data.items()}
-            return cls(id=entry_id.decode(), **_values(text))
-        except (KeyError, ValueError) as error:
+            values: dict[str, Any] = {key.decode(): value.decode() for key, value in data.items()}
+            values |= {name: None for name in ("reason", "ask") if not values.get(name)}
+            return _EVENT.validate_python(values | {"id": entry_id.decode()})
+        except ValueError as error:
             raise UnreadableEvent(f"event {entry_id!r} cannot be read: {error!r}") from error
 
 
-def _values(text: Mapping[str, str]) -> dict[str, Any]:
-    reason, ask = text.get("reason"), text.get("ask")
-    return {
-        "sid": text["sid"],
-        "state": SessionState(text["state"]),
-        "kind": SessionKind(text["kind"]),
-        "ticket": int(text["ticket"]),
-        "epoch": int(text["epoch"]),
-        "attempt": int(text["attempt"]),
-        "edge": text["edge"],
-        "worker": text["worker"],
-        "recording": text["recording"],
-        "at": int(text["at"]),
-        "reason": EndReason(reason) if reason else None,
-        "ask": SessionCommand(ask) if ask else None,
-    }
+_EVENT = TypeAdapter(SessionEvent)

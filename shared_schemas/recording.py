@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 
 from antiphon.shared_schemas.states import EndReason, SessionKind
 
@@ -323,19 +323,8 @@ class TurnRecording(Record):
     merged_replay_lead_ms: float | None = None
 
 
-def _mode_of(recording: Any) -> str | None:
-    if isinstance(recording, DuplexRecording | TurnRecording):
-        return recording.mode
-    return recording.get("mode") if isinstance(recording, dict) else None
-
-
 _RECORDING: TypeAdapter[DuplexRecording | TurnRecording] = TypeAdapter(
-    Annotated[
-        Annotated[DuplexRecording, Tag("duplex")]
-        | Annotated[TurnRecording, Tag("half_duplex")]
-        | Annotated[TurnRecording, Tag("chat")],
-        Discriminator(_mode_of),
-    ]
+    Annotated[DuplexRecording | TurnRecording, Field(discriminator="mode")]
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from antiphon.broker.connection import OLDEST_REDIS, call, connect
+from antiphon.broker.connection import call, connect, is_supported
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.keys import Keys
 from antiphon.broker.schema_version import SCHEMA_VERSION, read_schema_version
@@ -53,7 +53,7 @@ def _from_info(info: Info) -> Iterator[Finding]:
 
 def _version(info: Info) -> Finding:
     found = str(info["redis_version"])
-    if tuple(int(part) for part in found.split(".")[:2]) < OLDEST_REDIS:
+    if not is_supported(found):
         return failure("redis version", found, "install Redis 6.2 or newer")
     return ok("redis version", found)
 

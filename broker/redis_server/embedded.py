@@ -16,10 +16,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
-from antiphon.broker.connection import OLDEST_REDIS
+from antiphon.broker.connection import is_supported
 from antiphon.broker.errors import BrokerError
 
 HOST = "127.0.0.1"
@@ -59,7 +58,7 @@ def find_redis_server() -> RedisServer:
     seen: list[str] = []
     for path in _candidates():
         version = _version_of(path)
-        if version is not None and _as_numbers(version) >= OLDEST_REDIS:
+        if version is not None and is_supported(version):
             return RedisServer(path, version)
         seen.append(f"{path} ({version or 'does not run'})")
     found = f" (found only {', '.join(seen)})" if seen else ""
@@ -81,11 +80,6 @@ def _version_of(path: Path) -> str | None:
         return None
     match = re.search(r"\bv=(\d+\.\d+\S*)", shown.stdout)
     return match[1] if match else None
-
-
-def _as_numbers(version: str) -> tuple[int, int]:
-    major, minor = re.findall(r"\d+", version)[:2]
-    return int(major), int(minor)
 
 
 def tether(signal_number: int) -> Callable[[], None] | None:
@@ -154,12 +148,7 @@ class EmbeddedRedis:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:

@@ -91,7 +91,7 @@ class OrphanedKeys:
             yield self._keys.sid_of(key)
 
     async def _streams(self) -> AsyncIterator[str]:
-        for pattern in self._keys.every_stream:
+        for pattern in self._keys.streams("*"):
             async for key in self._scan(pattern):
                 yield key
 

@@ -32,7 +32,7 @@ EXAMPLES = [
 ]
 PLACES = {"sid": "<sid>", "worker_id": "<id>", "ticket": "<ticket>", "token": "<token>"}
 PLACES |= {"recording": "<recording>", "voice_id": "<voice>"}
-NO_KEYS = {"prefix", "control", "every_stream"}
+NO_KEYS = {"prefix", "control", "streams", "script_keys", "sid_of"}
 REFUSAL = re.compile(r"^(\(error\)|ERR|WRONGTYPE|NOGROUP|Could not connect)", re.MULTILINE)
 
 
@@ -117,17 +117,14 @@ async def _waits(broker: Broker) -> bool:
 
 def built_keys() -> set[str]:
     """Every key that the program can build, as the document writes it."""
-    keys, names = Keys(), set()
-    for name, member in inspect.getmembers(Keys):
-        if name in NO_KEYS or name.startswith("_") or name in ("script_keys", "sid_of"):
+    names = set()
+    for name, member in inspect.getmembers(Keys()):
+        if name in NO_KEYS or name.startswith("_"):
             continue
-        if isinstance(member, property):
-            names.add(getattr(keys, name))
-        elif inspect.isfunction(member):
-            places = [
-                PLACES[part] for part in inspect.signature(member).parameters if part != "self"
-            ]
-            names.add(member(keys, *places))
+        if isinstance(member, str):
+            names.add(member)
+        elif inspect.ismethod(member):
+            names.add(member(*(PLACES[part] for part in inspect.signature(member).parameters)))
     return names
 
 
