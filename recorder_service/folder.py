@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Self
 
 from antiphon.recorder_service.journal.files import sync_tree, write_atomic
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
@@ -14,7 +13,6 @@ from antiphon.recorder_service.journal.journal import (
     Journal,
     OutageEntry,
     OutageStart,
-    SavedMedia,
     Side,
     read_journal,
     to_journal,
@@ -27,7 +25,7 @@ from antiphon.recorder_service.media.audio import (
     make_fragments_folder,
     remove_fragments,
 )
-from antiphon.recorder_service.media.save import save_duplex_media, save_turn_media
+from antiphon.recorder_service.media.save import save_media
 from antiphon.shared_schemas.entries import StreamEntry, StreamPosition
 from antiphon.shared_schemas.recording import (
     META_FILE,
@@ -51,10 +49,14 @@ class RecordingFolder:
         self,
         root: Path,
         job: RecordingJob,
-        worker: str,
-        outages: Sequence[OutageStart],
-        now_ms: Callable[[], float],
+        worker: str = "",
+        outages: Sequence[OutageStart] = (),
+        now_ms: Callable[[], float] = lambda: time.time() * 1000,
     ) -> None:
+        """Resume a recording, or prepare to begin one.
+
+        The journal notes each of `outages` once, at the next write; `now_ms` is the Redis clock.
+        """
         self.path = root / job.recording
         self._job = job
         self._by_turns = not job.kind.is_duplex
@@ -66,24 +68,7 @@ class RecordingFolder:
         self._noted: list[OutageEntry] = []
         self._journal: Journal | None = None
         self._complete = False
-
-    @classmethod
-    def open(
-        cls,
-        root: Path,
-        job: RecordingJob,
-        worker: str = "",
-        outages: Sequence[OutageStart] = (),
-        now_ms: Callable[[], float] = lambda: time.time() * 1000,
-    ) -> Self:
-        """Resume a recording, or prepare to begin one.
-
-        The journal notes each of `outages` once, at the next write; `now_ms` is the Redis clock.
-        """
-        folder = cls(root, job, worker, outages, now_ms)
-        with folder._lock:
-            folder._load()
-        return folder
+        self._load()
 
     @property
     def complete(self) -> bool:
@@ -103,17 +88,13 @@ class RecordingFolder:
             if self._state.has(side, position):
                 return
             journal = self._journal or self._begin()
-            item = to_journal(side, position, entry, self._save(position, entry))
+            media = save_media(self.path, self._job.kind, position, entry, self._state)
+            item = to_journal(side, position, entry, media)
             journal.append(item)
             changed = self._note_outages(journal) or self._state.first_at is None
             self._state.add(item)
             if changed or item is self._state.prepare:
                 self._write_meta()
-
-    def _save(self, position: StreamPosition, entry: StreamEntry) -> SavedMedia:
-        if self._by_turns:
-            return save_turn_media(self.path, position, entry, self._state)
-        return save_duplex_media(self.path, entry, self._state)
 
     def finish(self, ending: SessionEnding) -> RecordingState | None:
         """Make the recording whole on disk, then say so in `meta.json`; None when it is empty."""
@@ -121,10 +102,9 @@ class RecordingFolder:
             if self._journal is None:
                 return None
             self._note_outages(self._journal)
-            contents = read_journal(self.path / TIMELINE_FILE)
-            if not (
-                self.path / TIMELINE_FILE
-            ).exists():  # another recorder has finished and merged it
+            journal = self.path / TIMELINE_FILE
+            contents = read_journal(journal)
+            if not journal.exists():  # another recorder has finished and merged it
                 raise FileNotFoundError(f"the journal of {self.path} is gone")
             if self._by_turns:
                 join_answers(self.path, contents.outputs)

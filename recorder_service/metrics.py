@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _LAG_BOUNDS_S = (
@@ -25,21 +27,17 @@ class RecorderMetrics:
         self.degraded = 0
         self.merges_waiting = 0
 
-        def gauge(name: str, text: str) -> Gauge:
-            return Gauge(_NAME + name, text, registry=registry)
+        def gauge(name: str, text: str, value: Callable[[], int]) -> None:
+            Gauge(_NAME + name, text, registry=registry).set_function(value)
 
         def counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
             return Counter(_NAME + name, text, labels, registry=registry)
 
-        gauge("sessions", "Sessions that this recorder records.").set_function(
-            lambda: self.sessions
+        gauge("sessions", "Sessions that this recorder records.", lambda: self.sessions)
+        gauge(
+            "degraded_sessions", "Of these, behind because the disk fails.", lambda: self.degraded
         )
-        gauge("degraded_sessions", "Of these, behind because the disk fails.").set_function(
-            lambda: self.degraded
-        )
-        gauge("merges_waiting", "Replays that wait to be made.").set_function(
-            lambda: self.merges_waiting
-        )
+        gauge("merges_waiting", "Replays that wait to be made.", lambda: self.merges_waiting)
         self.entries = counter("entries", "Entries written to disk.")
         self.disk_errors = counter("disk_errors", "Writes that the disk refused, with repeats.")
         self.declined = counter(

@@ -101,29 +101,31 @@ def text_of(parts: Iterable[dict[str, Any]]) -> str:
     return " ".join(part["text"] for part in parts if part["type"] == "text")
 
 
-def gaps(side: Side, entries: JournalEntries, answered: Iterable[int] = ()) -> list[Gap]:
-    """Missing numbers: a later entry, or an answer to the missing one, exists."""
-    present = {item.position.n for item in entries}
+def missing(contents: JournalContents, answered: Iterable[int]) -> list[Gap] | None:
+    """Missing entries of both streams, with the disk outage that lost them; None if there are none.
+
+    An entry is missing when a later one, or an answer to it, exists. `answered`: input numbers.
+    """
+    return [*_gaps("in", contents, answered), *_gaps("out", contents, ())] or None
+
+
+def _gaps(side: Side, contents: JournalContents, answered: Iterable[int]) -> list[Gap]:
+    present = {item.position.n for item in contents.of(side)}
     found: list[Gap] = []
     for n in range(1, max((*present, *answered), default=0) + 1):
         if n in present:
             continue
         if found and found[-1].last == n - 1:
-            found[-1] = Gap(stream=side, first=found[-1].first, last=n)
+            found[-1] = found[-1].model_copy(update={"last": n})
         else:
-            found.append(Gap(stream=side, first=n, last=n))
+            why = _why(side, n, contents.outages)
+            found.append(Gap(stream=side, first=n, last=n, why=why))
     return found
 
 
-def explain_gaps(gaps: Iterable[Gap], outages: Iterable[OutageEntry]) -> list[Gap]:
-    """Add the disk outage during which the entries were lost, if there was one."""
-    known = list(outages)
-    return [gap.model_copy(update={"why": _why(gap, known)}) for gap in gaps]
-
-
-def _why(gap: Gap, outages: Iterable[OutageEntry]) -> str:
+def _why(side: Side, first: int, outages: Iterable[OutageEntry]) -> str:
     for outage in outages:
-        if outage.after[gap.stream].n == gap.first - 1:
+        if outage.after[side].n == first - 1:
             return f"{_LOST}; until then the disk had refused to take them: {outage.start.error}"
     return _LOST
 

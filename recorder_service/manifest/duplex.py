@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import (
@@ -16,8 +17,7 @@ from antiphon.recorder_service.manifest.common import (
     config_of,
     duration_ms,
     events,
-    explain_gaps,
-    gaps,
+    missing,
     moment,
     since,
 )
@@ -46,15 +46,21 @@ def build_manifest(
     if state.first_at is None and ending.at is not None:
         state.first_at = float(ending.at)
     build = _duplex_recording if job.kind.is_duplex else turn_recording
-    recording = build(job, ending, state, contents)
-    if recording.missing:
-        missing = explain_gaps(recording.missing, contents.outages)
-        recording = recording.model_copy(update={"missing": missing})
+    recording = build(
+        state,
+        contents,
+        session_id=job.sid,
+        recording_id=job.recording,
+        app_type=job.kind,
+        worker_id=ending.worker,
+        start_ts=moment(state.start_ms),
+        config=config_of(state.prepare),
+    )
     return recording, final_meta(job, ending, state, recording, contents)
 
 
 def _duplex_recording(
-    job: RecordingJob, ending: SessionEnding, state: JournalState, contents: JournalContents
+    state: JournalState, contents: JournalContents, **session: Any
 ) -> DuplexRecording:
     start = state.start_ms
     results: dict[int, list[UnitRecord]] = defaultdict(list)
@@ -72,15 +78,9 @@ def _duplex_recording(
     ]
     orphans = [unit for units in results.values() for unit in units]
     indexes = {chunk.input_n: chunk.index for chunk in chunks}
-    missing = [*gaps("in", contents.inputs, results), *gaps("out", contents.outputs)]
     return DuplexRecording(
-        session_id=job.sid,
-        recording_id=job.recording,
+        **session,
         mode="duplex",
-        app_type=job.kind,
-        worker_id=ending.worker,
-        start_ts=moment(start),
-        config=config_of(state.prepare),
         chunks=chunks,
         events=events(contents, start, _NOT_EVENTS, indexes),
         diagnostics=[
@@ -88,7 +88,7 @@ def _duplex_recording(
             for item in select(contents.inputs, DiagnosticIn)
         ],
         orphan_results=orphans or None,
-        missing=missing or None,
+        missing=missing(contents, results),
     )
 
 

@@ -106,7 +106,8 @@ def plan_replay(kind: SessionKind, state: JournalState, contents: JournalContent
     start, inputs, outputs = state.start_ms, contents.inputs, contents.outputs
     if kind is SessionKind.CHAT:
         return _plan_chat(state, outputs)
-    user = place_captured(list(_sounds(select(inputs, ChunkIn), start)), INPUT_RATE)
+    captured = _sounds((item.entry.at - start, item) for item in select(inputs, ChunkIn))
+    user = place_captured(list(captured), INPUT_RATE)
     cutoffs = _cutoffs(inputs, outputs, start)
     model = place_played(_model_sounds(outputs, start), cutoffs, OUTPUT_RATE)
     if not kind.is_duplex:
@@ -123,35 +124,31 @@ def _seconds(user: list[PlacedClip], model: list[PlacedClip]) -> float:
 
 
 def _plan_chat(state: JournalState, outputs: JournalEntries) -> ReplayPlan:
-    request, start = state.prepare, state.start_ms
-    asked = list(_asked(request, start)) if request and is_entry(request, ChatIn) else []
-    lead_ms = sum(sound.samples for sound in asked) * 1000 / INPUT_RATE
-    shifted = [replace(sound, at_ms=sound.at_ms + lead_ms) for sound in asked]
-    user = place_captured(shifted, INPUT_RATE)
-    model = place_played(_model_sounds(outputs, start - lead_ms), (), OUTPUT_RATE)
+    request = state.prepare
+    asked = list(_asked(request)) if request and is_entry(request, ChatIn) else []
+    lead_ms = sum(samples for _, samples in asked) * 1000 / INPUT_RATE
+    spoken = [TimedSound(lead_ms, file, samples) for file, samples in asked]
+    user = place_captured(spoken, INPUT_RATE)
+    model = place_played(_model_sounds(outputs, state.start_ms - lead_ms), (), OUTPUT_RATE)
     return ReplayPlan(lead_ms, user, model, [], [])
 
 
-def _asked(request: JournalEntry[ChatIn], start: float) -> Iterator[TimedSound]:
+def _asked(request: JournalEntry[ChatIn]) -> Iterator[tuple[str, int]]:
+    """The files of the user's sounds and their samples. The request arrives when they are over."""
     for message in request.entry.content:
         for part in message["parts"] if message["role"] == "user" else ():
             saved = request.media.parts[part["blob"]] if "blob" in part else None
             if saved is not None and saved.file is not None and saved.samples is not None:
-                yield TimedSound(request.entry.at - start, saved.file, saved.samples)
+                yield saved.file, saved.samples
 
 
-def _sounds(items: Iterable[JournalEntry[StreamEntry]], start: float) -> Iterator[TimedSound]:
-    for item in items:
-        sound = _sound(item, item.entry.at - start)
-        if sound is not None:
-            yield sound
-
-
-def _sound(item: JournalEntry[StreamEntry], at_ms: float) -> TimedSound | None:
-    audio = item.media.audio
-    if audio is None or audio.file is None or audio.samples is None:
-        return None
-    return TimedSound(at_ms, audio.file, audio.samples)
+def _sounds(
+    arrivals: Iterable[tuple[float, JournalEntry[StreamEntry]]],
+) -> Iterator[TimedSound]:
+    for at_ms, item in arrivals:
+        audio = item.media.audio
+        if audio is not None and audio.file is not None and audio.samples is not None:
+            yield TimedSound(at_ms, audio.file, audio.samples)
 
 
 def _arrivals(
@@ -166,10 +163,8 @@ def _arrivals(
 
 def _model_sounds(outputs: JournalEntries, start: float) -> Iterator[TimedSound]:
     """The sound of answers; a `generating` entry carries the user's utterance instead."""
-    for at_ms, item in _arrivals(outputs, start):
-        sound = None if isinstance(item.entry, GeneratingOut) else _sound(item, at_ms)
-        if sound is not None:
-            yield sound
+    arrivals = _arrivals(outputs, start)
+    return _sounds((at, item) for at, item in arrivals if not is_entry(item, GeneratingOut))
 
 
 def _cutoffs(inputs: JournalEntries, outputs: JournalEntries, start: float) -> list[float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import (
     JournalContents,
     JournalEntries,
@@ -17,11 +16,9 @@ from antiphon.recorder_service.journal.journal import (
 from antiphon.recorder_service.journal.state import JournalState
 from antiphon.recorder_service.journal.turns import TurnAssembly, assemble_turns
 from antiphon.recorder_service.manifest.common import (
-    config_of,
     duration_ms,
     events,
-    gaps,
-    moment,
+    missing,
     since,
     text_of,
 )
@@ -58,24 +55,19 @@ _NOT_EVENTS = frozenset(
 
 
 def turn_recording(
-    job: RecordingJob, ending: SessionEnding, state: JournalState, contents: JournalContents
+    state: JournalState, contents: JournalContents, *, app_type: SessionKind, **session: Any
 ) -> TurnRecording:
     start, outputs = state.start_ms, contents.outputs
-    is_chat = job.kind is SessionKind.CHAT
+    is_chat = app_type is SessionKind.CHAT
     turns = _chat_turns(state, outputs) if is_chat else _spoken_turns(outputs, start)
     answered = {getattr(item.entry, "input_n", 0) for item in outputs}
-    missing = [*gaps("in", contents.inputs, answered), *gaps("out", outputs)]
     return TurnRecording(
-        session_id=job.sid,
-        recording_id=job.recording,
+        **session,
+        app_type=app_type,
         mode="chat" if is_chat else "half_duplex",
-        app_type=job.kind,
-        worker_id=ending.worker,
-        start_ts=moment(start),
-        config=config_of(state.prepare),
         turns=turns,
         events=events(contents, start, _NOT_EVENTS),
-        missing=missing or None,
+        missing=missing(contents, answered),
     )
 
 

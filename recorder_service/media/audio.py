@@ -26,6 +26,7 @@ from antiphon.shared_schemas.entries import StreamPosition
 HEADER_BYTES = 44
 _MAX_DATA_BYTES = 2**32 - HEADER_BYTES
 _FRAGMENTS = ".pieces"
+_BARE = ".pcm"
 
 
 def wav_bytes(samples: Samples, rate: int) -> bytes:
@@ -57,27 +58,27 @@ def answer_name(turn: int) -> str:
     return f"ai_audio/turn_{turn}.wav"
 
 
+def fragment_name(side: Side, position: StreamPosition) -> str:
+    return f"{_FRAGMENTS}/{side}_{position.n:06d}{_BARE}"
+
+
 def save_audio(folder: Path, name: str, data: bytes, pcm: PcmFormat, rate: int) -> SavedFile:
+    """Write a WAV file, or a fragment if `name` is a fragment's."""
     try:
         samples = samples_from_bytes(data, pcm)
     except ValueError as error:
         return SavedFile(unreadable=str(error))
-    return _save(folder, name, wav_bytes(samples, rate), len(samples))
+    content = _pcm_bytes(samples) if name.endswith(_BARE) else wav_bytes(samples, rate)
+    return save_file(folder, name, content, len(samples))
+
+
+def save_file(folder: Path, name: str, data: bytes, samples: int | None = None) -> SavedFile:
+    write_atomic(folder / name, data)
+    return SavedFile(file=name, size=len(data), samples=samples)
 
 
 def make_fragments_folder(folder: Path) -> None:
     (folder / _FRAGMENTS).mkdir(exist_ok=True)
-
-
-def save_fragment(
-    folder: Path, side: Side, position: StreamPosition, data: bytes, pcm: PcmFormat
-) -> SavedFile:
-    try:
-        samples = samples_from_bytes(data, pcm)
-    except ValueError as error:
-        return SavedFile(unreadable=str(error))
-    name = f"{_FRAGMENTS}/{side}_{position.n:06d}.pcm"
-    return _save(folder, name, _pcm_bytes(samples), len(samples))
 
 
 def join_answers(folder: Path, outputs: JournalEntries) -> None:
@@ -96,11 +97,6 @@ def join_answers(folder: Path, outputs: JournalEntries) -> None:
 def remove_fragments(folder: Path) -> None:
     if (folder / _FRAGMENTS).exists():
         shutil.rmtree(folder / _FRAGMENTS)
-
-
-def _save(folder: Path, name: str, data: bytes, samples: int) -> SavedFile:
-    write_atomic(folder / name, data)
-    return SavedFile(file=name, size=len(data), samples=samples)
 
 
 def _pcm_bytes(samples: Samples) -> bytes:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from antiphon.recorder_service.journal.files import write_atomic
 from antiphon.recorder_service.journal.journal import NO_MEDIA, SavedFile, SavedMedia
 from antiphon.recorder_service.journal.state import JournalState
 from antiphon.recorder_service.media.audio import (
     ai_audio_name,
+    fragment_name,
     save_audio,
-    save_fragment,
+    save_file,
     user_audio_name,
 )
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat
@@ -33,44 +33,41 @@ from antiphon.shared_schemas.entries import (
     StreamEntry,
     StreamPosition,
 )
+from antiphon.shared_schemas.states import SessionKind
 
 _PartNaming = Callable[[str, int, str], str]
 """The file name of the n-th part of a type, given its suffix."""
 
 
-def save_duplex_media(folder: Path, entry: StreamEntry, state: JournalState) -> SavedMedia:
-    """Write a full-duplex entry's files below a session directory."""
-    match entry:
-        case ChunkIn():
-            return _save_chunk(folder, entry, state.chunks)
-        case ResultOut() if entry.audio:
-            name = ai_audio_name(state.turn, state.spoken)
-            return SavedMedia(
-                audio=save_audio(folder, name, entry.audio, PcmFormat.F32, OUTPUT_RATE)
-            )
-        case PrepareIn() if state.prepare is None:
-            voices = {"ref_audio": entry.ref_audio, "tts_ref_audio": entry.tts_ref_audio}
-            return SavedMedia(references=_save_references(folder, voices))
-    return NO_MEDIA
-
-
-def save_turn_media(
-    folder: Path, position: StreamPosition, entry: StreamEntry, state: JournalState
+def save_media(
+    folder: Path,
+    kind: SessionKind,
+    position: StreamPosition,
+    entry: StreamEntry,
+    state: JournalState,
 ) -> SavedMedia:
-    """Write a half-duplex or chat entry's files below a session directory.
+    """Write an entry's files below a session directory.
 
     The first of several requests counts, as it does for the worker.
     """
+
+    def audio(name: str, data: bytes, rate: int, pcm: PcmFormat = PcmFormat.F32) -> SavedMedia:
+        return SavedMedia(audio=save_audio(folder, name, data, pcm, rate))
+
     match entry:
-        case GeneratingOut() if entry.audio:
-            name = user_audio_name(entry.turn_index)
-            audio = save_audio(folder, name, entry.audio, PcmFormat.F32, INPUT_RATE)
-            return SavedMedia(audio=audio)
+        case ChunkIn() if kind.is_duplex:
+            return _save_chunk(folder, entry, state.chunks)
         case ChunkIn():
-            return SavedMedia(audio=save_fragment(folder, "in", position, entry.audio, entry.pcm))
+            return audio(fragment_name("in", position), entry.audio, INPUT_RATE, entry.pcm)
+        case ResultOut() if entry.audio:
+            return audio(ai_audio_name(state.turn, state.spoken), entry.audio, OUTPUT_RATE)
+        case GeneratingOut() if entry.audio:
+            return audio(user_audio_name(entry.turn_index), entry.audio, INPUT_RATE)
         case DeltaOut() | ChatDoneOut() if entry.audio:
-            audio = save_fragment(folder, "out", position, entry.audio, PcmFormat.F32)
-            return SavedMedia(audio=audio)
+            return audio(fragment_name("out", position), entry.audio, OUTPUT_RATE)
+        case PrepareIn() if state.prepare is None:
+            voices = {"ref_audio": entry.ref_audio, "tts_ref_audio": entry.tts_ref_audio}
+            return SavedMedia(references=_save_references(folder, voices))
         case HalfDuplexPrepareIn() if state.prepare is None:
             return _save_request(folder, entry, _system_name)
         case ChatIn() if state.prepare is None:
@@ -87,7 +84,7 @@ def frame_name(chunk: int, place: int) -> str:
 def save_frames(folder: Path, chunk: int, frames: Sequence[bytes]) -> tuple[SavedFile, ...]:
     """Write the client's JPEG bytes, unchanged."""
     return tuple(
-        _save_copy(folder, frame_name(chunk, place), frame) for place, frame in enumerate(frames)
+        save_file(folder, frame_name(chunk, place), frame) for place, frame in enumerate(frames)
     )
 
 
@@ -142,7 +139,7 @@ def _save_parts(
             yield save_audio(folder, name, data, PcmFormat(part["pcm"]), INPUT_RATE)
         else:
             (folder / name).parent.mkdir(exist_ok=True)
-            yield _save_copy(folder, name, data)
+            yield save_file(folder, name, data)
 
 
 def _user_name(kind: str, n: int, suffix: str) -> str:
@@ -156,8 +153,3 @@ def _user_name(kind: str, n: int, suffix: str) -> str:
 
 def _system_name(kind: str, n: int, suffix: str) -> str:
     return f"system_{kind}_{n}.{'wav' if kind == 'audio' else suffix}"
-
-
-def _save_copy(folder: Path, name: str, data: bytes) -> SavedFile:
-    write_atomic(folder / name, data)
-    return SavedFile(file=name, size=len(data))

@@ -7,9 +7,9 @@ model's samples are those that were sent; the user's are resampled from 16 kHz.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import soxr
@@ -52,7 +52,7 @@ def _stereo(folder: Path, plan: ReplayPlan, frames: int) -> Iterator[Pcm16]:
         yield np.stack([left, right], axis=1)
 
 
-def _user_channel(folder: Path, clips: Sequence[PlacedClip], frames: int) -> Iterator[Pcm16]:
+def _user_channel(folder: Path, clips: Iterable[PlacedClip], frames: int) -> Iterator[Pcm16]:
     """Resample from 16 to 24 kHz block by block, with the resampler's delay compensated."""
     resampler = soxr.ResampleStream(INPUT_RATE, OUTPUT_RATE, 1, dtype="float32")
     ahead: Samples = np.zeros(0, dtype=np.float32)
@@ -69,13 +69,23 @@ def _user_channel(folder: Path, clips: Sequence[PlacedClip], frames: int) -> Ite
         ahead = ahead[length:]
 
 
-def _channel(folder: Path, clips: Sequence[PlacedClip], frames: int, rate: int) -> Iterator[Pcm16]:
-    """A channel's blocks of a second each, silent between clips."""
-    reader = _ClipReader(folder, clips)
+def _channel(folder: Path, clips: Iterable[PlacedClip], frames: int, rate: int) -> Iterator[Pcm16]:
+    """A channel's blocks of a second each, silent between clips and where a file is missing."""
+    waiting = deque(clips)
     start = 0
     for length in _lengths(frames, rate):
-        yield reader.read(start, length)
-        start += length
+        block = np.zeros(length, dtype=np.int16)
+        stop = start + length
+        while waiting and waiting[0].start < stop:
+            clip = waiting[0]
+            begin, end = max(start, clip.start), min(stop, clip.stop)
+            sound = _samples(folder / clip.file, begin - clip.start, end - begin)
+            block[begin - start : begin - start + len(sound)] = sound
+            if clip.stop > stop:
+                break
+            waiting.popleft()
+        yield block
+        start = stop
 
 
 def _lengths(frames: int, rate: int) -> Iterator[int]:
@@ -84,39 +94,12 @@ def _lengths(frames: int, rate: int) -> Iterator[int]:
         yield min(block, frames - start)
 
 
-class _ClipReader:
-    """Reads clips in order; a missing file is silence."""
-
-    def __init__(self, folder: Path, clips: Sequence[PlacedClip]) -> None:
-        self._folder = folder
-        self._clips = clips
-        self._next = 0
-
-    def read(self, start: int, length: int) -> Pcm16:
-        """The samples from `start` on; `start` must be where the last call ended."""
-        block = np.zeros(length, dtype=np.int16)
-        stop = start + length
-        while self._next < len(self._clips) and self._clips[self._next].start < stop:
-            clip = self._clips[self._next]
-            begin, end = max(start, clip.start), min(stop, clip.stop)
-            sound = _samples(self._folder / clip.file, begin - clip.start, end - begin)
-            block[begin - start : begin - start + len(sound)] = sound
-            if clip.stop > stop:
-                break
-            self._next += 1
-        return block
-
-
 def _samples(path: Path, first: int, count: int) -> Pcm16:
     """Samples of a WAV or PCM file that this recorder wrote; fewer when the file is shorter."""
     try:
         with path.open("rb") as file:
             file.seek(2 * first + (0 if path.suffix == ".pcm" else HEADER_BYTES))
-            return _read(file, count)
+            data = file.read(2 * count)
     except FileNotFoundError:
         return np.zeros(0, dtype=np.int16)
-
-
-def _read(file: BinaryIO, count: int) -> Pcm16:
-    data = file.read(2 * count)
     return np.frombuffer(data[: len(data) // 2 * 2], dtype="<i2").astype(np.int16, copy=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import structlog
@@ -18,14 +18,14 @@ from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.replay.merge import MergeQueue
 from antiphon.recorder_service.sessions.disk_retry import DiskRetry
 from antiphon.recorder_service.sessions.status import (
-    Settled,
+    first_of,
     may_discard,
     may_record,
     reconnect_time_left_s,
     session_status,
 )
 from antiphon.recorder_service.settings import RecorderSettings
-from antiphon.shared_schemas.entries import Entry
+from antiphon.shared_schemas.entries import Entry, StreamPosition
 from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.recording import META_FILE, TIMELINE_FILE, RecordingState
 from antiphon.shared_schemas.states import SessionState
@@ -52,6 +52,10 @@ class SessionRecorder:
         self._settings = settings
         self._merges = merges
         self._metrics = metrics
+        self._keys: dict[Side, StreamKey[Entry]] = {
+            "in": broker.keys.inbound(job.sid),
+            "out": broker.keys.outbound(job.sid),
+        }
         self._root = settings.data_dir / "sessions"
         self._worker = ""
         self._allowed = False
@@ -94,12 +98,7 @@ class SessionRecorder:
     async def run(self) -> None:
         """Record the session to its end. A session without a worker leaves no files."""
         await retry_until_available(self.check_status, "look a session up")
-        assigned: asyncio.Future[Any] = asyncio.ensure_future(self._assigned.wait())
-        outcomes: list[asyncio.Future[Any]] = [assigned, self._ended]
-        try:
-            await asyncio.wait(outcomes, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            assigned.cancel()
+        await first_of(self._assigned.wait(), asyncio.shield(self._ended))
         if self._assigned.is_set():
             try:
                 await self._run_assigned()
@@ -136,16 +135,39 @@ class SessionRecorder:
         self._folder = folder = await self._open()
         try:
             if not folder.complete:
-                follower = StreamFollower(self._broker, self.job, folder, self._retry.recorded)
-                await follower.run(self._settled)
+                await first_of(*(self._follow(folder, side) for side in SIDES), self._settled())
+                for side in SIDES:
+                    await self._drain(folder, side)
                 await self._finish(folder)
         finally:
             await asyncio.to_thread(folder.close)
 
+    async def _follow(self, folder: RecordingFolder, side: Side) -> None:
+        subscribe = self._broker.reader.subscribe
+        while True:  # the subscription ends when the disk falls behind: continue from there
+            after = folder.position(side)
+            async with subscribe(self._keys[side], after, limit=_UNREAD_LIMIT) as entries:
+                await self._save(folder, side, entries)
+
+    async def _drain(self, folder: RecordingFolder, side: Side) -> None:
+        after = folder.position(side)
+        history = self._broker.streams.history(self._keys[side], self.job.ticket, after)
+        await self._save(folder, side, history)
+
+    async def _save(
+        self,
+        folder: RecordingFolder,
+        side: Side,
+        entries: AsyncIterator[tuple[StreamPosition, Entry]],
+    ) -> None:
+        async for position, entry in entries:
+            await asyncio.to_thread(folder.add, side, position, entry)
+            self._retry.recorded(entry.at)
+
     async def _open(self) -> RecordingFolder:
         args = (self._root, self.job, self._worker, self._retry.outages)
         opening = asyncio.create_task(
-            asyncio.to_thread(RecordingFolder.open, *args, self._broker.clock.now_ms)
+            asyncio.to_thread(RecordingFolder, *args, self._broker.clock.now_ms)
         )
         try:
             return await asyncio.shield(opening)
@@ -188,58 +210,3 @@ class SessionRecorder:
         async with self._saving_progress:
             self._folder = None
             await self._broker.recorder_progress.clear(self.job.ticket)
-
-
-class StreamFollower:
-    """Writes the entries of a session's two streams to its folder.
-
-    `on_recorded` receives the append time (Redis-clock ms) of each entry that is on disk.
-    """
-
-    def __init__(
-        self,
-        broker: Broker,
-        job: RecordingJob,
-        folder: RecordingFolder,
-        on_recorded: Callable[[float], None],
-    ) -> None:
-        self._broker = broker
-        self._ticket = job.ticket
-        self._folder = folder
-        self._on_recorded = on_recorded
-        keys = broker.keys
-        self._keys: dict[Side, StreamKey[Entry]] = {
-            "in": keys.inbound(job.sid),
-            "out": keys.outbound(job.sid),
-        }
-
-    async def run(self, settled: Settled) -> None:
-        """Follow both streams until the session has settled. Raises OSError and BrokerUnavailable."""
-        tasks = [asyncio.create_task(self._follow(side)) for side in SIDES]
-        over = asyncio.ensure_future(settled())
-        try:
-            done, _ = await asyncio.wait([*tasks, over], return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in (*tasks, over):
-                task.cancel()
-            await asyncio.gather(*tasks, over, return_exceptions=True)
-        for side in SIDES:
-            await self._drain(side)
-
-    async def _follow(self, side: Side) -> None:
-        subscribe = self._broker.reader.subscribe
-        while True:  # the subscription ends when the disk falls behind: continue from there
-            after = self._folder.position(side)
-            async with subscribe(self._keys[side], after, limit=_UNREAD_LIMIT) as entries:
-                async for position, entry in entries:
-                    await asyncio.to_thread(self._folder.add, side, position, entry)
-                    self._on_recorded(entry.at)
-
-    async def _drain(self, side: Side) -> None:
-        after = self._folder.position(side)
-        history = self._broker.streams.history(self._keys[side], self._ticket, after)
-        async for position, entry in history:
-            await asyncio.to_thread(self._folder.add, side, position, entry)
-            self._on_recorded(entry.at)

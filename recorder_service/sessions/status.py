@@ -126,21 +126,21 @@ async def may_record(broker: Broker, job: RecordingJob, settled: Settled) -> boo
     `prepare` fails may send another one. One refusal is enough. When Redis no longer holds the
     request, the worker's note in the session's row counts. Without either there is no recording.
     """
-    await _first_of(_request_served(broker, job), settled())
-    consents, whole = await retry_until_available(
-        lambda: _stated_consents(broker, job), "read a request"
-    )
+    await first_of(_request_served(broker, job), settled())
+    return await retry_until_available(lambda: _consents(broker, job), "read a request")
+
+
+async def _consents(broker: Broker, job: RecordingJob) -> bool:
+    consents, whole = await _stated_consents(broker, job)
     if not all(consents):
         return False
     if consents and whole:
         return True
-    noted = await retry_until_available(
-        lambda: _noted_consent(broker, job), "read a session's settings"
-    )
+    noted = await _noted_consent(broker, job)
     return bool(consents) if noted is None else noted
 
 
-async def _first_of(*events: Awaitable[None]) -> None:
+async def first_of(*events: Awaitable[object]) -> None:
     """Wait for the first event and cancel the others. Raises what the first one raises."""
     tasks = [asyncio.ensure_future(event) for event in events]
     try:

@@ -194,7 +194,7 @@ def record_in_order(
     root: Path, job: RecordingJob, script: Script, ending: SessionEnding
 ) -> dict[str, bytes]:
     """The same, in the order of the script; resumes a recording that exists."""
-    folder = RecordingFolder.open(root, job)
+    folder = RecordingFolder(root, job)
     for side, position, entry in script:
         folder.add(side, position, entry)
     folder.finish(ending)

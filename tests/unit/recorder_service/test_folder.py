@@ -97,7 +97,7 @@ def test_a_crash_at_any_byte_changes_no_byte(
     expected = record_undisturbed(root / "quiet", JOB, entries, ENDING)
     path = root / "data" / JOB.recording
     for _ in range(data.draw(st.integers(1, 4), "crashes")):
-        folder = RecordingFolder.open(root / "data", JOB)
+        folder = RecordingFolder(root / "data", JOB)
         feed(folder, entries[: data.draw(st.integers(0, len(entries)), "entries read")])
         folder.close()
         damage(path, data)
@@ -108,7 +108,7 @@ def test_a_kill_between_the_last_steps_is_made_good(tmp_path: Path) -> None:
     """After recording.json but before meta.json; before the merge; after it but before the journal went."""
     entries = script(4)
     expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
-    folder = RecordingFolder.open(tmp_path, JOB)
+    folder = RecordingFolder(tmp_path, JOB)
     feed(folder, entries)
     journal = (folder.path / "timeline.jsonl").read_bytes()
     live_meta = (folder.path / "meta.json").read_bytes()
@@ -124,12 +124,12 @@ def test_a_kill_between_the_last_steps_is_made_good(tmp_path: Path) -> None:
     (folder.path / "timeline.jsonl").write_bytes(journal)
     (folder.path / "meta.json").write_bytes(unmerged)
     (folder.path / ".merged_replay.wav.0a0b0c0d.tmp").write_bytes(b"half")
-    assert RecordingFolder.open(tmp_path, JOB).complete
+    assert RecordingFolder(tmp_path, JOB).complete
     merge(folder.path, keep_going)
     assert_same(tree(folder.path), expected)
 
     (folder.path / "timeline.jsonl").write_bytes(journal)
-    assert RecordingFolder.open(tmp_path, JOB).complete
+    assert RecordingFolder(tmp_path, JOB).complete
     assert_same(tree(folder.path), expected)
 
 
@@ -137,7 +137,7 @@ def test_two_that_write_at_once_count_once(tmp_path: Path) -> None:
     """A recorder that does not know of its takeover still writes; the second to finish finds it done."""
     entries = script(12)
     expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
-    first, second = RecordingFolder.open(tmp_path, JOB), RecordingFolder.open(tmp_path, JOB)
+    first, second = RecordingFolder(tmp_path, JOB), RecordingFolder(tmp_path, JOB)
     dice = random.Random(3)
     places = [0, 0]
     while min(places) < len(entries):
@@ -151,19 +151,19 @@ def test_two_that_write_at_once_count_once(tmp_path: Path) -> None:
         merge(first.path, keep_going)
     with pytest.raises(FileNotFoundError):
         second.finish(ENDING)
-    assert RecordingFolder.open(tmp_path, JOB).complete
+    assert RecordingFolder(tmp_path, JOB).complete
     assert_same(tree(first.path), expected)
 
 
 def test_nothing_said_leaves_nothing(tmp_path: Path) -> None:
-    folder = RecordingFolder.open(tmp_path, JOB)
+    folder = RecordingFolder(tmp_path, JOB)
     assert not folder.begun
     assert folder.finish(ENDING) is None
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unknown_end_is_interrupted(tmp_path: Path) -> None:
-    folder = RecordingFolder.open(tmp_path, JOB)
+    folder = RecordingFolder(tmp_path, JOB)
     feed(folder, script(3))
     assert folder.finish(SessionEnding()) is RecordingState.INTERRUPTED
     meta = read_meta(folder.path)
@@ -179,7 +179,7 @@ def test_gaps_are_named(tmp_path: Path) -> None:
         if not (side == "in" and position.n in (3, 4, 6))
         and not (side == "out" and position.n == 5)
     ]
-    folder = RecordingFolder.open(tmp_path, JOB)
+    folder = RecordingFolder(tmp_path, JOB)
     feed(folder, entries)
     assert folder.finish(ENDING) is RecordingState.INTERRUPTED
     meta = read_meta(folder.path)
@@ -205,7 +205,7 @@ def test_outages_are_noted_once_and_only_in_meta(tmp_path: Path) -> None:
     expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
     outage = OutageStart(T0 + 1, "No space left on device")
     for end in (3, 6, 9):
-        folder = RecordingFolder.open(tmp_path, JOB, outages=[outage])
+        folder = RecordingFolder(tmp_path, JOB, outages=[outage])
         feed(folder, entries[:end])
         folder.close()
     assert len(read_journal(folder.path / "timeline.jsonl").outages) == 1

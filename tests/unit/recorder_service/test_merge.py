@@ -219,7 +219,7 @@ def test_a_session_that_was_deleted_meanwhile_is_no_trouble(tmp_path: Path) -> N
 def _unmerge(folder: Path, talk: TimedTalk) -> None:
     """Restore the state before the merge."""
     shutil.rmtree(folder)
-    opened = RecordingFolder.open(folder.parent, talk.job)
+    opened = RecordingFolder(folder.parent, talk.job)
     for entry in talk.script:
         opened.add(*entry)
     ending = SessionEnding(at=round(T0 + 60_000), reason=EndReason.STOPPED, worker="w1")

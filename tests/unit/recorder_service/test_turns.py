@@ -104,7 +104,7 @@ def test_a_crash_at_any_byte_changes_no_byte(
     root = tmp_path_factory.mktemp("crash")
     expected = record_undisturbed(root / "quiet", job, entries, ENDING)
     for _ in range(data.draw(st.integers(1, 4), "crashes")):
-        folder = RecordingFolder.open(root / "data", job)
+        folder = RecordingFolder(root / "data", job)
         feed(folder, entries[: data.draw(st.integers(0, len(entries)), "entries read")])
         folder.close()
         damage(folder.path, data)
@@ -117,7 +117,7 @@ def test_a_kill_between_the_last_steps_is_made_good(
 ) -> None:
     """After recording.json but before meta.json; before the merge; before the journal, or the pieces, went."""
     expected = record_undisturbed(tmp_path / "quiet", job, entries, ENDING)
-    folder = RecordingFolder.open(tmp_path, job)
+    folder = RecordingFolder(tmp_path, job)
     feed(folder, entries)
     before = tree(folder.path)
     folder.finish(ENDING)
@@ -131,14 +131,14 @@ def test_a_kill_between_the_last_steps_is_made_good(
     assert_same(finish(tmp_path, job, entries), expected)
 
     _put_back(folder.path, unmerged)
-    taken_over = RecordingFolder.open(tmp_path, job)
+    taken_over = RecordingFolder(tmp_path, job)
     assert taken_over.complete
     merge(folder.path, keep_going)
     assert_same(tree(folder.path), expected)
 
     for left in (lost, {k: v for k, v in lost.items() if k != "timeline.jsonl"}):
         _put_back(folder.path, left)
-        assert RecordingFolder.open(tmp_path, job).complete
+        assert RecordingFolder(tmp_path, job).complete
         assert_same(tree(folder.path), expected)
 
 
@@ -151,7 +151,7 @@ def _put_back(path: Path, files: dict[str, bytes]) -> None:
 def test_one_that_was_overtaken_while_finishing_spoils_nothing(tmp_path: Path) -> None:
     entries = numbered(half_duplex_talk(), TICKET)
     expected = record_undisturbed(tmp_path / "quiet", HALF, entries, ENDING)
-    first, second = RecordingFolder.open(tmp_path, HALF), RecordingFolder.open(tmp_path, HALF)
+    first, second = RecordingFolder(tmp_path, HALF), RecordingFolder(tmp_path, HALF)
     for entry in entries:
         first.add(*entry)
         second.add(*entry)
