@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from pathlib import Path
 
 import structlog
 
+from antiphon.cleanup_job.orphans import raise_unless_gone
 from antiphon.cleanup_job.retention import StoredSession
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, USED_FILE, Meta, parse_meta
 
@@ -36,22 +38,16 @@ def examine(folder: Path, serving: AbstractSet[str] = frozenset()) -> StoredSess
         touched = folder.stat().st_mtime
     except FileNotFoundError:
         return None
-    sizes, times = [0], [touched]
-    for entry in _walk(folder):
-        try:
-            about = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            continue
-        sizes.append(about.st_size)
-        if entry.name != USED_FILE:
-            times.append(about.st_mtime)
+    files = _stats(_walk(folder))
+    written = [about.st_mtime for path, about in files.items() if path.name != USED_FILE]
+    used = [about.st_mtime for about in _stats(folder / name for name in _USES).values()]
+    last_written = max([touched, *written])
     meta = _meta(folder)
-    last_written = max(times)
     return StoredSession(
         name=folder.name,
-        size=sum(sizes),
+        size=sum(about.st_size for about in files.values()),
         created=meta.created_at.timestamp() if meta else last_written,
-        last_used=max(filter(None, map(_time_of, (folder / n for n in _USES))), default=touched),
+        last_used=max(used, default=touched),
         last_written=last_written,
         busy=meta is None or meta.is_busy,
         serving=folder.name in serving,
@@ -62,16 +58,10 @@ def _is_session(entry: os.DirEntry[str]) -> bool:
     return not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
 
 
-def _walk(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Every file below `folder`; links are not followed."""
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    yield from _walk(Path(entry.path))
-                yield entry
-    except FileNotFoundError:
-        return
+def _walk(folder: Path) -> Iterator[Path]:
+    """Everything below `folder`; links are not followed. Raises OSError on an unreadable folder."""
+    for base, folders, files in os.walk(folder, onerror=raise_unless_gone):
+        yield from (Path(base, name) for name in (*folders, *files))
 
 
 def _meta(folder: Path) -> Meta | None:
@@ -84,8 +74,10 @@ def _meta(folder: Path) -> Meta | None:
         return None
 
 
-def _time_of(path: Path) -> float | None:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return None
+def _stats(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
+    """Of the paths that still exist; links are not followed."""
+    found: dict[Path, os.stat_result] = {}
+    for path in paths:
+        with suppress(FileNotFoundError):
+            found[path] = path.lstat()
+    return found

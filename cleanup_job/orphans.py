@@ -6,9 +6,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 TRASH = ".trash"
 UPLOADS = ".uploads"
@@ -58,11 +56,11 @@ def drop_uploads(root: Path, silent_s: float) -> int:
 def remove_tree(folder: Path) -> None:
     """Delete a directory; files that vanish during the call count as deleted. Raises OSError."""
     if sys.version_info >= (3, 12):
-        shutil.rmtree(folder, onexc=_unless_gone)
+        shutil.rmtree(folder, onexc=lambda _call, _path, error: raise_unless_gone(error))
     else:
-        shutil.rmtree(folder, onerror=lambda call, path, info: _unless_gone(call, path, info[1]))
+        shutil.rmtree(folder, onerror=lambda _call, _path, info: raise_unless_gone(info[1]))
 
 
-def _unless_gone(_call: Callable[..., Any], _path: str, error: BaseException) -> None:
+def raise_unless_gone(error: BaseException) -> None:
     if not isinstance(error, FileNotFoundError):
         raise error

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import fcntl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
 
 from antiphon.cleanup_job.inventory import examine, session_folders
-from antiphon.cleanup_job.lock import sweep_lock
 from antiphon.cleanup_job.orphans import TRASH, UPLOADS, discard, drop_uploads, empty_trash
 from antiphon.cleanup_job.report import Failure, Removal, SweepReport, SweepStatus
 from antiphon.cleanup_job.retention import DAY_S, GIB, Policy, Rule, StoredSession, decide
 from antiphon.cleanup_job.settings import CleanupSettings
 
 log = structlog.get_logger()
+
+LOCK_FILE = ".cleanup.lock"
 
 
 def sweep(
@@ -28,40 +31,45 @@ def sweep(
 
     Blocks. Raises OSError when `data_dir` cannot be used at all.
     """
-    policy = policy_of(settings)
+    policy = Policy(
+        max_age_s=settings.retention_days * DAY_S,
+        max_bytes=settings.max_storage_gb * GIB,
+        orphan_s=settings.orphan_hours * 3600,
+    )
     if policy.max_age_s < 0 and policy.max_bytes < 0:
         return SweepReport(status=SweepStatus.DISABLED, dry_run=settings.dry_run)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     with sweep_lock(settings.data_dir) as mine:
         if not mine:
             return SweepReport(status=SweepStatus.BUSY, dry_run=settings.dry_run)
-        root = settings.data_dir / "sessions"
-        return _Sweep(root, policy, halt, serving, dry_run=settings.dry_run).run()
+        return _Sweep(settings, policy, halt, serving).run()
 
 
-def policy_of(settings: CleanupSettings) -> Policy:
-    return Policy(
-        max_age_s=settings.retention_days * DAY_S,
-        max_bytes=settings.max_storage_gb * GIB,
-        orphan_s=settings.orphan_hours * 3600,
-    )
+@contextmanager
+def sweep_lock(data_dir: Path) -> Iterator[bool]:
+    """Yield whether this process may sweep; the kernel frees the lock even after a crash."""
+    with (data_dir / LOCK_FILE).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 class _Sweep:
     def __init__(
         self,
-        root: Path,
+        settings: CleanupSettings,
         policy: Policy,
         halt: threading.Event,
         serving: AbstractSet[str],
-        *,
-        dry_run: bool,
     ) -> None:
         self._serving = serving
-        self._root = root
+        self._root = settings.data_dir / "sessions"
         self._policy = policy
         self._halt = halt
-        self._dry_run = dry_run
+        self._dry_run = settings.dry_run
         self._now = time.time()
         self._removed: list[Removal] = []
         self._failed: list[Failure] = []
@@ -90,13 +98,13 @@ class _Sweep:
         )
 
     def _remove_leftovers(self) -> int:
-        return self._count(TRASH, empty_trash, self._root) + self._count(
-            UPLOADS, drop_uploads, self._root, self._policy.orphan_s
-        )
+        trashed = self._count(TRASH, lambda: empty_trash(self._root))
+        uploads = self._count(UPLOADS, lambda: drop_uploads(self._root, self._policy.orphan_s))
+        return trashed + uploads
 
-    def _count(self, name: str, act: Callable[..., int], *args: object) -> int:
+    def _count(self, name: str, act: Callable[[], int]) -> int:
         try:
-            return act(*args)
+            return act()
         except OSError as error:
             self._fail(name, error)
             return 0

@@ -17,14 +17,13 @@ from pathlib import Path
 import pytest
 
 from antiphon.cleanup_job.inventory import examine
-from antiphon.cleanup_job.lock import LOCK_FILE, sweep_lock
 from antiphon.cleanup_job.once import run_once
 from antiphon.cleanup_job.orphans import TRASH, UPLOADS, discard, empty_trash
 from antiphon.cleanup_job.report import SweepReport, SweepStatus
 from antiphon.cleanup_job.retention import DAY_S, GIB, Rule
 from antiphon.cleanup_job.service import run_loop
 from antiphon.cleanup_job.settings import CleanupSettings
-from antiphon.cleanup_job.sweep import sweep
+from antiphon.cleanup_job.sweep import LOCK_FILE, sweep, sweep_lock
 from antiphon.shared_schemas.recording import (
     USED_FILE,
     Meta,
@@ -241,7 +240,7 @@ def test_two_never_sweep_at_once(data: Path) -> None:
 
 def test_the_lock_of_a_killed_sweep_is_free(data: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from cleanup_job.lock import sweep_lock\n"
+        "import sys, time; from pathlib import Path; from cleanup_job.sweep import sweep_lock\n"
         "with sweep_lock(Path(sys.argv[1])) as mine: print(mine, flush=True); time.sleep(60)"
     )
     child = subprocess.Popen([sys.executable, "-c", code, data], stdout=subprocess.PIPE)
