@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import threading
-from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from antiphon.inference_worker.engines.processor import (
     ChatView,
     DuplexView,
     HalfDuplexView,
+    SessionView,
     UnifiedProcessor,
 )
 from antiphon.inference_worker.engines.types import (
@@ -79,17 +81,37 @@ def tone(samples: int) -> Samples:
     return (_TONE_LEVEL * np.sin(2 * np.pi * _TONE_HZ * time_s)).astype(np.float32)
 
 
-class SimulatedDuplexView(DuplexView):
+class _SimulatedView(SessionView):
+    """A session that sleeps instead of computing. `cleanup` frees its slot."""
+
+    def __init__(self, options: SimulatedOptions, slot: ExitStack) -> None:
+        self._options = options
+        self._slot = slot
+        self._stopped = threading.Event()
+        self._ended = threading.Event()
+        """Ends the current sleep and every later one until it is cleared."""
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._ended.set()
+
+    def cleanup(self) -> None:
+        self.stop()
+        self._slot.close()
+
+    def _sleep(self, duration_ms: float) -> None:
+        self._ended.wait(duration_ms / 1000.0)
+
+
+class SimulatedDuplexView(_SimulatedView, DuplexView):
     """Listens and speaks in a fixed cycle. Every result has `simulated` set.
 
     A unit that is forced to listen interrupts the turn; the cycle then starts again.
     """
 
-    def __init__(self, options: SimulatedOptions, release: Callable[[], None]) -> None:
-        self._options = options
+    def __init__(self, options: SimulatedOptions, slot: ExitStack) -> None:
+        super().__init__(options, slot)
         self._listen_units = options.listen_units
-        self._release: Callable[[], None] | None = release
-        self._stopped = threading.Event()
         self._config = DuplexConfig()
         self._samples = 0
         self._total_samples = 0
@@ -127,7 +149,15 @@ class SimulatedDuplexView(DuplexView):
         self._units += 1
         cost_ms = self._options.speak_ms if speaks else self._options.listen_ms
         self._sleep(cost_ms)
-        return self._speech(cost_ms) if speaks else self._listening(cost_ms)
+        result = UnitResult(
+            is_listen=not speaks,
+            current_time=self._total_samples * 1000 // INPUT_RATE,
+            cost_all_ms=self._options.prefill_ms + cost_ms,
+            kv_cache_length=self.kv_cache_length,
+            simulated=True,
+            memo={"phase": self._phase},
+        )
+        return self._speech(result, cost_ms) if speaks else result
 
     def finalize(self) -> None:
         self._sleep(self._options.finalize_ms)
@@ -144,16 +174,6 @@ class SimulatedDuplexView(DuplexView):
 
     def clear_break(self) -> None:
         self._break = False
-
-    def stop(self) -> None:
-        """End the current sleep and every later one."""
-        self._stopped.set()
-
-    def cleanup(self) -> None:
-        self.stop()
-        release, self._release = self._release, None
-        if release is not None:
-            release()
 
     @property
     def kv_cache_length(self) -> int:
@@ -172,88 +192,49 @@ class SimulatedDuplexView(DuplexView):
             self._phase = min(self._phase + 1, listen_units) % cycle
         return speaks
 
-    def _listening(self, cost_ms: float) -> UnitResult:
-        return UnitResult(
-            is_listen=True,
-            current_time=self._total_samples * 1000 // INPUT_RATE,
-            cost_all_ms=self._options.prefill_ms + cost_ms,
-            kv_cache_length=self.kv_cache_length,
-            simulated=True,
-            memo={"phase": self._phase},
-        )
-
-    def _speech(self, cost_ms: float) -> UnitResult:
+    def _speech(self, result: UnitResult, cost_ms: float) -> UnitResult:
         words = ["unit", str(self._units)][: self._config.max_new_speak_tokens_per_chunk]
         continues = self._phase != self._listen_units + 1
         count = self._samples * OUTPUT_RATE // INPUT_RATE
-        return UnitResult(
-            is_listen=False,
+        return replace(
+            result,
             text=" " * continues + " ".join(words),
             audio=tone(count) if self._config.generate_audio else SILENCE,
             end_of_turn=self._phase == 0,
-            current_time=self._total_samples * 1000 // INPUT_RATE,
             cost_llm_ms=cost_ms,
-            cost_all_ms=self._options.prefill_ms + cost_ms,
             n_tokens=len(words),
-            kv_cache_length=self.kv_cache_length,
-            simulated=True,
-            memo={"phase": self._phase},
         )
 
-    def _sleep(self, duration_ms: float) -> None:
-        self._stopped.wait(duration_ms / 1000.0)
 
+class _SimulatedAnsweringView(_SimulatedView, AnsweringView):
+    """Every answer is the same."""
 
-class _SimulatedAnsweringView(AnsweringView):
-    """`_end` cuts the current answer short, `stop` cuts every later one too."""
-
-    def __init__(self, options: SimulatedOptions, release: Callable[[], None]) -> None:
-        self._options = options
-        self._release: Callable[[], None] | None = release
-        self._stopped = threading.Event()
-        self._ended = threading.Event()
-
-    @abstractmethod
-    def resume(self, said: str) -> Iterator[Delta]: ...
+    def __init__(self, options: SimulatedOptions, slot: ExitStack) -> None:
+        super().__init__(options, slot)
+        self._config: HalfDuplexConfig | ChatOptions = HalfDuplexConfig()
 
     def generate(self) -> Iterator[Delta]:
         return self.resume("")
 
-    def _pieces(self, limit: int, said: str, *, speak: bool) -> Iterator[Delta]:
-        """The words of an answer, at most `limit`, after the part that was already `said`."""
+    def resume(self, said: str) -> Iterator[Delta]:
         words = [_OPENING, *(f" {n}" for n in range(2, self._options.answer_pieces + 1))]
+        limit = min(self._config.generation.max_new_tokens, self._options.answer_pieces)
+        audio = tone(_PIECE_SAMPLES) if self._config.tts.enabled else SILENCE
         length = 0
-        for word in words[: min(limit, self._options.answer_pieces)]:
+        for word in words[:limit]:
             length += len(word)
             if length <= len(said):
                 continue
             self._sleep(self._options.speak_ms)
             if self._ended.is_set():
                 return
-            audio = tone(_PIECE_SAMPLES) if speak else SILENCE
             yield Delta(text=word, audio=audio, n_tokens=1)
-
-    def _sleep(self, duration_ms: float) -> None:
-        self._ended.wait(duration_ms / 1000.0)
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self._ended.set()
-
-    def cleanup(self) -> None:
-        self.stop()
-        release, self._release = self._release, None
-        if release is not None:
-            release()
 
 
 class SimulatedHalfDuplexView(_SimulatedAnsweringView, HalfDuplexView):
-    """Every answer is the same."""
+    """Its context grows by a fixed length with each turn."""
 
-    def __init__(self, options: SimulatedOptions, release: Callable[[], None]) -> None:
-        super().__init__(options, release)
-        self._config = HalfDuplexConfig()
-        self._turns = 0
+    _turns = 0
 
     def prepare(
         self,
@@ -272,10 +253,6 @@ class SimulatedHalfDuplexView(_SimulatedAnsweringView, HalfDuplexView):
         self._turns += 1
         self._sleep(self._options.prefill_ms)
         return PrefillReport(cost_ms=self._options.prefill_ms)
-
-    def resume(self, said: str) -> Iterator[Delta]:
-        limit = self._config.generation.max_new_tokens
-        return self._pieces(limit, said, speak=self._config.tts.enabled)
 
     def memo(self) -> dict[str, Any]:
         return {"simulated": True}
@@ -296,11 +273,7 @@ class SimulatedHalfDuplexView(_SimulatedAnsweringView, HalfDuplexView):
 
 
 class SimulatedChatView(_SimulatedAnsweringView, ChatView):
-    """Every answer is the same."""
-
-    def __init__(self, options: SimulatedOptions, release: Callable[[], None]) -> None:
-        super().__init__(options, release)
-        self._request = ChatOptions()
+    """Reports its progress in steps of a tenth."""
 
     def prefill(
         self,
@@ -313,12 +286,8 @@ class SimulatedChatView(_SimulatedAnsweringView, ChatView):
         for step in range(_PREFILL_STEPS):
             on_progress(step / _PREFILL_STEPS)
             self._sleep(self._options.prefill_ms / _PREFILL_STEPS)
-        self._request = options
+        self._config = options
         return sum(len(message.text.split()) for message in messages)
-
-    def resume(self, said: str) -> Iterator[Delta]:
-        limit = self._request.generation.max_new_tokens
-        return self._pieces(limit, said, speak=self._request.tts.enabled)
 
 
 class SimulatedProcessor(UnifiedProcessor):
@@ -357,6 +326,7 @@ class SimulatedProcessor(UnifiedProcessor):
     def close(self) -> None:
         """Has nothing to release."""
 
-    def _take_slot(self) -> Callable[[], None]:
-        slot = self._slots.acquire()
-        return lambda: self._slots.release(slot)
+    def _take_slot(self) -> ExitStack:
+        slot = ExitStack()
+        slot.callback(self._slots.release, self._slots.acquire())
+        return slot

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
+from ctypes import POINTER, c_char_p, c_int, c_short, c_size_t, c_uint, c_void_p
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,30 +27,23 @@ _RATE_PARAMETER = 1
 _EVENT_END_OF_LIST, _EVENT_WORD, _EVENT_PHONEME = 0, 1, 7
 
 
-class _EventId(ctypes.Union):
+class _Event(ctypes.Structure):
+    """`phoneme` is valid for phoneme events only: in C it is part of a union."""
+
     _fields_ = (
-        ("number", ctypes.c_int),
-        ("name", ctypes.c_char_p),
+        ("type", c_int),
+        ("unique_identifier", c_uint),
+        ("text_position", c_int),
+        ("length", c_int),
+        ("audio_position", c_int),
+        ("sample", c_int),
+        ("user_data", c_void_p),
         ("phoneme", ctypes.c_char * 8),
     )
 
 
-class _Event(ctypes.Structure):
-    _fields_ = (
-        ("type", ctypes.c_int),
-        ("unique_identifier", ctypes.c_uint),
-        ("text_position", ctypes.c_int),
-        ("length", ctypes.c_int),
-        ("audio_position", ctypes.c_int),
-        ("sample", ctypes.c_int),
-        ("user_data", ctypes.c_void_p),
-        ("id", _EventId),
-    )
-
-
-_Callback = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(_Event)
-)
+_SYNTH_ARGUMENTS = (c_char_p, c_size_t, c_uint, c_int, c_uint, c_uint, c_void_p, c_void_p)
+_Callback = ctypes.CFUNCTYPE(c_int, POINTER(c_short), c_int, POINTER(_Event))
 
 
 @dataclass(slots=True)
@@ -74,30 +68,17 @@ class Espeak:
             self._library: Any = ctypes.CDLL(loader.get_library_path())
         except OSError as error:
             raise EngineLoadError(f"eSpeak NG does not load: {error}") from error
+        data, flags = loader.get_data_path(), _DONT_EXIT | _PHONEME_EVENTS
         self.sample_rate = int(
-            self._library.espeak_Initialize(
-                _SYNCHRONOUS_RETRIEVAL,
-                0,
-                loader.get_data_path().encode(),
-                _DONT_EXIT | _PHONEME_EVENTS,
-            )
+            self._library.espeak_Initialize(_SYNCHRONOUS_RETRIEVAL, 0, data.encode(), flags)
         )
         if self.sample_rate <= 0:
-            raise EngineLoadError(f"eSpeak NG finds no voices in {loader.get_data_path()}")
+            raise EngineLoadError(f"eSpeak NG finds no voices in {data}")
         self._lock = threading.Lock()
         self._output = RawSpeech()
         self._callback = _Callback(self._receive)  # must outlive every synthesis
         self._library.espeak_SetSynthCallback(self._callback)
-        self._library.espeak_Synth.argtypes = (
-            ctypes.c_char_p,
-            ctypes.c_size_t,
-            ctypes.c_uint,
-            ctypes.c_int,
-            ctypes.c_uint,
-            ctypes.c_uint,
-            ctypes.c_void_p,
-            ctypes.c_void_p,
-        )
+        self._library.espeak_Synth.argtypes = _SYNTH_ARGUMENTS
 
     def synthesise(self, text: str, voice: str, words_per_minute: int) -> RawSpeech:
         """Raises EngineError for an unknown voice or a failed synthesis."""
@@ -126,7 +107,7 @@ class Espeak:
     def _note(self, event: Any) -> None:
         if event.type == _EVENT_WORD:
             self._output.words.append((event.text_position - 1, event.sample))
-        elif event.type == _EVENT_PHONEME and not event.id.phoneme.startswith(b"_"):
+        elif event.type == _EVENT_PHONEME and not event.phoneme.startswith(b"_"):
             self._output.phonemes.append(event.sample)
 
 
