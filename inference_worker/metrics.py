@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -13,15 +13,18 @@ from antiphon.broker.service.metrics import MILLISECONDS, SECONDS
 from antiphon.shared_schemas.entries import ResultOut
 from antiphon.shared_schemas.states import SessionKind
 
-_COSTS = {
-    "prefill": "prefill_ms",
-    "llm": "cost_llm_ms",
-    "tts_prep": "cost_tts_prep_ms",
-    "tts": "cost_tts_ms",
-    "token2wav": "cost_token2wav_ms",
-    "all": "cost_all_ms",
+_COSTS = ("llm", "tts_prep", "tts", "token2wav", "all")
+"""Engine stages of a unit. The result has the duration of each in `cost_..._ms`."""
+
+_COUNTERS = {
+    "deadline_misses": ("deadline_misses", "Units later than the length of a chunk."),
+    "chunks_skipped": ("chunks_skipped", "Chunks dropped because newer ones waited."),
+    "engine_errors": ("engine_errors", "Engine steps that failed."),
+    "recovered_sessions": ("recovered", "Sessions recovered from a lost worker."),
+    "turns": ("turns", "Half-duplex answers given."),
+    "chats": ("chats", "Chat requests answered."),
 }
-"""Engine stages of a unit, and the result field with the duration of each."""
+"""Metrics with one value, and the field of WorkerCounters that has it."""
 
 
 @dataclass(slots=True)
@@ -58,36 +61,31 @@ class WorkerMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
-        self.claims = Counter(
-            "antiphon_worker_claims",
-            "Sessions taken from the queue, by kind.",
-            ["kind"],
-            registry=registry,
-        )
-        self.stream_wait = _histogram(
-            "stream_wait", "From the edge's append of a chunk to the worker's read.", registry
-        )
-        self.unit = _histogram(
-            "unit", "From the read of a chunk to its result, before it is published.", registry
-        )
-        engine = Histogram(
-            "antiphon_worker_engine_seconds",
-            "A unit's stages in the engine; `all` is prefill and generate together.",
-            ["stage"],
-            buckets=MILLISECONDS,
-            registry=registry,
-        )
+        text = "Sessions taken from the queue, by kind."
+        self.claims = Counter("antiphon_worker_claims", text, ["kind"], registry=registry)
+        text = "From the edge's append of a chunk to the worker's read."
+        self.stream_wait = self._histogram("stream_wait", text)
+        text = "From the read of a chunk to its result, before it is published."
+        self.unit = self._histogram("unit", text)
+        text = "A unit's stages in the engine; `all` is prefill and generate together."
+        engine = self._histogram("engine", text, ["stage"])
         self.finalize = engine.labels("finalize")
-        self._stages = {field: engine.labels(stage) for stage, field in _COSTS.items()}
-        self.first_piece = Histogram(
-            "antiphon_worker_first_piece_seconds",
-            "From the end of a question to the first piece of its answer, by kind.",
-            ["kind"],
-            buckets=SECONDS,
-            registry=registry,
-        )
+        self._stages = {f"cost_{stage}_ms": engine.labels(stage) for stage in _COSTS}
+        self._stages["prefill_ms"] = engine.labels("prefill")
+        text = "From the end of a question to the first piece of its answer, by kind."
+        self.first_piece = self._histogram("first_piece", text, ["kind"], SECONDS)
         for kind in SessionKind:
             self.claims.labels(kind)
+
+    def _histogram(
+        self,
+        name: str,
+        text: str,
+        labels: Sequence[str] = (),
+        buckets: Sequence[float] = MILLISECONDS,
+    ) -> Histogram:
+        full = f"antiphon_worker_{name}_seconds"
+        return Histogram(full, text, labels, buckets=buckets, registry=self.registry)
 
     def observe_unit(self, result: ResultOut) -> None:
         self.stream_wait.observe(max(0.0, result.read_at - result.received_at) / 1000)
@@ -118,25 +116,6 @@ class _CounterExport(Collector):
         units.add_metric(["listen"], counters.units - counters.units_speaking)
         units.add_metric(["speak"], counters.units_speaking)
         yield units
-        for name, text, value in (
-            (
-                "deadline_misses",
-                "Units later than the length of a chunk.",
-                counters.deadline_misses,
-            ),
-            (
-                "chunks_skipped",
-                "Chunks dropped because newer ones waited.",
-                counters.chunks_skipped,
-            ),
-            ("engine_errors", "Engine steps that failed.", counters.engine_errors),
-            ("recovered_sessions", "Sessions recovered from a lost worker.", counters.recovered),
-            ("turns", "Half-duplex answers given.", counters.turns),
-            ("chats", "Chat requests answered.", counters.chats),
-        ):
+        for name, (field, text) in _COUNTERS.items():
+            value = getattr(counters, field)
             yield CounterMetricFamily(f"antiphon_worker_{name}", text, value=value)
-
-
-def _histogram(name: str, text: str, registry: CollectorRegistry) -> Histogram:
-    full = f"antiphon_worker_{name}_seconds"
-    return Histogram(full, text, buckets=MILLISECONDS, registry=registry)

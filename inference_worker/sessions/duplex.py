@@ -16,7 +16,6 @@ from antiphon.inference_worker.sessions.context import WorkerContext
 from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox
 from antiphon.inference_worker.sessions.recovery import (
     RecoveredDuplex,
-    StreamHistory,
     recover_duplex,
 )
 from antiphon.inference_worker.sessions.runner import SessionRunner, publish_error, reference_voice
@@ -34,7 +33,6 @@ from antiphon.shared_schemas.entries import (
     StopIn,
     TimeoutOut,
 )
-from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.states import EndReason, SessionState
 from antiphon.shared_schemas.unit_result import UnitResult
 
@@ -51,19 +49,13 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
     }
 
     def __init__(self, context: WorkerContext, session: ClaimedSession, view: DuplexView) -> None:
-        super().__init__(context, session)
+        super().__init__(context, session, recover_duplex, context.settings.backlog_chunks)
         self._view = view
         self._config = DuplexConfig()
         self._deferred = True
         self._finalizing: asyncio.Task[None] | None = None
         self._paused_until = 0.0
         self._current_time = 0
-
-    def _backlog_chunks(self) -> int:
-        return self._context.settings.backlog_chunks
-
-    def _recover(self, history: StreamHistory) -> RecoveredDuplex:
-        return recover_duplex(history)
 
     async def _load(self, entry: PrepareIn) -> int:
         self._config = entry.config
@@ -127,9 +119,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         try:
             result, prefill_ms = await context.engine.call(self._step, chunk, samples)
         except ContextFull as error:
-            code = ErrorCode.CONTEXT_FULL
-            await publish_error(context, self._session, item.n, error, code=code, fatal=True)
-            return EndReason.CONTEXT_FULL
+            return await self._fail(item.n, error)
         except EngineError as error:
             await publish_error(context, self._session, item.n, error, skipped=item.skipped)
             return None

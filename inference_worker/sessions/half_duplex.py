@@ -23,7 +23,6 @@ from antiphon.inference_worker.sessions.recovery import (
     GUARD_SAMPLES,
     PendingTurn,
     RecoveredHalfDuplex,
-    StreamHistory,
     recover_half_duplex,
 )
 from antiphon.inference_worker.sessions.runner import SessionRunner, publish_error, reference_voice
@@ -39,7 +38,6 @@ from antiphon.shared_schemas.entries import (
     TurnDoneOut,
     VadOut,
 )
-from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.states import EndReason, SessionState
 
 log = structlog.get_logger()
@@ -59,7 +57,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
     def __init__(
         self, context: WorkerContext, session: ClaimedSession, view: HalfDuplexView
     ) -> None:
-        super().__init__(context, session)
+        super().__init__(context, session, recover_half_duplex, _BACKLOG_CHUNKS)
         self._view = view
         self._config = HalfDuplexConfig()
         self._vad = StreamingVAD(self._config.vad)
@@ -68,12 +66,6 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
         self._next_index = 0
         self._last_audio_at = 0.0
         self._trace = TraceContext()
-
-    def _backlog_chunks(self) -> int:
-        return _BACKLOG_CHUNKS
-
-    def _recover(self, history: StreamHistory) -> RecoveredHalfDuplex:
-        return recover_half_duplex(history)
 
     async def _load(self, entry: HalfDuplexPrepareIn) -> int:
         self._config = entry.config
@@ -137,12 +129,10 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
                 self._speaking = speaking
                 await self._session.publish(VadOut(input_n=n, speaking=speaking))
             if isinstance(event, SpeechEnded):
-                return await self._begin_turn(n, event, mailbox)
+                return await self._answer(await self._begin_turn(n, event), mailbox)
         return None
 
-    async def _begin_turn(
-        self, n: int, speech: SpeechEnded, mailbox: SessionMailbox
-    ) -> EndReason | None:
+    async def _begin_turn(self, n: int, speech: SpeechEnded) -> PendingTurn:
         turn = PendingTurn(self._next_index, n, speech.audio)
         self._next_index += 1
         await self._session.publish(
@@ -153,7 +143,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
                 audio=float_bytes(speech.audio),
             )
         )
-        return await self._answer(turn, mailbox)
+        return turn
 
     async def _answer(self, turn: PendingTurn, mailbox: SessionMailbox) -> EndReason | None:
         """Answer one utterance. Audio that arrives during the answer is discarded."""
@@ -167,9 +157,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
                 if not interrupts.stopped:
                     await answer.publish(turn.said, interrupts, streaming=True)
             except ContextFull as error:
-                code = ErrorCode.CONTEXT_FULL
-                await publish_error(context, session, turn.input_n, error, code=code, fatal=True)
-                return EndReason.CONTEXT_FULL
+                return await self._fail(turn.input_n, error)
             except EngineError as error:
                 failed = not interrupts.stopped
                 if failed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from antiphon.broker.client import Broker
 from antiphon.inference_worker.engines.common.endpointing import MAX_UTTERANCE_S
@@ -34,6 +35,7 @@ GUARD_SAMPLES = INPUT_RATE // 2
 
 _REPLAYED_SAMPLES = round(1.5 * MAX_UTTERANCE_S) * INPUT_RATE
 
+PrepareT = TypeVar("PrepareT", PrepareIn, HalfDuplexPrepareIn)
 StreamRecord = tuple[StreamPosition, StreamEntry]
 
 
@@ -92,20 +94,26 @@ async def read_history(broker: Broker, claim: Claim) -> StreamHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveredDuplex:
-    """A full-duplex conversation. `position` is the last input that was answered.
+class RecoveredSession(Generic[PrepareT]):
+    """What every kind of conversation recovers. Input after `position` must be processed (all if None).
 
-    `played_ms`: playback position reported after the last unit. `shortened`: the first units are no
-    longer in the streams.
+    `prepare` is None if none was accepted yet. `shortened`: the first units or turns are no longer in
+    the streams.
     """
 
     position: StreamPosition | None = None
-    prepare: PrepareIn | None = None
+    prepare: PrepareT | None = None
+    shortened: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredDuplex(RecoveredSession[PrepareIn]):
+    """A full-duplex conversation. `played_ms`: playback position reported after the last unit."""
+
     units: tuple[PastUnit, ...] = ()
     paused_until: float | None = None
     current_time: int = 0
     played_ms: float | None = None
-    shortened: bool = False
 
 
 def recover_duplex(history: StreamHistory) -> RecoveredDuplex:
@@ -189,22 +197,19 @@ class PendingTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveredHalfDuplex:
-    """A half-duplex conversation. Input after `position` must be processed again (all if None).
+class RecoveredHalfDuplex(RecoveredSession[HalfDuplexPrepareIn]):
+    """A half-duplex conversation.
 
     `open_turn` was not complete when the last worker stopped. `turns` are the completed ones,
     without failed ones. `speaking` is the last state sent to the client. `guard` is the number of
-    samples still to ignore. `shortened`: the first turns are no longer in the streams.
+    samples still to ignore.
     """
 
-    position: StreamPosition | None = None
-    prepare: HalfDuplexPrepareIn | None = None
     turns: tuple[PastTurn, ...] = ()
     open_turn: PendingTurn | None = None
     next_index: int = 0
     speaking: bool = False
     guard: int = 0
-    shortened: bool = False
 
 
 def recover_half_duplex(history: StreamHistory) -> RecoveredHalfDuplex:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 
 from antiphon.broker.connection import retry_until_available
-from antiphon.inference_worker.engines.types import EngineError, UnsupportedContent
+from antiphon.inference_worker.engines.types import ContextFull, EngineError, UnsupportedContent
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
 from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox, open_mailbox
-from antiphon.inference_worker.sessions.recovery import StreamHistory, read_history
+from antiphon.inference_worker.sessions.recovery import (
+    PrepareT,
+    RecoveredSession,
+    StreamHistory,
+    read_history,
+)
 from antiphon.shared_schemas.audio import PcmFormat, Samples, samples_from_bytes
 from antiphon.shared_schemas.entries import (
     ErrorOut,
-    HalfDuplexPrepareIn,
     InEntry,
     PreparedOut,
     PrepareIn,
@@ -31,21 +35,7 @@ from antiphon.shared_schemas.states import EndReason, SessionState
 
 log = structlog.get_logger()
 
-PrepareT = TypeVar("PrepareT", PrepareIn, HalfDuplexPrepareIn)
-PrepareT_co = TypeVar("PrepareT_co", PrepareIn, HalfDuplexPrepareIn, covariant=True)
-
-
-class RecoveredState(Protocol[PrepareT_co]):
-    """What every kind of conversation recovers; `prepare` is None if none was accepted yet."""
-
-    @property
-    def position(self) -> StreamPosition | None: ...
-
-    @property
-    def prepare(self) -> PrepareT_co | None: ...
-
-
-StateT = TypeVar("StateT", bound=RecoveredState[Any])
+StateT = TypeVar("StateT", bound=RecoveredSession[Any])
 
 
 class SessionRunner(ABC, Generic[StateT, PrepareT]):
@@ -54,9 +44,18 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
     ACCEPTS: ClassVar[Mapping[SessionState, frozenset[type[InEntry]]]]
     """Inputs that a state accepts. The edge rejects others; those that arrive anyway are ignored."""
 
-    def __init__(self, context: WorkerContext, session: ClaimedSession) -> None:
+    def __init__(
+        self,
+        context: WorkerContext,
+        session: ClaimedSession,
+        recover: Callable[[StreamHistory], StateT],
+        backlog_chunks: int,
+    ) -> None:
+        """If more than `backlog_chunks` unread chunks wait, the oldest is dropped."""
         self._context = context
         self._session = session
+        self._recover = recover
+        self._backlog_chunks = backlog_chunks
         self._prepare_by = 0.0
 
     async def run(self) -> EndReason:
@@ -77,9 +76,10 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
             await self._restore(state)
             context.counters.recovered += 1
         after = state.position or StreamPosition.before(claim.ticket)
-        limit = self._backlog_chunks()
         try:
-            async with open_mailbox(context.broker, claim.sid, after, limit) as mailbox:
+            async with open_mailbox(
+                context.broker, claim.sid, after, self._backlog_chunks
+            ) as mailbox:
                 return await self._serve(mailbox, state)
         finally:
             await self._wait_for_engine()
@@ -130,12 +130,10 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
         await self._session.publish(StoppedOut())
         return EndReason.STOPPED
 
-    @abstractmethod
-    def _backlog_chunks(self) -> int:
-        """How many unread chunks may wait before the oldest is dropped."""
-
-    @abstractmethod
-    def _recover(self, history: StreamHistory) -> StateT: ...
+    async def _fail(self, n: int, error: ContextFull) -> EndReason:
+        code = ErrorCode.CONTEXT_FULL
+        await publish_error(self._context, self._session, n, error, code=code, fatal=True)
+        return EndReason.CONTEXT_FULL
 
     @abstractmethod
     async def _load(self, entry: PrepareT) -> int:
