@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import numpy as np
@@ -12,11 +12,11 @@ from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
 from antiphon.inference_worker.engines.local.costs import StageCosts
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.local.llm import Generation, Sampling
-from antiphon.inference_worker.engines.local.models import LocalModels
+from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.speech import Clause
 from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
 from antiphon.inference_worker.engines.processor import AnsweringView
-from antiphon.inference_worker.engines.types import Delta, EngineError
+from antiphon.inference_worker.engines.types import Delta
 from antiphon.shared_schemas.config import GenerationConfig
 
 
@@ -85,27 +85,20 @@ class LocalAnswer:
 
 
 class LocalAnsweringView(AnsweringView):
-    """A session on slot `slot`. `cleanup` calls `release` once."""
+    """Streams its answers from the language model, as speech if the request wants it."""
 
-    def __init__(self, models: LocalModels, slot: int, release: Callable[[], None]) -> None:
-        self._loaded: LocalModels | None = models
+    def __init__(self, slot: LocalSlot) -> None:
         self._slot = slot
-        self._release = release
         self._answer: LocalAnswer | None = None
         self._stopped = threading.Event()
-
-    @property
-    def _models(self) -> LocalModels:
-        if self._loaded is None:
-            raise EngineError("the session has been cleaned up")
-        return self._loaded
 
     def _begin_answer(
         self, messages: Sequence[LlmMessage], generation: GenerationConfig, *, speak: bool
     ) -> LocalAnswer:
         sampling, limit = Sampling.of(generation), generation.max_new_tokens
-        text = self._models.llm.stream(messages, self._slot, sampling, limit)
-        self._answer = answer = LocalAnswer(text, self._models.synthesiser if speak else None)
+        models = self._slot.models
+        text = models.llm.stream(messages, self._slot.number, sampling, limit)
+        self._answer = answer = LocalAnswer(text, models.synthesiser if speak else None)
         if self._stopped.is_set():
             answer.end()
         return answer
@@ -120,6 +113,4 @@ class LocalAnsweringView(AnsweringView):
 
     def cleanup(self) -> None:
         self.stop()
-        if self._loaded is not None:
-            self._loaded = None
-            self._release()
+        self._slot.close()

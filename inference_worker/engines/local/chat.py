@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from antiphon.inference_worker.engines.common.video import InvalidVideo, VideoBudget, decode_video
 from antiphon.inference_worker.engines.local.answer import LocalAnsweringView
 from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT, LlmMessage
-from antiphon.inference_worker.engines.local.models import LocalModels
+from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.transcription import transcribe
 from antiphon.inference_worker.engines.processor import ChatView
 from antiphon.inference_worker.engines.types import (
@@ -36,8 +36,8 @@ _NO_SYSTEM = f"You are a helpful assistant. {STYLE_HINT}"
 class LocalChatView(LocalAnsweringView, ChatView):
     """The reference voice, slices and the TTS template are ignored: the engine has no use for them."""
 
-    def __init__(self, models: LocalModels, slot: int, release: Callable[[], None]) -> None:
-        super().__init__(models, slot, release)
+    def __init__(self, slot: LocalSlot) -> None:
+        super().__init__(slot)
         self._options = ChatOptions()
         self._history: list[LlmMessage] = []
 
@@ -55,7 +55,7 @@ class LocalChatView(LocalAnsweringView, ChatView):
         if options.enable_thinking:
             text = "the local engine's model cannot think before it answers"
             raise UnsupportedContent(text, "enable_thinking")
-        models, stopped = self._models, self._stopped.is_set
+        models, stopped = self._slot.models, self._stopped.is_set
         self._options = options
         total, done = _count_audio(messages), 0
 
@@ -74,7 +74,7 @@ class LocalChatView(LocalAnsweringView, ChatView):
         self._history = read_history(messages, transcribe_next, videos)
         if stopped():
             return 0
-        return models.llm.prefill(self._history, self._slot, afresh=True)
+        return models.llm.prefill(self._history, self._slot.number, afresh=True)
 
     def generate(self) -> Iterator[Delta]:
         """Yields tokens, or clauses if the answer is spoken."""

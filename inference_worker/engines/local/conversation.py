@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 
 from antiphon.inference_worker.engines.local.costs import StageCosts
 from antiphon.inference_worker.engines.local.dialogue import Dialogue, LlmMessage, turn_tokens
 from antiphon.inference_worker.engines.local.llm import Sampling
-from antiphon.inference_worker.engines.local.models import LocalModels
-from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.reply import Reply, UnfinishedReply
 from antiphon.inference_worker.engines.local.speech import UnitSpeech
 from antiphon.inference_worker.engines.types import ContextFull, EngineError
@@ -29,21 +28,11 @@ class Conversation:
     spoken until the utterance has ended. Only `stop` may be called from other threads.
     """
 
-    def __init__(
-        self,
-        models: LocalModels,
-        pool: Executor,
-        slot: int,
-        options: LocalOptions,
-        config: DuplexConfig,
-        system_prompt: str,
-    ) -> None:
+    def __init__(self, slot: LocalSlot, config: DuplexConfig, system_prompt: str) -> None:
         self.dialogue = Dialogue(system_prompt)
         self.costs = StageCosts()
-        self._models = models
-        self._pool = pool
+        self._models = slot.models
         self._slot = slot
-        self._options = options
         self._config = config
         self._reply: Reply | None = None
         self._expected = ""
@@ -136,7 +125,7 @@ class Conversation:
             return
         self.dialogue.trim(self._room - _NEXT_UTTERANCE_TOKENS)
         if self._reply is None:
-            self._reading_ahead = self._pool.submit(self._read, self.dialogue.messages())
+            self._reading_ahead = self._slot.pool.submit(self._read, self.dialogue.messages())
 
     def raise_failure(self) -> None:
         """Raise an error of the background work once."""
@@ -162,10 +151,10 @@ class Conversation:
 
     @property
     def _room(self) -> int:
-        return self._options.context_tokens - self._options.reply_tokens
+        return self._slot.options.context_tokens - self._slot.options.reply_tokens
 
     def _read_prompt(self) -> int:
-        tokens = self._models.llm.prefill(self.dialogue.messages(), self._slot, afresh=True)
+        tokens = self._models.llm.prefill(self.dialogue.messages(), self._slot.number, afresh=True)
         room = self._room - _NEXT_UTTERANCE_TOKENS
         if tokens > room:
             raise ContextFull(f"the system prompt has {tokens} tokens; {room} is the most that fit")
@@ -174,16 +163,17 @@ class Conversation:
     def _begin(self, rest: UnfinishedReply | None = None, expected: str = "") -> None:
         self.dialogue.trim(self._room - (turn_tokens(expected) if expected else 0.0))
         prefix = "".join(f" {word.text}" for word in rest.words) if rest else ""
+        options = self._slot.options
         generate = functools.partial(
             self._models.llm.stream,
             self.dialogue.messages(prefix, expected),
-            self._slot,
+            self._slot.number,
             Sampling.of(self._config),
-            self._options.reply_tokens,
+            options.reply_tokens,
         )
         synthesiser = self._models.synthesiser if self._config.generate_audio else None
-        self._reply = Reply(generate, synthesiser, self.costs, self._options.reply_words, rest)
-        self._reply.start(self._pool)
+        self._reply = Reply(generate, synthesiser, self.costs, options.reply_words, rest)
+        self._reply.start(self._slot.pool)
         if self._stopped.is_set():
             self._reply.cancel()
 
@@ -198,4 +188,4 @@ class Conversation:
         self._turn_ended = True
 
     def _read(self, messages: Sequence[LlmMessage]) -> None:
-        self.context_tokens = self._models.llm.prefill(messages, self._slot)
+        self.context_tokens = self._models.llm.prefill(messages, self._slot.number)

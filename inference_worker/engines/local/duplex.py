@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from antiphon.inference_worker.engines.local.conversation import Conversation
 from antiphon.inference_worker.engines.local.costs import milliseconds_since
 from antiphon.inference_worker.engines.local.dialogue import Dialogue
-from antiphon.inference_worker.engines.local.models import LocalModels
-from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.reply import UnfinishedReply
 from antiphon.inference_worker.engines.local.speech import TimedWord, UnitSpeech, Word
 from antiphon.inference_worker.engines.local.speech_input import (
@@ -53,7 +51,7 @@ class _Unit:
 
 
 class LocalDuplexView(DuplexView):
-    """A session on slot `slot`. `cleanup` calls `release` once.
+    """Feeds the user's audio to a conversation and takes one unit of its speech at a time.
 
     In its results, `n_tokens` counts the model tokens of the unit's text, `n_tts_tokens` the
     phonemes that begin in the unit's audio. `cost_llm_ms`, `cost_tts_ms` (eSpeak) and
@@ -61,19 +59,8 @@ class LocalDuplexView(DuplexView):
     `cost_all_ms` is the wall time of this unit's prefill and generate.
     """
 
-    def __init__(
-        self,
-        models: LocalModels,
-        pool: Executor,
-        slot: int,
-        options: LocalOptions,
-        release: Callable[[], None],
-    ) -> None:
-        self._models: LocalModels | None = models
-        self._pool = pool
+    def __init__(self, slot: LocalSlot) -> None:
         self._slot = slot
-        self._options = options
-        self._release = release
         self._config = DuplexConfig()
         self._conversation: Conversation | None = None
         self._speech_input: SpeechInput | None = None
@@ -93,13 +80,11 @@ class LocalDuplexView(DuplexView):
 
         Reference voices are ignored.
         """
-        models = self._live_models()
+        models = self._slot.models
         self._config = config
-        rules = EndpointRules.scaled(self._options.end_silence_ms, config.listen_prob_scale)
+        rules = EndpointRules.scaled(self._slot.options.end_silence_ms, config.listen_prob_scale)
         self._speech_input = SpeechInput(models.recogniser, rules)
-        self._conversation = Conversation(
-            models, self._pool, self._slot, self._options, config, system_prompt
-        )
+        self._conversation = Conversation(self._slot, config, system_prompt)
         self._units, self._input_ms, self._break = 0, 0.0, False
         return self._conversation.prompt_tokens
 
@@ -113,7 +98,7 @@ class LocalDuplexView(DuplexView):
 
         If an utterance has only probably ended, the reply is prepared but not spoken yet.
         """
-        conversation, speech_input = self._prepared_conversation(), self._prepared_input()
+        conversation, speech_input = self._prepared()
         unit = _Unit(time.perf_counter(), len(audio) / INPUT_RATE)
         transcription = speech_input.feed(audio)
         self._react(conversation, speech_input, transcription, unit)
@@ -124,7 +109,7 @@ class LocalDuplexView(DuplexView):
 
     def generate(self, force_listen: bool = False) -> UnitResult:
         """Listen or speak. Raises EngineError if the background work failed."""
-        conversation = self._prepared_conversation()
+        conversation, _ = self._prepared()
         unit, self._unit = self._unit, None
         if unit is None:
             raise EngineError("generate needs a prefilled unit")
@@ -142,11 +127,11 @@ class LocalDuplexView(DuplexView):
         return self._result(conversation, unit, speech, milliseconds_since(begun))
 
     def finalize(self) -> None:
-        self._prepared_conversation().finish_unit()
+        self._prepared()[0].finish_unit()
 
     def replay(self, units: Sequence[PastUnit]) -> None:
         """Restore the dialogue from memos and texts, then the open utterance and the open reply."""
-        conversation, speech_input = self._prepared_conversation(), self._prepared_input()
+        conversation, speech_input = self._prepared()
         restore_dialogue(units, conversation.dialogue)
         self._units = len(units)
         self._input_ms = sum(self._duration_ms(unit) for unit in units)
@@ -158,7 +143,7 @@ class LocalDuplexView(DuplexView):
         conversation.read_ahead()
 
     def played(self, played_ms: float) -> None:
-        self._prepared_conversation().dialogue.set_played(played_ms)
+        self._prepared()[0].dialogue.set_played(played_ms)
 
     def set_break(self) -> None:
         """Stop speaking at the next unit; the user gets an answer after `clear_break`."""
@@ -174,9 +159,8 @@ class LocalDuplexView(DuplexView):
 
     def cleanup(self) -> None:
         self.stop()
-        if self._models is not None:
-            self._models = self._conversation = self._speech_input = None
-            self._release()
+        self._conversation = self._speech_input = None
+        self._slot.close()
 
     @property
     def kv_cache_length(self) -> int:
@@ -239,20 +223,10 @@ class LocalDuplexView(DuplexView):
             return float(self._config.chunk_ms)
         return len(unit.audio) / INPUT_RATE * 1000.0
 
-    def _live_models(self) -> LocalModels:
-        if self._models is None:
-            raise EngineError("the session has been cleaned up")
-        return self._models
-
-    def _prepared_conversation(self) -> Conversation:
-        if self._conversation is None:
+    def _prepared(self) -> tuple[Conversation, SpeechInput]:
+        if self._conversation is None or self._speech_input is None:
             raise EngineError("the session is not prepared")
-        return self._conversation
-
-    def _prepared_input(self) -> SpeechInput:
-        if self._speech_input is None:
-            raise EngineError("the session is not prepared")
-        return self._speech_input
+        return self._conversation, self._speech_input
 
 
 # A unit's memo has these fields, each only if it applies:

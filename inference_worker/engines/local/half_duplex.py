@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from antiphon.inference_worker.engines.local.answer import LocalAnsweringView
 from antiphon.inference_worker.engines.local.costs import milliseconds_since
 from antiphon.inference_worker.engines.local.dialogue import Dialogue
-from antiphon.inference_worker.engines.local.models import LocalModels
-from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.transcription import transcribe
 from antiphon.inference_worker.engines.processor import HalfDuplexView
 from antiphon.inference_worker.engines.types import (
@@ -37,11 +36,8 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
     Reference voices are ignored: eSpeak clones none. A turn's memo contains `user`, its transcript.
     """
 
-    def __init__(
-        self, models: LocalModels, slot: int, options: LocalOptions, release: Callable[[], None]
-    ) -> None:
-        super().__init__(models, slot, release)
-        self._options = options
+    def __init__(self, slot: LocalSlot) -> None:
+        super().__init__(slot)
         self._config = HalfDuplexConfig()
         self._dialogue: Dialogue | None = None
         self._before: Dialogue | None = None
@@ -77,7 +73,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         begun = time.perf_counter()
         dialogue = self._prepared_dialogue()
         self._before = copy.deepcopy(dialogue)
-        self._transcript = transcribe(self._models.recogniser, utterance, self._stopped.is_set)
+        self._transcript = transcribe(self._slot.models.recogniser, utterance, self._stopped.is_set)
         if self._transcript:
             dialogue.add_user_text(self._transcript)
         return PrefillReport(cost_ms=milliseconds_since(begun))
@@ -118,7 +114,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         for turn in turns:
             text = str(turn.memo.get("user", ""))
             if not text and turn.text and turn.audio is not None:
-                text = transcribe(self._models.recogniser, turn.audio)
+                text = transcribe(self._slot.models.recogniser, turn.audio)
             if text:
                 dialogue.add_user_text(text)
             dialogue.add_assistant_text(turn.text)
@@ -141,11 +137,11 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
 
     @property
     def _room(self) -> int:
-        context = self._options.context_tokens
+        context = self._slot.options.context_tokens
         return context - min(self._config.generation.max_new_tokens, context // _REPLY_SHARE)
 
     def _read(self, dialogue: Dialogue) -> int:
-        return self._models.llm.prefill(dialogue.messages(), self._slot, afresh=True)
+        return self._slot.models.llm.prefill(dialogue.messages(), self._slot.number, afresh=True)
 
     def _prepared_dialogue(self) -> Dialogue:
         if self._dialogue is None:

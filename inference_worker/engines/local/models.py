@@ -1,8 +1,10 @@
-"""The engine's loaded models, shared by its sessions."""
+"""The engine's loaded models, and the share of them that one session holds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 
 from antiphon.inference_worker.engines.common.silero import SpeechDetector
 from antiphon.inference_worker.engines.local.dependencies import bundled_model
@@ -10,7 +12,7 @@ from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.transcription import Recogniser
 from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
-from antiphon.inference_worker.engines.types import LoadProgress
+from antiphon.inference_worker.engines.types import EngineError, LoadProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +40,25 @@ class LocalModels:
     def close(self) -> None:
         self.llm.close()
         self.recogniser.close()
+
+
+@dataclass(slots=True)
+class LocalSlot:
+    """A session's slot. `pool` runs background work; `release` runs once, when the slot is closed."""
+
+    number: int
+    options: LocalOptions
+    pool: Executor
+    loaded: LocalModels | None
+    release: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def models(self) -> LocalModels:
+        """Raises EngineError after `close`."""
+        if self.loaded is None:
+            raise EngineError("the session has been cleaned up")
+        return self.loaded
+
+    def close(self) -> None:
+        self.loaded = None
+        self.release.close()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import platform
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import structlog
 
@@ -13,11 +13,13 @@ from antiphon.inference_worker.engines.common.slots import SlotPool
 from antiphon.inference_worker.engines.local.chat import LocalChatView
 from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
-from antiphon.inference_worker.engines.local.models import LocalModels
+from antiphon.inference_worker.engines.local.models import LocalModels, LocalSlot
 from antiphon.inference_worker.engines.local.options import LocalOptions
-from antiphon.inference_worker.engines.processor import UnifiedProcessor
+from antiphon.inference_worker.engines.processor import SessionView, UnifiedProcessor
 from antiphon.inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
 from antiphon.shared_schemas.states import SessionKind
+
+ViewT = TypeVar("ViewT", bound=SessionView)
 
 _BUNDLED_NAME = "SmolLM2-135M-Instruct"
 _THREADS_PER_SLOT = 3
@@ -33,7 +35,7 @@ class LocalProcessor(UnifiedProcessor):
         self._options = options
         self._models: LocalModels | None = None
         self._slots = SlotPool(options.slots)
-        self._views: dict[int, LocalDuplexView | LocalHalfDuplexView | LocalChatView] = {}
+        self._views: dict[int, SessionView] = {}
         self._pool = ThreadPoolExecutor(
             options.slots * _THREADS_PER_SLOT, thread_name_prefix="local-reply"
         )
@@ -56,22 +58,13 @@ class LocalProcessor(UnifiedProcessor):
         _log.info("local_engine_loaded", model=self.info.model, slots=self._options.slots)
 
     def set_duplex_mode(self) -> LocalDuplexView:
-        models, slot, release = self._take_slot()
-        view = LocalDuplexView(models, self._pool, slot, self._options, release)
-        self._views[slot] = view
-        return view
+        return self._open(LocalDuplexView)
 
     def set_half_duplex_mode(self) -> LocalHalfDuplexView:
-        models, slot, release = self._take_slot()
-        view = LocalHalfDuplexView(models, slot, self._options, release)
-        self._views[slot] = view
-        return view
+        return self._open(LocalHalfDuplexView)
 
     def set_chat_mode(self) -> LocalChatView:
-        models, slot, release = self._take_slot()
-        view = LocalChatView(models, slot, release)
-        self._views[slot] = view
-        return view
+        return self._open(LocalChatView)
 
     def close(self) -> None:
         """End all sessions and free the models; the engine can be loaded again."""
@@ -82,11 +75,14 @@ class LocalProcessor(UnifiedProcessor):
         if models is not None:
             models.close()
 
-    def _take_slot(self) -> tuple[LocalModels, int, Callable[[], None]]:
+    def _open(self, view_type: Callable[[LocalSlot], ViewT]) -> ViewT:
         if self._models is None:
             raise EngineError("the engine is not loaded")
-        slot = self._slots.acquire()
-        return self._models, slot, functools.partial(self._release, slot)
+        number = self._slots.acquire()
+        slot = LocalSlot(number, self._options, self._pool, self._models)
+        slot.release.callback(self._release, number)
+        view = self._views[number] = view_type(slot)
+        return view
 
     def _release(self, slot: int) -> None:
         self._views.pop(slot, None)
