@@ -1,8 +1,8 @@
-"""Creates an engine by name. Imports only the libraries of that engine."""
+"""Creates or checks an engine by name. Imports only the libraries of that engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,9 @@ from pydantic import ValidationError
 
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
 from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.shared_schemas.findings import Finding, failure, ok
+
+_MINICPMO = "pip install 'antiphon[minicpmo]'"
 
 
 def build_processor(
@@ -25,17 +28,17 @@ def build_processor(
     `local`. `options` are the fields of the engine's options class. Raises EngineLoadError for an
     unknown engine or an invalid option.
     """
-    try:
-        build = _BUILDERS[name]
-    except KeyError:
-        raise EngineLoadError(_unknown_engine(name)) from None
+    if name not in _BUILDERS:
+        choices = ", ".join(_BUILDERS)
+        raise EngineLoadError(f"there is no engine {name!r}; choose one of: {choices}")
     settings = {"slots": slots, **(options or {})}
     if model_path is not None:
         settings["model_path"] = model_path
     try:
-        return build(settings)
+        return _BUILDERS[name](settings)
     except ValidationError as error:
-        raise EngineLoadError(f"engine {name!r}: {_describe(error)}") from error
+        faults = [f"option {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        raise EngineLoadError(f"engine {name!r}: {'; '.join(faults)}") from error
 
 
 def _local(settings: Mapping[str, Any]) -> UnifiedProcessor:
@@ -60,8 +63,8 @@ def _minicpmo(settings: Mapping[str, Any]) -> UnifiedProcessor:
         from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
         from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
     except ImportError as error:
-        remedy = "pip install 'antiphon[minicpmo]'"
-        raise EngineLoadError(f"engine 'minicpmo' lacks {error.name}; run: {remedy}") from error
+        text = f"engine 'minicpmo' lacks {error.name}; run: {_MINICPMO}"
+        raise EngineLoadError(text) from error
     return MiniCPMOProcessor(folder, EngineOptions(**options))
 
 
@@ -72,11 +75,41 @@ _BUILDERS: dict[str, Callable[[Mapping[str, Any]], UnifiedProcessor]] = {
 }
 
 
-def _unknown_engine(name: str) -> str:
-    return f"there is no engine {name!r}; choose one of: {', '.join(_BUILDERS)}"
+def examine_engine(
+    name: str, slots: int, model_path: Path | None, options: Mapping[str, Any]
+) -> list[Finding]:
+    """Checks libraries, weights and device, without loading the weights.
+
+    The arguments are those of `build_processor`.
+    """
+    values = {"slots": slots, **options}
+    try:
+        match name:
+            case "local":
+                return list(_examine_local(values, model_path))
+            case "minicpmo":
+                return list(_examine_minicpmo(values, model_path))
+            case "simulated":
+                return [ok("engine", "simulated: needs nothing; for load tests only")]
+    except ValidationError as error:
+        return [failure("engine", f"bad option: {error}", "correct ANTIPHON_ENGINE_OPTIONS")]
+    return [failure("engine", f"there is no engine {name!r}", "local, minicpmo or simulated")]
 
 
-def _describe(error: ValidationError) -> str:
-    return "; ".join(
-        f"option {'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors()
-    )
+def _examine_local(values: dict[str, Any], model_path: Path | None) -> Iterable[Finding]:
+    from antiphon.inference_worker.engines.local.dependencies import examine
+    from antiphon.inference_worker.engines.local.options import LocalOptions
+
+    return examine(LocalOptions(model_path=model_path, **values))
+
+
+def _examine_minicpmo(values: dict[str, Any], model_path: Path | None) -> Iterable[Finding]:
+    if model_path is None:
+        remedy = "ANTIPHON_MODEL_PATH or --model-path: the folder of the checkpoint"
+        return [failure("model folder", "not set", remedy)]
+    try:
+        from antiphon.inference_worker.engines.minicpmo.checkup import examine
+        from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+    except ImportError as error:
+        return [failure("torch", f"{error.name} is not installed", _MINICPMO)]
+    return examine(model_path, EngineOptions(**values))

@@ -27,7 +27,7 @@ from antiphon.cli.broker_access import broker_settings
 from antiphon.cli.common import AsJson, DataDir, Engine, ModelPath, RedisUrl, fail, given
 from antiphon.cli.stack.stack import serves_http
 from antiphon.edge.settings import EdgeSettings
-from antiphon.inference_worker.engines.checkup import examine_engine
+from antiphon.inference_worker.engines.factory import examine_engine
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.findings import Finding, FindingStatus, failure, ok, warning

@@ -18,7 +18,7 @@ from antiphon.cli.commands.doctor import (
     examine_ports,
     examine_python,
 )
-from antiphon.inference_worker.engines.checkup import examine_engine
+from antiphon.inference_worker.engines.factory import examine_engine
 from antiphon.shared_schemas.findings import Finding, FindingStatus
 from support.minicpmo.golden_set import CHECKPOINT
 
