@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from antiphon.broker.settings import BrokerSettings
@@ -35,6 +35,21 @@ CommaSeparated = Annotated[tuple[str, ...], NoDecode]
 """A list, or one string with commas, as in environment variables."""
 
 
+def check_key(key: str) -> str:
+    """Raises ValueError; its text does not contain the key."""
+    if not _KEY.fullmatch(key):
+        raise ValueError("keys are 16 to 256 printable ASCII characters without spaces")
+    return key
+
+
+def _check_secret(key: SecretStr) -> SecretStr:
+    check_key(key.get_secret_value())
+    return key
+
+
+SecretKey = Annotated[SecretStr, AfterValidator(_check_secret)]
+
+
 class InvalidAccessSettings(ValueError):
     """The edge must not start with these access settings."""
 
@@ -52,13 +67,13 @@ class AccessSettings(BrokerSettings):
 
     model_config = SettingsConfigDict(hide_input_in_errors=True)  # the input may be a key
 
-    api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
+    api_keys: Annotated[tuple[SecretKey, ...], NoDecode] = Field(
         default=(), description="keys of clients; without any, everyone may connect"
     )
     api_keys_file: Path | None = Field(
         default=None, description="file with more keys, one per line; # begins a comment"
     )
-    admin_token: SecretStr | None = Field(
+    admin_token: SecretKey | None = Field(
         default=None, description="gives access to the admin routes and to everything else"
     )
     admin_token_file: Path | None = Field(default=None, description="file with the admin token")
@@ -86,20 +101,6 @@ class AccessSettings(BrokerSettings):
         if isinstance(value, str):
             return [part.strip() for part in value.split(",") if part.strip()]
         return value
-
-    @field_validator("api_keys")
-    @classmethod
-    def _long_keys(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
-        for key in keys:
-            check_key(key.get_secret_value())
-        return keys
-
-    @field_validator("admin_token")
-    @classmethod
-    def _long_token(cls, token: SecretStr | None) -> SecretStr | None:
-        if token is not None:
-            check_key(token.get_secret_value())
-        return token
 
     def client_keys(self) -> list[str]:
         """Keys of both settings. Raises OSError or ValueError."""
@@ -277,13 +278,6 @@ def capabilities(settings: EdgeSettings) -> dict[str, Any]:
             "resume_grace_s": settings.resume_grace_s,
         },
     }
-
-
-def check_key(key: str) -> str:
-    """Raises ValueError; its text does not contain the key."""
-    if not _KEY.fullmatch(key):
-        raise ValueError("keys are 16 to 256 printable ASCII characters without spaces")
-    return key
 
 
 def _lines(path: Path) -> list[str]:

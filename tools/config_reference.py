@@ -7,7 +7,7 @@ import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types
 import orjson
@@ -127,7 +127,9 @@ def _limits(field: FieldInfo) -> Iterator[str]:
 
 def _kind(annotation: Any) -> Iterator[str]:
     """Allowed values that the default does not show."""
-    if get_origin(annotation) is Literal:
+    if get_origin(annotation) is Annotated:
+        yield from _kind(get_args(annotation)[0])
+    elif get_origin(annotation) is Literal:
         yield "one of " + ", ".join(f"`{choice}`" for choice in get_args(annotation))
     elif get_origin(annotation) in (Union, types.UnionType):
         for part in get_args(annotation):

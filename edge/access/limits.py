@@ -104,12 +104,8 @@ class ByteBudget:
     """Caps the total bytes of chat requests that one edge holds. A single request always fits."""
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._held = 0
-
-    @property
-    def held(self) -> int:
-        return self._held
+        self.limit = limit
+        self.held = 0
 
     @contextmanager
     def reserve(self) -> Iterator[Reservation]:
@@ -118,17 +114,7 @@ class ByteBudget:
         try:
             yield reservation
         finally:
-            self._held -= reservation.size
-
-    def extend(self, reservation: Reservation, size: int) -> None:
-        """Raises BudgetExceeded."""
-        alone = self._held == reservation.size
-        small = reservation.size + size <= SMALL_REQUEST_BYTES
-        if not (alone or small) and self._held + size > self._limit:
-            mib = self._limit // _MIB
-            raise BudgetExceeded(f"this server holds {mib} MiB of chat requests already; try again")
-        reservation.size += size
-        self._held += size
+            self.held -= reservation.size
 
 
 class Reservation:
@@ -140,7 +126,14 @@ class Reservation:
 
     def add(self, size: int) -> None:
         """Raises BudgetExceeded."""
-        self._budget.extend(self, size)
+        budget = self._budget
+        alone = budget.held == self.size
+        small = self.size + size <= SMALL_REQUEST_BYTES
+        if not (alone or small) and budget.held + size > budget.limit:
+            mib = budget.limit // _MIB
+            raise BudgetExceeded(f"this server holds {mib} MiB of chat requests already; try again")
+        self.size += size
+        budget.held += size
 
 
 @dataclass(slots=True)

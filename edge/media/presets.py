@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import structlog
 import yaml
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from antiphon.edge.media.voices import bundled_sound, bundled_voices, find_bundled_voice
 from antiphon.shared_schemas.errors import InvalidInput
@@ -26,14 +26,11 @@ from antiphon.shared_schemas.presets import (
 log = structlog.get_logger()
 
 
-class InvalidPreset(ValueError):
-    """The file cannot be used; the text says why."""
+_UNUSABLE = (yaml.YAMLError, ValidationError, InvalidInput, UnicodeDecodeError)
 
 
-class _Text(BaseModel):
+class _Text(PresetText):
     model_config = ConfigDict(extra="forbid")
-    type: Literal["text"]
-    text: str
 
 
 class _Voice(BaseModel):
@@ -56,9 +53,6 @@ class _File(BaseModel):
     ref_audio_path: str | None = None
 
 
-_READER = TypeAdapter(_File)
-
-
 @cache
 def load_presets(assets: Path) -> Presets:
     """By page. A file that cannot be used is logged and skipped."""
@@ -66,7 +60,7 @@ def load_presets(assets: Path) -> Presets:
     for file in sorted((assets / "presets").glob("*/*.yaml")):
         try:
             pages.setdefault(file.parent.name, []).append(_load(assets, file))
-        except InvalidPreset as error:
+        except _UNUSABLE as error:
             log.error("preset_unusable", file=str(file), error=str(error))  # noqa: TRY400
     for presets in pages.values():
         presets.sort(key=lambda preset: (preset.order, preset.id))
@@ -90,23 +84,20 @@ def preset_sounds(assets: Path, page: str, preset_id: str) -> PresetSounds | Non
 
 
 def _load(assets: Path, file: Path) -> Preset:
-    """Sets only the fields that the file has; unset fields are not sent."""
-    try:
-        raw = _READER.validate_python(yaml.safe_load(file.read_text(encoding="utf-8")))
-        values = raw.model_dump(exclude_unset=True, exclude={"system_content", "ref_audio_path"})
-        values |= {"order": raw.order, "description": raw.description}
-        if raw.system_content is not None:
-            values["system_content"] = [_item(assets, item) for item in raw.system_content]
-        if raw.ref_audio_path is not None:
-            values["ref_audio"] = VoiceRef(**_described(assets, raw.ref_audio_path))
-        return Preset(**values)
-    except (yaml.YAMLError, ValidationError, InvalidInput, UnicodeDecodeError) as error:
-        raise InvalidPreset(str(error)) from error
+    """Sets only the fields that the file has; unset fields are not sent. Raises _UNUSABLE."""
+    raw = _File.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
+    values = raw.model_dump(exclude_unset=True, exclude={"system_content", "ref_audio_path"})
+    values |= {"order": raw.order, "description": raw.description}
+    if raw.system_content is not None:
+        values["system_content"] = [_item(assets, item) for item in raw.system_content]
+    if raw.ref_audio_path is not None:
+        values["ref_audio"] = VoiceRef(**_described(assets, raw.ref_audio_path))
+    return Preset(**values)
 
 
 def _item(assets: Path, item: _Text | _Voice) -> PresetItem:
     if isinstance(item, _Text):
-        return PresetText(type="text", text=item.text)
+        return item
     return PresetVoice(type="audio", **_described(assets, item.path))
 
 

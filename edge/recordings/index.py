@@ -26,14 +26,6 @@ MAX_SEARCHED = 2000
 _TEXT_FIELDS = frozenset({"text", "user_text", "system_prompt", "message"})
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedRecording:
-    """One recording with its `meta.json`."""
-
-    id: str
-    meta: Meta
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingFilter:
     """None and '' match everything. `since` is inclusive, `until` is exclusive."""
@@ -54,31 +46,28 @@ class RecordingFilter:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """Matches, newest first. Not `complete` if a text search stopped after MAX_SEARCHED."""
-
-    recordings: list[IndexedRecording]
-    complete: bool = True
-
-
 class RecordingIndex:
-    """Caches every `meta.json` until the file changes."""
+    """Caches every `meta.json` until the file changes.
+
+    `recording_id` is the name of the directory, which is the id that opens the recording.
+    """
 
     def __init__(self, store: RecordingStore) -> None:
         self._store = store
-        self._cached: dict[str, tuple[tuple[int, int, int], IndexedRecording]] = {}
+        self._cached: dict[str, tuple[tuple[int, int, int], Meta]] = {}
         self._lock = threading.Lock()
 
-    def find(self, query: RecordingFilter) -> SearchResult:
-        """Raises StoreUnavailable."""
-        rows = [row for row in self._all() if query.matches(row.meta)]
+    def find(self, query: RecordingFilter) -> tuple[list[Meta], bool]:
+        """Matches, newest first. False: a text search stopped after MAX_SEARCHED.
+
+        Raises StoreUnavailable.
+        """
+        rows = [row for row in self._all() if query.matches(row)]
         if not query.text:
-            return SearchResult(rows)
+            return rows, True
         text = query.text.casefold()
-        searched = rows[:MAX_SEARCHED]
-        found = [row for row in searched if self._contains(row, text)]
-        return SearchResult(found, complete=len(searched) == len(rows))
+        found = [row for row in rows[:MAX_SEARCHED] if self._contains(row, text)]
+        return found, len(rows) <= MAX_SEARCHED
 
     def size(self, recording: str) -> int:
         """Bytes of a recording's files; 0 if it was deleted."""
@@ -87,14 +76,14 @@ class RecordingIndex:
         except RecordingNotFound:
             return 0
 
-    def _all(self) -> list[IndexedRecording]:
+    def _all(self) -> list[Meta]:
         with self._lock:
             entries = {name: self._entry(name) for name in self._store.recordings()}
             self._cached = {name: entry for name, entry in entries.items() if entry is not None}
             rows = [row for _, row in self._cached.values()]
-        return sorted(rows, key=lambda row: (row.meta.created_at, row.id), reverse=True)
+        return sorted(rows, key=lambda row: (row.created_at, row.recording_id), reverse=True)
 
-    def _entry(self, recording: str) -> tuple[tuple[int, int, int], IndexedRecording] | None:
+    def _entry(self, recording: str) -> tuple[tuple[int, int, int], Meta] | None:
         path = self._store.root / recording / META_FILE
         try:
             info = path.stat(follow_symlinks=False)
@@ -109,13 +98,13 @@ class RecordingIndex:
             log.warning("meta_unreadable", recording=recording, error=str(error))
             return None
         # The prompt and the lists of faults can be large; the list of recordings shows none of them.
-        small = meta.model_copy(update={"config": {}, "missing": [], "degraded": []})
-        return version, IndexedRecording(recording, small)
+        small = {"recording_id": recording, "config": {}, "missing": [], "degraded": []}
+        return version, meta.model_copy(update=small)
 
-    def _contains(self, row: IndexedRecording, text: str) -> bool:
+    def _contains(self, row: Meta, text: str) -> bool:
         """Searches the ids and what was said or prompted in the session."""
-        ids = (row.id, row.meta.session_id, row.meta.worker_id)
-        return any(text in words.casefold() for words in chain(ids, self._texts(row.id)))
+        ids = (row.recording_id, row.session_id, row.worker_id)
+        return any(text in words.casefold() for words in chain(ids, self._texts(row.recording_id)))
 
     def _texts(self, recording: str) -> Iterator[str]:
         for name in (RECORDING_FILE, META_FILE):

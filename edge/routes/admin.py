@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import asdict
 from typing import Annotated
 
 import orjson
@@ -43,13 +44,8 @@ admin_router = APIRouter(prefix="/api/admin", tags=["apps"])
 async def pages(edge: EdgeDep) -> Pages:
     """The enabled pages in the order of the menu."""
     off = await edge.broker.apps.off()
-    return Pages(
-        apps=[
-            PageInfo(app_id=app.app_id, name=app.name, route=app.route)
-            for app in APPS.values()
-            if app.page and app.app_id not in off
-        ]
-    )
+    shown = [app for app in APPS.values() if app.page and app.app_id not in off]
+    return Pages(apps=[PageInfo(**asdict(app)) for app in shown])
 
 
 @admin_router.get("/apps", responses=NEEDS_REDIS)
@@ -105,4 +101,4 @@ def _frame(message: FeedMessage) -> bytes:
 
 
 def _info(app: App, enabled: bool) -> AppInfo:
-    return AppInfo(app_id=app.app_id, name=app.name, route=app.route, enabled=enabled)
+    return AppInfo(**asdict(app), enabled=enabled)

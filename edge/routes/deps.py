@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -53,8 +52,3 @@ async def rate_limited(edge: EdgeDep, request: Request) -> None:
 
 
 RATE_LIMITED = Depends(rate_limited)
-
-
-def to_datetime(ms: int) -> datetime:
-    """Redis-clock milliseconds as a UTC time."""
-    return datetime.fromtimestamp(ms / 1000, tz=UTC)

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import ClassVar, Literal
+from datetime import UTC, datetime
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, RootModel
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel
 
 from antiphon.shared_schemas.recording import DuplexRecording, RecordingState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
 
 WEEK_S = 7 * 86_400
 MAX_COMMENT_CHARS = 2000
+
+
+def to_datetime(ms: int) -> datetime:
+    """Redis-clock milliseconds as a UTC time."""
+    return datetime.fromtimestamp(ms / 1000, tz=UTC)
+
+
+RedisTime = Annotated[datetime, BeforeValidator(to_datetime)]
+"""Sent as a UTC time, read from Redis-clock milliseconds."""
+
+
+class RegistryRow(BaseModel):
+    """Base of what is read from a row of the control plane."""
+
+    model_config = ConfigDict(from_attributes=True)
 
 
 class Health(BaseModel):
@@ -24,16 +39,16 @@ class Health(BaseModel):
     version: str
 
 
-class RunningTask(BaseModel):
+class RunningTask(RegistryRow):
     """A session that runs on a worker."""
 
-    worker_id: str
-    request_type: SessionKind
-    session_id: str
+    worker_id: str = Field(validation_alias="worker")
+    request_type: SessionKind = Field(validation_alias="kind")
+    session_id: str = Field(validation_alias="sid")
     state: str
-    started_at: datetime
+    started_at: RedisTime = Field(validation_alias="assigned_at")
     elapsed_s: float
-    estimated_remaining_s: float
+    estimated_remaining_s: float = Field(validation_alias="remaining_s")
 
 
 class ServiceStatus(BaseModel):
@@ -264,12 +279,6 @@ class ShareLinkList(BaseModel):
 
 class RecordingInfo(BaseModel):
     """One recording in the list."""
-
-    META_FIELDS: ClassVar[set[str]] = {
-        *("session_id", "app_type", "state", "reason", "created_at", "ended_at"),
-        *("duration_s", "worker_id", "chunks", "turns"),
-    }
-    """Fields that are copied from `meta.json`."""
 
     id: str = Field(description="anyone who has the id may read the recording")
     session_id: str

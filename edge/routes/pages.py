@@ -44,9 +44,14 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
-_FILES = {"/": "index.html", "/admin": "admin.html"} | {
-    app.route: f"{app.route.strip('/')}.html" for app in APPS.values() if app.page
+_FILES = {
+    "/": "index.html",
+    "/admin": "admin.html",
+    "/s/{recording_id}": "session-viewer.html",
+    "/favicon.svg": "favicon.svg",
+    **{app.route: f"{app.route.strip('/')}.html" for app in APPS.values() if app.page},
 }
+"""The file of each route."""
 _APPS = {app.route: app.app_id for app in APPS.values() if app.page}
 _NOTICE = "notice.html"
 _ALIASES = {"/mobile": "/omni", "/mobile-omni": "/omni"}
@@ -96,27 +101,16 @@ def load_pages(folder: Path) -> Mapping[str, PageFile]:
 
 async def page(edge: EdgeDep, request: Request) -> Response:
     """One page; a notice with status 403 if it is switched off."""
-    path = request.url.path
+    path = request.scope["route"].path
     if await _is_off(edge, path):
         return await _answer(edge, request, _NOTICE, status=403)
     return await _answer(edge, request, _FILES[path])
-
-
-@router.api_route("/s/{recording_id}", methods=["GET", "HEAD"])
-async def viewer(edge: EdgeDep, request: Request) -> Response:
-    """The session viewer."""
-    return await _answer(edge, request, "session-viewer.html")
 
 
 @router.api_route("/static/{name:path}", methods=["GET", "HEAD"])
 async def asset(edge: EdgeDep, request: Request, name: str) -> Response:
     """Scripts, style sheets, fonts."""
     return await _answer(edge, request, f"static/{name}")
-
-
-@router.api_route("/favicon.svg", methods=["GET", "HEAD"])
-async def favicon(edge: EdgeDep, request: Request) -> Response:
-    return await _answer(edge, request, "favicon.svg")
 
 
 async def alias(request: Request) -> RedirectResponse:

@@ -18,12 +18,7 @@ from antiphon.broker.errors import SharesFull
 from antiphon.broker.stores.shares import Share
 from antiphon.edge.errors import HttpError
 from antiphon.edge.recordings.download import FILES_WITH_ID, AssetResponse, redact_id, zip_blocks
-from antiphon.edge.recordings.index import (
-    IndexedRecording,
-    RecordingFilter,
-    RecordingIndex,
-    index_of,
-)
+from antiphon.edge.recordings.index import RecordingFilter, RecordingIndex, index_of
 from antiphon.edge.recordings.store import (
     InvalidName,
     RecordingNotFound,
@@ -43,7 +38,6 @@ from antiphon.edge.routes.deps import (
     RATE_LIMITED,
     EdgeDep,
     problem_responses,
-    to_datetime,
 )
 from antiphon.edge.routes.models import (
     MAX_COMMENT_CHARS,
@@ -58,6 +52,7 @@ from antiphon.edge.routes.models import (
     Timeline,
     UploadInfo,
     UploadSaved,
+    to_datetime,
 )
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.ids import is_share_token
@@ -93,6 +88,13 @@ _ASSET_RESPONSES: dict[int | str, dict[str, Any]] = {
     206: {"content": {"*/*": {}}, "description": "The requested range"},
     304: {"description": "The client has the file already"},
     416: {"description": "The range is outside of the file"},
+}
+_HTTP_ERRORS: dict[type[Exception], tuple[int, ErrorCode]] = {
+    InvalidName: (400, ErrorCode.INVALID_FIELD),
+    InvalidUpload: (400, ErrorCode.INVALID_FIELD),
+    RecordingNotFound: (404, ErrorCode.NOT_FOUND),
+    UploadTooLarge: (413, ErrorCode.MESSAGE_TOO_LARGE),
+    StoreUnavailable: (503, ErrorCode.NO_RECORDINGS),
 }
 _ZIP_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/zip": {}}, "description": "The archive"}
@@ -230,10 +232,6 @@ async def upload(edge: EdgeDep, session: Owned, request: Request) -> UploadSaved
     try:
         with _http_errors():
             saved = await save_upload(request, session.store, session.recording, limit)
-    except InvalidUpload as error:
-        raise HttpError(400, ErrorCode.INVALID_FIELD, str(error)) from None
-    except UploadTooLarge as error:
-        raise HttpError(413, ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
     except ClientDisconnect:
         raise HttpError(408, ErrorCode.SLOW_CONSUMER, "the client disconnected") from None
     return UploadSaved(status="ok", path=saved.path, size_bytes=saved.size)
@@ -311,22 +309,18 @@ async def recordings(
 
 
 async def run_blocking(call: Callable[..., T], *args: Any) -> T:
-    """AccessPolicy the disk in a thread. Raises HttpError."""
+    """Runs a call to the store in a thread. Raises HttpError."""
     with _http_errors():
         return await run_in_threadpool(call, *args)
 
 
 @contextmanager
 def _http_errors() -> Iterator[None]:
-    """Turns errors of the store into HttpErrors."""
+    """Turns errors of the store and of uploads into HttpErrors."""
     try:
         yield
-    except InvalidName as error:
-        raise HttpError(400, ErrorCode.INVALID_FIELD, str(error)) from None
-    except RecordingNotFound as error:
-        raise HttpError(404, ErrorCode.NOT_FOUND, str(error)) from None
-    except StoreUnavailable as error:
-        raise HttpError(503, ErrorCode.NO_RECORDINGS, str(error)) from None
+    except tuple(_HTTP_ERRORS) as error:
+        raise HttpError(*_HTTP_ERRORS[type(error)], str(error)) from None
     except OSError as error:
         log.exception("recording_not_readable")
         text = f"the recording cannot be read: {error.strerror}"
@@ -369,20 +363,17 @@ def _link(share: Share) -> ShareLink:
 
 
 def _page(index: RecordingIndex, query: RecordingFilter, offset: int, limit: int) -> RecordingPage:
-    found = index.find(query)
-    shown = found.recordings[offset : offset + limit]
+    found, complete = index.find(query)
+    shown = found[offset : offset + limit]
+    rows = [_info(meta, index.size(meta.recording_id)) for meta in shown]
     return RecordingPage(
-        total=len(found.recordings),
-        offset=offset,
-        limit=limit,
-        complete=found.complete,
-        sessions=[_info(row, index.size(row.id)) for row in shown],
+        total=len(found), offset=offset, limit=limit, complete=complete, sessions=rows
     )
 
 
-def _info(row: IndexedRecording, size: int) -> RecordingInfo:
-    fields = row.meta.model_dump(include=RecordingInfo.META_FIELDS)
-    return RecordingInfo(**fields, id=row.id, size_bytes=size, url=f"/s/{row.id}")
+def _info(meta: Meta, size: int) -> RecordingInfo:
+    name = meta.recording_id
+    return RecordingInfo(**meta.model_dump(), id=name, size_bytes=size, url=f"/s/{name}")
 
 
 def _utc(time: datetime | None) -> datetime | None:

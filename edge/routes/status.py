@@ -14,7 +14,7 @@ from prometheus_client.exposition import choose_encoder
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.eta import SessionLengths
 from antiphon.edge.context import EdgeContext
-from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep, to_datetime
+from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep
 from antiphon.edge.routes.models import (
     ActionResult,
     ActiveSession,
@@ -31,20 +31,16 @@ from antiphon.edge.routes.models import (
     ServiceStatus,
     WorkerInfo,
     WorkersResponse,
+    to_datetime,
 )
-from antiphon.shared_schemas.registry import QueuedSession, QueueSnapshot, RunningSession, WorkerRow
+from antiphon.shared_schemas.registry import QueuedSession, QueueSnapshot, WorkerRow
 from antiphon.shared_schemas.states import SessionKind, WorkerState
 
 _PING_S = 1.0
 _CPU = -1
 _NO_ADDRESS = ("", 0)
 
-_ETA_NAMES = {
-    "chat": SessionKind.CHAT,
-    "half_duplex": SessionKind.HALF_DUPLEX,
-    "audio_duplex": SessionKind.AUDIO_DUPLEX,
-    "omni_duplex": SessionKind.OMNI_DUPLEX,
-}
+_ETA_NAMES = {kind.removesuffix("_audio"): kind for kind in SessionKind}
 """Names of the kinds in the fields `eta_<name>_s` and `ema_<name>_s`."""
 
 _STATE_GROUPS = {
@@ -107,7 +103,7 @@ async def status(edge: EdgeDep) -> ServiceStatus:
         slots_used=sum(worker.used for worker in snapshot.workers),
         queue_length=len(snapshot.waiting),
         max_queue_size=edge.settings.max_queue_size,
-        running_tasks=[_running_task(job) for job in snapshot.running],
+        running_tasks=[RunningTask.model_validate(job) for job in snapshot.running],
     )
 
 
@@ -153,7 +149,7 @@ async def queue(edge: EdgeDep) -> QueueStatus:
         queue_length=len(snapshot.waiting),
         max_queue_size=edge.settings.max_queue_size,
         items=[_queue_item(row, snapshot.at) for row in snapshot.waiting],
-        running_tasks=[_running_task(job) for job in snapshot.running],
+        running_tasks=[RunningTask.model_validate(job) for job in snapshot.running],
     )
 
 
@@ -161,20 +157,18 @@ async def queue(edge: EdgeDep) -> QueueStatus:
 async def ticket(edge: EdgeDep, ticket_id: TicketId) -> QueueTicket:
     """One waiting session; `found` is false once it was assigned, cancelled or left."""
     snapshot = await edge.broker.queue.snapshot()
-    for row in snapshot.waiting:
-        if str(row.ticket) == ticket_id:
-            return QueueTicket(found=True, ticket=_queue_item(row, snapshot.at))
-    return QueueTicket(found=False, message="not in the queue: assigned, cancelled or gone")
+    row = _find_ticket(snapshot, ticket_id)
+    if row is None:
+        return QueueTicket(found=False, message="not in the queue: assigned, cancelled or gone")
+    return QueueTicket(found=True, ticket=_queue_item(row, snapshot.at))
 
 
 @admin_router.delete("/queue/{ticket_id}")
 async def cancel(edge: EdgeDep, ticket_id: TicketId) -> ActionResult:
     """Remove a waiting session from the queue and notify its client. Running sessions stay."""
-    snapshot = await edge.broker.queue.snapshot()
-    for row in snapshot.waiting:
-        if str(row.ticket) == ticket_id:
-            return ActionResult(success=await edge.broker.sessions.cancel(row.sid, row.ticket))
-    return ActionResult(success=False)
+    row = _find_ticket(await edge.broker.queue.snapshot(), ticket_id)
+    cancelled = row is not None and await edge.broker.sessions.cancel(row.sid, row.ticket)
+    return ActionResult(success=cancelled)
 
 
 @router.get("/api/config/eta", tags=["queue"])
@@ -200,6 +194,10 @@ async def _redis_answers(edge: EdgeContext) -> bool:
     return True
 
 
+def _find_ticket(snapshot: QueueSnapshot, ticket_id: str) -> QueuedSession | None:
+    return next((row for row in snapshot.waiting if str(row.ticket) == ticket_id), None)
+
+
 def _queue_item(row: QueuedSession, now: int) -> QueueItem:
     return QueueItem(
         ticket_id=str(row.ticket),
@@ -209,18 +207,6 @@ def _queue_item(row: QueuedSession, now: int) -> QueueItem:
         estimated_wait_s=round(row.eta_s, 1),
         enqueued_at=to_datetime(row.queued_at),
         wait_elapsed_s=max(0.0, (now - row.queued_at) / 1000),
-    )
-
-
-def _running_task(job: RunningSession) -> RunningTask:
-    return RunningTask(
-        worker_id=job.worker,
-        request_type=job.kind,
-        session_id=job.sid,
-        state=job.state,
-        started_at=to_datetime(job.assigned_at),
-        elapsed_s=job.elapsed_s,
-        estimated_remaining_s=job.remaining_s,
     )
 
 

@@ -19,9 +19,8 @@ from antiphon.edge.routes.deps import (
     RATE_LIMITED,
     EdgeDep,
     problem_responses,
-    to_datetime,
 )
-from antiphon.edge.routes.models import FrontendDefaults
+from antiphon.edge.routes.models import FrontendDefaults, to_datetime
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
@@ -87,11 +86,9 @@ async def upload(edge: EdgeDep, request: VoiceUpload) -> VoiceChange:
 @router.get("/{voice_id}", responses=problem_responses(404))
 async def sound(edge: EdgeDep, voice_id: VoiceId) -> VoiceSound:
     """The sound of one voice."""
-    bundled = await asyncio.to_thread(bundled_voices, edge.settings.assets_dir)
-    if voice_id in bundled:
-        return await asyncio.to_thread(
-            bundled_sound, edge.settings.assets_dir, bundled[voice_id].path
-        )
+    bundled = await asyncio.to_thread(_bundled_sound, edge.settings, voice_id)
+    if bundled is not None:
+        return bundled
     voice = await edge.broker.voices.get(voice_id)
     pcm = await edge.broker.voices.sound(voice_id) if voice else None
     if voice is None or pcm is None:
@@ -140,10 +137,15 @@ async def frontend_defaults(edge: EdgeDep) -> FrontendDefaults:
 async def default_ref_audio(edge: EdgeDep) -> VoiceSound:
     """The voice that pages select first."""
     name = PurePosixPath(edge.settings.default_voice).stem
-    bundled = await asyncio.to_thread(bundled_voices, edge.settings.assets_dir)
-    if name not in bundled:
+    bundled = await asyncio.to_thread(_bundled_sound, edge.settings, name)
+    if bundled is None:
         raise HttpError(404, ErrorCode.NOT_FOUND, "no default voice on this server")
-    return await asyncio.to_thread(bundled_sound, edge.settings.assets_dir, bundled[name].path)
+    return bundled
+
+
+def _bundled_sound(settings: EdgeSettings, voice_id: str) -> VoiceSound | None:
+    voice = bundled_voices(settings.assets_dir).get(voice_id)
+    return bundled_sound(settings.assets_dir, voice.path) if voice is not None else None
 
 
 def _samples(limits: EdgeSettings, text: str) -> Samples:
