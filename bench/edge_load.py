@@ -26,7 +26,6 @@ from websockets.typing import Subprotocol
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.redis_server.embedded import free_port
-from antiphon.broker.registry import WorkerReport
 from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.commands.bench import client_options
 from antiphon.cli.common import BUNDLED_QUESTION
@@ -54,7 +53,7 @@ from antiphon.shared_schemas.entries import (
     StreamPosition,
 )
 from antiphon.shared_schemas.media import BINARY_PROTOCOL, Raw, to_frame, to_text
-from antiphon.shared_schemas.registry import Claim
+from antiphon.shared_schemas.registry import Claim, WorkerReport
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
 from antiphon.shared_schemas.unit_result import UnitResult
 from processes import ROOT, private_redis, process, wait_for

@@ -18,7 +18,6 @@ from prometheus_client import CollectorRegistry
 
 from antiphon.broker.client import Broker
 from antiphon.broker.connection import retry_until_available
-from antiphon.broker.registry import WorkerReport
 from antiphon.broker.service.logs import configure_logging
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.service import run
@@ -28,6 +27,7 @@ from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import ChunkIn, PreparedOut, PrepareIn, ResultOut
 from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.recording import META_FILE, Meta, RecordingState, parse_meta
+from antiphon.shared_schemas.registry import WorkerReport
 from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
 from antiphon.shared_schemas.unit_result import UnitResult
 from processes import ROOT

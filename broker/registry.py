@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
@@ -14,28 +13,17 @@ from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.events import WorkerCommand
-from antiphon.shared_schemas.registry import EdgeRow, EdgeSnapshot, Latency, Memory, WorkerRow
+from antiphon.shared_schemas.registry import (
+    EdgeRow,
+    EdgeSnapshot,
+    Latency,
+    Memory,
+    WorkerReport,
+    WorkerRow,
+)
 from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerReport:
-    """What a worker reports with each heartbeat; `open` is False while it takes no sessions."""
-
-    engine: str
-    model: str
-    kinds: frozenset[SessionKind]
-    slots: int
-    state: WorkerState
-    device: str
-    address: str
-    open: bool
-    detail: str = ""
-    counters: dict[str, float] = field(default_factory=dict)
-    memory: Memory | None = None
-    latency: dict[str, Latency] = field(default_factory=dict)
 
 
 def read_worker(worker_id: str, flat: list[bytes]) -> WorkerRow:

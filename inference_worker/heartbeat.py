@@ -8,10 +8,10 @@ from typing import Any
 import structlog
 
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.registry import WorkerReport
 from antiphon.inference_worker.pool import SessionPool
 from antiphon.inference_worker.sessions.context import WorkerContext
 from antiphon.shared_schemas.events import WorkerCommand
+from antiphon.shared_schemas.registry import WorkerReport
 from antiphon.shared_schemas.states import WorkerState
 
 log = structlog.get_logger()

@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
+from antiphon.shared_schemas.registry import SessionIdentity
+from antiphon.shared_schemas.states import EndReason, SessionState
 
 
 class SessionCommand(StrEnum):
@@ -31,22 +32,15 @@ class UnreadableEvent(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionEvent:
+class SessionEvent(SessionIdentity):
     """One transition: the session is now in `state`. `at` is Redis-clock ms; `reason` is set when ended.
 
     With `ask` set the state has not changed: the event is a command to the edge of the session.
     """
 
     id: str
-    sid: str
     state: SessionState
-    kind: SessionKind
-    ticket: int
-    epoch: int
-    attempt: int
-    edge: str
     worker: str
-    recording: str
     at: int
     reason: EndReason | None = None
     ask: SessionCommand | None = None

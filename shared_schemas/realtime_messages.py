@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter
 
 from antiphon.shared_schemas.duplex_messages import MAX_FRAMES, PlayedMs, Slices
 from antiphon.shared_schemas.media import Media, Payload
-from antiphon.shared_schemas.wire import ClientMessage, MessageReader, ServerMessage
+from antiphon.shared_schemas.wire import ClientMessage, MessageReader, Notice, ServerMessage
 
 MIN_SAMPLES = 4000
 """A quarter of a second: the shortest audio of an `append`."""
@@ -187,12 +187,10 @@ class SessionClosed(ServerMessage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionNotice(ServerMessage):
-    """A limit is near, see `Notice`; only for clients that asked for notices."""
+class SessionNotice(Notice):
+    """A limit is near; only for clients that asked for notices."""
 
     type: ClassVar[str] = "session.notice"
-    limit: str
-    seconds_left: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

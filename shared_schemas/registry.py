@@ -9,18 +9,24 @@ from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRow:
-    """`{antiphon}:session:<sid>`. Times are Redis-clock ms; None for what has not happened."""
+class SessionIdentity:
+    """What a session's row, its events and its claims have in common."""
 
     sid: str
     kind: SessionKind
-    state: SessionState
     ticket: int
     epoch: int
     attempt: int
     edge: str
-    worker: str
     recording: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow(SessionIdentity):
+    """`{antiphon}:session:<sid>`. Times are Redis-clock ms; None for what has not happened."""
+
+    state: SessionState
+    worker: str
     queued_at: int
     assigned_at: int | None = None
     ended_at: int | None = None
@@ -51,27 +57,34 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerRow:
-    """`{antiphon}:worker:<id>`. `beat_at` is the last heartbeat (Redis-clock ms).
+class WorkerReport:
+    """What a worker reports with each heartbeat.
 
     `open` is False while it takes no sessions (loading, draining, broken).
     """
 
-    id: str
     engine: str
     model: str
     kinds: frozenset[SessionKind]
     slots: int
-    used: int
     state: WorkerState
     device: str
     address: str
-    beat_at: int
-    open: bool = True
+    open: bool
     detail: str = ""
     counters: dict[str, float] = field(default_factory=dict)
     memory: Memory | None = None
     latency: dict[str, Latency] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRow(WorkerReport):
+    """`{antiphon}:worker:<id>`. `beat_at` is the last heartbeat (Redis-clock ms)."""
+
+    id: str
+    used: int
+    beat_at: int
+    open: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,16 +115,8 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(SessionIdentity):
     """A session that a worker has claimed, under `epoch`."""
-
-    sid: str
-    kind: SessionKind
-    ticket: int
-    epoch: int
-    attempt: int
-    edge: str
-    recording: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

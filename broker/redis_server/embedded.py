@@ -175,8 +175,8 @@ class EmbeddedRedis:
         try:
             check_bind(HOST, self.port)
         except OSError as error:
-            message = f"port {self.port} is in use; choose another"
-            raise self._failed(_PortTaken, message) from error
+            self.stop()
+            raise _PortTaken(f"port {self.port} is in use; choose another") from error
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(
                 [self.server.path, *_options(self.port, self.folder)],
@@ -193,9 +193,9 @@ class EmbeddedRedis:
         while not self._answers():
             if self.pid is None:
                 tail = self._log_tail()
-                taken = "already in use" in tail
-                kind = _PortTaken if taken else EmbeddedRedisError
-                raise self._failed(kind, f"redis-server exited at once: {tail}")
+                self.stop()
+                kind = _PortTaken if "already in use" in tail else EmbeddedRedisError
+                raise kind(f"redis-server exited at once: {tail}")
             if time.monotonic() > deadline:
                 tail = self._log_tail()
                 self.stop()
@@ -215,7 +215,9 @@ class EmbeddedRedis:
                     process.kill()
                     process.wait()
         self._process = None
-        self._release_lock()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def _answers(self) -> bool:
         reply = _ask(self.port, "INFO server", "PING", "QUIT")
@@ -224,11 +226,6 @@ class EmbeddedRedis:
     def _log_tail(self) -> str:
         text = self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
         return text[-_LOG_TAIL:].strip() or "its log is empty"
-
-    def _failed(self, kind: type[EmbeddedRedisError], text: str) -> EmbeddedRedisError:
-        self._process = None
-        self._release_lock()
-        return kind(text)
 
     def _take_lock(self) -> None:
         if self._lock is not None:
@@ -246,11 +243,6 @@ class EmbeddedRedis:
                 f"another embedded Redis uses {self.folder}; stop it, or choose another data folder"
             ) from None
         self._lock = lock
-
-    def _release_lock(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
 
 
 def _options(port: int, folder: Path) -> list[str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker
-from antiphon.broker.registry import WorkerReport
-from antiphon.shared_schemas.registry import Claim, Ticket
+from antiphon.shared_schemas.registry import Claim, Ticket, WorkerReport
 from antiphon.shared_schemas.states import SessionKind, SessionState, WorkerState
 
 AUDIO = SessionKind.AUDIO_DUPLEX

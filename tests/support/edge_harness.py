@@ -17,7 +17,6 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from antiphon.broker.client import Broker
-from antiphon.broker.registry import WorkerReport
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.stream_reader import Subscription
 from antiphon.broker.streams import StreamWriter
@@ -34,7 +33,7 @@ from antiphon.shared_schemas.entries import (
     ResultOut,
     StreamPosition,
 )
-from antiphon.shared_schemas.registry import Claim, SessionRow
+from antiphon.shared_schemas.registry import Claim, SessionRow, WorkerReport
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
 from antiphon.shared_schemas.unit_result import UnitResult
 

@@ -15,7 +15,6 @@ import orjson
 from hypothesis import strategies as st
 
 from antiphon.broker.client import Broker
-from antiphon.broker.registry import WorkerReport
 from antiphon.broker.streams import StreamWriter
 from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
@@ -33,7 +32,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.recording import META_FILE, TIMELINE_FILE, Meta
-from antiphon.shared_schemas.registry import Claim
+from antiphon.shared_schemas.registry import Claim, WorkerReport
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
 
 Script = list[tuple[Side, StreamPosition, Entry]]

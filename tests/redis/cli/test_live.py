@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from antiphon.broker.client import Broker
-from antiphon.broker.registry import WorkerReport
 from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.registry import WorkerReport
 from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
 
 
