@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum, auto
 
 import structlog
 
@@ -49,35 +50,25 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
-    """A worker holds the session."""
-
-
-@dataclass(frozen=True, slots=True)
 class Ended:
     """The session is over; `reason` is None when its record is lost."""
 
     reason: EndReason | None
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeClosing:
+class Signal(Enum):
+    """What happened to a session, or to its connection."""
+
+    GRANTED = auto()
+    """A worker holds the session."""
+    EDGE_CLOSING = auto()
     """This edge closes its connections now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Requested:
-    """A request that came by HTTP instead of the session's connection."""
-
-    command: SessionCommand
-
-
-@dataclass(frozen=True, slots=True)
-class SessionReplaced:
+    REPLACED = auto()
     """A newer connection has taken over the session."""
 
 
-SessionNotice = Place | Granted | Ended | EdgeClosing | Requested | SessionReplaced
+SessionNotice = Place | Ended | Signal | SessionCommand
+"""A command came by HTTP instead of the session's connection."""
 
 
 class SessionSubscription:
@@ -110,7 +101,7 @@ class SessionSubscription:
         if self.ticket is None:
             self._early.append(event)
         elif event.ticket == self.ticket and event.ask is not None:
-            self._notify(Requested(event.ask))
+            self.notify(event.ask)
         elif event.ticket == self.ticket and event.state is SessionState.ASSIGNED:
             self.grant()
         elif event.ticket == self.ticket and event.state is SessionState.ENDED:
@@ -121,17 +112,11 @@ class SessionSubscription:
         if self.waiting:
             self.waiting = False
             self._place = None
-            self._notify(Granted())
+            self.notify(Signal.GRANTED)
 
     def end(self, reason: EndReason | None) -> None:
         self.waiting = False
-        self._notify(Ended(reason))
-
-    def replace(self) -> None:
-        self._notify(SessionReplaced())
-
-    def close(self) -> None:
-        self._notify(EdgeClosing())
+        self.notify(Ended(reason))
 
     def update_place(self, place: Place) -> None:
         """Replaces a place that was not read yet."""
@@ -149,7 +134,7 @@ class SessionSubscription:
         assert place is not None
         return place
 
-    def _notify(self, notice: SessionNotice) -> None:
+    def notify(self, notice: SessionNotice) -> None:
         self._notices.append(notice)
         self._wake.set()
 
@@ -212,7 +197,7 @@ class SessionEvents:
         """The session has this connection now: notify the earlier ones."""
         for subscription in self._subscriptions.get(sid, ()):
             if 0 < subscription.connection < connection:
-                subscription.replace()
+                subscription.notify(Signal.REPLACED)
 
     def mark_ended(self, sid: str, ticket: int, reason: EndReason | None) -> None:
         """A heartbeat found the session over."""
@@ -223,7 +208,7 @@ class SessionEvents:
     def close(self) -> None:
         """Notify every connection that this edge shuts down."""
         for subscription in self._all():
-            subscription.close()
+            subscription.notify(Signal.EDGE_CLOSING)
 
     async def wait_until_empty(self) -> None:
         """Return once no connection is left."""

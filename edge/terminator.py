@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import structlog
 
@@ -21,35 +22,30 @@ class SessionTerminator:
     def __init__(self, broker: Broker, metrics: EdgeMetrics) -> None:
         self._broker = broker
         self._metrics = metrics
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
 
     def end(self, sid: str, ticket: int, reason: EndReason) -> None:
         """End this session unless it has ended; this frees its place in the queue or its slot."""
         log.info("session_closed", reason=reason)
         self._metrics.ended.labels(reason).inc()
-        self._start(self._end(sid, ticket, reason), f"end:{sid}")
+        end = partial(self._broker.sessions.end, sid, reason, ticket=ticket)
+        self._start(end, sid, "end a session")
 
     def detach(self, sid: str, ticket: int, connection: int) -> None:
         """Keep the session for a grace period in which its client may resume it."""
         log.info("session_detached")
         self._metrics.resumes.labels("detached").inc()
-        attachments = self._broker.resume_registry
-        work = retry_until_available(
-            lambda: attachments.detach(sid, ticket, connection), "detach a session"
-        )
-        self._start(work, f"detach:{sid}")
+        detach = partial(self._broker.resume_registry.detach, sid, ticket, connection)
+        self._start(detach, sid, "detach a session")
 
     def confirm(self, sid: str, ticket: int, connection: int) -> None:
         """Invalidate the previous resume token: the client has received the new one."""
-        attachments = self._broker.resume_registry
-        work = retry_until_available(
-            lambda: attachments.confirm(sid, ticket, connection), "void a token"
-        )
-        self._start(work, f"confirm:{sid}")
+        confirm = partial(self._broker.resume_registry.confirm, sid, ticket, connection)
+        self._start(confirm, sid, "void a token")
 
     def withdraw(self, sid: str, recording: str) -> None:
         """End a session that may or may not have been queued; only its recording id is known."""
-        self._start(self._withdraw(sid, recording), f"withdraw:{sid}")
+        self._start(partial(self._withdraw, sid, recording), sid, "withdraw a session")
 
     async def wait_until_done(self, within_s: float) -> None:
         """Wait for all tasks, then cancel the rest: the reaper ends those sessions."""
@@ -61,19 +57,13 @@ class SessionTerminator:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
 
-    def _start(self, work: Coroutine[None, None, None], name: str) -> None:
-        task = asyncio.create_task(work, name=name)
+    def _start(self, call: Callable[[], Awaitable[object]], sid: str, what: str) -> None:
+        task = asyncio.create_task(retry_until_available(call, what), name=f"{what}: {sid}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _end(self, sid: str, ticket: int, reason: EndReason) -> None:
-        await retry_until_available(
-            lambda: self._broker.sessions.end(sid, reason, ticket=ticket), "end a session"
-        )
-
     async def _withdraw(self, sid: str, recording: str) -> None:
-        row = await retry_until_available(
-            lambda: self._broker.sessions.get(sid), "look a session up"
-        )
+        sessions = self._broker.sessions
+        row = await sessions.get(sid)
         if row is not None and row.recording == recording:
-            await self._end(sid, row.ticket, EndReason.CLIENT_GONE)
+            await sessions.end(sid, EndReason.CLIENT_GONE, ticket=row.ticket)

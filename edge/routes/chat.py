@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,23 +13,29 @@ from starlette.requests import ClientDisconnect
 
 from antiphon.edge.access.limits import Reservation
 from antiphon.edge.context import EdgeContext
-from antiphon.edge.errors import ClientGone
-from antiphon.edge.protocols.chat import ChatHttpMachine, decode_body, encode_http_error
+from antiphon.edge.errors import ClientGone, Close, Fault, error_message
+from antiphon.edge.protocols.chat import (
+    ChatDecoder,
+    ChatHttpMachine,
+    decode_body,
+    encode_http_error,
+)
 from antiphon.edge.protocols.decoding import too_large
 from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep
 from antiphon.edge.routes.models import StopAnswer, StopRequest
-from antiphon.edge.routes.sockets import CHAT, new_chat, remembered_chat
+from antiphon.edge.routes.sockets import new_chat, remembered_chat
 from antiphon.edge.session.admission import AdmittedSession, ConnectOptions
 from antiphon.edge.session.handshake import limit_connections, reject
 from antiphon.edge.session.session import ProtocolSpec, serve_session
 from antiphon.edge.settings import EdgeSettings
-from antiphon.edge.transport.connection import HttpExchange
+from antiphon.edge.transport.connection import Encoding
 from antiphon.shared_schemas.apps import TURNBASED
-from antiphon.shared_schemas.chat_messages import ChatProblem, ChatRequest, ChatResponse
+from antiphon.shared_schemas.chat_messages import ChatProblem, ChatRequest, ChatResponse, HttpBody
 from antiphon.shared_schemas.entries import ChatIn, InEntry, StopIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.wire import ServerMessage, encode
 
 log = structlog.get_logger()
 
@@ -52,19 +59,83 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 
+_STATUS_OF_CLOSE = {
+    Close.NORMAL: 200,
+    Close.UNSUPPORTED: 400,
+    Close.POLICY: 422,
+    Close.INTERNAL: 500,
+    Close.RESTART: 503,
+    Close.TRY_LATER: 503,
+}
+_STATUS_OF_CODE: dict[str, int] = {
+    ErrorCode.MESSAGE_TOO_LARGE: 413,
+    ErrorCode.CANCELLED: 409,
+    ErrorCode.PAGE_OFF: 403,
+    ErrorCode.RATE_LIMITED: 429,
+    ErrorCode.SLOW_CONSUMER: 408,
+}
+_CLIENT_GONE = 499
+
 router = APIRouter()
 
 
-def _http_machine(
-    _context: EdgeContext, admitted: AdmittedSession, first: InEntry | None
-) -> ChatHttpMachine:
+class HttpExchange:
+    """An HTTP request as a connection without further input. The message it is sent is the body."""
+
+    def __init__(self, request: Request) -> None:
+        self.encoding = Encoding(encode=self._encode)
+        self._request = request
+        self._body: str | bytes = b""
+        self._code: str | None = None
+        self._close: Close | None = None
+
+    async def receive(self) -> str | bytes:
+        """Waits until the client leaves. Raises ClientGone."""
+        while (await self._request.receive())["type"] != "http.disconnect":
+            pass
+        raise ClientGone
+
+    async def send(self, frame: str | bytes) -> None:
+        self._body = frame
+
+    async def close(self, code: Close) -> None:
+        self._close = code
+
+    def force_close(self, code: Close, reason: str) -> None:
+        """Without a body, the response is an error: the answer cannot be delivered."""
+        self._close = code
+        if not self._body:
+            text = f"the answer could not be delivered ({reason}); try again"
+            fault = Fault(error_message(ErrorCode.INTERNAL, text, retryable=True))
+            self._body = "".join(map(self._encode, encode_http_error(fault)))
+
+    def probe(self, answered: Callable[[], None]) -> None:
+        """A request cannot be resumed, so there is no token to confirm."""
+
+    def response(self) -> Response:
+        """The response, once the session is over."""
+        if self._close is None:
+            return Response(status_code=_CLIENT_GONE)
+        status = _STATUS_OF_CLOSE[self._close]
+        if self._code is not None:
+            status = _STATUS_OF_CODE.get(self._code, status)
+        retry = {"Retry-After": "1"} if self._close in (Close.TRY_LATER, Close.RESTART) else None
+        return Response(self._body, status, retry, media_type="application/json")
+
+    def _encode(self, message: ServerMessage) -> str:
+        body = message.body if isinstance(message, HttpBody) else None
+        self._code = body.code if isinstance(body, ChatProblem) else None
+        return encode(message)
+
+
+def _start(
+    context: EdgeContext, admitted: AdmittedSession, first: InEntry | None
+) -> tuple[ChatDecoder, ChatHttpMachine]:
     assert isinstance(first, ChatIn)
-    return ChatHttpMachine(first, admitted.recording)
+    return ChatDecoder(context.settings), ChatHttpMachine(first, admitted.recording)
 
 
-CHAT_HTTP: ProtocolSpec[StopIn] = ProtocolSpec(
-    CHAT.decoder, _http_machine, encode_http_error, CHAT.unsent
-)
+CHAT_HTTP: ProtocolSpec[StopIn] = ProtocolSpec(_start, encode_http_error, turns=True)
 
 
 @router.post(

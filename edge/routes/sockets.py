@@ -18,7 +18,7 @@ from antiphon.edge.context import EdgeContext
 from antiphon.edge.protocols.chat import ChatDecoder, ChatMachine, decode_request
 from antiphon.edge.protocols.duplex import DuplexDecoder, DuplexMachine
 from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder, HalfDuplexMachine
-from antiphon.edge.protocols.machine import Command, encode_error
+from antiphon.edge.protocols.machine import Command
 from antiphon.edge.protocols.realtime import (
     RealtimeDecoder,
     RealtimeMachine,
@@ -32,7 +32,6 @@ from antiphon.edge.session.admission import (
 )
 from antiphon.edge.session.handshake import accept, limit_connections
 from antiphon.edge.session.session import ProtocolSpec, serve_session
-from antiphon.edge.settings import EdgeSettings, Unsent
 from antiphon.edge.transport.connection import ClientConnection
 from antiphon.shared_schemas.apps import APP_OF_KIND, HALF_DUPLEX, REALTIME, TURNBASED, App
 from antiphon.shared_schemas.entries import ChatIn, InEntry, StopIn
@@ -164,74 +163,49 @@ async def _chat_request(
     return replace(request, progress=options.progress)
 
 
-def _unsent(settings: EdgeSettings) -> Unsent:
-    return settings.unsent
-
-
-def _unsent_turns(settings: EdgeSettings) -> Unsent:
-    return settings.unsent_turns
-
-
-def _duplex_decoder(context: EdgeContext, _admitted: AdmittedSession) -> DuplexDecoder:
-    return DuplexDecoder(context.settings, context.broker.voices.sound)
-
-
-def _duplex_machine(
-    _context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None
-) -> DuplexMachine:
+def _start_duplex(
+    context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None
+) -> tuple[DuplexDecoder, DuplexMachine]:
     options = admitted.options
-    return DuplexMachine(
+    machine = DuplexMachine(
         admitted.sid,
         admitted.recording,
         timing=options.timing,
         notices=options.notices,
         transcript=options.transcript,
     )
+    return DuplexDecoder(context.settings, context.broker.voices.sound), machine
 
 
-def _half_duplex_decoder(context: EdgeContext, _admitted: AdmittedSession) -> HalfDuplexDecoder:
-    return HalfDuplexDecoder(context.settings)
-
-
-def _half_duplex_machine(
-    _context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None
-) -> HalfDuplexMachine:
-    return HalfDuplexMachine(admitted.sid, admitted.recording)
-
-
-def _realtime_decoder(context: EdgeContext, admitted: AdmittedSession) -> RealtimeDecoder:
-    video, playback_ack = admitted.kind is _MODES["video"], admitted.options.playback_ack
-    return RealtimeDecoder(context.settings, video=video, playback_ack=playback_ack)
-
-
-def _realtime_machine(
+def _start_half_duplex(
     context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None
-) -> RealtimeMachine:
-    limits, video = context.settings, admitted.kind is _MODES["video"]
-    return RealtimeMachine(
+) -> tuple[HalfDuplexDecoder, HalfDuplexMachine]:
+    machine = HalfDuplexMachine(admitted.sid, admitted.recording)
+    return HalfDuplexDecoder(context.settings), machine
+
+
+def _start_realtime(
+    context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None
+) -> tuple[RealtimeDecoder, RealtimeMachine]:
+    limits, options, video = context.settings, admitted.options, admitted.kind is _MODES["video"]
+    machine = RealtimeMachine(
         admitted.sid,
-        notices=admitted.options.notices,
+        notices=options.notices,
         began_at=asyncio.get_running_loop().time() - admitted.age_s,
         limit_s=limits.realtime_video_s if video else limits.realtime_audio_s,
     )
+    return RealtimeDecoder(limits, video=video, playback_ack=options.playback_ack), machine
 
 
-def chat_decoder(context: EdgeContext, _admitted: AdmittedSession) -> ChatDecoder:
-    return ChatDecoder(context.settings)
-
-
-def _chat_machine(
-    _context: EdgeContext, admitted: AdmittedSession, first: InEntry | None
-) -> ChatMachine:
+def _start_chat(
+    context: EdgeContext, admitted: AdmittedSession, first: InEntry | None
+) -> tuple[ChatDecoder, ChatMachine]:
     assert first is None or isinstance(first, ChatIn)
-    return ChatMachine(first, admitted.recording, resumable=admitted.options.resume)
+    machine = ChatMachine(first, admitted.recording, resumable=admitted.options.resume)
+    return ChatDecoder(context.settings), machine
 
 
-DUPLEX: ProtocolSpec[Any] = ProtocolSpec(_duplex_decoder, _duplex_machine, encode_error, _unsent)
-HALF_DUPLEX_SPEC: ProtocolSpec[Any] = ProtocolSpec(
-    _half_duplex_decoder, _half_duplex_machine, encode_error, _unsent_turns
-)
-REALTIME_SPEC: ProtocolSpec[Any] = ProtocolSpec(
-    _realtime_decoder, _realtime_machine, encode_realtime_error, _unsent
-)
-CHAT: ProtocolSpec[StopIn] = ProtocolSpec(chat_decoder, _chat_machine, encode_error, _unsent_turns)
+DUPLEX: ProtocolSpec[Any] = ProtocolSpec(_start_duplex)
+HALF_DUPLEX_SPEC: ProtocolSpec[Any] = ProtocolSpec(_start_half_duplex, turns=True)
+REALTIME_SPEC: ProtocolSpec[Any] = ProtocolSpec(_start_realtime, encode_realtime_error)
+CHAT: ProtocolSpec[StopIn] = ProtocolSpec(_start_chat, turns=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
@@ -32,28 +32,6 @@ MAX_WAITING = 32
 _FREQUENT = (ChunkIn, DiagnosticIn, PlaybackIn)
 
 
-@dataclass(frozen=True, slots=True)
-class _Append:
-    entry: InEntry
-    put_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Hold:
-    entry: InEntry
-
-
-@dataclass(frozen=True, slots=True)
-class _DeleteHeld:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class _WriteCheckpoint:
-    checkpoint: Checkpoint
-    written: Callable[[], None]
-
-
 class InputWriter:
     """The methods queue without waiting; one task writes to both streams.
 
@@ -77,9 +55,7 @@ class InputWriter:
         self._retry = partial(
             retry_until_available, what="append a client's input", patience_s=patience_s
         )
-        self._queue: asyncio.Queue[_Append | _Hold | _DeleteHeld | _WriteCheckpoint] = (
-            asyncio.Queue()
-        )
+        self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
         self._inputs: StreamWriter | None = None
         self._checkpoints: StreamWriter | None = None
         self._held: list[StreamPosition] = []
@@ -94,19 +70,19 @@ class InputWriter:
         if isinstance(entry, _FREQUENT) and self._queue.qsize() >= MAX_WAITING:
             text = "the server cannot take more input just now; message refused"
             raise InvalidInput(text, field="type", code=ErrorCode.INPUT_BACKPRESSURE)
-        self._queue.put_nowait(_Append(entry, time.perf_counter()))
+        self._queue.put_nowait(partial(self._append, entry, time.perf_counter()))
 
     def hold(self, entry: InEntry) -> None:
         """Store an input that no worker may read yet, in the checkpoint stream."""
-        self._queue.put_nowait(_Hold(entry))
+        self._queue.put_nowait(partial(self._hold, entry))
 
     def delete_held(self) -> None:
         """Delete the stored inputs; they have been put."""
-        self._queue.put_nowait(_DeleteHeld())
+        self._queue.put_nowait(self._delete_held)
 
     def checkpoint(self, checkpoint: Checkpoint, written: Callable[[], None]) -> None:
         """`written` is called as soon as Redis has it."""
-        self._queue.put_nowait(_WriteCheckpoint(checkpoint, written))
+        self._queue.put_nowait(partial(self._write_checkpoint, checkpoint, written))
 
     async def flush(self, within_s: float) -> bool:
         """Wait until everything is written; False if that takes too long."""
@@ -120,43 +96,38 @@ class InputWriter:
     async def run(self) -> NoReturn:
         """Raises StaleFence, or BrokerUnavailable after `patience_s` without Redis."""
         while True:
-            item = await self._queue.get()
-            match item:
-                case _Append():
-                    await self._append(item)
-                case _Hold():
-                    writer = await self._checkpoint_writer()
-                    self._held.append(await self._retry(partial(writer.append, item.entry)))
-                case _DeleteHeld():
-                    await self._delete_held()
-                case _WriteCheckpoint():
-                    await self._write_checkpoint(item)
-            del item  # frees its entry, which the next `get` would keep in memory
+            write = await self._queue.get()
+            await write()
+            del write  # frees its entry, which the next `get` would keep in memory
             self._queue.task_done()
 
-    async def _append(self, item: _Append) -> None:
+    async def _append(self, entry: InEntry, put_at: float) -> None:
         if self._inputs is None:
             open_writer = self._broker.streams.input_writer
             self._inputs = await self._retry(partial(open_writer, self._sid, self._ticket))
         if self._trace is None:
-            await self._retry(partial(self._inputs.append, item.entry))
+            await self._retry(partial(self._inputs.append, entry))
         else:
-            span = self._trace.begin_input(item.entry, time.perf_counter() - item.put_at)
-            traced = replace(item.entry, trace=span.context)
+            span = self._trace.begin_input(entry, time.perf_counter() - put_at)
+            traced = replace(entry, trace=span.context)
             await self._retry(partial(self._inputs.append, traced))
             self._trace.end_input(span)
-        self._seconds.observe(time.perf_counter() - item.put_at)
+        self._seconds.observe(time.perf_counter() - put_at)
+
+    async def _hold(self, entry: InEntry) -> None:
+        writer = await self._checkpoint_writer()
+        self._held.append(await self._retry(partial(writer.append, entry)))
 
     async def _delete_held(self) -> None:
         held, self._held = self._held, []
         if held:
             await self._retry(partial(self._broker.streams.delete_pending, self._sid, *held))
 
-    async def _write_checkpoint(self, item: _WriteCheckpoint) -> None:
+    async def _write_checkpoint(self, checkpoint: Checkpoint, written: Callable[[], None]) -> None:
         last = self._inputs.last if self._inputs else StreamPosition.before(self._ticket)
         writer = await self._checkpoint_writer()
-        await self._retry(partial(writer.append, replace(item.checkpoint, last_input=last.id())))
-        item.written()
+        await self._retry(partial(writer.append, replace(checkpoint, last_input=last.id())))
+        written()
 
     async def _checkpoint_writer(self) -> StreamWriter:
         if self._checkpoints is None:

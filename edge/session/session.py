@@ -24,15 +24,7 @@ from antiphon.edge.errors import (
     SlowConsumer,
     explain,
 )
-from antiphon.edge.notifications import (
-    EdgeClosing,
-    Ended,
-    Granted,
-    Place,
-    Requested,
-    SessionNotice,
-    SessionReplaced,
-)
+from antiphon.edge.notifications import Ended, Place, SessionNotice, Signal
 from antiphon.edge.protocols.machine import (
     Actions,
     Command,
@@ -42,6 +34,7 @@ from antiphon.edge.protocols.machine import (
     Forward,
     Send,
     SessionMachine,
+    encode_error,
 )
 from antiphon.edge.session.admission import (
     AdmittedSession,
@@ -52,11 +45,12 @@ from antiphon.edge.session.admission import (
 )
 from antiphon.edge.session.input_writer import InputWriter
 from antiphon.edge.session.sender import DirectSender, ResumableSender
-from antiphon.edge.settings import EdgeSettings, Unsent, capabilities
+from antiphon.edge.settings import capabilities
 from antiphon.edge.transport.connection import ClientConnection
 from antiphon.edge.transport.send_queue import AllSent, SendQueue
 from antiphon.shared_schemas.entries import InEntry, StreamPosition
 from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import EndReason
 
 log = structlog.get_logger()
@@ -83,11 +77,14 @@ _FLUSH_S = 1.0
 class ProtocolSpec(Generic[Command]):
     """What a session needs to know about one protocol."""
 
-    decoder: Callable[[EdgeContext, AdmittedSession], CommandDecoder[Command]]
-    machine: Callable[[EdgeContext, AdmittedSession, InEntry | None], SessionMachine[Command]]
+    start: Callable[
+        [EdgeContext, AdmittedSession, InEntry | None],
+        tuple[CommandDecoder[Command], SessionMachine[Command]],
+    ]
     """The last argument is the input that the client sent before its session was admitted."""
-    encode_error: ErrorEncoder
-    unsent: Callable[[EdgeSettings], Unsent]
+    encode_error: ErrorEncoder = encode_error
+    turns: bool = False
+    """Answers are sent as fast as they are generated, so a client may lag further behind."""
 
 
 async def serve_session(
@@ -101,9 +98,9 @@ async def serve_session(
     """Admit and serve one connection. Raises what `admit` and `read_first` raise."""
     first = await read_first() if read_first else None
     async with admit(context, request, options) as admitted:
-        machine = spec.machine(context, admitted, first)
+        decoder, machine = spec.start(context, admitted, first)
         del first  # a chat's media: the machine frees them with the grant
-        await EdgeSession(context, connection, admitted, spec, machine).run()
+        await EdgeSession(context, connection, admitted, spec, decoder, machine).run()
 
 
 class EdgeSession(Generic[Command]):
@@ -115,6 +112,7 @@ class EdgeSession(Generic[Command]):
         connection: ClientConnection,
         admitted: AdmittedSession,
         spec: ProtocolSpec[Command],
+        decoder: CommandDecoder[Command],
         machine: SessionMachine[Command],
     ) -> None:
         settings, metrics = context.settings, context.metrics
@@ -124,9 +122,9 @@ class EdgeSession(Generic[Command]):
         self._ticket = admitted.ticket
         self._subscription = admitted.subscription
         self._machine = machine
-        self._decoder = spec.decoder(context, admitted)
+        self._decoder = decoder
         self._encode_error = spec.encode_error
-        self._unsent = spec.unsent(settings)
+        self._unsent = settings.unsent_turns if spec.turns else settings.unsent
         self._metrics = metrics
         self._trace = admitted.trace
         self._missed = admitted.resume.missed if admitted.resume else None
@@ -277,7 +275,7 @@ class EdgeSession(Generic[Command]):
             case Place() if not self._granted.is_set():
                 if place := self._places.select(notice):
                     self._apply(self._machine.placed(place))
-            case Granted() if not self._granted.is_set():
+            case Signal.GRANTED if not self._granted.is_set():
                 self._metrics.queue_wait.observe(time.perf_counter() - self._began)
                 self._apply(self._machine.granted())
                 self._granted.set()
@@ -287,11 +285,11 @@ class EdgeSession(Generic[Command]):
                         async with asyncio.timeout(_LAST_ENTRY_S):
                             await self._finished.wait()
                 self._apply(self._machine.ended(reason))
-            case EdgeClosing():
+            case Signal.EDGE_CLOSING:
                 self._close_for_shutdown()
-            case Requested(command=command):
-                self._apply(self._machine.commanded(command))
-            case SessionReplaced():
+            case SessionCommand():
+                self._apply(self._machine.commanded(notice))
+            case Signal.REPLACED:
                 raise Replaced
 
     def _close_for_shutdown(self) -> None:

@@ -7,33 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from antiphon.edge.errors import CLOSE_REASONS, ClientGone, Close, NotJson
 from antiphon.shared_schemas.audio import PcmFormat
-from antiphon.shared_schemas.chat_messages import ChatProblem, HttpBody
-from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.media import BINARY_PROTOCOL, PLAIN_PROTOCOL
 from antiphon.shared_schemas.wire import ServerMessage, encode, encode_binary
-
-_STATUS_OF_CLOSE = {
-    Close.NORMAL: 200,
-    Close.UNSUPPORTED: 400,
-    Close.POLICY: 422,
-    Close.INTERNAL: 500,
-    Close.RESTART: 503,
-    Close.TRY_LATER: 503,
-}
-_STATUS_OF_CODE: dict[str, int] = {
-    ErrorCode.MESSAGE_TOO_LARGE: 413,
-    ErrorCode.CANCELLED: 409,
-    ErrorCode.PAGE_OFF: 403,
-    ErrorCode.RATE_LIMITED: 429,
-    ErrorCode.SLOW_CONSUMER: 408,
-}
-_CLIENT_GONE = 499
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,59 +98,3 @@ class SocketConnection:
             await self._socket.close(code, CLOSE_REASONS.get(code))
         except WebSocketDisconnect:
             raise ClientGone from None
-
-
-class HttpExchange:
-    """An HTTP request as a connection without further input. The message it is sent is the body."""
-
-    def __init__(self, request: Request) -> None:
-        self.encoding = Encoding(encode=self._encode)
-        self._request = request
-        self._body: str | bytes = b""
-        self._code: str | None = None
-        self._close: Close | None = None
-
-    async def receive(self) -> str | bytes:
-        """Waits until the client leaves. Raises ClientGone."""
-        while (await self._request.receive())["type"] != "http.disconnect":
-            pass
-        raise ClientGone
-
-    async def send(self, frame: str | bytes) -> None:
-        self._body = frame
-
-    async def close(self, code: Close) -> None:
-        self._close = code
-
-    def force_close(self, code: Close, reason: str) -> None:
-        """Without a body, the response is an error: the answer cannot be delivered."""
-        self._close = code
-        if not self._body:
-            text = f"the answer could not be delivered ({reason}); try again"
-            body = ChatProblem(
-                error=text,
-                message=text,
-                detail=text,
-                code=ErrorCode.INTERNAL,
-                field=None,
-                retryable=True,
-            )
-            self._body = self._encode(HttpBody(body=body))
-
-    def probe(self, answered: Callable[[], None]) -> None:
-        """A request cannot be resumed, so there is no token to confirm."""
-
-    def response(self) -> Response:
-        """The response, once the session is over."""
-        if self._close is None:
-            return Response(status_code=_CLIENT_GONE)
-        status = _STATUS_OF_CLOSE[self._close]
-        if self._code is not None:
-            status = _STATUS_OF_CODE.get(self._code, status)
-        retry = {"Retry-After": "1"} if self._close in (Close.TRY_LATER, Close.RESTART) else None
-        return Response(self._body, status, retry, media_type="application/json")
-
-    def _encode(self, message: ServerMessage) -> str:
-        body = message.body if isinstance(message, HttpBody) else None
-        self._code = body.code if isinstance(body, ChatProblem) else None
-        return encode(message)

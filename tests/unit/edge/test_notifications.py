@@ -7,11 +7,10 @@ import asyncio
 import pytest
 
 from antiphon.edge.notifications import (
-    EdgeClosing,
     Ended,
-    Granted,
     Place,
     SessionSubscription,
+    Signal,
     update_places,
 )
 from antiphon.edge.protocols.machine import QueuePlace
@@ -68,7 +67,7 @@ async def test_a_grant_is_one_notice_and_ends_the_wait() -> None:
     seat.on_event(_event(SessionState.RECOVERING))
     seat.on_event(_event(SessionState.ASSIGNED))
     seat.update_place(Place(1, 1, 0.0))
-    assert await seat.next_notice() == Granted()
+    assert await seat.next_notice() is Signal.GRANTED
     assert await _silent(seat)
 
 
@@ -77,7 +76,7 @@ async def test_what_happened_before_the_ticket_was_known_counts() -> None:
     seat.on_event(_event(SessionState.ENDED, ticket=6, reason=EndReason.STOPPED))
     seat.on_event(_event(SessionState.ASSIGNED, ticket=7))
     seat.bind(7)
-    assert await seat.next_notice() == Granted()
+    assert await seat.next_notice() is Signal.GRANTED
     assert await _silent(seat)
 
 
@@ -94,8 +93,8 @@ async def test_a_notice_wakes_its_reader() -> None:
     await asyncio.sleep(0)
     seat.on_event(_event(SessionState.ENDED, reason=EndReason.CANCELLED))
     assert await waiting == Ended(EndReason.CANCELLED)
-    seat.close()
-    assert await seat.next_notice() == EdgeClosing()
+    seat.notify(Signal.EDGE_CLOSING)
+    assert await seat.next_notice() is Signal.EDGE_CLOSING
 
 
 def _snapshot(waiting: list[str], running: list[str]) -> QueueSnapshot:
@@ -127,7 +126,7 @@ async def test_a_snapshot_gives_everyone_a_place_or_a_grant() -> None:
     for number, seat in enumerate(seats.values()):
         seat.bind(number)
     update_places(_snapshot(["elsewhere", "b"], ["a"]), seats)
-    assert await seats["a"].next_notice() == Granted()
+    assert await seats["a"].next_notice() is Signal.GRANTED
     assert await seats["b"].next_notice() == Place(2, 2, 2.5)
     assert await _silent(seats["c"])
 
