@@ -1,4 +1,4 @@
-"""What one edge process shares among its routes and connections."""
+"""What one edge process shares among its routes and connections, and its heartbeat."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
+import structlog
 from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.client import Broker, open_broker
@@ -15,7 +16,6 @@ from antiphon.broker.service.tracing import Tracing, open_tracing
 from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.access.limits import ByteBudget, ConnectionLimiter
 from antiphon.edge.admin_feed import AdminFeed
-from antiphon.edge.heartbeat import Heartbeat
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.edge.notifications import SessionEvents
 from antiphon.edge.settings import EdgeSettings
@@ -24,7 +24,12 @@ from antiphon.edge.tracing import SessionTrace
 from antiphon.shared_schemas.ids import new_process_id
 from antiphon.shared_schemas.states import SessionKind
 
+log = structlog.get_logger()
+
 _CLOSE_WITHIN_S = 3.0
+_HEARTBEAT_S = 1.0
+_CLOCK_EVERY = 30
+"""Heartbeats between two measurements of the Redis clock."""
 
 
 @dataclass
@@ -67,6 +72,48 @@ class EdgeContext:
         except TimeoutError:
             return False
         return True
+
+
+class Heartbeat:
+    """Reports this edge's sessions, and notifies connections whose sessions are over."""
+
+    def __init__(self, edge_id: str, broker: Broker, events: SessionEvents) -> None:
+        self._edge_id = edge_id
+        self._broker = broker
+        self._events = events
+        self._beats = 0
+
+    async def beat(self) -> None:
+        """Raises BrokerUnavailable."""
+        serving = self._events.serving()
+        over = await self._broker.registry.edge_beat(self._edge_id, serving)
+        for sid, ticket in serving:
+            if sid in over:
+                self._events.mark_ended(sid, ticket, over[sid])
+        replaced = await self._broker.resume_registry.replaced(self._events.resumable())
+        for sid, connection in replaced.items():
+            self._events.mark_replaced(sid, connection)
+
+    async def run(self) -> None:
+        """Runs forever; retries during an outage of Redis."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            try:
+                await self._upkeep()
+            except BrokerUnavailable as error:
+                log.warning("heartbeat_failed", error=str(error))
+            due = max(due + _HEARTBEAT_S, loop.time())
+            await asyncio.sleep(due - loop.time())
+
+    async def _upkeep(self) -> None:
+        await self.beat()
+        requeued, ended = await self._broker.registry.reap()
+        if requeued or ended:
+            log.info("reaped", requeued=requeued, ended=ended)
+        self._beats += 1
+        if self._beats % _CLOCK_EVERY == 0:
+            await self._broker.clock.sync()
 
 
 @asynccontextmanager

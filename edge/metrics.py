@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from antiphon.broker.fleet_metrics import FleetMetrics
 from antiphon.broker.service.metrics import MILLISECONDS, SECONDS, BrokerMetrics, new_registry
@@ -19,24 +19,27 @@ class EdgeMetrics:
         self.broker = BrokerMetrics(registry)
         self.fleet = FleetMetrics()
         registry.register(self.fleet)
-        self.started = _counter(registry, "sessions_started", "Sessions queued, by kind.", "kind")
-        self.ended = _counter(
-            registry, "sessions_ended", "Sessions whose connection ended them, by reason.", "reason"
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(_NAME + name, text, labels, registry=registry)
+
+        self.started = counter("sessions_started", "Sessions queued, by kind.", "kind")
+        self.ended = counter(
+            "sessions_ended", "Sessions whose connection ended them, by reason.", "reason"
         )
-        self.rejected = _counter(
-            registry, "rejections", "Rejected connections and requests, by reason.", "reason"
+        self.rejected = counter(
+            "rejections", "Rejected connections and requests, by reason.", "reason"
         )
-        self.refused_input = _counter(
-            registry, "input_refused", "Client messages answered with an error.", "reason"
+        self.refused_input = counter(
+            "input_refused", "Client messages answered with an error.", "reason"
         )
-        self.resumes = _counter(
-            registry,
+        self.resumes = counter(
             "resumes",
             "Clients that lost their connection, resumed, or could not resume.",
             "outcome",
         )
-        self.slow_consumers = _counter(
-            registry, "slow_consumers", "Connections closed because their client did not read."
+        self.slow_consumers = counter(
+            "slow_consumers", "Connections closed because their client did not read."
         )
         self.connections = Gauge(
             _NAME + "connections", "Sessions with a connection to this edge.", registry=registry
@@ -69,7 +72,3 @@ class EdgeMetrics:
             self.rejected.labels(reason)
         for outcome in ("detached", "resumed", "expired"):
             self.resumes.labels(outcome)
-
-
-def _counter(registry: CollectorRegistry, name: str, text: str, *labels: str) -> Counter:
-    return Counter(_NAME + name, text, labels, registry=registry)

@@ -88,31 +88,22 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _ws_protocol(settings: EdgeSettings) -> type[EdgeWebSocketProtocol]:
-    long_frames = {"/ws/chat": max(WS_MAX_BYTES, settings.max_chat_bytes)}
-    return type("WsProtocol", (EdgeWebSocketProtocol,), {"long_frames": long_frames})
-
-
-def _http_protocol(edge: EdgeContext) -> type[EdgeHttpProtocol]:
-    limits = edge.settings
+def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:
+    settings = edge.settings
     limiter = PreRequestLimiter(
-        limits.request_head_s,
-        limits.max_sockets_per_address,
+        settings.request_head_s,
+        settings.max_sockets_per_address,
         edge.access.peer_limit_key,
         edge.metrics.rejected,
     )
-    return type("HttpProtocol", (EdgeHttpProtocol,), {"pre_request_limiter": limiter})
-
-
-def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:
-    settings = edge.settings
+    long_frames = {"/ws/chat": max(WS_MAX_BYTES, settings.max_chat_bytes)}
     uvicorn_log = logging.getLogger("uvicorn.error")
     uvicorn_log.setLevel(logging.WARNING)
     uvicorn_log.addFilter(_NO_UTF8_TRACEBACKS)
     return uvicorn.Config(
         app,
-        http=_http_protocol(edge),
-        ws=_ws_protocol(settings),
+        http=type("HttpProtocol", (EdgeHttpProtocol,), {"pre_request_limiter": limiter}),
+        ws=type("WsProtocol", (EdgeWebSocketProtocol,), {"long_frames": long_frames}),
         ws_max_size=WS_MAX_BYTES,
         ws_per_message_deflate=False,
         ws_ping_interval=settings.ping_interval_s,

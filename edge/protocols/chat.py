@@ -352,14 +352,11 @@ class ChatHttpMachine(ChatMachine):
         self._waited_s = self._clock() - self._joined_at
         return super().granted()
 
-    def _prefilled(self, input_tokens: int) -> list[Action]:  # noqa: ARG002 - the body has it
-        return []
-
-    def _progressed(self, done: float) -> list[Action]:  # noqa: ARG002 - nothing is streamed
-        return []
-
-    def _delta(self, entry: DeltaOut) -> list[Action]:  # noqa: ARG002 - nothing is streamed
-        return []
+    def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:
+        """Sends the whole answer only: nothing is streamed."""
+        if isinstance(entry, DeltaOut | ProgressOut | PrefillDoneOut):
+            return []
+        return super().deliver(entry, now_ms)
 
     def _answer(self, entry: ChatDoneOut) -> ServerMessage:
         read, made = entry.input_tokens, entry.generated_tokens

@@ -261,8 +261,11 @@ class DuplexMachine(ConversationMachine[DuplexCommand]):
                 if left_s is None:
                     return [Send(result)]
                 return [Send(result), Send(Notice(limit="context", seconds_left=left_s))]
-            case PreparedOut():
-                return self._prepared(entry)
+            case PreparedOut(prompt_length=length):
+                recording = self._recording
+                return self._prepared(
+                    Prepared(prompt_length=length, recording_session_id=recording)
+                )
             case PausedOut(timeout_s=timeout_s):
                 return [Send(Paused(timeout=timeout_s))]
             case ResumedOut():
@@ -287,9 +290,6 @@ class DuplexMachine(ConversationMachine[DuplexCommand]):
     def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
         super().restore(snapshot, held)
         self._forecast.restore(snapshot["forecast"])
-
-    def _prepared_message(self, entry: PreparedOut) -> Prepared:
-        return Prepared(prompt_length=entry.prompt_length, recording_session_id=self._recording)
 
 
 def result_message(

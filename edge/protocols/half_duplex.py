@@ -173,8 +173,8 @@ class HalfDuplexMachine(ConversationMachine[HalfDuplexCommand]):
                 return [Send(Generating(speech_duration_ms=duration))]
             case TurnDoneOut(turn_index=index, text=text):
                 return [Send(TurnDone(turn_index=index, text=text))]
-            case PreparedOut():
-                return self._prepared(entry)
+            case PreparedOut(prompt_length=length):
+                return self._prepared(self._prepared_message(length))
             case StoppedOut():
                 return self._stopped()
             case TimeoutOut(elapsed_s=elapsed_s):
@@ -192,10 +192,10 @@ class HalfDuplexMachine(ConversationMachine[HalfDuplexCommand]):
     def _silent(self, elapsed_s: float) -> list[Action]:
         return self._timed_out(HalfDuplexTimeout(elapsed_s=round(elapsed_s, 1)))
 
-    def _prepared_message(self, entry: PreparedOut) -> HalfDuplexPrepared:
+    def _prepared_message(self, prompt_length: int) -> HalfDuplexPrepared:
         return HalfDuplexPrepared(
             session_id=self._sid,
             timeout_s=self._timeout_s,
             recording_session_id=self._recording,
-            prompt_length=entry.prompt_length,
+            prompt_length=prompt_length,
         )

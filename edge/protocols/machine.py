@@ -15,7 +15,6 @@ from antiphon.shared_schemas.entries import (
     InEntry,
     OutEntry,
     PauseIn,
-    PreparedOut,
     PrepareIn,
     ResultOut,
     ResumeIn,
@@ -254,6 +253,13 @@ class SessionMachine(ABC, Generic[Command]):
         self.phase = Phase.QUEUED_PREPARED if self.waiting else Phase.PREPARING
         return actions
 
+    def _prepared(self, message: ServerMessage) -> list[Action]:
+        """Sent once: a worker that takes over the session prepares it again, which is not shown."""
+        if self.phase is not Phase.PREPARING:
+            return []
+        self.phase = Phase.ACTIVE
+        return [Send(message)]
+
     def _enter(self, phase: Phase, entry: InEntry) -> list[Action]:
         self.phase = phase
         return [Forward(entry)]
@@ -294,18 +300,8 @@ class ConversationMachine(SessionMachine[Command]):
             return self._stopped()
         return super().ended(reason)
 
-    @abstractmethod
-    def _prepared_message(self, entry: PreparedOut) -> ServerMessage: ...
-
     def _stop(self, command: StopIn) -> list[Action]:
         return self._stopped() if self.waiting else self._enter(Phase.STOPPING, command)
-
-    def _prepared(self, entry: PreparedOut) -> list[Action]:
-        """Sent once: a worker that takes over the session prepares it again, which is not shown."""
-        if self.phase is not Phase.PREPARING:
-            return []
-        self.phase = Phase.ACTIVE
-        return [Send(self._prepared_message(entry))]
 
     def _stopped(self) -> list[Action]:
         return self._finish(Stopped(session_id=self._sid), Close.NORMAL, EndReason.STOPPED)

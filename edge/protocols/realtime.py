@@ -257,8 +257,8 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         match entry:
             case ResultOut():
                 return self._result(entry)
-            case PreparedOut(prompt_length=prompt_length):
-                return self._created(prompt_length)
+            case PreparedOut(prompt_length=length):
+                return self._prepared(SessionCreated(session_id=self._sid, prompt_length=length))
             case StoppedOut():
                 return self._close(EndReason.STOPPED)
             case TimeoutOut():
@@ -273,13 +273,6 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
 
     def _error_messages(self, fault: Fault) -> Sequence[ServerMessage]:
         return encode_realtime_error(fault)
-
-    def _created(self, prompt_length: int) -> list[Action]:
-        """Sent once: a worker that takes over the session prepares it again, which is not shown."""
-        if self.phase is not Phase.PREPARING:
-            return []
-        self.phase = Phase.ACTIVE
-        return [Send(SessionCreated(session_id=self._sid, prompt_length=prompt_length))]
 
     def _result(self, entry: ResultOut) -> list[Action]:
         actions: list[Action] = [Send(message) for message in self._deltas.messages(entry)]

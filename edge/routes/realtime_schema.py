@@ -26,6 +26,7 @@ _CAPABILITIES: Schema = {
     "type": "object",
     "description": "Capabilities of the server, in the first event",
 }
+_TIME: Schema = {"type": "number", "minimum": 0}
 _BEARERS = ("session.queued", "session.queue_done", "session.created")
 
 
@@ -34,9 +35,8 @@ def schema_for(options: ConnectOptions) -> Schema:
     schema = deepcopy(DOCUMENTED)
     events: dict[str, Schema] = schema["$defs"]["server"]
     if options.notices:
-        events["session.notice"] = _event(
-            limit=_one_of("duration", "context"), seconds_left=_SECONDS
-        )
+        limits: Schema = {"enum": ["duration", "context"]}
+        events["session.notice"] = _event(limit=limits, seconds_left=_TIME)
     if options.resume:
         for name, event in events.items():  # an error may precede the session
             _add(event, required=name != "error", seq=_SEQ)
@@ -48,7 +48,7 @@ def schema_for(options: ConnectOptions) -> Schema:
             _add(event, required=False, capabilities=_CAPABILITIES)
     if options.playback_ack:
         name = "output_audio_buffer.playback_ack"
-        schema["$defs"]["client"][name] = _event(played_ms=_MILLISECONDS)
+        schema["$defs"]["client"][name] = _event(played_ms=_TIME)
     for direction in ("client", "server"):
         names = schema["$defs"][direction]
         refs = [{"$ref": f"#/$defs/{direction}/{name}"} for name in names]
@@ -56,14 +56,6 @@ def schema_for(options: ConnectOptions) -> Schema:
     for name, event in (events | schema["$defs"]["client"]).items():
         event["properties"].setdefault("type", {"const": name})
     return schema
-
-
-_SECONDS: Schema = {"type": "number", "minimum": 0}
-_MILLISECONDS: Schema = {"type": "number", "minimum": 0}
-
-
-def _one_of(*values: str) -> Schema:
-    return {"enum": [*values]}
 
 
 def _event(**properties: Schema) -> Schema:

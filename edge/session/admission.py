@@ -53,18 +53,16 @@ class ConnectOptions:
     playback_ack: bool = False
 
 
+_FLAGS = ("capabilities", "notices", "timing", "transcript", "progress", "playback_ack")
+
+
 def read_connect_options(query: QueryParams) -> ConnectOptions:
     """Raises ResumeExpired for a malformed token, InvalidInput for a malformed number."""
     resumed = _read_resume_request(query)
     return ConnectOptions(
         resume=query.get("resume") == "1" or resumed is not None,
         resumed=resumed,
-        capabilities=query.get("capabilities") == "1",
-        notices=query.get("notices") == "1",
-        timing=query.get("timing") == "1",
-        transcript=query.get("transcript") == "1",
-        progress=query.get("progress") == "1",
-        playback_ack=query.get("playback_ack") == "1",
+        **{name: query.get(name) == "1" for name in _FLAGS},
     )
 
 
@@ -221,6 +219,7 @@ async def _resume(
         raise
     context.metrics.resumes.labels("resumed").inc()
     log.info("session_resumed", connection=connection, seq=resumed.last)
+    row = await broker.sessions.get(sid) if context.tracing else None
     return AdmittedSession(
         subscription,
         Ticket(number=number, position=0, queue_length=0, wait=True),
@@ -229,14 +228,8 @@ async def _resume(
         options,
         ResumeState(token, connection, missed),
         (broker.clock.now_ms() - attached.queued_at) / 1000,
-        await _continue_trace(context, sid, request.kind),
+        context.trace(sid, request.kind, row.trace if row else b""),
     )
-
-
-async def _continue_trace(context: EdgeContext, sid: str, kind: SessionKind) -> SessionTrace | None:
-    """A span below the trace that the first connection began."""
-    row = await context.broker.sessions.get(sid) if context.tracing else None
-    return context.trace(sid, kind, row.trace if row else b"")
 
 
 class PlaceFilter:

@@ -1,5 +1,7 @@
 """Sends messages to a client: directly, or numbered and checkpointed so that it can resume.
 
+Frames wait in a bounded queue. The connection closes if the client does not keep up.
+
 Messages that the machine makes of an output entry can be made again, from the entry and a snapshot of
 the machine. Every other message, and every other change of the snapshot, needs a checkpoint in Redis
 before it, or anything after it, is sent.
@@ -8,21 +10,93 @@ before it, or anything after it, is sent.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NoReturn
 
+from prometheus_client import Histogram
+
+from antiphon.edge.errors import Close, SlowConsumer
 from antiphon.edge.protocols.machine import Finish, SessionMachine
 from antiphon.edge.session.input_writer import InputWriter
 from antiphon.edge.session.resume import MissedMessages
-from antiphon.edge.transport.connection import Encoding
-from antiphon.edge.transport.send_queue import SendQueue
+from antiphon.edge.settings import Unsent
+from antiphon.edge.transport.connection import ClientConnection, Encoding
 from antiphon.shared_schemas.entries import Checkpoint, StreamPosition
 from antiphon.shared_schemas.resume_token import ResumeToken
 from antiphon.shared_schemas.wire import Resumed, ServerMessage
 
 CHECKPOINT_EVERY = 50
 """At most this many events between checkpoints; bounds how far a resuming edge reads back."""
+
+
+class AllSent(Exception):
+    """Every frame was sent and the connection is closed."""
+
+
+class SendQueue:
+    """`put` never waits; one task sends the frames in order."""
+
+    def __init__(
+        self, connection: ClientConnection, unsent: Unsent, stall_s: float, seconds: Histogram
+    ) -> None:
+        self._connection = connection
+        self._unsent = unsent
+        self._stall_s = stall_s
+        self._seconds = seconds
+        self._frames: deque[tuple[str | bytes, float]] = deque()
+        self._bytes = 0
+        self._close: Close | None = None
+        self._wake = asyncio.Event()
+        self._space = asyncio.Event()
+        self._space.set()
+        self.wait_for_space = self._space.wait
+        """Returns once the queue is at most half full."""
+
+    def put(self, frame: str | bytes) -> None:
+        """Queue a frame; ignored after `close_after_sent`. Raises SlowConsumer.
+
+        One frame may exceed the byte limit if the client has read everything before it.
+        """
+        if self._close is not None:
+            return
+        full = len(self._frames) >= self._unsent.messages
+        if self._frames and (full or self._bytes + len(frame) > self._unsent.bytes):
+            raise SlowConsumer
+        self._frames.append((frame, time.perf_counter()))
+        self._bytes += len(frame)
+        self._wake.set()
+        if len(self._frames) * 2 > self._unsent.messages:
+            self._space.clear()
+
+    def close_after_sent(self, close: Close) -> None:
+        """Close the connection after the queued frames. Only the first call has an effect."""
+        if self._close is None:
+            self._close = close
+            self._wake.set()
+
+    async def run(self) -> NoReturn:
+        """Raises AllSent, SlowConsumer or ClientGone."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                while self._frames:
+                    frame, put_at = self._frames.popleft()
+                    self._bytes -= len(frame)
+                    if len(self._frames) * 2 <= self._unsent.messages:
+                        self._space.set()
+                    async with asyncio.timeout(self._stall_s):
+                        await self._connection.send(frame)
+                    self._seconds.observe(time.perf_counter() - put_at)
+                if self._close is not None:
+                    async with asyncio.timeout(self._stall_s):
+                        await self._connection.close(self._close)
+            except TimeoutError:
+                raise SlowConsumer from None
+            if self._close is not None:
+                raise AllSent
 
 
 class DirectSender:
@@ -42,13 +116,6 @@ class DirectSender:
             message = replace(message, capabilities=self._capabilities)
             self._capabilities = None
         self._queue.put(self._encode(message))
-
-
-@dataclass(slots=True, eq=False)
-class _Barrier:
-    """Messages behind a barrier wait until its checkpoint is in Redis."""
-
-    open: bool = False
 
 
 class ResumableSender:
@@ -79,7 +146,8 @@ class ResumableSender:
         self._snapshot: dict[str, Any] = {}
         self._held = 0
         self._event: list[ServerMessage] = []
-        self._blocked: deque[ServerMessage | _Barrier] = deque()
+        self._blocked: deque[ServerMessage | asyncio.Event] = deque()
+        """Messages behind an event wait for it: their checkpoint is in Redis."""
         self._clear = asyncio.Event()
         self._clear.set()
         self._events = 0
@@ -128,7 +196,7 @@ class ResumableSender:
         else:
             self._store_held()
             if messages or self._machine.snapshot() != self._snapshot:
-                barrier = _Barrier()
+                barrier = asyncio.Event()
                 self._clear.clear()
                 self._blocked.append(barrier)
                 self._blocked.extend(messages)
@@ -141,7 +209,7 @@ class ResumableSender:
         messages, self._event = [*self._blocked, *self._event], []
         self._blocked.clear()
         for message in messages:
-            if not isinstance(message, _Barrier):
+            if not isinstance(message, asyncio.Event):
                 self._put(message)
 
     async def wait_for_space(self) -> None:
@@ -152,11 +220,10 @@ class ResumableSender:
     def _release(self) -> None:
         while self._blocked:
             first = self._blocked[0]
-            if isinstance(first, _Barrier):
-                if not first.open:
-                    return
-            else:
+            if isinstance(first, ServerMessage):
                 self._put(first)
+            elif not first.is_set():
+                return
             self._blocked.popleft()
         self._clear.set()
 
@@ -175,7 +242,7 @@ class ResumableSender:
             self._writer.delete_held()
         self._held = len(held)
 
-    def _checkpoint(self, messages: list[ServerMessage], barrier: _Barrier | None) -> None:
+    def _checkpoint(self, messages: list[ServerMessage], barrier: asyncio.Event | None) -> None:
         self._snapshot = self._machine.snapshot()
         self._events = 0
         checkpoint = Checkpoint(
@@ -183,16 +250,16 @@ class ResumableSender:
             last_output=self.delivered.id(),
             last_input="",
             snapshot=self._snapshot,
-            messages=[message.wire() | _token_field(message) for message in messages],
+            messages=[_storable(message) for message in messages],
         )
         self._writer.checkpoint(checkpoint, lambda: self._open(barrier))
 
-    def _open(self, barrier: _Barrier | None) -> None:
+    def _open(self, barrier: asyncio.Event | None) -> None:
         if barrier is not None:
-            barrier.open = True
+            barrier.set()
             self._release()
 
 
-def _token_field(message: ServerMessage) -> dict[str, str]:
+def _storable(message: ServerMessage) -> dict[str, Any]:
     """A checkpoint stores that a message has a token, but not the token."""
-    return {"resume_token": ""} if message.bears_token else {}
+    return message.wire() | ({"resume_token": ""} if message.bears_token else {})

@@ -44,10 +44,9 @@ from antiphon.edge.session.admission import (
     admit,
 )
 from antiphon.edge.session.input_writer import InputWriter
-from antiphon.edge.session.sender import DirectSender, ResumableSender
+from antiphon.edge.session.sender import AllSent, DirectSender, ResumableSender, SendQueue
 from antiphon.edge.settings import capabilities
 from antiphon.edge.transport.connection import ClientConnection
-from antiphon.edge.transport.send_queue import AllSent, SendQueue
 from antiphon.shared_schemas.entries import InEntry, StreamPosition
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.events import SessionCommand

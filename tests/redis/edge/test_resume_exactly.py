@@ -112,13 +112,10 @@ class Play:
                 request = await decode_request(self.protocol.messages["the request"], SETTINGS)
                 machine = ChatMachine(None if options.resumed else request, "rec", resumable=True)
             spec: ProtocolSpec[Any] = ProtocolSpec(
-                lambda *_: decoder,
-                lambda *_: machine,
-                self.protocol.encode_error,
-                lambda settings: settings.unsent_turns,
+                lambda *_: (decoder, machine), self.protocol.encode_error, turns=True
             )
             seated.set()
-            await EdgeSession(self.edge, line, admitted, spec, machine).run()
+            await EdgeSession(self.edge, line, admitted, spec, decoder, machine).run()
 
     async def grant(self) -> None:
         if self.writer is not None:
