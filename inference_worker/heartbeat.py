@@ -37,7 +37,6 @@ class WorkerHeartbeat:
 
     @property
     def shown_state(self) -> WorkerState:
-        """The state that the registry and the health page show."""
         return self.state or self._pool.state()
 
     async def run(self) -> None:

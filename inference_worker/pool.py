@@ -8,7 +8,7 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from antiphon.broker.errors import BrokerUnavailable, StaleFence
-from antiphon.inference_worker.engines.processor import ChatView, DuplexView, HalfDuplexView
+from antiphon.inference_worker.engines.processor import SessionView
 from antiphon.inference_worker.sessions.chat import ChatRunner
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
@@ -22,10 +22,8 @@ from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState,
 
 log = structlog.get_logger()
 
-EngineView = DuplexView | HalfDuplexView | ChatView
-AnyRunner = DuplexRunner | HalfDuplexRunner | ChatRunner
-
 _W = WorkerState
+_BUSY = {SessionKind.CHAT: _W.BUSY_CHAT, SessionKind.HALF_DUPLEX: _W.BUSY_HALF_DUPLEX}
 _BY_URGENCY = (_W.DUPLEX_ACTIVE, _W.BUSY_HALF_DUPLEX, _W.BUSY_CHAT, _W.DUPLEX_PAUSED, _W.IDLE)
 
 
@@ -39,7 +37,7 @@ class SessionPool:
         self._context = context
         self._tasks: dict[Claim, asyncio.Task[None]] = {}
         self._sessions: dict[Claim, ClaimedSession] = {}
-        self._views: dict[Claim, EngineView] = {}
+        self._views: dict[Claim, SessionView] = {}
         self._dropped: set[Claim] = set()
         self.changed = asyncio.Event()
         """Set when a session has ended."""
@@ -85,7 +83,6 @@ class SessionPool:
             self.abort(claim)
 
     async def hand_over(self) -> None:
-        """Cancel all sessions and release them to other workers."""
         tasks, broker = dict(self._tasks), self._context.broker
         for claim in tasks:
             self._cancel(claim)
@@ -145,7 +142,9 @@ class SessionPool:
         await session.end(reason)
         log.info("session_ended", reason=reason)
 
-    def _open(self, session: ClaimedSession) -> tuple[EngineView, AnyRunner]:
+    def _open(
+        self, session: ClaimedSession
+    ) -> tuple[SessionView, DuplexRunner | HalfDuplexRunner | ChatRunner]:
         context, processor = self._context, self._context.processor
         match session.claim.kind:
             case SessionKind.CHAT:
@@ -160,9 +159,7 @@ class SessionPool:
 
 
 def _state_of(session: ClaimedSession) -> WorkerState:
-    if session.claim.kind is SessionKind.CHAT:
-        return WorkerState.BUSY_CHAT
-    if session.claim.kind is SessionKind.HALF_DUPLEX:
-        return WorkerState.BUSY_HALF_DUPLEX
+    if session.claim.kind in _BUSY:
+        return _BUSY[session.claim.kind]
     paused = session.state is SessionState.PAUSED
     return WorkerState.DUPLEX_PAUSED if paused else WorkerState.DUPLEX_ACTIVE

@@ -20,6 +20,7 @@ from antiphon.inference_worker.engines.types import (
     PastUnit,
     PrefillReport,
     ProgressCallback,
+    UnsupportedMode,
     no_progress,
 )
 from antiphon.shared_schemas.audio import Samples
@@ -176,15 +177,14 @@ class UnifiedProcessor(ABC):
     def load(self, report: LoadProgress) -> None:
         """Load weights and warm up (seconds). Raises EngineLoadError with the remedy."""
 
-    @abstractmethod
     def set_duplex_mode(self) -> DuplexView:
-        """Create a full-duplex session. Raises EngineError if every slot is taken."""
+        raise UnsupportedMode(f"engine {self.info.name!r} does not serve full-duplex sessions")
 
-    @abstractmethod
-    def set_half_duplex_mode(self) -> HalfDuplexView: ...
+    def set_half_duplex_mode(self) -> HalfDuplexView:
+        raise UnsupportedMode(f"engine {self.info.name!r} does not serve half-duplex sessions")
 
-    @abstractmethod
-    def set_chat_mode(self) -> ChatView: ...
+    def set_chat_mode(self) -> ChatView:
+        raise UnsupportedMode(f"engine {self.info.name!r} does not serve chat")
 
     def memory(self) -> Memory:
         """Memory in use on the device. The default reports this process's share of host memory."""

@@ -177,7 +177,6 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
 
     @property
     def kv_cache_length(self) -> int:
-        """A simulated length that grows by 25 with each unit."""
         return min(self._options.context_tokens, self._units * _TOKENS_PER_UNIT)
 
     def _step(self, must_listen: bool) -> bool:
@@ -268,7 +267,6 @@ class SimulatedHalfDuplexView(_SimulatedAnsweringView, HalfDuplexView):
 
     @property
     def kv_cache_length(self) -> int:
-        """A simulated length that grows by 50 with each turn."""
         return min(self._options.context_tokens, self._turns * _TOKENS_PER_TURN)
 
 
@@ -282,7 +280,6 @@ class SimulatedChatView(_SimulatedAnsweringView, ChatView):
         ref_audio: Samples | None = None,  # noqa: ARG002
         on_progress: ProgressCallback = no_progress,
     ) -> int:
-        """Returns the number of words in the history."""
         for step in range(_PREFILL_STEPS):
             on_progress(step / _PREFILL_STEPS)
             self._sleep(self._options.prefill_ms / _PREFILL_STEPS)

@@ -28,6 +28,10 @@ class EngineLoadError(Exception):
     """The engine cannot start; the message says what is missing and how to get it."""
 
 
+class UnsupportedMode(EngineError):
+    """The engine does not offer the requested kind of session."""
+
+
 class UnsupportedContent(EngineError):
     """The engine cannot process part of the request; `field` names that part."""
 

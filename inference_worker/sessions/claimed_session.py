@@ -45,7 +45,6 @@ class ClaimedSession:
         self.latency = Latency(count + 1, round(ms, 1))
 
     async def publish(self, entry: OutEntry) -> None:
-        """Append one entry to the output stream."""
         await retry_until_available(partial(self._writer.append, entry), "publish")
 
     async def save_prepare(self, n: int, prepare: InEntry) -> None:

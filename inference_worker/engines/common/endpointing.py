@@ -104,16 +104,15 @@ class StreamingVAD:
     ) -> None:
         """`probability` replaces the network; it scores STEP_SAMPLES samples."""
         self._policy = SpeechPolicy(config)
-        self._silero = SileroStream() if probability is None else None
-        self._step = probability or self._network_step
+        self._silero = SileroStream()
+        self._step = probability or self._silero.step
         self._pad = config.speech_pad_ms * INPUT_RATE // 1000
         self.reset()
 
     def reset(self) -> None:
         """Start a new stream; sample numbers begin at 0."""
         self._policy.reset()
-        if self._silero is not None:
-            self._silero.reset()
+        self._silero.reset()
         self._tape: Samples = SILENCE
         self._tape_start = 0
 
@@ -153,7 +152,3 @@ class StreamingVAD:
         count = max(0, needed - self._pad - self._tape_start)
         self._tape = self._tape[count:]
         self._tape_start += count
-
-    def _network_step(self, samples: Samples) -> float:
-        assert self._silero is not None
-        return self._silero.step(samples)

@@ -77,7 +77,6 @@ class LocalChatView(LocalAnsweringView, ChatView):
         return models.llm.prefill(self._history, self._slot.number, afresh=True)
 
     def generate(self) -> Iterator[Delta]:
-        """Yields tokens, or clauses if the answer is spoken."""
         return self._stream(self._history)
 
     def resume(self, said: str) -> Iterator[Delta]:

@@ -110,7 +110,6 @@ class Conversation:
         return speech
 
     def unfinished(self) -> UnfinishedReply | None:
-        """The rest of a reply that has begun."""
         return self._reply.unfinished() if self._reply is not None and self._reply.begun else None
 
     def finish_unit(self) -> None:

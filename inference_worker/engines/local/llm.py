@@ -172,7 +172,6 @@ class LocalLanguageModel:
         return int(taken[0]["id"]) if taken else None
 
     def close(self) -> None:
-        """Wait for running replies and free the model."""
         self._calls.shutdown()
         self._server = None
 
