@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from antiphon.broker.errors import BrokerUnavailable
@@ -17,10 +16,9 @@ from antiphon.edge.access.limits import BodyLimit
 from antiphon.edge.context import open_edge
 from antiphon.edge.errors import (
     HttpError,
-    Problem,
-    explain,
     framework_error_response,
     http_error_response,
+    unavailable_response,
 )
 from antiphon.edge.routes import (
     admin,
@@ -71,7 +69,7 @@ def create_app(settings: EdgeSettings) -> FastAPI:
         lifespan=lifespan,
     )
     app.router.routes.extend(_ROUTES.routes)
-    app.add_exception_handler(BrokerUnavailable, _unavailable)
+    app.add_exception_handler(BrokerUnavailable, unavailable_response)
     app.add_exception_handler(HttpError, http_error_response)
     app.add_exception_handler(HTTPException, framework_error_response)
     _add_middleware(app, settings)
@@ -113,11 +111,3 @@ def _add_middleware(app: FastAPI, settings: EdgeSettings) -> None:
             allow_methods=["GET", "POST", "PUT", "DELETE"],
             allow_headers=["Authorization", "Content-Type", "X-Api-Key"],
         )
-
-
-async def _unavailable(_: Request, error: Exception) -> JSONResponse:
-    message = explain(error).message
-    problem = Problem(
-        error=message.error, message=message.message, code=message.code, retryable=True
-    )
-    return JSONResponse(problem.model_dump(), status_code=503, headers={"Retry-After": "1"})

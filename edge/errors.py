@@ -88,43 +88,39 @@ def error_message(
     return Error(error=text, message=text, code=str(code), field=field, retryable=retryable)
 
 
+_EXPECTED: dict[type[Exception], tuple[ErrorCode, Close]] = {
+    NotJson: (ErrorCode.INVALID_JSON, Close.UNSUPPORTED),
+    PageDisabled: (ErrorCode.PAGE_OFF, Close.POLICY),
+    StaleFence: (ErrorCode.SESSION_EXISTS, Close.POLICY),
+    QueueFull: (ErrorCode.QUEUE_FULL, Close.TRY_LATER),
+    BudgetExceeded: (ErrorCode.QUEUE_FULL, Close.TRY_LATER),
+    TooManyConnections: (ErrorCode.RATE_LIMITED, Close.TRY_LATER),
+    Draining: (ErrorCode.SERVER_SHUTDOWN, Close.TRY_LATER),
+    BrokerUnavailable: (ErrorCode.BROKER_UNAVAILABLE, Close.TRY_LATER),
+}
+_TEXTS: dict[type[Exception], str] = {
+    StaleFence: "the session was taken over or is over",
+    Draining: "this server is shutting down; reconnect",
+    BrokerUnavailable: "the server's store does not answer",
+}
+"""For clients. The text of every other expected error is its own."""
+
+
 def explain(error: Exception) -> Fault:
     """Map an exception to its error message and close code."""
-    match error:
-        case InvalidInput(code=ErrorCode.INVALID_SESSION_ID):
-            return Fault(error_message(error.code, error.message, field=error.field), Close.POLICY)
-        case InvalidInput():
-            return Fault(error_message(error.code, error.message, field=error.field))
-        case NotJson():
-            return _closing(ErrorCode.INVALID_JSON, str(error), Close.UNSUPPORTED)
-        case SessionExists():
-            text = str(error)
-            message = error_message(ErrorCode.SESSION_EXISTS, text, field="session_id")
-            return Fault(message, Close.POLICY)
-        case (
-            QueueFull() | BudgetExceeded() | TooManyConnections() | Draining() | BrokerUnavailable()
-        ):
-            return _try_later(error)
-        case PageDisabled():
-            return _closing(ErrorCode.PAGE_OFF, str(error), Close.POLICY)
-        case StaleFence():
-            text = "the session was taken over or is over"
-            return _closing(ErrorCode.SESSION_EXISTS, text, Close.POLICY)
-        case _:
-            message = error_message(ErrorCode.INTERNAL, "internal error", retryable=True)
-            return Fault(message, Close.INTERNAL, expected=False)
-
-
-def _try_later(error: Exception) -> Fault:
-    match error:
-        case QueueFull() | BudgetExceeded():
-            return _retryable(ErrorCode.QUEUE_FULL, str(error))
-        case TooManyConnections():
-            return _retryable(ErrorCode.RATE_LIMITED, str(error))
-        case Draining():
-            return _retryable(ErrorCode.SERVER_SHUTDOWN, "this server is shutting down; reconnect")
-        case _:
-            return _retryable(ErrorCode.BROKER_UNAVAILABLE, "the server's store does not answer")
+    if isinstance(error, InvalidInput):
+        message = error_message(error.code, error.message, field=error.field)
+        return Fault(message, Close.POLICY if error.code == ErrorCode.INVALID_SESSION_ID else None)
+    if isinstance(error, SessionExists):
+        message = error_message(ErrorCode.SESSION_EXISTS, str(error), field="session_id")
+        return Fault(message, Close.POLICY)
+    for kind, (code, close) in _EXPECTED.items():
+        if isinstance(error, kind):
+            text = _TEXTS.get(kind, str(error))
+            retryable = close is Close.TRY_LATER
+            return Fault(error_message(code, text, retryable=retryable), close)
+    message = error_message(ErrorCode.INTERNAL, "internal error", retryable=True)
+    return Fault(message, Close.INTERNAL, expected=False)
 
 
 def _closing(code: ErrorCode, text: str, close: Close) -> Fault:
@@ -199,6 +195,13 @@ async def framework_error_response(_: HTTPConnection, error: Exception) -> Respo
     assert isinstance(error, HTTPException)
     code = _FRAMEWORK_CODES.get(error.status_code, ErrorCode.INVALID_FIELD)
     return _problem_response(error, code, retryable=False)
+
+
+async def unavailable_response(_: HTTPConnection, error: Exception) -> Response:
+    """Exception handler for BrokerUnavailable."""
+    text = explain(error).message.message
+    failure = HttpError(503, ErrorCode.BROKER_UNAVAILABLE, text, retry_after_s=1)
+    return _problem_response(failure, failure.code, retryable=True)
 
 
 def _problem_response(error: HTTPException, code: ErrorCode, *, retryable: bool) -> Response:
