@@ -28,13 +28,10 @@ async def run(settings: CleanupSettings) -> None:
     stop = stop_on_signals()
     registry = new_registry("cleanup", new_process_id("cleanup"))
     port = settings.cleanup_health_port
-    async with status_port(settings.health_host, port, _health, registry) as address:
+    healthy: tuple[bool, dict[str, Any]] = (True, {"status": "healthy"})
+    async with status_port(settings.health_host, port, lambda: healthy, registry) as address:
         log.info("cleanup_ready", data=str(settings.data_dir), status=address)
         await run_loop(settings, stop, CleanupMetrics(registry))
-
-
-def _health() -> tuple[bool, dict[str, Any]]:
-    return True, {"status": "healthy"}
 
 
 async def run_loop(

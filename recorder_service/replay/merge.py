@@ -57,7 +57,11 @@ class MergeQueue:
             meta = await loop.run_in_executor(self._thread, merge, folder, self._check)
         finally:
             self._metrics.merges_waiting -= 1
-        self._count(meta)
+        if meta is not None and meta.replay is ReplayState.FAILED:
+            self._metrics.merges_failed.inc()
+        elif meta is not None and meta.merged_replay:
+            self._metrics.merges_done.inc()
+            self._metrics.merged_seconds.inc(meta.duration_s or 0.0)
         return meta
 
     async def close(self) -> None:
@@ -68,15 +72,6 @@ class MergeQueue:
     def _check(self) -> None:
         if self._stopping.is_set():
             raise MergeStopped
-
-    def _count(self, meta: Meta | None) -> None:
-        if meta is None:
-            return
-        if meta.replay is ReplayState.FAILED:
-            self._metrics.merges_failed.inc()
-        elif meta.merged_replay:
-            self._metrics.merges_done.inc()
-            self._metrics.merged_seconds.inc(meta.duration_s or 0.0)
 
 
 def _lower_priority() -> None:

@@ -40,9 +40,6 @@ class ActiveRecordings:
     def __contains__(self, recording: str) -> bool:
         return recording in self._recorders
 
-    def __len__(self) -> int:
-        return len(self._recorders)
-
     @property
     def event_ids(self) -> list[str]:
         return [each.job.event_id for each in self._recorders.values() if each.job.event_id]

@@ -26,7 +26,6 @@ from antiphon.shared_schemas.entries import (
     StreamPosition,
 )
 from antiphon.shared_schemas.recording import TIMELINE_FILE
-from antiphon.shared_schemas.registry import SessionRow
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 
 log = structlog.get_logger()
@@ -53,12 +52,8 @@ async def session_status(broker: Broker, job: RecordingJob) -> SessionStatus:
     When both are gone the session is over and its ending is unknown.
     """
     row = await broker.sessions.get(job.sid)
-    if row is not None and row.recording == job.recording:
-        return _status_of_row(row)
-    return await _status_of_events(broker, job)
-
-
-def _status_of_row(row: SessionRow) -> SessionStatus:
+    if row is None or row.recording != job.recording:
+        return await _status_of_events(broker, job)
     ending = None
     if row.state is SessionState.ENDED:
         ending = SessionEnding(at=row.ended_at, reason=row.reason, worker=row.worker)
