@@ -20,12 +20,12 @@ from antiphon.recorder_service.journal.journal import (
 from antiphon.recorder_service.journal.state import JournalState
 from antiphon.recorder_service.manifest.duplex import build_manifest
 from antiphon.recorder_service.manifest.meta import live_meta, read_meta
-from antiphon.recorder_service.media.audio import (
+from antiphon.recorder_service.media import (
     join_answers,
     make_fragments_folder,
     remove_fragments,
+    save_media,
 )
-from antiphon.recorder_service.media.save import save_media
 from antiphon.shared_schemas.entries import StreamEntry, StreamPosition
 from antiphon.shared_schemas.recording import (
     META_FILE,

@@ -22,7 +22,7 @@ from antiphon.recorder_service.manifest.common import (
     since,
     text_of,
 )
-from antiphon.recorder_service.media.audio import answer_name
+from antiphon.recorder_service.media import answer_name
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
 from antiphon.shared_schemas.entries import (
     ChatDoneOut,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from antiphon.recorder_service.journal.files import atomic_file
 from antiphon.recorder_service.manifest.plan import PlacedClip, ReplayPlan
-from antiphon.recorder_service.media.audio import HEADER_BYTES, wav_header
+from antiphon.recorder_service.media import HEADER_BYTES, wav_header
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
 
 Pcm16 = NDArray[np.int16]

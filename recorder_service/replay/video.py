@@ -26,7 +26,7 @@ from PIL import Image
 
 from antiphon.recorder_service.journal.files import atomic_file
 from antiphon.recorder_service.manifest.plan import Caption, ReplayPlan, TimedFrame
-from antiphon.recorder_service.media.audio import HEADER_BYTES
+from antiphon.recorder_service.media import HEADER_BYTES
 from antiphon.recorder_service.replay.frames import Size, canvas_size, decode_frames, on_canvas
 from antiphon.recorder_service.replay.mix import StopCheck
 from antiphon.shared_schemas.audio import OUTPUT_RATE

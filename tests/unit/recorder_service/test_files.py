@@ -11,13 +11,14 @@ import orjson
 import pytest
 
 from antiphon.recorder_service.journal.files import sync_tree, write_atomic
-from antiphon.recorder_service.media.audio import (
+from antiphon.recorder_service.media import (
     HEADER_BYTES,
     ai_audio_name,
+    frame_name,
+    save_frames,
     user_audio_name,
     wav_bytes,
 )
-from antiphon.recorder_service.media.save import frame_name, save_frames
 from antiphon.shared_schemas.recording import (
     DuplexRecording,
     Meta,

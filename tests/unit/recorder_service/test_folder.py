@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from antiphon.recorder_service import media
 from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal.files import write_atomic
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
@@ -22,7 +23,6 @@ from antiphon.recorder_service.journal.journal import (
     to_journal,
 )
 from antiphon.recorder_service.manifest.meta import read_meta
-from antiphon.recorder_service.media import audio
 from antiphon.recorder_service.replay.merge import merge
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
@@ -258,7 +258,7 @@ def test_what_a_wav_cannot_hold_is_said_and_the_recording_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More than eleven hours; here a second is too much."""
-    monkeypatch.setattr(audio, "_MAX_DATA_BYTES", 5000)
+    monkeypatch.setattr(media, "_MAX_DATA_BYTES", 5000)
     files = finish(tmp_path, script(4))
     meta = read_meta(tmp_path / JOB.recording)
     assert meta is not None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.manifest.meta import read_meta
-from antiphon.recorder_service.media.save import media_suffix
+from antiphon.recorder_service.media import media_suffix
 from antiphon.recorder_service.replay.merge import merge
 from antiphon.shared_schemas.audio import to_pcm16
 from antiphon.shared_schemas.entries import (

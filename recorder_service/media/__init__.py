@@ -1,1 +1,0 @@
-"""The sound, pictures and videos of a session as files."""
