@@ -10,14 +10,11 @@ from concurrent.futures import Future
 from antiphon.inference_worker.engines.local.costs import StageCosts
 from antiphon.inference_worker.engines.local.dialogue import Dialogue, LlmMessage, turn_tokens
 from antiphon.inference_worker.engines.local.llm import Sampling
-from antiphon.inference_worker.engines.local.models import LocalSlot
+from antiphon.inference_worker.engines.local.models import NEXT_UTTERANCE_TOKENS, LocalSlot
 from antiphon.inference_worker.engines.local.reply import Reply, UnfinishedReply
 from antiphon.inference_worker.engines.local.speech import UnitSpeech
-from antiphon.inference_worker.engines.types import ContextFull, EngineError
+from antiphon.inference_worker.engines.types import EngineError
 from antiphon.shared_schemas.config import DuplexConfig
-
-_NEXT_UTTERANCE_TOKENS = 160
-"""Context reserved for the user's next utterance."""
 
 
 class Conversation:
@@ -39,7 +36,8 @@ class Conversation:
         self._reading_ahead: Future[None] | None = None
         self._turn_ended = False
         self._stopped = threading.Event()
-        self.context_tokens = self.prompt_tokens = self._read_prompt()
+        self.prompt_tokens = slot.read_prompt(self.dialogue.messages(), self._room)
+        self.context_tokens = self.prompt_tokens
 
     @property
     def speaking(self) -> bool:
@@ -122,7 +120,7 @@ class Conversation:
         """Let the model read the dialogue in the background, unless a reply is in progress."""
         if self._stopped.is_set():
             return
-        self.dialogue.trim(self._room - _NEXT_UTTERANCE_TOKENS)
+        self.dialogue.trim(self._room - NEXT_UTTERANCE_TOKENS)
         if self._reply is None:
             self._reading_ahead = self._slot.pool.submit(self._read, self.dialogue.messages())
 
@@ -151,13 +149,6 @@ class Conversation:
     @property
     def _room(self) -> int:
         return self._slot.options.context_tokens - self._slot.options.reply_tokens
-
-    def _read_prompt(self) -> int:
-        tokens = self._models.llm.prefill(self.dialogue.messages(), self._slot.number, afresh=True)
-        room = self._room - _NEXT_UTTERANCE_TOKENS
-        if tokens > room:
-            raise ContextFull(f"the system prompt has {tokens} tokens; {room} is the most that fit")
-        return tokens
 
     def _begin(self, rest: UnfinishedReply | None = None, expected: str = "") -> None:
         self.dialogue.trim(self._room - (turn_tokens(expected) if expected else 0.0))

@@ -14,7 +14,6 @@ from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.transcription import transcribe
 from antiphon.inference_worker.engines.processor import HalfDuplexView
 from antiphon.inference_worker.engines.types import (
-    ContextFull,
     Delta,
     EngineError,
     PastTurn,
@@ -25,7 +24,6 @@ from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import HalfDuplexConfig
 from antiphon.shared_schemas.content import AudioPart, ConversationMessage, TextPart
 
-_NEXT_UTTERANCE_TOKENS = 160
 _REPLY_SHARE = 4
 """At most 1 / _REPLY_SHARE of the context is reserved for an answer, even for large limits."""
 
@@ -60,12 +58,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
                 raise UnsupportedContent("the local engine does not see", where)
         self._config = config
         self._dialogue = Dialogue(system.text)
-        self._context_tokens = self._read(self._dialogue)
-        room = self._room - _NEXT_UTTERANCE_TOKENS
-        if self._context_tokens > room:
-            raise ContextFull(
-                f"the system prompt has {self._context_tokens} tokens; {room} is the most that fit"
-            )
+        self._context_tokens = self._slot.read_prompt(self._dialogue.messages(), self._room)
         return self._context_tokens
 
     def prefill(self, utterance: Samples) -> PrefillReport:

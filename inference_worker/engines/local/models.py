@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from antiphon.inference_worker.engines.common.silero import SpeechDetector
 from antiphon.inference_worker.engines.local.dependencies import bundled_model
+from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.transcription import Recogniser
 from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
-from antiphon.inference_worker.engines.types import EngineError, LoadProgress
+from antiphon.inference_worker.engines.types import ContextFull, EngineError, LoadProgress
+
+NEXT_UTTERANCE_TOKENS = 160
+"""Context reserved for the user's next utterance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,14 @@ class LocalSlot:
         if self.loaded is None:
             raise EngineError("the session has been cleaned up")
         return self.loaded
+
+    def read_prompt(self, messages: Sequence[LlmMessage], room: int) -> int:
+        """Length of a system prompt. Raises ContextFull unless the user's next utterance fits too."""
+        tokens = self.models.llm.prefill(messages, self.number, afresh=True)
+        room -= NEXT_UTTERANCE_TOKENS
+        if tokens > room:
+            raise ContextFull(f"the system prompt has {tokens} tokens; {room} is the most that fit")
+        return tokens
 
     def close(self) -> None:
         self.loaded = None
