@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 import structlog
+from pydantic import AfterValidator, BaseModel, Field
 
 from antiphon.edge.recordings.store import RecordingNotFound, RecordingStore
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, Meta, RecordingState
@@ -26,15 +26,29 @@ MAX_SEARCHED = 2000
 _TEXT_FIELDS = frozenset({"text", "user_text", "system_prompt", "message"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordingFilter:
-    """None and '' match everything. `since` is inclusive, `until` is exclusive."""
+def _with_zone(time: datetime) -> datetime:
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
-    kind: SessionKind | None = None
-    state: RecordingState | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    text: str = ""
+
+_UtcByDefault = Annotated[datetime, AfterValidator(_with_zone)]
+
+
+class RecordingQuery(BaseModel):
+    """A page of the recordings that match. None and '' match everything."""
+
+    kind: SessionKind | None = Field(default=None, description="only this kind of session")
+    state: RecordingState | None = Field(default=None, description="only recordings in this state")
+    since: _UtcByDefault | None = Field(
+        default=None, description="started at this time or later; default UTC"
+    )
+    until: _UtcByDefault | None = Field(
+        default=None, description="started before this time; default UTC"
+    )
+    text: str = Field(
+        default="", max_length=200, description="part of its words, its prompt, or one of its ids"
+    )
+    offset: int = Field(default=0, ge=0, le=10_000_000, description="recordings to skip")
+    limit: int = Field(default=50, ge=1, le=200, description="recordings per page")
 
     def matches(self, meta: Meta) -> bool:
         """Checks everything but the text."""
@@ -57,15 +71,15 @@ class RecordingIndex:
         self._cached: dict[str, tuple[tuple[int, int, int], Meta]] = {}
         self._lock = threading.Lock()
 
-    def find(self, query: RecordingFilter) -> tuple[list[Meta], bool]:
-        """Matches, newest first. False: a text search stopped after MAX_SEARCHED.
+    def find(self, query: RecordingQuery) -> tuple[list[Meta], bool]:
+        """Matches of all pages, newest first. False: a text search stopped after MAX_SEARCHED.
 
         Raises StoreUnavailable.
         """
         rows = [row for row in self._all() if query.matches(row)]
-        if not query.text:
+        text = query.text.strip().casefold()
+        if not text:
             return rows, True
-        text = query.text.casefold()
         found = [row for row in rows[:MAX_SEARCHED] if self._contains(row, text)]
         return found, len(rows) <= MAX_SEARCHED
 

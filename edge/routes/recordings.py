@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
 import structlog
@@ -18,7 +17,7 @@ from antiphon.broker.errors import SharesFull
 from antiphon.broker.stores.shares import Share
 from antiphon.edge.errors import HttpError
 from antiphon.edge.recordings.download import FILES_WITH_ID, AssetResponse, redact_id, zip_blocks
-from antiphon.edge.recordings.index import RecordingFilter, RecordingIndex, index_of
+from antiphon.edge.recordings.index import RecordingIndex, RecordingQuery, index_of
 from antiphon.edge.recordings.store import (
     InvalidName,
     RecordingNotFound,
@@ -56,8 +55,7 @@ from antiphon.edge.routes.models import (
 )
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.ids import is_share_token
-from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, Meta, RecordingState
-from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, Meta
 
 log = structlog.get_logger()
 
@@ -108,15 +106,6 @@ SessionId = Annotated[
     ),
 ]
 Token = Annotated[str, Path(max_length=64, description="`token` of a link")]
-Kind = Annotated[SessionKind | None, Query(description="only this kind of session")]
-State = Annotated[RecordingState | None, Query(description="only recordings in this state")]
-Since = Annotated[datetime | None, Query(description="started at this time or later; default UTC")]
-Until = Annotated[datetime | None, Query(description="started before this time; default UTC")]
-Text = Annotated[
-    str, Query(max_length=200, description="part of its words, its prompt, or one of its ids")
-]
-Offset = Annotated[int, Query(ge=0, le=10_000_000, description="recordings to skip")]
-Limit = Annotated[int, Query(ge=1, le=200, description="recordings per page")]
 
 router = APIRouter(
     prefix="/api/sessions", tags=["sessions"], responses=NEEDS_REDIS | problem_responses(400, 404)
@@ -290,22 +279,9 @@ async def revoke(edge: EdgeDep, session: Owned, token: Token) -> ActionResult:
 
 
 @admin_router.get("")
-async def recordings(
-    edge: EdgeDep,
-    kind: Kind = None,
-    state: State = None,
-    since: Since = None,
-    until: Until = None,
-    text: Text = "",
-    offset: Offset = 0,
-    limit: Limit = 50,
-) -> RecordingPage:
+async def recordings(edge: EdgeDep, query: Annotated[RecordingQuery, Query()]) -> RecordingPage:
     """A page of all recordings, newest first. Listing does not count as use."""
-    index = index_of(edge.settings.recordings_root)
-    query = RecordingFilter(
-        kind=kind, state=state, since=_utc(since), until=_utc(until), text=text.strip()
-    )
-    return await run_blocking(_page, index, query, offset, limit)
+    return await run_blocking(_page, index_of(edge.settings.recordings_root), query)
 
 
 async def run_blocking(call: Callable[..., T], *args: Any) -> T:
@@ -362,19 +338,19 @@ def _link(share: Share) -> ShareLink:
     return ShareLink(token=share.token, url=f"/s/{share.token}", expires_at=expires)
 
 
-def _page(index: RecordingIndex, query: RecordingFilter, offset: int, limit: int) -> RecordingPage:
+def _page(index: RecordingIndex, query: RecordingQuery) -> RecordingPage:
     found, complete = index.find(query)
-    shown = found[offset : offset + limit]
+    shown = found[query.offset : query.offset + query.limit]
     rows = [_info(meta, index.size(meta.recording_id)) for meta in shown]
     return RecordingPage(
-        total=len(found), offset=offset, limit=limit, complete=complete, sessions=rows
+        total=len(found),
+        offset=query.offset,
+        limit=query.limit,
+        complete=complete,
+        sessions=rows,
     )
 
 
 def _info(meta: Meta, size: int) -> RecordingInfo:
     name = meta.recording_id
     return RecordingInfo(**meta.model_dump(), id=name, size_bytes=size, url=f"/s/{name}")
-
-
-def _utc(time: datetime | None) -> datetime | None:
-    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
