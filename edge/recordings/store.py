@@ -129,11 +129,12 @@ class RecordingStore:
     def remove(self, recording: str, name: str) -> None:
         """Delete a file of the recording's directory if it exists."""
         (plain,) = split_asset_path(name)
-        with self.open_folder(recording) as folder, suppress(FileNotFoundError):
-            try:
-                os.unlink(plain, dir_fd=folder)
-            except PermissionError as error:
-                raise _not_writable(error) from error
+        with (
+            self.open_folder(recording) as folder,
+            _writing(PermissionError),
+            suppress(FileNotFoundError),
+        ):
+            os.unlink(plain, dir_fd=folder)
 
     def read_comment(self, recording: str) -> str:
         """The comment; '' without one."""
@@ -181,29 +182,22 @@ class AtomicFile:
     def __init__(self, store: RecordingStore) -> None:
         self._store = store
         folder = store.root / UPLOADS_FOLDER
-        try:
+        with _writing():
             folder.mkdir(exist_ok=True)
             self._path: Path = folder / f"{secrets.token_hex(8)}.part"
             self._file = self._path.open("xb")
-        except OSError as error:
-            raise _not_writable(error) from error
 
     def write(self, data: bytes) -> None:
-        try:
+        with _writing():
             self._file.write(data)
-        except OSError as error:
-            raise _not_writable(error) from error
 
     def commit(self, recording: str, name: str) -> None:
         """Move it into a recording; replaces a file of the same name. Raises RecordingNotFound."""
         (plain,) = split_asset_path(name)
-        with self._store.open_folder(recording) as folder:
-            try:
-                self._file.flush()
-                os.fsync(self._file.fileno())
-                os.replace(self._path, plain, dst_dir_fd=folder)
-            except OSError as error:
-                raise _not_writable(error) from error
+        with self._store.open_folder(recording) as folder, _writing():
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            os.replace(self._path, plain, dst_dir_fd=folder)
 
     def discard(self) -> None:
         """Close it, and delete it unless it was committed."""
@@ -300,5 +294,10 @@ def _touch(folder: int) -> None:
             os.utime(USED_FILE, dir_fd=folder, follow_symlinks=False)
 
 
-def _not_writable(error: OSError) -> StoreUnavailable:
-    return StoreUnavailable(f"recordings cannot be written on this server: {error.strerror}")
+@contextmanager
+def _writing(failures: type[OSError] = OSError) -> Iterator[None]:
+    try:
+        yield
+    except failures as error:
+        text = f"recordings cannot be written on this server: {error.strerror}"
+        raise StoreUnavailable(text) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import structlog
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from antiphon.broker.errors import SharesFull
@@ -195,7 +195,7 @@ async def download(session: Readable) -> StreamingResponse:
         zip_blocks, session.store, session.recording, session.name, replaced
     )
     headers = {"Content-Disposition": f'attachment; filename="{session.name}.zip"'}
-    return StreamingResponse(_in_threads(blocks), media_type="application/zip", headers=headers)
+    return StreamingResponse(blocks, media_type="application/zip", headers=headers)
 
 
 @router.get(f"/{{session_id}}{UPLOAD_PATH}")
@@ -326,11 +326,6 @@ async def _redacted_files(session: RecordingAccess) -> dict[str, bytes]:
             if error.code is not ErrorCode.NOT_FOUND:
                 raise
     return found
-
-
-async def _in_threads(blocks: Iterator[bytes]) -> AsyncIterator[bytes]:
-    async for block in iterate_in_threadpool(blocks):
-        yield block
 
 
 def _link(share: Share) -> ShareLink:
