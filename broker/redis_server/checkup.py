@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from redis.asyncio import Redis
@@ -31,7 +30,7 @@ async def examine_redis(settings: BrokerSettings) -> list[Finding]:
     findings: list[Finding] = []
     try:
         info: Info = await call(redis, "INFO", "everything")
-        findings += _from_info(info)
+        findings += [check(info) for check in _INFO_CHECKS]
         findings += await _times(redis)
         findings.append(await _slots(redis, info))
         findings.append(await _contract(redis, settings))
@@ -41,14 +40,6 @@ async def examine_redis(settings: BrokerSettings) -> list[Finding]:
     finally:
         await redis.aclose()
     return findings
-
-
-def _from_info(info: Info) -> Iterator[Finding]:
-    yield _version(info)
-    yield _role(info)
-    yield _eviction(info)
-    yield _memory(info)
-    yield _persistence(info)
 
 
 def _version(info: Info) -> Finding:
@@ -93,6 +84,9 @@ def _persistence(info: Info) -> Finding:
         remedy = "check for a full or broken disk on the Redis host"
         return failure(about, "the append-only file cannot be written", remedy)
     return ok(about, "append-only file")
+
+
+_INFO_CHECKS = (_version, _role, _eviction, _memory, _persistence)
 
 
 async def _slots(redis: Redis, info: Info) -> Finding:

@@ -61,18 +61,16 @@ class OrphanedKeys:
 
     async def sweep(self, *, dry_run: bool = False) -> RemovedKeys:
         """Remove orphans, or with `dry_run` count them. Several hosts may run it at the same time."""
-        rows = [await self._repair(sid, dry_run) async for sid in self._rows()]
-        streams = [await self._drop(key, dry_run) async for key in self._streams()]
-        consumers = await self._scripts.run(_drop_consumers, _SILENT_MS, dry_run)
-        return RemovedKeys(sum(streams), sum(rows), consumers)
-
-    async def _repair(self, sid: str, dry_run: bool) -> int:
-        return await self._scripts.run(_repair_row, sid, self._settings.session_row_ttl_s, dry_run)
-
-    async def _drop(self, key: str, dry_run: bool) -> int:
-        if not await self._is_dead(self._keys.sid_of(key)):
-            return 0
-        return await self._scripts.run(_drop_stream, key, dry_run)
+        run, keys, row_ttl_s = self._scripts.run, self._keys, self._settings.session_row_ttl_s
+        rows = streams = 0
+        async for key in self._scan(keys.session("*")):
+            rows += await run(_repair_row, keys.sid_of(key), row_ttl_s, dry_run)
+        for pattern in keys.streams("*"):
+            async for key in self._scan(pattern):
+                if await self._is_dead(keys.sid_of(key)):
+                    streams += await run(_drop_stream, key, dry_run)
+        consumers = await run(_drop_consumers, _SILENT_MS, dry_run)
+        return RemovedKeys(streams, rows, consumers)
 
     async def _is_dead(self, sid: str) -> bool:
         """True when the session has no row, or ended longer ago than a stream lives.
@@ -85,15 +83,6 @@ class OrphanedKeys:
             return True
         silent_ms = self._clock.now_ms() - float(ended_at or "inf")
         return state == SessionState.ENDED and silent_ms > self._settings.stream_ttl_s * 1000
-
-    async def _rows(self) -> AsyncIterator[str]:
-        async for key in self._scan(self._keys.session("*")):
-            yield self._keys.sid_of(key)
-
-    async def _streams(self) -> AsyncIterator[str]:
-        for pattern in self._keys.streams("*"):
-            async for key in self._scan(pattern):
-                yield key
 
     async def _scan(self, pattern: str) -> AsyncIterator[str]:
         """Matching keys; SCAN may return a key twice, and may miss one that is created during the scan."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,7 +16,10 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     FeedResult,
     Steps,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.media_input import encode_images
+from antiphon.inference_worker.engines.minicpmo.sessions.media_input import (
+    AudioInput,
+    encode_images,
+)
 from antiphon.inference_worker.engines.types import ContextFull
 
 Piece = Tensor | tuple[int, ...]
@@ -28,9 +32,14 @@ MAX_FEED_TOKENS = 1024
 class TextContext:
     """The text cache row of one slot, filled up to `length` of `capacity` tokens."""
 
-    def __init__(self, slot: int, tokenizer: Tokenizer, capacity: int) -> None:
+    def __init__(
+        self, slot: int, tokenizer: Tokenizer, audio_input: AudioInput, *, capacity: int, seed: int
+    ) -> None:
         self.slot = slot
         self.length = 0
+        self.audio_input = audio_input
+        self._rng = random.Random(seed)  # noqa: S311  # token choice, not a secret
+        self._pending: Tensor | None = None
         self._tokenizer = tokenizer
         self._ids = tokenizer.ids
         self._capacity = capacity

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     Steps,
     TokenRow,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.context import TextContext
+from antiphon.inference_worker.engines.minicpmo.sessions.context import Piece, TextContext
 from antiphon.inference_worker.engines.minicpmo.sessions.kv_window import (
     ContextLayout,
     ContextUnit,
@@ -36,8 +35,6 @@ from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import Sp
 from antiphon.inference_worker.engines.minicpmo.sessions.unit_memo import UnitMemo
 from antiphon.inference_worker.engines.types import ContextFull, EngineError
 from antiphon.shared_schemas.config import DuplexConfig
-
-Piece = Tensor | tuple[int, ...]
 
 MAX_CHARACTERS = 28
 """The text of a unit stays shorter; the token that would reach this length is dropped."""
@@ -123,9 +120,8 @@ class DuplexConversation(TextContext):
         settings: DuplexSettings,
         seed: int = 0,
     ) -> None:
-        super().__init__(slot, tokenizer, capacity)
+        super().__init__(slot, tokenizer, audio_input, capacity=capacity, seed=seed)
         self.settings = settings
-        self.audio_input = audio_input
         self.speech = speech
         self.units_prefilled = 0
         self.units_generated = 0
@@ -133,8 +129,6 @@ class DuplexConversation(TextContext):
         self.history: list[int] = []
         self.layout = ContextLayout(settings=settings.window)
         self.memo = UnitMemo()
-        self._rng = random.Random(seed)  # noqa: S311  # token choice, not a secret
-        self._pending: Tensor | None = None
         self._unclosed_words: tuple[int, ...] | None = None
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +18,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     Steps,
     TokenRow,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.context import TextContext
+from antiphon.inference_worker.engines.minicpmo.sessions.context import Piece, TextContext
 from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
     AudioClip,
@@ -67,10 +66,7 @@ class TurnConversation(TextContext):
         capacity: int,
         seed: int = 0,
     ) -> None:
-        super().__init__(slot, tokenizer, capacity)
-        self.audio_input = audio_input
-        self._rng = random.Random(seed)  # noqa: S311  # token choice, not a secret
-        self._pending: Tensor | None = None
+        super().__init__(slot, tokenizer, audio_input, capacity=capacity, seed=seed)
         self._opening = USER_OPENING
 
     def chat(
@@ -194,7 +190,7 @@ class TurnConversation(TextContext):
         )
         return (yield from self._feed(pieces))
 
-    def _feed(self, pieces: Sequence[Tensor | tuple[int, ...]]) -> Steps[FeedResult]:
+    def _feed(self, pieces: Sequence[Piece]) -> Steps[FeedResult]:
         fed = yield from self.feed(pieces)
         self._pending = fed.logits
         return fed
