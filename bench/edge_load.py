@@ -201,7 +201,7 @@ def run_edge(plan: LoadPlan) -> dict[str, Any]:
         redis_url, redis_pid = stack.enter_context(private_redis())
         edge_pid = stack.enter_context(
             process(
-                *(sys.executable, "-m", "edge"),
+                *(sys.executable, "-m", "antiphon.edge"),
                 ANTIPHON_REDIS_URL=redis_url,
                 ANTIPHON_PORT=str(port),
                 ANTIPHON_DRAIN_S="0",

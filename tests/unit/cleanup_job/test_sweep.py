@@ -336,7 +336,7 @@ def test_the_process_ends_promptly_on_a_signal(data: Path, number: signal.Signal
     make(data, "old", age_days=31)
     env = environment(data)
     child = subprocess.Popen(
-        [sys.executable, "-m", "cleanup_job"], env=env, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "antiphon.cleanup_job"], env=env, stderr=subprocess.PIPE, text=True
     )
     assert child.stderr is not None
     while '"cleanup_swept"' not in child.stderr.readline():
@@ -352,7 +352,10 @@ def test_one_shot_and_dry_run_from_the_command_line(data: Path) -> None:
     env = environment(data)
     for flag, rest in (("--dry-run", ["old"]), ("--once", [])):
         done = subprocess.run(
-            [sys.executable, "-m", "cleanup_job", flag], env=env, capture_output=True, check=True
+            [sys.executable, "-m", "antiphon.cleanup_job", flag],
+            env=env,
+            capture_output=True,
+            check=True,
         )
         report = SweepReport.model_validate_json(done.stdout)
         assert removed(report) == [("old", Rule.AGE)]
