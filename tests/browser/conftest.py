@@ -11,10 +11,10 @@ import pytest_asyncio
 from playwright.async_api import expect
 
 from nodejs import find_node
+from support.browser_user import Browsers, Visitor
 from support.chromium import REMEDY, find_chromium, in_ci
 from support.shared_stack import TALKATIVE, running_stack
 from support.stack import Stack, until
-from support.visitor import Browsers, Visitor
 from web_pages import WEB, build_pages, require_packages
 
 expect.set_options(timeout=20_000)  # a busy machine is no failure

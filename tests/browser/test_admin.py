@@ -9,11 +9,11 @@ import httpx
 import pytest
 from playwright.async_api import Page, expect
 
+from support.browser_user import Visitor, a11y_findings
+from support.raw_client import open_wire
 from support.redis_server import free_port
 from support.shared_stack import running_stack
 from support.stack import Stack
-from support.visitor import Visitor, a11y_findings
-from support.wire import open_wire
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -13,12 +13,12 @@ from PIL import Image
 from playwright.async_api import Page, expect
 
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from support.browser_user import Visitor
 from support.call_page import CallPage
-from support.camera_film import left_and_right, two_colours
-from support.spoken import ITALY, silence, spoken
+from support.camera_video import left_and_right, two_colours
 from support.stack import Stack, until
+from support.synthetic_speech import ITALY, silence, spoken
 from support.video_files import video
-from support.visitor import Visitor
 
 pytestmark = pytest.mark.timeout(300)
 

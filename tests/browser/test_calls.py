@@ -11,13 +11,13 @@ import soundfile
 from playwright.async_api import expect
 
 from antiphon.shared_schemas.audio import INPUT_RATE
+from support.browser_user import Visitor, a11y_findings
 from support.call_page import CallPage
+from support.raw_client import open_wire
 from support.redis_server import free_port
-from support.spoken import ITALY, silence, spoken
 from support.stack import Stack
+from support.synthetic_speech import ITALY, silence, spoken
 from support.tcp_proxy import tcp_proxy
-from support.visitor import Visitor, a11y_findings
-from support.wire import open_wire
 
 pytestmark = pytest.mark.timeout(300)
 

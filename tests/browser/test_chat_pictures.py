@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 from playwright.async_api import expect
 
+from support.browser_user import Visitor, a11y_findings
 from support.stack import Stack
 from support.turn_page import without_instructions
-from support.visitor import Visitor, a11y_findings
 
 CHECKPOINT = Path(__file__).parent.parent / "support" / "minicpmo" / "golden" / "ckpt"
 

@@ -6,9 +6,9 @@ import httpx
 import pytest
 from playwright.async_api import Page, expect
 
+from support.browser_user import Visitor, a11y_findings, contrast_findings
 from support.redis_server import free_port
 from support.stack import Stack
-from support.visitor import Visitor, a11y_findings, contrast_findings
 
 pytestmark = pytest.mark.timeout(300)
 

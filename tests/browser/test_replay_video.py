@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from antiphon.shared_schemas.states import SessionKind
-from support.timed_talk import TimedTalk, jpeg, tone
-from support.visitor import Browsers
+from support.browser_user import Browsers
+from support.timed_conversations import TimedTalk, jpeg, tone
 
 COLOURS = [(200, 30, 20), (20, 190, 30), (20, 30, 200)]
 

@@ -15,14 +15,14 @@ from PIL import Image
 from playwright.async_api import Locator, expect
 
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
+from support.browser_user import Visitor, a11y_findings
 from support.call_page import CallPage
-from support.camera_film import left_and_right, two_colours
+from support.camera_video import left_and_right, two_colours
 from support.shared_stack import running_stack
 from support.speech import share_recognised, share_voiced, transcribe
-from support.spoken import GERMANY, ITALY, silence, spoken
 from support.stack import Stack, until
+from support.synthetic_speech import GERMANY, ITALY, silence, spoken
 from support.turn_page import attach_image, sound_of, use_repeatable_settings, watch_frames
-from support.visitor import Visitor, a11y_findings
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.speech]
 

@@ -11,11 +11,11 @@ import pytest
 from playwright.async_api import expect
 
 from antiphon.shared_schemas.media import split_frame
+from support.browser_user import Visitor, a11y_findings
 from support.speech import transcribe, words
-from support.spoken import GERMANY, ITALY, silence, spoken
 from support.stack import Stack, until
+from support.synthetic_speech import GERMANY, ITALY, silence, spoken
 from support.turn_page import accept_dialogs, at_24_khz, watch_frames, wav_of
-from support.visitor import Visitor, a11y_findings
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -17,13 +17,13 @@ from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.shared_schemas.entries import PausedOut, ResumedOut
 from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from support.recorded_talk import record_in_order
+from support.browser_user import Visitor, a11y_findings
+from support.recorder_conversations import record_in_order
 from support.recordings import recorded
 from support.redis_server import free_port
 from support.stack import Stack, until
-from support.timed_talk import TimedTalk, jpeg, tone
-from support.turn_talk import chat_talk, numbered
-from support.visitor import Visitor, a11y_findings
+from support.timed_conversations import TimedTalk, jpeg, tone
+from support.turn_conversations import chat_talk, numbered
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -15,11 +15,11 @@ import pytest
 from antiphon.client.duplex import connect_duplex
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from compose import Compose
+from support.dashboards import ALERTS, drawn
 from support.edge_harness import base64_audio
-from support.observability import ALERTS, drawn
-from support.resuming import Resumer
-from support.spoken import ITALY, silence, spoken, units_of
+from support.resuming_client import Resumer
 from support.stack import until
+from support.synthetic_speech import ITALY, silence, spoken, units_of
 
 SERVICES = {"redis": 1, "edge": 2, "caddy": 1, "worker": 1, "recorder": 2, "cleanup": 1}
 WITHIN_S = 90.0

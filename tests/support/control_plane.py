@@ -1,4 +1,4 @@
-"""Small steps for tests of the control plane: workers, sessions, and time bent by hand."""
+"""Steps for tests of the control plane: workers, sessions, expired leases."""
 
 from __future__ import annotations
 

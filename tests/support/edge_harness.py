@@ -1,4 +1,4 @@
-"""An edge in this process, clients of it, and a worker's part played through the broker."""
+"""An edge in this process, its clients, and a scripted worker that uses the broker."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class RunningEdge:
 
 
 @asynccontextmanager
-async def edge_context(settings: BrokerSettings, **overrides: Any) -> AsyncIterator[RunningEdge]:
+async def running_edge(settings: BrokerSettings, **overrides: Any) -> AsyncIterator[RunningEdge]:
     own = EdgeSettings(**{**settings.model_dump(), "port": 0, **overrides})
     async with serving(own) as (edge, url):
         yield RunningEdge(edge, url)

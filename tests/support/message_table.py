@@ -10,8 +10,8 @@ from pathlib import Path
 
 from antiphon.edge.protocols.machine import Action, Finish, Forward, Send
 from antiphon.shared_schemas.wire import ServerMessage
+from support.protocol_driver import Frame, Protocol
 from support.protocol_samples import PROTOCOLS
-from support.protocol_walk import Frame, Protocol
 
 FILE = Path(__file__).parents[2] / "docs" / "message-table.md"
 

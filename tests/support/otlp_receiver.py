@@ -1,4 +1,4 @@
-"""A collector of traces: takes OTLP over HTTP, as a real one does, and keeps every span."""
+"""A collector of traces that accepts OTLP over HTTP and keeps every span."""
 
 from __future__ import annotations
 

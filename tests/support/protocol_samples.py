@@ -1,4 +1,4 @@
-"""The four protocols for the tests that go through all of them: every state, message and answer."""
+"""Samples of the four protocols: every state, message and answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.errors import InvalidInput
 from support.edge_harness import base64_audio, picture, result
-from support.protocol_walk import Frame, Granted, Protocol, Step, Talk
+from support.protocol_driver import Frame, Granted, Protocol, Step, Talk
 
 SETTINGS = EdgeSettings()
 NO_REQUEST = "waiting for the request"

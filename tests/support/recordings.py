@@ -13,7 +13,7 @@ from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import PreparedOut, PrepareIn, StreamPosition
 from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from support.recorded_talk import Script, chunk, record_undisturbed, result
+from support.recorder_conversations import Script, chunk, record_undisturbed, result
 
 T0 = 1_700_000_000_000.0
 

@@ -14,7 +14,7 @@ from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.transcription import Recogniser
 from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
-from support.spoken import spoken, units_of
+from support.synthetic_speech import spoken, units_of
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""A TCP proxy before a real service: where it leads, and which answer is lost, is for the test to say."""
+"""A TCP proxy in front of a real service. The test sets its target and the answers that it drops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stack with two edges, of which one will be killed; and what its sessions have said and come to."""
+"""A stack with two edges, one of which is killed, and the results of its sessions."""
 
 from __future__ import annotations
 

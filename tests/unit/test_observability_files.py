@@ -15,7 +15,7 @@ from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
-from support.observability import ALERTS, DASHBOARD, DEPLOY, PANELS, ROOT, drawn, watched
+from support.dashboards import ALERTS, DASHBOARD, DEPLOY, PANELS, ROOT, drawn, watched
 
 RUNBOOK = (ROOT / "docs" / "operations.md").read_text()
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -107,6 +108,13 @@ def run_stack(plan: StackPlan) -> int:
             return asyncio.run(_Foreground(stack, console).run())
 
 
+def _on_signals(stop: Callable[[], None]) -> None:
+    """Call `stop` on SIGINT, SIGTERM and SIGHUP. An ignored signal stays ignored, as under nohup."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, stop)
+
+
 class _Foreground:
     """One run of the stack in a terminal."""
 
@@ -116,9 +124,7 @@ class _Foreground:
         self._stop = asyncio.Event()
 
     async def run(self) -> int:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-                asyncio.get_running_loop().add_signal_handler(number, self._request_stop)
+        _on_signals(self._request_stop)
         self._print(f"starting; recordings go to {self._stack.plan.data_dir}")
         status = 0
         async with self._stack.running() as guard:

@@ -18,7 +18,7 @@ from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import StackFile
 from antiphon.shared_schemas.states import SessionState
 from support.control_plane import join
-from support.recorded_talk import LiveTalk
+from support.recorder_conversations import LiveTalk
 
 
 def cleanup(settings: BrokerSettings, data: Path, **more: float) -> CleanupSettings:

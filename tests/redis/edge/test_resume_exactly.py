@@ -29,8 +29,8 @@ from antiphon.shared_schemas.entries import ChatDoneOut, DeltaOut, ErrorOut, Out
 from antiphon.shared_schemas.resume_token import ResumeToken
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.control_plane import report
+from support.protocol_driver import Protocol
 from support.protocol_samples import LAST_WORDS, PROTOCOLS, SETTINGS
-from support.protocol_walk import Protocol
 
 KINDS = {
     "/ws/duplex/{session_id}": SessionKind.AUDIO_DUPLEX,

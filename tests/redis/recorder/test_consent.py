@@ -21,9 +21,9 @@ from antiphon.shared_schemas.entries import (
     StopIn,
 )
 from antiphon.shared_schemas.states import SessionKind
-from support.recorded_talk import LiveTalk, chunk, until_acknowledged, until_finished
+from support.recorder_conversations import LiveTalk, chunk, until_acknowledged, until_finished
 from support.recorder_process import count, in_process, quick
-from support.turn_talk import chat_request, chat_talk, half_duplex_talk, half_prepare
+from support.turn_conversations import chat_request, chat_talk, half_duplex_talk, half_prepare
 
 DUPLEX = PrepareIn(system_prompt="p", config=DuplexConfig(record=False), ref_audio=b"\0" * 64)
 HALF = replace(half_prepare(), config=HalfDuplexConfig(record=False))

@@ -16,7 +16,7 @@ from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.service import Recorder
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.recording import RecordingState
-from support.recorded_talk import (
+from support.recorder_conversations import (
     PATIENCE_S,
     LiveTalk,
     assert_same,

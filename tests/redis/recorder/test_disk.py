@@ -14,7 +14,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.shared_schemas.recording import Meta, RecordingState, ReplayState
-from support.recorded_talk import (
+from support.recorder_conversations import (
     LiveTalk,
     assert_same,
     meta_of,

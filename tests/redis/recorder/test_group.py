@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from antiphon.broker.client import Broker
 from antiphon.broker.events import EventGroup
 from antiphon.shared_schemas.states import EndReason, SessionState
-from support.recorded_talk import LiveTalk
+from support.recorder_conversations import LiveTalk
 
 
 @asynccontextmanager

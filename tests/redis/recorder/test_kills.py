@@ -17,7 +17,7 @@ from antiphon.recorder_service.journal.job import SessionEnding
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.entries import ChunkIn, Entry
 from antiphon.shared_schemas.states import SessionKind
-from support.recorded_talk import (
+from support.recorder_conversations import (
     LiveTalk,
     Script,
     assert_same,
@@ -30,8 +30,8 @@ from support.recorded_talk import (
 )
 from support.recorder_forks import Forks, forks
 from support.recorder_process import environment, quick
-from support.timed_talk import jpeg, noise
-from support.turn_talk import chat_talk, half_duplex_talk
+from support.timed_conversations import jpeg, noise
+from support.turn_conversations import chat_talk, half_duplex_talk
 
 KILLS = 100
 AT_ONCE = 2

@@ -26,7 +26,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.recording import RecordingState
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from support.recorded_talk import (
+from support.recorder_conversations import (
     LiveTalk,
     assert_same,
     chunk,

@@ -18,7 +18,7 @@ from antiphon.shared_schemas.audio import Samples, to_pcm16
 from antiphon.shared_schemas.entries import Entry
 from antiphon.shared_schemas.recording import RecordingState
 from antiphon.shared_schemas.states import SessionKind
-from support.recorded_talk import (
+from support.recorder_conversations import (
     LiveTalk,
     assert_same,
     read_wav,
@@ -28,7 +28,7 @@ from support.recorded_talk import (
     until_acknowledged,
     until_finished,
 )
-from support.turn_talk import MOVIE, chat_talk, half_duplex_talk, picture
+from support.turn_conversations import MOVIE, chat_talk, half_duplex_talk, picture
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
 from support.scripted_engine import ScriptedTalk, piece, says_its_number
-from support.spoken import ITALY, silence, spoken
+from support.synthetic_speech import ITALY, silence, spoken
 from support.worker_harness import SID, Caller, Working, calling, working
 
 HALF = SessionKind.HALF_DUPLEX

@@ -25,8 +25,8 @@ from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
 from antiphon.shared_schemas.half_duplex_messages import TurnDone
 from support.fork_server import run_antiphon
 from support.speech import say, seconds
-from support.spoken import ITALY
 from support.stack import Stack, until
+from support.synthetic_speech import ITALY
 
 pytestmark = [pytest.mark.speech, pytest.mark.timeout(180)]
 

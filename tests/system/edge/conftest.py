@@ -8,13 +8,13 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from support.edge_harness import PlayedWorker, RunningEdge, edge_context, played_worker
+from support.edge_harness import PlayedWorker, RunningEdge, played_worker, running_edge
 
 
 @pytest.fixture
 async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
     """An edge as a process would be, on the test's own part of Redis."""
-    async with edge_context(settings) as running:
+    async with running_edge(settings) as running:
         yield running
 
 

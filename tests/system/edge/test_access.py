@@ -18,7 +18,7 @@ from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import CannotConnect
-from support.edge_harness import RunningEdge, edge_context, played_worker
+from support.edge_harness import RunningEdge, played_worker, running_edge
 
 KEY, TOKEN = "client-key-0123456789", "admin-token-0123456789"
 SOCKETS = (
@@ -33,7 +33,7 @@ async def guarded(
     settings: BrokerSettings, **overrides: Any
 ) -> AsyncIterator[tuple[RunningEdge, httpx.AsyncClient]]:
     async with (
-        edge_context(settings, **overrides) as edge,
+        running_edge(settings, **overrides) as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
     ):
         yield edge, http
@@ -155,7 +155,7 @@ async def test_admin_routes_without_a_token(
         assert (await http.request(method, path, json=body)).status_code == 200
         bent = await http.request(method, path, json=body, headers={"Host": "evil.example"})
         assert (bent.status_code, bent.json()["code"]) == (403, "forbidden")
-    async with edge_context(settings, host="0.0.0.0") as edge:
+    async with running_edge(settings, host="0.0.0.0") as edge:
         url = edge.url.replace("0.0.0.0", "127.0.0.1")
         async with httpx.AsyncClient(base_url=url) as http:
             answer = await http.request(method, path, json=body)

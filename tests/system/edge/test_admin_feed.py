@@ -19,12 +19,12 @@ from support.control_plane import report, serve
 from support.edge_harness import (
     WITHIN_S,
     RunningEdge,
-    edge_context,
     played_worker,
     prepared_session,
+    running_edge,
 )
+from support.raw_client import open_wire
 from support.stack import Stack, until
-from support.wire import open_wire
 
 TOKEN = "a-token-for-the-admin"
 PATH = "/api/admin/live"
@@ -84,7 +84,7 @@ async def watching(edge: RunningEdge) -> AsyncIterator[Watcher]:
 
 async def test_the_feed_needs_the_admin_token(settings: BrokerSettings) -> None:
     async with (
-        edge_context(settings, admin_token=TOKEN) as edge,
+        running_edge(settings, admin_token=TOKEN) as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
     ):
         assert (await http.get(PATH)).status_code == 401
@@ -95,14 +95,14 @@ async def test_the_feed_needs_the_admin_token(settings: BrokerSettings) -> None:
         right = {"Authorization": f"Bearer {TOKEN}"}
         async with http.stream("GET", PATH, headers=right) as response:
             assert response.status_code == 200
-    async with edge_context(settings, host="0.0.0.0") as edge, httpx.AsyncClient() as http:
+    async with running_edge(settings, host="0.0.0.0") as edge, httpx.AsyncClient() as http:
         port = edge.url.rsplit(":", 1)[1]
         assert (await http.get(f"http://127.0.0.1:{port}{PATH}")).status_code == 403
 
 
 async def test_a_snapshot_then_changes(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker, "adx_before"),
         watching(edge) as watcher,
@@ -131,7 +131,7 @@ async def test_a_snapshot_then_changes(settings: BrokerSettings, broker: Broker)
 
 async def test_unchanged_rows_are_not_sent_again(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker),
         watching(edge) as watcher,
@@ -148,7 +148,7 @@ async def test_unchanged_rows_are_not_sent_again(settings: BrokerSettings, broke
 async def test_readers_share_one_refresh_and_the_last_one_ends_it(
     settings: BrokerSettings, broker: Broker
 ) -> None:
-    async with edge_context(settings) as edge, AsyncExitStack() as stack:
+    async with running_edge(settings) as edge, AsyncExitStack() as stack:
         assert _looks(edge) == 0
         watchers = [await stack.enter_async_context(watching(edge)) for _ in range(5)]
         begun, looks = asyncio.get_running_loop().time(), _looks(edge)
@@ -164,7 +164,7 @@ async def test_readers_share_one_refresh_and_the_last_one_ends_it(
 
 async def test_a_stopping_edge_closes_the_feed(settings: BrokerSettings) -> None:
     async with AsyncExitStack() as stack:
-        edge = await stack.enter_async_context(edge_context(settings))
+        edge = await stack.enter_async_context(running_edge(settings))
         watcher = await stack.enter_async_context(watching(edge))
         edge.edge.admin_feed.close()
         with pytest.raises(StopAsyncIteration):
@@ -172,7 +172,7 @@ async def test_a_stopping_edge_closes_the_feed(settings: BrokerSettings) -> None
 
 
 async def test_a_redis_outage(stack: Stack) -> None:
-    async with edge_context(stack.settings) as edge, watching(edge) as watcher:
+    async with running_edge(stack.settings) as edge, watching(edge) as watcher:
         stack.redis.stop()
         await watcher.hear_until(lambda: watcher.tables["redis"] is False)
         stack.redis.start()
@@ -180,7 +180,7 @@ async def test_a_redis_outage(stack: Stack) -> None:
 
 
 async def test_drain_a_worker(settings: BrokerSettings, broker: Broker) -> None:
-    async with edge_context(settings) as edge, httpx.AsyncClient(base_url=edge.url) as http:
+    async with running_edge(settings) as edge, httpx.AsyncClient(base_url=edge.url) as http:
         await serve(broker, "w1")
         answer = await http.post("/api/admin/workers/w1/drain")
         assert answer.json() == {"success": True}
@@ -192,7 +192,7 @@ async def test_drain_a_worker(settings: BrokerSettings, broker: Broker) -> None:
 async def test_memory_and_latency_of_a_worker(stack: Stack) -> None:
     stack.worker(slots=1)
     async with (
-        edge_context(stack.settings) as edge,
+        running_edge(stack.settings) as edge,
         watching(edge) as watcher,
         open_wire(edge.ws, "adx_1") as client,
     ):

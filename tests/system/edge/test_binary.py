@@ -25,8 +25,8 @@ from support.edge_harness import (
     PlayedWorker,
     RunningEdge,
     base64_audio,
-    edge_context,
     picture,
+    running_edge,
 )
 
 OFFER = {"subprotocols": [Subprotocol("antiphon.v1"), Subprotocol(BINARY_PROTOCOL)]}
@@ -133,7 +133,7 @@ async def test_a_resuming_client_may_choose_other_options(
         await client.vanish()
         await session.answer()
     back = f"{path}?resume_token={prepared['resume_token']}&seq={prepared['seq']}"
-    async with edge_context(settings) as other, connected(other, f"{back}&pcm=s16") as client:
+    async with running_edge(settings) as other, connected(other, f"{back}&pcm=s16") as client:
         await client.expect("resumed")
         result = await client.expect("result")
         assert result["audio_data"] == Raw(to_pcm16(SPEECH).tobytes(), PcmFormat.S16)

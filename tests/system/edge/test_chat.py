@@ -32,10 +32,10 @@ from support.edge_harness import (
     PlayedSession,
     PlayedWorker,
     RunningEdge,
-    edge_context,
     ended,
     picture,
     played_worker,
+    running_edge,
 )
 
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
@@ -164,7 +164,7 @@ async def test_a_page_stops_its_browsers_last_chat_without_naming_it(
     settings: BrokerSettings, edge: RunningEdge, worker: PlayedWorker
 ) -> None:
     """The button of the upstream's page posts to `/api/streaming/stop` with no body at all."""
-    async with edge_context(settings) as other, edge.open("/ws/chat") as client:
+    async with running_edge(settings) as other, edge.open("/ws/chat") as client:
         assert client.socket.response is not None
         cookie = client.socket.response.headers["Set-Cookie"].partition(";")[0]
         assert await _stop(other, cookie) is False  # there is no request yet
@@ -218,7 +218,7 @@ async def test_a_lost_client_frees_the_worker(
 
 
 async def test_a_client_that_asks_nothing(settings: BrokerSettings) -> None:
-    async with edge_context(settings, chat_request_s=0.1) as edge, edge.open("/ws/chat") as client:
+    async with running_edge(settings, chat_request_s=0.1) as edge, edge.open("/ws/chat") as client:
         await client.expect_error("not_ready")
         assert await client.close_code() == 1008
 
@@ -252,7 +252,7 @@ async def test_over_http(edge: RunningEdge, worker: PlayedWorker) -> None:
 )
 async def test_bad_bodies(settings: BrokerSettings, body: bytes, status: int, code: str) -> None:
     async with (
-        edge_context(settings, max_chat_bytes=1024) as edge,
+        running_edge(settings, max_chat_bytes=1024) as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
     ):
         answer = await http.post("/api/chat", content=body)
@@ -278,7 +278,7 @@ async def test_errors_of_the_engine_over_http(
 
 async def test_a_full_queue_over_http(settings: BrokerSettings) -> None:
     small = settings.model_copy(update={"max_queue_size": 1})
-    async with edge_context(small) as edge, edge.client("adx_1") as first:
+    async with running_edge(small) as edge, edge.client("adx_1") as first:
         await first.expect("queued")
         async with httpx.AsyncClient(base_url=edge.url) as http:
             answer = await http.post("/api/chat", json=HELLO)
@@ -308,7 +308,7 @@ async def test_an_http_client_that_disconnects_frees_the_worker(
 
 async def test_a_drain_over_http(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings, drain_s=0.1) as edge,
+        running_edge(settings, drain_s=0.1) as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
     ):
         asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
@@ -324,7 +324,7 @@ async def test_an_undeliverable_answer_over_http_is_temporarily_unavailable(
 ) -> None:
     """The edge notices its grant late, from a snapshot, and finds too many entries at once."""
     async with (
-        edge_context(settings, max_unsent_turn_messages=2) as edge,
+        running_edge(settings, max_unsent_turn_messages=2) as edge,
         httpx.AsyncClient(base_url=edge.url, timeout=WITHIN_S) as http,
     ):
         monkeypatch.setattr(edge.edge.events, "_dispatch", list)

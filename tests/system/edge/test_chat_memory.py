@@ -21,9 +21,9 @@ from support.edge_harness import (
     Client,
     PlayedWorker,
     RunningEdge,
-    edge_context,
     ended,
     picture,
+    running_edge,
 )
 
 MIB = 1024 * 1024
@@ -88,7 +88,7 @@ async def _arrived(broker: Broker, claim: Claim) -> bool:
 
 
 async def test_requests_have_so_much_room_together(settings: BrokerSettings) -> None:
-    async with edge_context(settings, max_chats_bytes=MIB) as edge:
+    async with running_edge(settings, max_chats_bytes=MIB) as edge:
         async with edge.open("/ws/chat") as first:
             await _ask(first, 2 * MIB)
             await first.expect("queued")

@@ -26,14 +26,14 @@ from support.edge_harness import (
     PlayedSession,
     RunningEdge,
     base64_audio,
-    edge_context,
     ended,
     played_worker,
     prepared_session,
     result,
+    running_edge,
 )
 from support.redis_server import RedisServer, free_port
-from support.resuming import Resumer
+from support.resuming_client import Resumer
 
 
 async def _exchange(client: Client, session: PlayedSession, text: str) -> None:
@@ -46,7 +46,7 @@ async def test_a_client_that_does_not_read_is_closed_and_delays_no_other(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        edge_context(settings, send_stall_s=1.0) as edge,
+        running_edge(settings, send_stall_s=1.0) as edge,
         played_worker(broker, slots=2) as worker,
         prepared_session(edge, worker, "adx_slow", max_queue=1) as (slow, slow_session),
         prepared_session(edge, worker, "adx_good") as (good, good_session),
@@ -83,7 +83,7 @@ async def _pour(session: PlayedSession) -> None:
 async def test_a_half_open_client_is_found(settings: BrokerSettings, broker: Broker) -> None:
     """It answers no ping, and its side of the connection never ends."""
     async with (
-        edge_context(settings, ping_interval_s=0.2, ping_timeout_s=0.2) as edge,
+        running_edge(settings, ping_interval_s=0.2, ping_timeout_s=0.2) as edge,
         _dumb_client(edge, "adx_half"),
     ):
         assert (await ended(broker, "adx_half")).reason is EndReason.CLIENT_GONE
@@ -109,7 +109,7 @@ async def _dumb_client(edge: RunningEdge, sid: str) -> AsyncIterator[asyncio.Str
 
 async def test_deflate_is_not_negotiated(settings: BrokerSettings) -> None:
     """Compression costs five times the rest of the edge's work."""
-    async with edge_context(settings) as edge, connect(f"{edge.ws}/ws/duplex/adx_1") as socket:
+    async with running_edge(settings) as edge, connect(f"{edge.ws}/ws/duplex/adx_1") as socket:
         assert socket.response is not None
         assert "Sec-WebSocket-Extensions" not in socket.response.headers
         assert "Server" not in socket.response.headers
@@ -130,7 +130,7 @@ async def test_a_session_that_ends_under_its_client(
     settings: BrokerSettings, broker: Broker, reason: EndReason, code: str, close: int
 ) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker) as (client, session),
     ):
@@ -148,7 +148,7 @@ async def test_last_words_that_never_came_are_said_by_the_edge(
     settings: BrokerSettings, broker: Broker, reason: EndReason, message: str
 ) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker) as (client, session),
     ):
@@ -165,7 +165,7 @@ async def test_a_lost_worker_without_a_replacement_ends_in_an_error(
     )
     async with (
         open_broker(hasty) as broker,
-        edge_context(hasty) as edge,
+        running_edge(hasty) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker) as (client, _),
     ):
@@ -179,7 +179,7 @@ async def test_a_session_whose_row_is_lost_ends_in_an_error(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     """No event tells of it; the heartbeat finds out."""
-    async with edge_context(settings) as edge, edge.client("adx_1") as client:
+    async with running_edge(settings) as edge, edge.client("adx_1") as client:
         await client.expect("queued")
         await broker._redis.delete(broker.keys.session("adx_1"))
         error = await client.expect("error", skip=("queue_update",))
@@ -191,7 +191,7 @@ async def test_an_outage_of_redis_for_three_seconds(redis_server: RedisServer) -
     settings = BrokerSettings(redis_url=redis_server.url, key_prefix="t-outage")
     async with (
         open_broker(settings) as broker,
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         httpx.AsyncClient(base_url=edge.url) as http,
         edge.client("adx_waits") as waits,
@@ -223,7 +223,7 @@ async def test_an_outage_of_redis_that_does_not_end(redis_server: RedisServer) -
     settings = BrokerSettings(redis_url=redis_server.url, key_prefix="t-outage")
     async with (
         open_broker(settings) as broker,
-        edge_context(settings, broker_patience_s=1.0) as edge,
+        running_edge(settings, broker_patience_s=1.0) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker) as (client, session),
     ):
@@ -244,7 +244,7 @@ async def test_a_resumable_client_is_closed_when_the_outage_of_redis_does_not_en
     client = Resumer("/ws/duplex/adx_1")
     async with (
         open_broker(settings) as broker,
-        edge_context(settings, broker_patience_s=1.0) as edge,
+        running_edge(settings, broker_patience_s=1.0) as edge,
         played_worker(broker) as worker,
     ):
         async with client.connected(edge.ws):
@@ -268,7 +268,7 @@ async def test_input_during_an_outage_is_bounded(redis_server: RedisServer) -> N
     settings = BrokerSettings(redis_url=redis_server.url, key_prefix="t-outage")
     async with (
         open_broker(settings) as broker,
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker) as (client, session),
     ):
@@ -290,7 +290,7 @@ async def test_a_drained_edge_notifies_its_clients(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        edge_context(settings, drain_s=0.5) as edge,
+        running_edge(settings, drain_s=0.5) as edge,
         played_worker(broker) as worker,
         httpx.AsyncClient(base_url=edge.url) as http,
         prepared_session(edge, worker) as (client, session),

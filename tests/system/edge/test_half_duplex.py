@@ -34,9 +34,9 @@ from support.edge_harness import (
     PlayedWorker,
     RunningEdge,
     base64_audio,
-    edge_context,
     ended,
     played_worker,
+    running_edge,
 )
 
 
@@ -72,7 +72,7 @@ async def _turn(client: Client, session: PlayedSession, index: int) -> None:
 
 async def test_two_turns_and_a_stop(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         edge.open("/ws/half_duplex/hdx_talk") as client,
     ):
@@ -107,7 +107,7 @@ async def test_audio_during_the_reply_is_taken_in_silence(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         _session(edge, worker) as (client, session),
     ):
@@ -124,7 +124,7 @@ async def test_a_prepare_right_after_connecting_is_kept(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     """As the demo's page sends it."""
-    async with edge_context(settings) as edge, edge.open("/ws/half_duplex/hdx_page") as client:
+    async with running_edge(settings) as edge, edge.open("/ws/half_duplex/hdx_page") as client:
         await client.send("prepare", system_content=[{"type": "text", "text": "Early."}], config={})
         queued = await client.expect("queued")
         assert queued["estimated_wait_s"] == queued["eta_seconds"]
@@ -150,7 +150,7 @@ async def test_bad_input_is_named_and_never_ends_the_session(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         _session(edge, worker) as (client, session),
     ):
@@ -168,7 +168,7 @@ async def test_bad_input_is_named_and_never_ends_the_session(
 
 async def test_silence_ends_in_a_timeout(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         _session(edge, worker) as (client, session),
     ):
@@ -180,7 +180,7 @@ async def test_silence_ends_in_a_timeout(settings: BrokerSettings, broker: Broke
 
 async def test_a_failed_turn_and_a_full_context(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         _session(edge, worker) as (client, session),
     ):
@@ -194,7 +194,7 @@ async def test_a_failed_turn_and_a_full_context(settings: BrokerSettings, broker
 
 async def test_a_lost_client_frees_the_worker(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         _session(edge, worker) as (client, _),
     ):
@@ -206,8 +206,8 @@ async def test_stop_reaches_a_session_from_any_edge(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        edge_context(settings) as edge,
-        edge_context(settings) as other,
+        running_edge(settings) as edge,
+        running_edge(settings) as other,
         played_worker(broker) as worker,
         _session(edge, worker, "hdx_far") as (client, session),
         httpx.AsyncClient() as http,
@@ -232,7 +232,7 @@ async def test_stop_of_what_is_no_half_duplex_session(
     settings: BrokerSettings, broker: Broker, sid: str
 ) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         edge.client("adx_1"),
         httpx.AsyncClient(base_url=edge.url) as http,
@@ -246,6 +246,6 @@ async def test_stop_of_what_is_no_half_duplex_session(
 
 
 async def test_bad_ids_are_refused(settings: BrokerSettings) -> None:
-    async with edge_context(settings) as edge, edge.open("/ws/half_duplex/a.b") as client:
+    async with running_edge(settings) as edge, edge.open("/ws/half_duplex/a.b") as client:
         await client.expect_error("invalid_session_id", "session_id")
         assert await client.close_code() == 1008

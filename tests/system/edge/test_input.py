@@ -20,11 +20,11 @@ from support.edge_harness import (
     Client,
     PlayedSession,
     base64_audio,
-    edge_context,
     ended,
     picture,
     played_worker,
     prepared_session,
+    running_edge,
 )
 
 
@@ -101,7 +101,7 @@ async def pair(
     settings: BrokerSettings, broker: Broker
 ) -> AsyncIterator[tuple[Client, PlayedSession]]:
     async with (
-        edge_context(settings, max_message_bytes=1_000_000) as edge,
+        running_edge(settings, max_message_bytes=1_000_000) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker) as both,
     ):
@@ -206,7 +206,7 @@ async def test_nothing_may_be_sent_during_a_pause_but_resume(
 
 async def test_chunks_before_prepare(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         edge.client("adx_1") as client,
     ):
@@ -227,7 +227,7 @@ async def test_chunks_before_prepare(settings: BrokerSettings, broker: Broker) -
     "sid", ["with space", "a.b", "x" * 65, "sl/ash", "%2e%2e", "caf\u00e9", "nul%00", ""]
 )
 async def test_an_id_outside_the_alphabet(settings: BrokerSettings, sid: str) -> None:
-    async with edge_context(settings) as edge, edge.client(sid.replace(" ", "%20")) as client:
+    async with running_edge(settings) as edge, edge.client(sid.replace(" ", "%20")) as client:
         await client.expect_error("invalid_session_id", "session_id")
         assert await client.close_code() == 1008
         assert (await edge.edge.broker.queue.snapshot()).waiting == ()
@@ -237,7 +237,7 @@ async def test_audio_faster_than_real_time_is_refused(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        edge_context(settings, input_ahead_s=3.0) as edge,
+        running_edge(settings, input_ahead_s=3.0) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker) as (client, session),
     ):
@@ -255,7 +255,7 @@ async def test_a_flood_of_messages_is_refused_and_survived(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        edge_context(settings, input_messages_per_s=5.0) as edge,
+        running_edge(settings, input_messages_per_s=5.0) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker) as (client, session),
     ):
@@ -273,7 +273,7 @@ async def test_reference_paths(settings: BrokerSettings, broker: Broker, tmp_pat
     (tmp_path / "secret.wav").write_bytes(b"RIFF")
     (assets / "link.wav").symlink_to(tmp_path / "secret.wav")
     async with (
-        edge_context(settings, assets_dir=assets) as edge,
+        running_edge(settings, assets_dir=assets) as edge,
         played_worker(broker) as worker,
         edge.client("adx_1") as client,
     ):

@@ -14,9 +14,9 @@ from antiphon.broker.settings import BrokerSettings
 from support.edge_harness import (
     RunningEdge,
     base64_audio,
-    edge_context,
     played_worker,
     prepared_session,
+    running_edge,
 )
 
 TOKEN = "an-admin-token-of-the-test"
@@ -24,7 +24,7 @@ TOKEN = "an-admin-token-of-the-test"
 
 @pytest.fixture
 async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
-    async with edge_context(settings, max_queue_size=1) as running:
+    async with running_edge(settings, max_queue_size=1) as running:
         yield running
 
 
@@ -112,7 +112,7 @@ async def test_this_machine_may_read_it_where_the_edge_serves_no_other(edge: Run
 
 
 async def test_with_an_admin_token_that_is_needed(settings: BrokerSettings) -> None:
-    async with edge_context(settings, admin_token=TOKEN) as edge:
+    async with running_edge(settings, admin_token=TOKEN) as edge:
         assert await status(edge) == 401
         assert await status(edge, Authorization=f"Bearer {TOKEN}") == 200
         seen = await scrape_with(edge, TOKEN)
@@ -125,7 +125,7 @@ async def scrape_with(edge: RunningEdge, token: str) -> Scrape:
 
 
 async def test_or_it_is_open_to_all(settings: BrokerSettings) -> None:
-    async with edge_context(settings, admin_token=TOKEN, metrics_open=True) as edge:
+    async with running_edge(settings, admin_token=TOKEN, metrics_open=True) as edge:
         assert await status(edge) == 200
 
 

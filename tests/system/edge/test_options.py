@@ -16,10 +16,10 @@ from support.edge_harness import (
     PlayedWorker,
     RunningEdge,
     base64_audio,
-    edge_context,
     result,
+    running_edge,
 )
-from support.resuming import Resumer
+from support.resuming_client import Resumer
 
 EVERYTHING = "resume=1&capabilities=1&notices=1&playback_ack=1"
 
@@ -110,7 +110,7 @@ async def test_a_session_that_is_nearly_over(
     settings: BrokerSettings, worker: PlayedWorker
 ) -> None:
     """One notice before the end for clients that asked for it; others receive none."""
-    async with edge_context(settings, realtime_audio_s=31.0, realtime_video_s=2.0) as edge:
+    async with running_edge(settings, realtime_audio_s=31.0, realtime_video_s=2.0) as edge:
         path = "/v1/realtime?mode=audio"
         async with edge.open(_with(path, "notices")) as asked, edge.open(path) as other:
             kind = "session.queue_done"

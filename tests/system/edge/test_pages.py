@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from antiphon.broker.settings import BrokerSettings
-from support.edge_harness import RunningEdge, edge_context
+from support.edge_harness import RunningEdge, running_edge
 from support.redis_server import RedisServer
 
 PAGES = {
@@ -37,7 +37,7 @@ def built(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def edge(settings: BrokerSettings, built: Path) -> AsyncIterator[RunningEdge]:
-    async with edge_context(settings, pages_dir=built) as running:
+    async with running_edge(settings, pages_dir=built) as running:
         yield running
 
 
@@ -113,7 +113,7 @@ async def test_a_disabled_page_shows_a_notice(http: httpx.AsyncClient) -> None:
 async def test_pages_need_no_key(settings: BrokerSettings, built: Path) -> None:
     keys = ("a-key-that-is-long-enough",)
     async with (
-        edge_context(settings, pages_dir=built, api_keys=keys) as edge,
+        running_edge(settings, pages_dir=built, api_keys=keys) as edge,
         httpx.AsyncClient(base_url=edge.url) as client,
     ):
         assert (await client.get("/admin")).status_code == 200
@@ -123,7 +123,7 @@ async def test_pages_need_no_key(settings: BrokerSettings, built: Path) -> None:
 async def test_pages_work_without_redis(redis_server: RedisServer, built: Path) -> None:
     settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=0.5)
     async with (
-        edge_context(settings, pages_dir=built) as edge,
+        running_edge(settings, pages_dir=built) as edge,
         httpx.AsyncClient(base_url=edge.url, timeout=20) as client,
     ):
         redis_server.stop()
@@ -135,7 +135,7 @@ async def test_without_a_build_the_edge_explains_how_to_build(
     settings: BrokerSettings, tmp_path: Path
 ) -> None:
     async with (
-        edge_context(settings, pages_dir=tmp_path / "none") as edge,
+        running_edge(settings, pages_dir=tmp_path / "none") as edge,
         httpx.AsyncClient(base_url=edge.url) as client,
     ):
         answer = await client.get("/")

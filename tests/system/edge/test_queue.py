@@ -17,9 +17,9 @@ from support.edge_harness import (
     Client,
     PlayedSession,
     RunningEdge,
-    edge_context,
     ended,
     played_worker,
+    running_edge,
 )
 
 
@@ -47,7 +47,7 @@ async def _stop(client: Client, session: PlayedSession) -> None:
 async def test_first_come_first_served_with_places(
     settings: BrokerSettings, broker: Broker
 ) -> None:
-    async with edge_context(settings) as edge, AsyncExitStack() as stack:
+    async with running_edge(settings) as edge, AsyncExitStack() as stack:
         clients = []
         for number in range(1, 5):
             client = await stack.enter_async_context(edge.client(f"adx_{number}"))
@@ -70,7 +70,7 @@ async def test_first_come_first_served_with_places(
 async def test_estimates_never_shrink_along_the_line(
     settings: BrokerSettings, broker: Broker
 ) -> None:
-    async with edge_context(settings) as edge, AsyncExitStack() as stack:
+    async with running_edge(settings) as edge, AsyncExitStack() as stack:
         waits = []
         for number in range(5):
             client = await stack.enter_async_context(edge.client(f"omni_{number}"))
@@ -80,7 +80,7 @@ async def test_estimates_never_shrink_along_the_line(
 
 
 async def test_stop_leaves_the_queue(settings: BrokerSettings, broker: Broker) -> None:
-    async with edge_context(settings) as edge, edge.client("adx_first") as first:
+    async with running_edge(settings) as edge, edge.client("adx_first") as first:
         await first.expect("queued")
         async with edge.client("adx_second") as second:
             await second.expect("queued")
@@ -94,7 +94,7 @@ async def test_stop_leaves_the_queue(settings: BrokerSettings, broker: Broker) -
 
 
 async def test_audio_and_pauses_must_wait(settings: BrokerSettings) -> None:
-    async with edge_context(settings) as edge, edge.client("adx_1") as client:
+    async with running_edge(settings) as edge, edge.client("adx_1") as client:
         await client.expect("queued")
         for type_, fields in (
             ("audio_chunk", {"audio": "AAAAAA=="}),
@@ -110,7 +110,7 @@ async def test_audio_and_pauses_must_wait(settings: BrokerSettings) -> None:
 async def test_a_client_that_leaves_frees_its_place(
     settings: BrokerSettings, broker: Broker, goodbye: str
 ) -> None:
-    async with edge_context(settings) as edge, edge.client("adx_stays") as stays:
+    async with running_edge(settings) as edge, edge.client("adx_stays") as stays:
         await stays.expect("queued")
         async with edge.client("adx_leaves") as leaves:
             await leaves.expect("queued")
@@ -125,7 +125,7 @@ async def test_a_client_that_disconnects_in_any_state_frees_its_worker(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     """Assigned, preparing, active, paused: one slot serves them all, one after the other."""
-    async with edge_context(settings) as edge, played_worker(broker) as worker:
+    async with running_edge(settings) as edge, played_worker(broker) as worker:
         for state in ("assigned", "preparing", "active", "paused"):
             async with edge.client(f"adx_{state}") as client:
                 session = await worker.claim()
@@ -148,7 +148,7 @@ async def test_vanishing_around_the_grant_frees_the_slot(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     """The client leaves while its grant is on the way; the next one gets the slot."""
-    async with edge_context(settings) as edge, played_worker(broker) as worker:
+    async with running_edge(settings) as edge, played_worker(broker) as worker:
         for number in range(20):
             async with edge.client(f"adx_{number}") as client:
                 claiming = asyncio.create_task(worker.claim())
@@ -168,7 +168,7 @@ async def test_a_stopped_client_that_leaves_has_stopped(
 ) -> None:
     """Browsers send `stop` and close in one breath."""
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         edge.client("adx_1") as client,
     ):
@@ -182,8 +182,8 @@ async def test_a_stopped_client_that_leaves_has_stopped(
 
 async def test_a_live_id_is_taken(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
-        edge_context(settings) as other,
+        running_edge(settings) as edge,
+        running_edge(settings) as other,
         edge.client("adx_1") as client,
     ):
         await client.expect("queued")
@@ -203,7 +203,7 @@ async def test_a_live_id_is_taken(settings: BrokerSettings, broker: Broker) -> N
 
 async def test_a_full_queue_is_said_so(settings: BrokerSettings) -> None:
     async with (
-        edge_context(settings, max_queue_size=1) as edge,
+        running_edge(settings, max_queue_size=1) as edge,
         edge.client("adx_1") as client,
     ):
         await client.expect("queued")
@@ -215,7 +215,7 @@ async def test_a_full_queue_is_said_so(settings: BrokerSettings) -> None:
 
 async def test_an_operator_sees_and_cancels(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
         AsyncExitStack() as stack,
     ):
@@ -247,7 +247,7 @@ async def test_a_running_session_is_not_cancelled_as_a_ticket(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
         played_worker(broker) as worker,
         edge.client("adx_1") as client,
@@ -264,7 +264,7 @@ async def test_a_grant_without_its_event_is_found(
     settings: BrokerSettings, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Events can be trimmed away while an edge is cut off; the next look at the queue tells."""
-    async with edge_context(settings) as edge, edge.client("adx_1") as client:
+    async with running_edge(settings) as edge, edge.client("adx_1") as client:
         await client.expect("queued")
         monkeypatch.setattr(edge.edge.events, "_dispatch", list)
         async with played_worker(broker) as worker:
@@ -279,8 +279,8 @@ async def test_two_edges_share_one_line(settings: BrokerSettings, broker: Broker
         return client
 
     async with (
-        edge_context(settings) as left,
-        edge_context(settings) as right,
+        running_edge(settings) as left,
+        running_edge(settings) as right,
         AsyncExitStack() as stack,
     ):
         first = await join(left, "adx_1", stack)

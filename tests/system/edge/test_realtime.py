@@ -27,10 +27,10 @@ from support.edge_harness import (
     PlayedWorker,
     RunningEdge,
     base64_audio,
-    edge_context,
     ended,
     picture,
     played_worker,
+    running_edge,
 )
 from support.realtime_schema import SCHEMA, SERVER
 
@@ -82,7 +82,7 @@ async def test_a_whole_conversation(
     settings: BrokerSettings, broker: Broker, mode: str, kind: SessionKind
 ) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         _connected(edge, mode) as client,
     ):
@@ -124,7 +124,7 @@ async def test_a_whole_conversation(
 async def test_a_queued_client_gets_its_place_and_may_only_prepare(
     settings: BrokerSettings, broker: Broker
 ) -> None:
-    async with edge_context(settings) as edge, _connected(edge) as client:
+    async with running_edge(settings) as edge, _connected(edge) as client:
         queued = await client.expect("session.queued")
         assert (queued["position"], queued["queue_length"]) == (1, 1)
         await client.append()
@@ -147,7 +147,7 @@ async def test_not_ready_before_and_after_the_update(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         _connected(edge) as client,
     ):
@@ -185,7 +185,7 @@ async def test_invalid_events_are_reported_and_the_session_continues(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         _active(edge, worker) as (client, session),
     ):
@@ -201,7 +201,7 @@ async def test_too_much_audio_is_dropped_without_a_word(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        edge_context(settings, input_ahead_s=2) as edge,
+        running_edge(settings, input_ahead_s=2) as edge,
         played_worker(broker) as worker,
         _active(edge, worker) as (client, session),
     ):
@@ -216,7 +216,7 @@ async def test_too_much_audio_is_dropped_without_a_word(
 
 async def test_bad_json_closes_with_1003(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         _active(edge, worker) as (client, session),
     ):
@@ -229,7 +229,7 @@ async def test_bad_json_closes_with_1003(settings: BrokerSettings, broker: Broke
 async def test_the_limit_counts_from_the_connection(
     settings: BrokerSettings, broker: Broker, waiting: bool
 ) -> None:
-    async with edge_context(settings, realtime_audio_s=0.6) as edge:
+    async with running_edge(settings, realtime_audio_s=0.6) as edge:
         if waiting:
             async with _connected(edge, "audio") as client:
                 await client.expect("session.queued")
@@ -251,7 +251,7 @@ async def _timed_out(client: RealtimeClient) -> None:
 
 async def test_errors_of_the_worker(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         _active(edge, worker) as (client, session),
     ):
@@ -268,7 +268,7 @@ async def test_errors_of_the_worker(settings: BrokerSettings, broker: Broker) ->
 
 async def test_a_full_queue(settings: BrokerSettings) -> None:
     small = settings.model_copy(update={"max_queue_size": 1})
-    async with edge_context(small) as edge, _connected(edge) as first:
+    async with running_edge(small) as edge, _connected(edge) as first:
         await first.expect("session.queued")
         async with _connected(edge) as late:
             assert (await late.expect_code("queue_full"))["type"] == "server_error"
@@ -279,7 +279,7 @@ async def test_a_drain_closes_with_server_shutdown(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        edge_context(settings, drain_s=0.1) as edge,
+        running_edge(settings, drain_s=0.1) as edge,
         played_worker(broker) as worker,
         _active(edge, worker) as (client, _),
     ):
@@ -293,7 +293,7 @@ async def test_a_drain_closes_with_server_shutdown(
 
 
 async def test_an_unknown_mode(settings: BrokerSettings) -> None:
-    async with edge_context(settings) as edge, _connected(edge, "smell") as client:
+    async with running_edge(settings) as edge, _connected(edge, "smell") as client:
         assert "mode" in (await client.expect_code("invalid_payload"))["message"]
         assert await client.close_code() == 1008
 
@@ -301,7 +301,7 @@ async def test_an_unknown_mode(settings: BrokerSettings) -> None:
 async def test_ids_are_unique_within_a_millisecond(
     settings: BrokerSettings, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with edge_context(settings) as edge:
+    async with running_edge(settings) as edge:
         monkeypatch.setattr(edge.edge.broker.clock, "now_ms", lambda: 1_714_200_000_000.0)
         async with _connected(edge) as first, _connected(edge) as second:
             await first.expect("session.queued")
@@ -312,7 +312,7 @@ async def test_ids_are_unique_within_a_millisecond(
 
 async def test_a_lost_client_frees_the_worker(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         _active(edge, worker) as (client, session),
     ):
@@ -321,7 +321,7 @@ async def test_a_lost_client_frees_the_worker(settings: BrokerSettings, broker: 
 
 
 async def test_the_schema_is_served(settings: BrokerSettings) -> None:
-    async with edge_context(settings) as edge, httpx.AsyncClient(base_url=edge.url) as http:
+    async with running_edge(settings) as edge, httpx.AsyncClient(base_url=edge.url) as http:
         answer = await http.get("/v1/realtime/schema.json")
         assert answer.json() == SCHEMA
         Draft202012Validator.check_schema(answer.json())
@@ -329,7 +329,7 @@ async def test_the_schema_is_served(settings: BrokerSettings) -> None:
 
 async def test_nothing_follows_the_end(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         _active(edge, worker) as (client, session),
     ):

@@ -15,7 +15,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.edge.recordings import index
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE
 from antiphon.shared_schemas.states import SessionKind
-from support.edge_harness import edge_context
+from support.edge_harness import running_edge
 from support.recordings import read_json, recorded
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 async def http(settings: BrokerSettings, root: Path) -> AsyncIterator[httpx.AsyncClient]:
     async with (
-        edge_context(settings, recordings_dir=root) as edge,
+        running_edge(settings, recordings_dir=root) as edge,
         httpx.AsyncClient(base_url=edge.url) as client,
     ):
         yield client

@@ -17,7 +17,7 @@ import soundfile
 from antiphon.broker.settings import BrokerSettings
 from antiphon.edge.access import limits
 from antiphon.edge.recordings.store import UPLOADS_FOLDER
-from support.edge_harness import WITHIN_S, RunningEdge, edge_context
+from support.edge_harness import WITHIN_S, RunningEdge, running_edge
 from support.recordings import recorded
 
 LIMIT = 3 * 1024 * 1024
@@ -37,7 +37,7 @@ def recording(root: Path) -> str:
 
 @pytest.fixture
 async def edge(settings: BrokerSettings, root: Path) -> AsyncIterator[RunningEdge]:
-    async with edge_context(settings, recordings_dir=root, max_upload_bytes=LIMIT) as running:
+    async with running_edge(settings, recordings_dir=root, max_upload_bytes=LIMIT) as running:
         yield running
 
 

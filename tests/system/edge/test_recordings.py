@@ -18,7 +18,7 @@ import pytest
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.ids import new_recording_id, new_share_token
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, TIMELINE_FILE, USED_FILE
-from support.edge_harness import RunningEdge, edge_context
+from support.edge_harness import RunningEdge, running_edge
 from support.recordings import read_json, recorded
 from support.redis_server import RedisServer
 
@@ -41,7 +41,7 @@ def recording(root: Path) -> str:
 
 @pytest.fixture
 async def edge(settings: BrokerSettings, root: Path) -> AsyncIterator[RunningEdge]:
-    async with edge_context(settings, data_dir=root.parent) as running:
+    async with running_edge(settings, data_dir=root.parent) as running:
         yield running
 
 
@@ -362,7 +362,7 @@ async def test_an_edge_without_the_recordings(
     settings: BrokerSettings, tmp_path: Path, root: Path
 ) -> None:
     async with (
-        edge_context(settings, recordings_dir=tmp_path / "nowhere") as edge,
+        running_edge(settings, recordings_dir=tmp_path / "nowhere") as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
     ):
         for path in (
@@ -375,7 +375,7 @@ async def test_an_edge_without_the_recordings(
             assert "recordings_dir" in answer.json()["message"]
     recording = recorded(root)
     async with (
-        edge_context(settings, recordings_dir=root, data_dir=tmp_path / "nowhere") as edge,
+        running_edge(settings, recordings_dir=root, data_dir=tmp_path / "nowhere") as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
     ):
         assert (await http.get(api(recording))).status_code == 200
@@ -473,7 +473,7 @@ async def test_a_share_link_needs_a_positive_lifetime(
 async def test_keys_and_share_links(settings: BrokerSettings, root: Path, recording: str) -> None:
     options = {"api_keys": [KEY], "admin_token": TOKEN, "data_dir": root.parent}
     async with (
-        edge_context(settings, **options) as edge,
+        running_edge(settings, **options) as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
     ):
         key, admin = ({"Authorization": f"Bearer {one}"} for one in (KEY, TOKEN))
@@ -499,13 +499,13 @@ async def test_share_links_work_on_every_edge_and_survive_restarts(
 ) -> None:
     settings = BrokerSettings(redis_url=redis_server.url)
     async with (
-        edge_context(settings, data_dir=root.parent) as edge,
+        running_edge(settings, data_dir=root.parent) as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
     ):
         token = await shared(http, recording)
     redis_server.restart()
     async with (
-        edge_context(settings, data_dir=root.parent) as edge,
+        running_edge(settings, data_dir=root.parent) as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
     ):
         assert (await http.get(api(token))).status_code == 200

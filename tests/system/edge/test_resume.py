@@ -33,16 +33,16 @@ from support.edge_harness import (
     PlayedWorker,
     RunningEdge,
     base64_audio,
-    edge_context,
     ended,
+    running_edge,
 )
-from support.resuming import Resumer
+from support.resuming_client import Resumer
 from support.stack import until
 
 
 @asynccontextmanager
 async def edges(settings: BrokerSettings) -> AsyncIterator[tuple[RunningEdge, RunningEdge]]:
-    async with edge_context(settings) as one, edge_context(settings) as other:
+    async with running_edge(settings) as one, running_edge(settings) as other:
         yield one, other
 
 
@@ -297,7 +297,7 @@ async def test_grace_that_is_over_frees_the_worker(
 async def test_a_client_without_a_token_frees_its_worker_at_once(
     settings: BrokerSettings, worker: PlayedWorker, broker: Broker
 ) -> None:
-    async with edge_context(settings) as edge:
+    async with running_edge(settings) as edge:
         client = Resumer("/ws/duplex/adx_1")
         async with client.connected(edge.ws):  # no worker's place is free, and it is not sent yet
             await client.drop()
@@ -334,7 +334,7 @@ async def test_an_unseen_end_is_sent_on_resume(
 async def test_a_strict_client_sees_nothing_new(
     settings: BrokerSettings, worker: PlayedWorker, broker: Broker
 ) -> None:
-    async with edge_context(settings) as edge, edge.client("adx_1") as client:
+    async with running_edge(settings) as edge, edge.client("adx_1") as client:
         session = await worker.claim()
         assert await client.expect("queue_done") == {"type": "queue_done"}
         await client.send("prepare")

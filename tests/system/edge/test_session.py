@@ -27,11 +27,11 @@ from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 from support.edge_harness import (
     SPEECH,
     base64_audio,
-    edge_context,
     ended,
     picture,
     played_worker,
     prepared_session,
+    running_edge,
 )
 
 RESULT_FIELDS = {
@@ -58,7 +58,7 @@ RESULT_FIELDS = {
 
 async def test_a_whole_conversation(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         edge.client("adx_talk") as client,
     ):
@@ -121,7 +121,7 @@ async def test_a_whole_conversation(settings: BrokerSettings, broker: Broker) ->
 async def test_a_prepare_sent_before_queue_done_is_kept(
     settings: BrokerSettings, broker: Broker
 ) -> None:
-    async with edge_context(settings) as edge, edge.client("omni_early") as client:
+    async with running_edge(settings) as edge, edge.client("omni_early") as client:
         await client.expect("queued")
         await client.send("client_diagnostic", metrics={"early": 1})
         await client.send("prepare", system_prompt="Early.")
@@ -140,7 +140,7 @@ async def test_frames_ride_with_the_next_chunk(settings: BrokerSettings, broker:
     jpeg = picture()
     frame = pybase64.b64encode_as_string(jpeg)
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker, "omni_1") as (client, session),
     ):
@@ -152,7 +152,7 @@ async def test_frames_ride_with_the_next_chunk(settings: BrokerSettings, broker:
 
 async def test_references_are_decoded(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         edge.client("adx_ref") as client,
     ):
@@ -170,7 +170,7 @@ async def test_references_are_decoded(settings: BrokerSettings, broker: Broker) 
 
 async def test_timing_is_sent_on_request(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker, query="?timing=1") as (client, session),
     ):
@@ -184,7 +184,7 @@ async def test_timing_is_sent_on_request(settings: BrokerSettings, broker: Broke
 
 async def test_a_pause_that_lasts_too_long(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker) as (client, session),
     ):
@@ -198,7 +198,7 @@ async def test_a_pause_that_lasts_too_long(settings: BrokerSettings, broker: Bro
 
 async def test_errors_of_the_worker(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker) as (client, session),
     ):
@@ -215,7 +215,7 @@ async def test_errors_of_the_worker(settings: BrokerSettings, broker: Broker) ->
 
 async def test_a_failed_prepare_may_be_repeated(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         edge.client("adx_again") as client,
     ):
@@ -234,7 +234,7 @@ async def test_the_session_continues_with_another_worker(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as first,
         prepared_session(edge, first) as (client, session),
     ):
@@ -251,7 +251,7 @@ async def test_the_session_continues_with_another_worker(
 
 async def test_every_message_is_one_json_object(settings: BrokerSettings, broker: Broker) -> None:
     async with (
-        edge_context(settings) as edge,
+        running_edge(settings) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker) as (client, session),
     ):

@@ -17,8 +17,8 @@ from support.edge_harness import (
     PlayedWorker,
     RunningEdge,
     base64_audio,
-    edge_context,
     prepared_session,
+    running_edge,
 )
 
 HEAD_S = 0.6
@@ -75,7 +75,7 @@ async def calling(edge: RunningEdge) -> AsyncIterator[Caller]:
 async def test_a_connection_without_a_request_is_closed(
     settings: BrokerSettings, said: str
 ) -> None:
-    async with edge_context(settings, request_head_s=HEAD_S) as edge:
+    async with running_edge(settings, request_head_s=HEAD_S) as edge:
         with structlog.testing.capture_logs() as logs:
             async with AsyncExitStack() as held:
                 callers = [await held.enter_async_context(calling(edge)) for _ in range(20)]
@@ -90,7 +90,7 @@ async def test_a_connection_without_a_request_is_closed(
 
 
 async def test_a_slow_request_head_is_closed(settings: BrokerSettings) -> None:
-    async with edge_context(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
+    async with running_edge(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
 
         async def dribble() -> None:
             for number in range(1_000_000):
@@ -106,7 +106,7 @@ async def test_a_slow_request_head_is_closed(settings: BrokerSettings) -> None:
 
 async def test_a_client_that_still_sends_can_read_the_error(settings: BrokerSettings) -> None:
     """A client reads the response after its upload, even if the upload takes long."""
-    async with edge_context(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
+    async with running_edge(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
         pieces, piece = 25, "x" * 64 * 1024
         await caller.say(
             f"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: {pieces * len(piece)}\r\n\r\n"
@@ -120,7 +120,7 @@ async def test_a_client_that_still_sends_can_read_the_error(settings: BrokerSett
 async def test_the_deadline_applies_to_the_second_request(
     settings: BrokerSettings,
 ) -> None:
-    async with edge_context(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
+    async with running_edge(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
         for _ in range(3):
             await caller.say("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             assert await caller.status() == 200
@@ -132,7 +132,7 @@ async def test_the_deadline_does_not_apply_to_conversations(
     settings: BrokerSettings, worker: PlayedWorker
 ) -> None:
     async with (
-        edge_context(settings, request_head_s=HEAD_S) as edge,
+        running_edge(settings, request_head_s=HEAD_S) as edge,
         prepared_session(edge, worker) as (client, session),
     ):
         await asyncio.sleep(3 * HEAD_S)
@@ -143,7 +143,7 @@ async def test_the_deadline_does_not_apply_to_conversations(
 
 async def test_a_missing_body(settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "_BODY_TIMEOUT_S", 0.2)
-    async with edge_context(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
+    async with running_edge(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
         await caller.say("PUT /api/config/eta HTTP/1.1\r\nHost: localhost\r\n")
         await caller.say("Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
         assert await caller.status() == 408
@@ -152,7 +152,7 @@ async def test_a_missing_body(settings: BrokerSettings, monkeypatch: pytest.Monk
 
 async def test_a_missing_chat_request(settings: BrokerSettings) -> None:
     patience = {"request_head_s": HEAD_S, "chat_request_s": 0.2}
-    async with edge_context(settings, **patience) as edge, calling(edge) as caller:
+    async with running_edge(settings, **patience) as edge, calling(edge) as caller:
         await caller.say("POST /api/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
         assert await caller.status() == 408
         assert await caller.dropped()
@@ -164,7 +164,7 @@ async def test_connections_without_a_request_are_limited_by_address(
     """Loopback connections are not counted, except in this test."""
     monkeypatch.setattr(AccessPolicy, "peer_limit_key", lambda _, host: host)
     async with (
-        edge_context(settings, max_sockets_per_address=3) as edge,
+        running_edge(settings, max_sockets_per_address=3) as edge,
         AsyncExitStack() as held,
     ):
         first, *_ = [await held.enter_async_context(calling(edge)) for _ in range(3)]

@@ -20,9 +20,9 @@ from antiphon.shared_schemas.entries import ChatIn, PrepareIn
 from support.edge_harness import (
     RunningEdge,
     base64_audio,
-    edge_context,
     played_worker,
     prepared_session,
+    running_edge,
 )
 
 VOICES = "/api/assets/ref_audio"
@@ -30,7 +30,7 @@ VOICES = "/api/assets/ref_audio"
 
 @pytest.fixture
 async def other(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
-    async with edge_context(settings) as running:
+    async with running_edge(settings) as running:
         yield running
 
 
@@ -64,7 +64,7 @@ async def test_defaults(http: httpx.AsyncClient, settings: BrokerSettings) -> No
     assert voice["samples"] == len(floats(voice["base64"])) > 32_000
     assert voice["duration"] == pytest.approx(voice["samples"] / 16_000, abs=0.06)
     async with (
-        edge_context(settings, default_lang="zh", playback_delay_ms=80, default_voice="no") as edge,
+        running_edge(settings, default_lang="zh", playback_delay_ms=80, default_voice="no") as edge,
         httpx.AsyncClient(base_url=edge.url) as client,
     ):
         defaults = {"playback_delay_ms": 80, "default_lang": "zh"}
@@ -122,7 +122,7 @@ async def test_an_invalid_preset_is_skipped(settings: BrokerSettings, tmp_path: 
     (tmp_path / "ref_audio").mkdir()
     (tmp_path / "ref_audio" / "text.wav").write_text("no sound")
     async with (
-        edge_context(settings, assets_dir=tmp_path) as edge,
+        running_edge(settings, assets_dir=tmp_path) as edge,
         httpx.AsyncClient(base_url=edge.url) as client,
     ):
         [preset] = (await client.get("/api/presets")).json()["omni"]
@@ -219,7 +219,7 @@ async def test_invalid_names(http: httpx.AsyncClient, name: Any) -> None:
 
 async def test_the_number_of_voices_is_limited(settings: BrokerSettings) -> None:
     async with (
-        edge_context(settings, max_voices=2) as edge,
+        running_edge(settings, max_voices=2) as edge,
         httpx.AsyncClient(base_url=edge.url) as client,
     ):
         for expected in (200, 200, 409):

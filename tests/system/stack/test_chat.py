@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from antiphon.shared_schemas.audio import INPUT_RATE
+from support.raw_client import Wire, open_path
 from support.speech import say, share_voiced, words
 from support.stack import Stack
-from support.wire import Wire, open_path
 
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
 QUICK = '{"slots": 1, "answer_pieces": 5, "speak_ms": 10, "prefill_ms": 10, "prepare_ms": 10}'

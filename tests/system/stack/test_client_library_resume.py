@@ -19,8 +19,8 @@ from antiphon.shared_schemas.chat_messages import ChatTts
 from antiphon.shared_schemas.config import HalfDuplexConfig, VadConfig
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
 from antiphon.shared_schemas.states import EndReason
-from support.spoken import ITALY, silence, spoken, units_of
 from support.stack import Stack
+from support.synthetic_speech import ITALY, silence, spoken, units_of
 from support.two_edges import QUICK, TwoEdges, ended, said, two_edges
 
 pytestmark = pytest.mark.timeout(120)

@@ -16,8 +16,8 @@ from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat, Samples, to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig
 from support.speech import say, seconds, share_voiced, words
-from support.spoken import GERMANY, ITALY
 from support.stack import Stack, until
+from support.synthetic_speech import GERMANY, ITALY
 
 pytestmark = [pytest.mark.speech, pytest.mark.timeout(180)]
 

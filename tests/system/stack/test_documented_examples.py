@@ -19,10 +19,10 @@ import pytest
 import soundfile as sf
 
 from antiphon.shared_schemas.audio import INPUT_RATE
-from support.node import Page, open_page
+from support.page_scripts import Page, open_page
 from support.speech import say, share_voiced
-from support.spoken import ITALY, silence
 from support.stack import Stack, until
+from support.synthetic_speech import ITALY, silence
 
 pytestmark = [pytest.mark.speech, pytest.mark.timeout(180)]
 

@@ -11,8 +11,8 @@ import pytest
 from antiphon.broker.client import open_broker
 from antiphon.cli.commands.admin import ask_to_drain
 from antiphon.shared_schemas.states import EndReason, SessionState
+from support.raw_client import Wire, open_wire
 from support.stack import Stack, until
-from support.wire import Wire, open_wire
 
 
 async def talk(wire: Wire, seconds: int) -> list[int]:

@@ -24,9 +24,9 @@ from websockets.typing import Subprotocol
 from antiphon.broker.keys import Keys
 from antiphon.shared_schemas.media import BINARY_PROTOCOL, split_frame
 from antiphon.shared_schemas.states import SessionState
-from support.hostile_frames import Sent, good_frames, hostile_frames, sent
+from support.fuzz_frames import Sent, good_frames, hostile_frames, sent
+from support.protocol_driver import Protocol
 from support.protocol_samples import CHAT, PROTOCOLS, REALTIME
-from support.protocol_walk import Protocol
 from support.realtime_schema import is_valid
 from support.redis_server import RedisServer
 from support.stack import Stack, until

@@ -13,11 +13,11 @@ from antiphon.client.half_duplex import HalfDuplexSession, Piece, connect_half_d
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, PcmFormat, Samples
 from antiphon.shared_schemas.config import GenerationConfig, HalfDuplexConfig, VadConfig
 from antiphon.shared_schemas.half_duplex_messages import Generating, TurnDone, VadState
+from support.raw_client import Wire, open_path
 from support.redis_server import free_port
 from support.speech import say, share_voiced, words
-from support.spoken import silence, units_of
 from support.stack import Stack
-from support.wire import Wire, open_path
+from support.synthetic_speech import silence, units_of
 
 pytestmark = [pytest.mark.speech, pytest.mark.timeout(180)]
 

@@ -9,8 +9,8 @@ import httpx
 import orjson
 
 from antiphon.broker.client import open_broker
+from support.raw_client import open_wire
 from support.stack import Service, Stack, until
-from support.wire import open_wire
 
 
 def entries(service: Service) -> list[dict[str, Any]]:

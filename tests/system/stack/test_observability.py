@@ -20,7 +20,7 @@ from antiphon.cli.load.run import run_load
 from antiphon.cli.load.usage import ProcessUsage
 from antiphon.cli.load.users import LoadInputs
 from antiphon.client.link import ClientOptions
-from support.observability import ALERTS, DEPLOY, drawn, watched
+from support.dashboards import ALERTS, DEPLOY, drawn, watched
 from support.redis_server import RedisServer, free_port
 from support.stack import Service, Stack, until
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import httpx
 
+from support.raw_client import open_wire
 from support.stack import Stack, until
-from support.wire import open_wire
 
 
 async def test_a_conversation_pauses_resumes_and_times_out(stack: Stack) -> None:

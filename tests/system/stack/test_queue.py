@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
+from support.raw_client import Wire, open_wire
 from support.stack import Stack
-from support.wire import Wire, open_wire
 
 PEOPLE = 20
 

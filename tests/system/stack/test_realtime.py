@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
+from support.raw_client import Wire, open_path
 from support.realtime_schema import SERVER
 from support.speech import say, seconds, share_voiced, words
 from support.stack import Stack
-from support.wire import Wire, open_path
 
 SECOND = np.zeros(INPUT_RATE, np.float32)
 

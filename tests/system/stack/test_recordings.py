@@ -19,9 +19,9 @@ from antiphon.client.duplex import connect_duplex
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.recording import Meta, parse_meta
+from support.raw_client import Wire, open_path, open_wire
 from support.stack import Stack, until
-from support.timed_talk import jpeg, noise
-from support.wire import Wire, open_path, open_wire
+from support.timed_conversations import jpeg, noise
 
 SECONDS = 5
 ENGINE = '{"slots": 4, "cycle_units": 4, "prepare_ms": 10, "answer_pieces": 2, "speak_ms": 50}'

@@ -20,9 +20,9 @@ from antiphon.shared_schemas.events import WorkerCommand
 from antiphon.shared_schemas.registry import SessionRow
 from antiphon.shared_schemas.voices import Voice, new_voice_id
 from support.control_plane import AUDIO, report
+from support.raw_client import open_wire
 from support.redis_server import redis_binary
 from support.stack import Stack, until
-from support.wire import open_wire
 
 DOC = (Path(__file__).parents[3] / "docs" / "redis-keys.md").read_text()
 TYPES = dict(re.findall(r"^\| `([^`]+)` \| (HASH|ZSET|STRING|STREAM) \|", DOC, re.MULTILINE))

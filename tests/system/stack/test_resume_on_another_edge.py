@@ -13,9 +13,9 @@ import pytest
 
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.states import EndReason, SessionState
-from support.resuming import Resumer
-from support.spoken import ITALY, silence, spoken, units_of
+from support.resuming_client import Resumer
 from support.stack import Stack, until
+from support.synthetic_speech import ITALY, silence, spoken, units_of
 from support.two_edges import QUICK, broker_of, ended, said, two_edges
 
 pytestmark = pytest.mark.timeout(180)

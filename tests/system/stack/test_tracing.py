@@ -11,9 +11,9 @@ import pytest
 from antiphon.broker.client import open_broker
 from antiphon.broker.service.tracing import TracingUnavailable, open_tracing
 from support.otlp_receiver import OtlpReceiver, Seen
+from support.raw_client import open_path, open_wire
 from support.redis_server import free_port
 from support.stack import Stack, until
-from support.wire import open_path, open_wire
 
 UNIT = ("edge.in", "worker.wait", "engine", "publish", "edge.out")
 

@@ -36,7 +36,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.recording import RecordingState, ReplayState
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from support.recorded_talk import (
+from support.recorder_conversations import (
     Script,
     assert_same,
     chunk,

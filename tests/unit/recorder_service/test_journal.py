@@ -30,8 +30,8 @@ from antiphon.shared_schemas.entries import (
     StreamEntry,
     StreamPosition,
 )
-from support.recorded_talk import SIDES, chunk, result
-from support.turn_talk import T0, chat_talk, half_duplex_talk, numbered
+from support.recorder_conversations import SIDES, chunk, result
+from support.turn_conversations import T0, chat_talk, half_duplex_talk, numbered
 
 
 @pytest.mark.parametrize("talk", [chat_talk, half_duplex_talk])

@@ -20,9 +20,9 @@ from antiphon.shared_schemas.audio import Samples, to_pcm16
 from antiphon.shared_schemas.entries import BreakIn, ChatDoneOut, DeltaOut, StreamPosition
 from antiphon.shared_schemas.recording import RecordingState, ReplayState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from support.recorded_talk import keep_going, result, sound, tree
-from support.timed_talk import T0, TICKET, TimedTalk, noise
-from support.turn_talk import chat_request, delta, half_prepare
+from support.recorder_conversations import keep_going, result, sound, tree
+from support.timed_conversations import T0, TICKET, TimedTalk, noise
+from support.turn_conversations import chat_request, delta, half_prepare
 
 IN, OUT = 16_000, 24_000
 ODD_ID = StreamPosition(TICKET, 1, 3).id().encode()

@@ -26,7 +26,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.recording import RecordingState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from support.recorded_talk import (
+from support.recorder_conversations import (
     Script,
     assert_same,
     damage,
@@ -37,7 +37,7 @@ from support.recorded_talk import (
     sound,
     tree,
 )
-from support.turn_talk import (
+from support.turn_conversations import (
     T0,
     chat_done,
     chat_request,

@@ -14,7 +14,7 @@ from PIL import Image, PngImagePlugin
 
 from antiphon.shared_schemas.recording import ReplayState
 from antiphon.shared_schemas.states import SessionKind
-from support.timed_talk import Recorded, TimedTalk, jpeg, tone
+from support.timed_conversations import Recorded, TimedTalk, jpeg, tone
 
 IN, OUT = 16_000, 24_000
 RED, GREEN, BLUE = (200, 30, 20), (20, 190, 30), (20, 30, 200)

@@ -15,7 +15,7 @@ from antiphon.cli.replay.load import CannotLoad, find_recording, load_pcm, load_
 from antiphon.cli.replay.plan import DuplexPlan, plan_replay
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, samples_from_bytes, to_pcm16
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE
-from support.recorded_talk import tree
+from support.recorder_conversations import tree
 from support.recordings import recorded
 
 

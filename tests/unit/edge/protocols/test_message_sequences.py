@@ -10,8 +10,8 @@ from antiphon.edge.errors import Close
 from antiphon.edge.protocols.machine import Action, Finish, Forward, QueuePlace, Send
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import EndReason
+from support.protocol_driver import Ended, Protocol, Step
 from support.protocol_samples import GRANTED, PROTOCOLS
-from support.protocol_walk import Ended, Protocol, Step
 
 PLACES = [QueuePlace("7", 2, 3, 4.5, first=first) for first in (True, False)]
 ENDS = [Ended(reason) for reason in (*EndReason, None)]

@@ -10,8 +10,8 @@ import pytest
 from antiphon.edge.protocols import chat, duplex, half_duplex, realtime
 from antiphon.edge.protocols.machine import Phase, SessionMachine
 from support.message_table import FILE, answer, render, rows
+from support.protocol_driver import Protocol
 from support.protocol_samples import CHAT, DUPLEX, HALF_DUPLEX, NO_REQUEST, PROTOCOLS, REALTIME
-from support.protocol_walk import Protocol
 
 
 def _cells() -> Iterator[tuple[str, str, str, str]]:

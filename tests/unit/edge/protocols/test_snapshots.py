@@ -14,8 +14,8 @@ from antiphon.edge.protocols.duplex import DuplexMachine
 from antiphon.edge.protocols.machine import Action, Finish, Send, SessionMachine
 from antiphon.edge.protocols.realtime import RealtimeMachine
 from antiphon.shared_schemas.entries import ResultOut
+from support.protocol_driver import Protocol, Step
 from support.protocol_samples import PROTOCOLS
-from support.protocol_walk import Protocol, Step
 
 
 def _fresh(protocol: Protocol) -> SessionMachine[object]:

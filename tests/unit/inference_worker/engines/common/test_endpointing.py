@@ -147,7 +147,7 @@ def test_a_window_is_as_likely_speech_as_its_likelier_half() -> None:
 
 @pytest.mark.speech
 def test_the_network_finds_each_spoken_sentence_and_nothing_else() -> None:
-    from support.spoken import ITALY, silence, spoken
+    from support.synthetic_speech import ITALY, silence, spoken
 
     rng = np.random.default_rng(1)
     sentence = spoken(ITALY, lead_s=1.0)

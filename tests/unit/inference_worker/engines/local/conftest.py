@@ -9,7 +9,7 @@ import pytest
 from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
-from support.spoken import STEADY
+from support.synthetic_speech import STEADY
 
 SLOTS = 3
 

@@ -22,7 +22,7 @@ from antiphon.shared_schemas.content import (
     VideoPart,
 )
 from support.speech import share_recognised, transcribe
-from support.spoken import GERMANY, ITALY, spoken
+from support.synthetic_speech import GERMANY, ITALY, spoken
 from support.video_files import video
 
 pytestmark = pytest.mark.speech

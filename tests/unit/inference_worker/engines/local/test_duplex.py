@@ -25,7 +25,7 @@ from antiphon.inference_worker.engines.types import (
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.unit_result import UnitResult
-from support.spoken import (
+from support.synthetic_speech import (
     GERMANY,
     ITALY,
     STEADY,

@@ -28,7 +28,7 @@ from antiphon.shared_schemas.content import (
     TextPart,
 )
 from support.speech import share_recognised, transcribe
-from support.spoken import ITALY, silence, spoken
+from support.synthetic_speech import ITALY, silence, spoken
 
 pytestmark = pytest.mark.speech
 

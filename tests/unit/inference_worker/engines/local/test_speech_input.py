@@ -10,7 +10,7 @@ from antiphon.inference_worker.engines.local.transcription import Recogniser
 from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
-from support.spoken import ITALY, silence, spoken
+from support.synthetic_speech import ITALY, silence, spoken
 
 pytestmark = pytest.mark.speech
 

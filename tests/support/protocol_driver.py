@@ -1,4 +1,4 @@
-"""Walks a protocol's decoder and machine from frame to answer as the edge does, without a socket."""
+"""Drives a protocol's decoder and machine from frame to answer, as the edge does, without a socket."""
 
 from __future__ import annotations
 

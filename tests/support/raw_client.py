@@ -1,4 +1,4 @@
-"""A raw client: sees every message as it comes, and may send anything."""
+"""A raw client: it receives every message unchanged and can send anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations with times, for tests of what is made of a recording: what was said when."""
+"""Conversations with times, for tests of replays and captions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from antiphon.shared_schemas.recording import (
     parse_recording,
 )
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from support.recorded_talk import Script, record_in_order, result, sound
+from support.recorder_conversations import Script, record_in_order, result, sound
 
 T0 = 1_700_000_000_000.0
 TICKET = 7

@@ -1,4 +1,4 @@
-"""Takes the screenshots of the documents: `PYTHONPATH=tests:tools python -m support.show_pages [folder]`.
+"""Takes the screenshots of the documents: `PYTHONPATH=tests:tools python -m support.screenshots [folder]`.
 
 Asks two spoken questions three times in one call and prints the times until the answers play.
 """
@@ -17,14 +17,14 @@ import numpy as np
 from PIL import Image
 from playwright.async_api import Page, expect
 
+from support.browser_user import Browsers, Visitor
 from support.call_page import CallPage
-from support.camera_film import desk
+from support.camera_video import desk
 from support.chromium import REMEDY, find_chromium
+from support.raw_client import open_wire
 from support.redis_server import RedisServer
-from support.spoken import GERMANY, ITALY, silence, spoken
 from support.stack import Stack
-from support.visitor import Browsers, Visitor
-from support.wire import open_wire
+from support.synthetic_speech import GERMANY, ITALY, silence, spoken
 from web_pages import ROOT, build_pages
 
 FOLDER = ROOT / "docs" / "images"

@@ -1,4 +1,4 @@
-"""WebSocket frames as nobody should send them, for fuzzing: bent messages, odd JSON, odd bytes."""
+"""Invalid WebSocket frames for fuzzing: altered messages, unusual JSON, random bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import orjson
 import pybase64
 from hypothesis import strategies as st
 
-from support.protocol_walk import Protocol
+from support.protocol_driver import Protocol
 
 
 @dataclass(frozen=True)

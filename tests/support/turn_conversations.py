@@ -1,4 +1,4 @@
-"""Half-duplex and chat conversations for the recorder's tests, as their streams hold them."""
+"""Half-duplex and chat conversations as stream entries, for the recorder's tests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from antiphon.shared_schemas.entries import (
     TurnDoneOut,
     VadOut,
 )
-from support.recorded_talk import Script, sound
+from support.recorder_conversations import Script, sound
 
 MOVIE = b"\x00\x00\x00\x18ftypmp42 a short film"
 T0 = 1_700_000_000_000.0
