@@ -75,7 +75,7 @@ clean:  ## Remove the virtual environment, caches and demo data
 	@$(BIN)/python tools/web_pages.py build || true
 
 .programs: .test-time
-	@$(BIN)/python tests/support/debian.py
+	@PYTHONPATH=tests $(BIN)/python -m support.debian
 
 .python:
 	@test -n "$(PYTHON)" || { \
