@@ -13,6 +13,7 @@ from antiphon.cli.commands.up import _on_signals
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_signals_stop_it(number: signal.Signals) -> None:
     stopped = asyncio.Event()
+    before = signal.signal(number, signal.SIG_DFL)  # under nohup SIGHUP is ignored
     _on_signals(stopped.set)
     try:
         signal.raise_signal(number)
@@ -21,6 +22,7 @@ async def test_signals_stop_it(number: signal.Signals) -> None:
     finally:
         for added in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().remove_signal_handler(added)
+        signal.signal(number, before)
 
 
 async def test_an_ignored_signal_stays_ignored() -> None:
