@@ -89,6 +89,7 @@ class SendQueue:
                         self._space.set()
                     async with asyncio.timeout(self._stall_s):
                         await self._connection.send(frame)
+                    del frame  # the next wait would keep about 100 kB of each session in memory
                     self._seconds.observe(time.perf_counter() - put_at)
                 if self._close is not None:
                     async with asyncio.timeout(self._stall_s):

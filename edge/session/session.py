@@ -236,12 +236,12 @@ class EdgeSession(Generic[Command]):
                 if not self._finished.is_set():
                     began = time.perf_counter()
                     try:
-                        command = await self._decoder.decode(frame)
-                        self._apply(self._machine.receive(command))
+                        self._apply(self._machine.receive(await self._decoder.decode(frame)))
                         self._metrics.parse.observe(time.perf_counter() - began)
                     except InvalidInput as error:
                         self._metrics.refused_input.labels(error.code).inc()
                         self._report(explain(error))
+                del frame  # the next wait would keep it in memory
                 await self._sender.wait_for_space()
         except ClientGone:
             if self._resumable or self._granted.is_set():
@@ -261,6 +261,7 @@ class EdgeSession(Generic[Command]):
                 self._apply(self._machine.deliver(answer, now_ms), position)
                 if self._trace:
                     self._trace.record_output(answer)
+                del answer  # the next wait would keep its audio in memory
                 await self._sender.wait_for_space()
         raise SlowConsumer  # the subscription ends when too many entries are unread
 
