@@ -6,7 +6,6 @@ small values). The streams, which are large, carry `{sid}` and spread over all n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Generic, Self, TypeVar, get_args
 
 from antiphon.shared_schemas.entries import (
@@ -14,8 +13,6 @@ from antiphon.shared_schemas.entries import (
     InEntry,
     OutEntry,
     StreamEntry,
-    UnreadableEntry,
-    unpack,
 )
 
 EntryT = TypeVar("EntryT", bound=StreamEntry, covariant=True)
@@ -30,13 +27,6 @@ class StreamKey(str, Generic[EntryT]):
         key = super().__new__(cls, name)
         key.entries = entries
         return key
-
-    def unpack(self, data: Mapping[bytes, bytes]) -> EntryT:
-        """Decode one entry. Raises UnreadableEntry, also on an entry of another stream."""
-        entry = unpack(data)
-        if not isinstance(entry, self.entries):
-            raise UnreadableEntry(f"a {entry.tag!r} entry does not belong in {self}")
-        return entry
 
 
 class Keys:

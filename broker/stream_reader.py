@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from antiphon.broker.connection import call
 from antiphon.broker.errors import BrokerError, BrokerUnavailable
 from antiphon.broker.keys import EntryT, StreamKey
-from antiphon.shared_schemas.entries import StreamPosition, UnreadableEntry
+from antiphon.shared_schemas.entries import StreamPosition, UnreadableEntry, unpack_one_of
 
 log = structlog.get_logger()
 
@@ -55,7 +55,7 @@ class Subscription(Generic[EntryT]):
             self._entries.put_nowait(None)
             return
         try:
-            self._entries.put_nowait((position, self.key.unpack(data)))
+            self._entries.put_nowait((position, unpack_one_of(data, self.key.entries)))
         except UnreadableEntry:
             log.exception("stream_entry_unreadable", key=self.key, id=position.id())
 

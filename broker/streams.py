@@ -24,6 +24,7 @@ from antiphon.shared_schemas.entries import (
     UnreadableEntry,
     pack,
     unpack,
+    unpack_one_of,
 )
 
 log = structlog.get_logger()
@@ -193,7 +194,7 @@ class SessionStreams:
         ):
             for entry_id, data in page:
                 try:
-                    entry = key.unpack(data)
+                    entry = unpack_one_of(data, key.entries)
                 except UnreadableEntry:
                     log.exception("stream_entry_unreadable", key=key, id=entry_id.decode())
                     continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import orjson
 from pydantic import BaseModel
@@ -73,6 +73,8 @@ class StreamEntry:
 
 _BY_TAG: dict[str, type[StreamEntry]] = {}
 
+EntryT = TypeVar("EntryT", bound=StreamEntry)
+
 
 class UnreadableEntry(ValueError):
     """A stream entry is not of this version's form."""
@@ -133,6 +135,14 @@ def unpack(data: Mapping[bytes, bytes]) -> StreamEntry:
         return cls(**values)
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableEntry(f"stream entry cannot be read: {error!r}") from error
+
+
+def unpack_one_of(data: Mapping[bytes, bytes], kinds: tuple[type[EntryT], ...]) -> EntryT:
+    """Like `unpack`. Raises UnreadableEntry also on an entry of another kind."""
+    entry = unpack(data)
+    if not isinstance(entry, kinds):
+        raise UnreadableEntry(f"a {entry.tag!r} entry does not belong in this stream")
+    return entry
 
 
 def _parts(name: str, data: Mapping[bytes, bytes]) -> tuple[bytes, ...]:
