@@ -21,8 +21,8 @@ from support.tcp_proxy import tcp_proxy
 
 pytestmark = pytest.mark.timeout(300)
 
-BARGE_IN_S = 0.5
-"""Half a unit: only the page can be so fast. The server answers once per unit."""
+BARGE_IN_S = 0.25
+"""A quarter of a unit: only the page can be so fast. The server answers once per unit."""
 
 RECORD_CHIMES = """
 window.chimes = [];
