@@ -21,23 +21,23 @@ from support.stack import Stack, new_stack
 hypothesis.settings.register_profile("suite", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("suite")  # a busy machine is no failure
 
-# httpx reads the certificates of all authorities for every client, which takes longer than most requests.
+# httpx loads all CA certificates for every client, which takes longer than most requests.
 httpx._transports.default.create_ssl_context = functools.cache(httpx.create_ssl_context)  # type: ignore[attr-defined]
 
-# A shell makes what it runs in the background deaf to Ctrl-C, and so would be all that tests start.
+# A shell makes its background processes ignore Ctrl-C; the processes that the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One redis-server for the whole run; tests keep apart by `settings.key_prefix`."""
+    """One redis-server for the whole run; each test has its own `settings.key_prefix`."""
     with RedisServer(tmp_path_factory.mktemp("redis")) as server:
         yield server.url
 
 
 @pytest.fixture
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A server of this test's own that survives restarts with its data (AOF); already started."""
+    """A started Redis for this test only. It keeps its data over restarts (AOF)."""
     with RedisServer(tmp_path_factory.mktemp("redis-aof"), aof=True) as server:
         yield server
 
@@ -57,13 +57,13 @@ async def broker(settings: BrokerSettings) -> AsyncIterator[Broker]:
 
 @pytest.fixture
 async def raw(settings: BrokerSettings) -> AsyncIterator[Redis]:
-    """A plain client on the same Redis, for looking behind the broker and for bending time."""
+    """A plain client on the same Redis, to inspect keys and to change stored times."""
     async with Redis.from_url(settings.redis_url) as client:
         yield client
 
 
 @pytest.fixture
 def stack(tmp_path: Path) -> Iterator[Stack]:
-    """Nothing runs yet except Redis (with persistence). At the end no log may hold a traceback."""
+    """Starts only Redis (with persistence). At the end no log may contain a traceback."""
     with new_stack(tmp_path, aof=True) as running:
         yield running

@@ -1,4 +1,4 @@
-"""`docker compose` for tests, and what they ask of the running stack."""
+"""`docker compose` for tests, and queries of the running stack."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Compose:
-    """The stack of `folder`, under a project name of its own."""
+    """The stack of `folder`, under a separate project name."""
 
     folder: Path
     environment: dict[str, str]
 
     def __call__(self, *words: str) -> str:
-        """Run one command; its output."""
+        """Runs one command and returns its output."""
         command = ["docker", "compose", "--project-name", "antiphon-test", *words]
         done = subprocess.run(
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True
@@ -32,22 +32,22 @@ class Compose:
         return done.stdout
 
     def docker(self, *words: str) -> str:
-        """A command of the engine itself."""
+        """Runs a `docker` command."""
         return subprocess.run(
             ["docker", *words], env=self.environment, check=True, capture_output=True, text=True
         ).stdout
 
     def containers(self, service: str) -> list[dict[str, Any]]:
-        """What `ps` tells of the service's containers."""
+        """The output of `ps` for the service's containers."""
         lines = self("ps", "--all", "--format", "json", service).splitlines()
         return [json.loads(line) for line in lines]
 
     def python(self, service: str, program: str) -> str:
-        """What a program says that runs in one of the service's containers."""
+        """Runs a program in one of the service's containers and returns its output."""
         return self("exec", "-T", service, "python", "-c", program)
 
     def prometheus(self, *paths: str) -> list[Any]:
-        """What Prometheus' API answers to each; only containers reach it."""
+        """The answers of Prometheus' API; only containers can reach it."""
         base = "http://prometheus:9090/api/v1/"
         program = (
             "import json, urllib.request as web; "
@@ -57,12 +57,12 @@ class Compose:
 
     @property
     def url(self) -> str:
-        """Where a client finds the load balancer."""
+        """The address of the load balancer."""
         return f"wss://localhost:{self.environment['ANTIPHON_HTTPS_PORT']}"
 
     @property
     def trust(self) -> ssl.SSLContext:
-        """Believes what Caddy's own authority has signed, and nobody else."""
+        """Trusts only certificates that Caddy's own authority has signed."""
         root = self("exec", "caddy", "cat", "/data/caddy/pki/authorities/local/root.crt")
         return ssl.create_default_context(cadata=root)
 

@@ -1,7 +1,7 @@
 """The compose stack, built and started once for all tests of this folder.
 
-With a Docker engine that is there, or as root on Debian with one of its own (`private_engine.py`). These
-tests build images for minutes.
+Uses the Docker engine of the machine, or as root on Debian a private one (`private_engine.py`).
+Building the images takes minutes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def engine() -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="session")
 def stack(engine: dict[str, str]) -> Iterator[Compose]:
-    """The stack as the file describes it, on two free ports of this machine."""
+    """The stack of the compose file, on two free ports of this machine."""
     ports = {"ANTIPHON_HTTP_PORT": str(free_port()), "ANTIPHON_HTTPS_PORT": str(free_port())}
     stack = Compose(ROOT, {**engine, **ports})
     try:

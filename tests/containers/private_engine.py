@@ -1,8 +1,8 @@
-"""A Docker engine of the tests' own, for a Debian machine that has none and reaches no image registry.
+"""A private Docker engine for a Debian machine without one and without an image registry.
 
-Debian's packages become the images that the stack builds upon, under the official names: this tests
-the compose file, the Dockerfile and the wiring, not the official images. Needs root. What it makes
-below `folder` is kept, so that the next start takes seconds.
+The images that the stack builds upon are made from Debian's packages, under the official names: this
+tests the compose file, the Dockerfile and the wiring, not the official images. Needs root. Its files
+below `folder` are kept, so that the next start takes seconds.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ _IMAGES = {
 
 @contextlib.contextmanager
 def private_engine(folder: Path) -> Iterator[dict[str, str]]:
-    """The environment in which `docker` and `docker compose` speak to it."""
+    """Yields the environment in which `docker` and `docker compose` use this engine."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Where Debian keeps daemons; not every path leads there.
+    # Debian keeps daemons here; not every PATH contains it.
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     _install()
     config = folder / "config"
@@ -99,7 +99,7 @@ def _mirror() -> str:
 
 
 def _install_compose(folder: Path, plugins: Path) -> None:
-    """Compose v2 and buildx are in the next Debian: unpacked beside, not installed."""
+    """Compose v2 and buildx are in the next Debian release: unpacked, not installed."""
     if (plugins / "docker-compose").exists():
         return
     apt = folder / "apt"

@@ -1,4 +1,4 @@
-"""The compose stack as it is run: asked aloud, killed in part, scaled up, stopped."""
+"""The running compose stack: spoken questions, killed containers, more edges, stop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KILL_THE_SERVICE = (
     "import os, pathlib; children = pathlib.Path('/proc/1/task/1/children').read_text().split(); "
     "[os.kill(int(child), 9) for child in children]"
 )
-"""Kills what the container's init has started, as the kernel kills whoever takes too much memory."""
+"""Kills the processes that init has started, as the kernel does when memory runs out."""
 
 
 @pytest.mark.parametrize("profile", ["gpu", "observability"])
@@ -35,7 +35,7 @@ def test_each_profile_is_valid(stack: Compose, profile: str) -> None:
     stack("--profile", profile, "config", "--quiet")
 
 
-def test_every_service_runs_as_often_as_the_file_says(stack: Compose) -> None:
+def test_every_service_has_the_number_of_containers_in_the_file(stack: Compose) -> None:
     for service, count in SERVICES.items():
         containers = stack.containers(service)
         assert [c["State"] for c in containers] == ["running"] * count, service
@@ -43,23 +43,23 @@ def test_every_service_runs_as_often_as_the_file_says(stack: Compose) -> None:
 
 
 @pytest.mark.parametrize("service", ["edge", "worker", "recorder", "cleanup", "redis"])
-def test_services_are_nobody_and_may_write_nowhere(stack: Compose, service: str) -> None:
+def test_services_run_without_privileges_on_a_read_only_root(stack: Compose, service: str) -> None:
     assert stack("exec", "-T", service, "id", "-u").strip() == "10001"
     with pytest.raises(AssertionError, match="Read-only file system"):
         stack("exec", "-T", service, "touch", "/opt/mark")
 
 
-def test_no_image_of_the_default_stack_holds_torch(stack: Compose) -> None:
+def test_the_default_images_do_not_contain_torch(stack: Compose) -> None:
     for service in ("edge", "worker"):
         found = "import importlib.util; print(importlib.util.find_spec('torch'))"
         assert stack("exec", "-T", service, "python", "-c", found).strip() == "None"
 
 
-def test_redis_lets_nobody_in_without_the_password(stack: Compose) -> None:
+def test_redis_requires_the_password(stack: Compose) -> None:
     assert "NOAUTH" in stack("exec", "-T", "redis", "redis-cli", "ping")
 
 
-def test_http_leads_to_https_wherever_that_is(stack: Compose) -> None:
+def test_http_redirects_to_https(stack: Compose) -> None:
     port = int(stack.environment["ANTIPHON_HTTP_PORT"])
     with closing(HTTPConnection("localhost", port, timeout=10)) as http:
         http.request("GET", "/omni?lang=en")
@@ -69,13 +69,13 @@ def test_http_leads_to_https_wherever_that_is(stack: Compose) -> None:
     assert answer.headers["Location"] == f"{there}/omni?lang=en"
 
 
-def test_metrics_are_for_inside_only(stack: Compose) -> None:
+def test_metrics_are_not_public(stack: Compose) -> None:
     with pytest.raises(OSError, match="404"):
         stack.get("/metrics")
 
 
 async def ask(stack: Compose, question: str) -> tuple[str, int]:
-    """What a client hears back: its words, and samples of sound."""
+    """The answer that a client receives: its text, and the number of audio samples."""
     said, heard = "", 0
     async with connect_duplex(stack.url, tls=stack.trust) as session:
         await session.prepare("You are a helpful assistant.")
@@ -97,7 +97,7 @@ async def test_a_question_through_the_load_balancer_is_answered(stack: Compose) 
 
 
 def row_of(stack: Compose, sid: str) -> dict[str, Any]:
-    """What an operator is told of the session."""
+    """The session's row in `antiphon sessions`."""
     rows = json.loads(stack("exec", "-T", "cleanup", "antiphon", "sessions", "--json"))
     return next(row for row in rows if row["session"] == sid)
 
@@ -107,7 +107,9 @@ def edge_of(stack: Compose, sid: str) -> str:
     return str(row_of(stack, sid)["edge"].split("-")[1])
 
 
-async def test_a_session_goes_on_at_the_other_edge_when_its_own_is_killed(stack: Compose) -> None:
+async def test_a_session_continues_on_the_other_edge_after_its_edge_is_killed(
+    stack: Compose,
+) -> None:
     sid = "adx_containers_resume"
     client = Resumer(f"/ws/duplex/{sid}", tls=stack.trust)
     async with client.connected(stack.url):
@@ -128,7 +130,7 @@ async def test_a_session_goes_on_at_the_other_edge_when_its_own_is_killed(stack:
     stack.docker("start", killed)
 
 
-async def test_a_worker_that_dies_is_started_again_with_its_session(stack: Compose) -> None:
+async def test_a_worker_that_dies_is_restarted_and_its_session_continues(stack: Compose) -> None:
     sid = "adx_containers_worker"
     client = Resumer(f"/ws/duplex/{sid}", tls=stack.trust)
     async with client.connected(stack.url):
@@ -146,7 +148,7 @@ async def test_a_worker_that_dies_is_started_again_with_its_session(stack: Compo
 
 
 def targets(stack: Compose) -> Counter[str]:
-    """How many processes of each job Prometheus asks with success."""
+    """The number of processes of each job that Prometheus scrapes successfully."""
     found = stack.prometheus("targets")[0]["activeTargets"]
     return Counter(one["labels"]["job"] for one in found if one["health"] == "up")
 
@@ -157,7 +159,7 @@ def rules(stack: Compose) -> dict[str, str]:
     return {rule["name"]: rule["health"] for rule in group["rules"]}
 
 
-async def test_prometheus_finds_every_process_and_can_answer_all_it_is_asked(
+async def test_prometheus_finds_every_process_and_evaluates_every_rule(
     stack: Compose,
 ) -> None:
     stack("--profile", "observability", "up", "--detach", "--no-recreate", "--wait", "prometheus")
@@ -173,7 +175,7 @@ def edge_now(stack: Compose) -> str:
     return str(stack.get("/health")["edge_id"])
 
 
-async def test_more_edges_are_found_without_an_edit(stack: Compose) -> None:
+async def test_new_edges_are_found_without_an_edit(stack: Compose) -> None:
     """By the load balancer and by Prometheus."""
     stack("up", "--detach", "--no-recreate", "--wait", "--scale", "edge=4")
     seen: set[str] = set()
@@ -183,14 +185,14 @@ async def test_more_edges_are_found_without_an_edit(stack: Compose) -> None:
     assert edge_now(stack) in seen
 
 
-def test_the_operator_finds_all_in_order(stack: Compose) -> None:
+def test_doctor_reports_no_problem(stack: Compose) -> None:
     assert " 0 failed" in stack(
         "exec", "-T", "cleanup", "antiphon", "doctor", "--engine", "simulated"
     )
 
 
-def test_everything_stops_when_it_is_told_to(stack: Compose) -> None:
-    """Nothing has to be killed (137) at the end of its grace period. The last test: nothing runs after it."""
+def test_every_container_stops_in_its_grace_period(stack: Compose) -> None:
+    """No container is killed (137). This is the last test: nothing runs after it."""
     stack("stop")
     for service in SERVICES:
         for container in stack.containers(service):

@@ -1,1 +1,1 @@
-"""What the tests share: servers, clients, samples and pages."""
+"""Helpers of the tests: servers, clients, sample data and pages."""

@@ -22,5 +22,5 @@ def find_chromium() -> str | None:
 
 
 def in_ci() -> bool:
-    """Where a missing browser is a failure, not a reason to skip."""
+    """True in CI, where a missing browser is a failure, not a reason to skip."""
     return os.environ.get("CI") == "true"

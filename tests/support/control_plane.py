@@ -15,7 +15,7 @@ EDGE = "edge-1"
 
 
 def report(*kinds: SessionKind, slots: int = 1, is_open: bool = True) -> WorkerReport:
-    """A worker that serves these kinds (all of them if none is named)."""
+    """Registers a worker that serves these kinds (all kinds by default)."""
     return WorkerReport(
         engine="test",
         model="none",
@@ -30,7 +30,7 @@ def report(*kinds: SessionKind, slots: int = 1, is_open: bool = True) -> WorkerR
 
 
 async def join(broker: Broker, sid: str, kind: SessionKind = AUDIO, *, edge: str = EDGE) -> Ticket:
-    """Enqueue a session."""
+    """Enqueues a session."""
     return await broker.queue.join(sid, kind, edge=edge, recording=f"rec-{sid}")
 
 
@@ -42,14 +42,14 @@ async def serve(
 
 
 async def claim(broker: Broker, worker: str = "w1") -> Claim:
-    """A claim that must succeed."""
+    """Claims a session; fails if there is none."""
     claimed = await broker.leases.claim(worker)
     assert claimed is not None
     return claimed
 
 
 async def activate(broker: Broker, held: Claim, worker: str = "w1") -> None:
-    """Walk a claimed session to `active`."""
+    """Moves a claimed session to `active`."""
     for state in (SessionState.PREPARING, SessionState.ACTIVE):
         assert await broker.leases.move(held.sid, worker, held.epoch, state)
 
@@ -65,26 +65,26 @@ async def used(broker: Broker) -> dict[str, int]:
 
 
 async def now_ms(raw: Redis) -> int:
-    """The clock of the control plane."""
+    """The current time of the control plane."""
     seconds, micros = await raw.time()
     return int(seconds) * 1000 + int(micros) // 1000
 
 
 async def expire_lease(broker: Broker, raw: Redis, sid: str) -> None:
-    """Let a lease have run out a second ago."""
+    """Sets the end of a lease to one second ago."""
     await raw.zadd(broker.keys.leases, {sid: await now_ms(raw) - 1000}, xx=True)
     assert await raw.zscore(broker.keys.leases, sid) is not None
 
 
 async def silence(raw: Redis, beats: str, who: str, broker: Broker) -> None:
-    """Let a worker's or an edge's last beat be a minute old. `beats`: the ZSET's key."""
+    """Sets the last heartbeat of a worker or an edge to one minute ago. `beats`: the ZSET's key."""
     assert beats in (broker.keys.workers, broker.keys.edges)
     await raw.zadd(beats, {who: await now_ms(raw) - 60_000}, xx=True)
     assert await raw.zscore(beats, who) is not None
 
 
 async def reap(broker: Broker, raw: Redis) -> tuple[int, int]:
-    """Upkeep as it is in quiet times: it last ran just now, and spares nobody."""
+    """Runs upkeep without its quiet time: it ran a moment ago, so it spares no session."""
     reaper = {"last": await now_ms(raw), "quiet_until": 0}
     await raw.hset(broker.keys.reaper, mapping=reaper)
     return await broker.registry.reap()

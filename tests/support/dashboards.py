@@ -1,4 +1,4 @@
-"""The expressions of `deploy/`: what the dashboard draws and the alerts watch."""
+"""The expressions of `deploy/`: the panels of the dashboard and the conditions of the alerts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def drawn() -> Iterator[str]:
 
 
 def watched() -> Iterator[str]:
-    """What each alert compares, without the comparison: that holds nothing while all is well."""
+    """The value that each alert compares. The comparison itself has no result while all is well."""
     for alert in ALERTS:
         compared = re.sub(r"\s*(==|>|<)\s*[\d.* ]+$", "", alert["expr"])
         assert compared != alert["expr"], f"{alert['alert']} compares nothing"

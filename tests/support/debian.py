@@ -1,6 +1,6 @@
-"""Gets the programs that some tests drive; `make test` runs this.
+"""Installs the programs that some tests need; `make test` runs this.
 
-In CI, as root, they are installed from Debian's packages; a person's machine is left as it is.
+In CI, as root, it installs Debian's packages. It changes nothing on a developer's machine.
 """
 
 from __future__ import annotations

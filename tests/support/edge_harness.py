@@ -79,7 +79,7 @@ async def running_edge(settings: BrokerSettings, **overrides: Any) -> AsyncItera
 
 
 class Client:
-    """A WebSocket client that says what it expects."""
+    """A WebSocket client that asserts which message comes next."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
@@ -106,7 +106,7 @@ class Client:
         return message
 
     async def close_code(self) -> int | None:
-        """Wait for the server's close; anything it still says is a failure."""
+        """Waits for the server's close; fails on any other message."""
         try:
             message = await self.message()
         except ConnectionClosed:
@@ -114,14 +114,14 @@ class Client:
         raise AssertionError(f"expected a close, got {message}")
 
     async def vanish(self) -> None:
-        """Cut the connection without a goodbye."""
+        """Cuts the connection without a WebSocket close."""
         self.socket.transport.abort()
         await self.socket.wait_closed()
 
 
 @dataclass
 class PlayedSession:
-    """One claimed session, served by the test."""
+    """One claimed session whose worker is the test."""
 
     broker: Broker
     worker_id: str
@@ -147,7 +147,7 @@ class PlayedSession:
         )
 
     async def prepare(self) -> PrepareIn:
-        """Answer the client's `prepare`."""
+        """Answers the client's `prepare`."""
         entry: PrepareIn = await self.expect(PrepareIn)
         await self.move(SessionState.PREPARING)
         await self.publish(PreparedOut(input_n=1, prompt_length=42))
@@ -163,7 +163,7 @@ class PlayedSession:
         return entry
 
     async def answer(self, *, speak: bool = True, text: str = "hi") -> ChunkIn:
-        """Answer the next chunk with a second of speech or a listening unit."""
+        """Answers the next chunk with a second of speech or a listening unit."""
         position, entry = await self.read()
         assert isinstance(entry, ChunkIn), entry
         await self.publish(result(position.n, entry.at, speak=speak, text=text))
@@ -197,7 +197,7 @@ def result(n: int, received_at: float = 0.0, *, speak: bool = True, text: str = 
 
 @dataclass
 class PlayedWorker:
-    """A worker's registry row and claims; the test decides what it answers."""
+    """A worker's registry row and claims; the test decides its answers."""
 
     broker: Broker
     id: str
@@ -218,14 +218,14 @@ class PlayedWorker:
             await subscription.__aexit__(None, None, None)
 
     async def claim(self) -> PlayedSession:
-        """Wait for a session and hold it."""
+        """Waits for a session and claims it."""
         async with asyncio.timeout(WITHIN_S):
             while (claim := await self.broker.leases.claim(self.id)) is None:
                 await asyncio.sleep(0.01)
         return await self._open(claim)
 
     async def serve(self) -> PlayedSession:
-        """Claim a session and answer its `prepare`."""
+        """Claims a session and answers its `prepare`."""
         session = await self.claim()
         await session.prepare()
         return session
@@ -274,7 +274,7 @@ def played_worker(broker: Broker, *, id_: str = "w1", slots: int = 1) -> PlayedW
 async def prepared_session(
     edge: RunningEdge, worker: PlayedWorker, sid: str = "adx_1", query: str = "", **options: Any
 ) -> AsyncIterator[tuple[Client, PlayedSession]]:
-    """A client and the session that serves it, ready for audio."""
+    """A client and its claimed session, ready for audio."""
     async with edge.client(sid, query, **options) as client:
         session = await worker.claim()
         await client.expect("queue_done", skip=("queued", "queue_update"))
@@ -285,7 +285,7 @@ async def prepared_session(
 
 
 async def ended(broker: Broker, sid: str) -> SessionRow:
-    """The session's row once it has ended."""
+    """The session's row after its end."""
     async with asyncio.timeout(WITHIN_S):
         while True:
             row = await broker.sessions.get(sid)

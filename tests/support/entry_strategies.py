@@ -1,4 +1,4 @@
-"""Hypothesis strategies for stream entries, made from the classes' own fields."""
+"""Hypothesis strategies for stream entries, derived from the fields of the classes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def entries_of(cls: type[Entry]) -> st.SearchStrategy[Entry]:
-    """Every field given, none left at its default."""
+    """Sets every field explicitly."""
     hints = typing.get_type_hints(cls)
     return st.builds(cls, **{item.name: _strategy(hints[item.name]) for item in fields(cls)})
 

@@ -1,6 +1,6 @@
 """Starts services as forks of one process that has already imported them.
 
-Importing a service costs about a second of CPU time, more than most tests need for the rest.
+Importing a service costs about a second of CPU time, more than the rest of most tests.
 The tests in `tests/system/commands` start services by their commands instead.
 """
 
@@ -113,7 +113,7 @@ def fork_server() -> ForkServer:
 def run_antiphon(
     *arguments: str, folder: Path, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """The `antiphon` command, with `folder` as the current folder."""
+    """Runs the `antiphon` command in `folder`."""
     with TemporaryDirectory() as name:
         output, errors = Path(name) / "output", Path(name) / "errors"
         process = fork_server().start(
@@ -135,7 +135,7 @@ def run_antiphon(
 
 def _serve() -> None:
     """Answers one JSON object per line: `poll` with an exit status, other requests with a pid."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the tests to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the tests handle Ctrl-C
     running: set[int] = set()
     try:
         for line in sys.stdin.buffer:
@@ -146,7 +146,7 @@ def _serve() -> None:
                     running.discard(pid)
             else:
                 main = importlib.import_module(request["module"]).main
-                gc.freeze()  # a collection in a child would copy every page of these modules
+                gc.freeze()  # a garbage collection in a child would copy every page of these modules
                 answer = os.fork()
                 if answer == 0:
                     _run(main, request)
@@ -160,7 +160,7 @@ def _serve() -> None:
 
 
 def _run(main: Callable[[], int | None], request: dict[str, Any]) -> NoReturn:
-    """Skips the teardown of the interpreter, which costs more than most services do in a test."""
+    """Skips the teardown of the interpreter, which takes longer than most services run in a test."""
     status = 1
     try:
         _become(request)
@@ -182,7 +182,7 @@ def _status(pid: int) -> int | None:
 
 
 def _become(request: dict[str, Any]) -> None:
-    """Gives a new process its arguments, environment, folder, output and signals."""
+    """Sets the arguments, environment, folder, output and signals of a new process."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(request["environment"])

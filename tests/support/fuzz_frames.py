@@ -17,14 +17,14 @@ from support.protocol_driver import Protocol
 
 @dataclass(frozen=True)
 class Sent:
-    """One message as it goes out, in fragments if there are several pieces."""
+    """One outgoing message. Several pieces are sent as fragments."""
 
     pieces: tuple[bytes, ...]
     text: bool = True
 
     @property
     def breaks_the_protocol(self) -> bool:
-        """Text that is no UTF-8: the connection may be torn down at once."""
+        """True for text that is not UTF-8: the server may close the connection at once."""
         try:
             b"".join(self.pieces).decode()
         except UnicodeDecodeError:
@@ -37,7 +37,7 @@ class Sent:
 
 
 def sent(frame: str | bytes) -> Sent:
-    """In one piece."""
+    """A message in one piece."""
     return Sent((frame.encode(),)) if isinstance(frame, str) else Sent((frame,), text=False)
 
 
@@ -118,7 +118,7 @@ _VALUES = st.recursive(
 
 @st.composite
 def _bent(draw: st.DrawFn, protocol: Protocol) -> str:
-    """A good message with one value, anywhere in it, replaced, added or taken away."""
+    """A valid message with one value, at any depth, replaced, added or removed."""
     name = draw(st.sampled_from(sorted(protocol.messages)))
     message = orjson.loads(protocol.messages[name])
     place: Any = message
@@ -139,13 +139,13 @@ def _containers(place: Any) -> list[Any]:
 
 
 def _json(value: Any) -> str:
-    """orjson takes no integers beyond 64 bits."""
+    """orjson accepts no integers beyond 64 bits."""
     return json.dumps(value, ensure_ascii=False)
 
 
 @st.composite
 def _fragments(draw: st.DrawFn, frame: str) -> Sent:
-    """Cut anywhere, in the middle of a character too."""
+    """Cut anywhere, also within a character."""
     data = frame.encode()
     cuts = sorted(draw(st.lists(st.integers(0, len(data)), min_size=1, max_size=4)))
     return Sent(tuple(data[i:j] for i, j in pairwise([0, *cuts, len(data)])))
@@ -156,7 +156,7 @@ _MEDIA_FIELDS = ("audio", "audio_base64", "frame", "ref_audio_base64", "system_c
 
 @st.composite
 def _binary(draw: st.DrawFn, protocol: Protocol) -> Sent:
-    """A header that points to where its payload is, or is not, or is announced too long."""
+    """A header that points to its payload, or elsewhere, or states a wrong length."""
     message = orjson.loads(protocol.messages[draw(st.sampled_from(sorted(protocol.messages)))])
     place = {
         "at": draw(st.sampled_from([0, 4, -1, 2**63, "0", None])),
@@ -173,14 +173,14 @@ def _binary(draw: st.DrawFn, protocol: Protocol) -> Sent:
 
 
 def good_frames(protocol: Protocol) -> st.SearchStrategy[Sent]:
-    """The messages of its document."""
+    """The messages of the protocol's document."""
     return st.sampled_from(sorted(protocol.messages)).map(
         lambda name: sent(protocol.messages[name])
     )
 
 
 def hostile_frames(protocol: Protocol) -> st.SearchStrategy[Sent]:
-    """Any frame at all, good ones included; most of them get past the JSON parser."""
+    """Any frame, including valid ones; most of them pass the JSON parser."""
     names = st.sampled_from(["type", "audio", "config", "session", "messages"])
     odd = st.dictionaries(names, _VALUES, max_size=3).map(_json)
     bent = _bent(protocol)

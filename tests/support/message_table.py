@@ -1,4 +1,4 @@
-"""docs/message-table.md, as the edge's decoders and machines have it.
+"""Writes docs/message-table.md from the edge's decoders and machines.
 
 `python tests/message_table.py` writes the file.
 """
@@ -49,13 +49,13 @@ async def _section(protocol: Protocol) -> str:
 
 
 def rows(protocol: Protocol) -> dict[str, Frame]:
-    """What the client sends, under the names of the table's rows."""
+    """The client's messages, under the names of the table's rows."""
     named = {name if " " in name else f"`{name}`": f for name, f in protocol.messages.items()}
     return {**named, **protocol.mistakes}
 
 
 async def answer(protocol: Protocol, state: str, frame: Frame) -> str:
-    """What becomes of one message in one state, in a few words."""
+    """The result of one message in one state, in a few words."""
     talk = await protocol.at(state)
     actions = await talk.step(frame)
     after = "" if talk.over or talk.state == state else f" → {talk.state}"
@@ -73,7 +73,7 @@ def _word(action: Action) -> str:
 
 
 def _name(message: ServerMessage) -> str:
-    """An error is known by its code, everything else by its type."""
+    """An error is named by its code, everything else by its type."""
     wire = message.wire()
     error = wire.get("error")
     return str(error["code"] if isinstance(error, dict) else wire.get("code", wire["type"]))

@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 @dataclass(frozen=True)
 class Seen:
-    """One span. Times in nanoseconds; `service` and `instance` of the process that sent it."""
+    """One span. Times are in nanoseconds; `service` and `instance` name the process that sent it."""
 
     name: str
     service: str
@@ -46,7 +46,7 @@ class OtlpReceiver:
                 self.end_headers()
 
             def log_message(self, *args: object) -> None:
-                """Nothing."""
+                """Logs nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever)
@@ -56,7 +56,7 @@ class OtlpReceiver:
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def named(self, name: str) -> list[Seen]:
-        """Spans of one name, in the order of their beginning."""
+        """Spans of one name, in the order of their start."""
         return sorted((span for span in self.spans if span.name == name), key=lambda s: s.began)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Drives a protocol's decoder and machine from frame to answer, as the edge does, without a socket."""
+"""Drives a protocol's decoder and machine as the edge does, without a socket."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Granted:
 
 @dataclass(frozen=True)
 class Ended:
-    """The session ends under its client."""
+    """The session ends before its client closes it."""
 
     reason: EndReason | None
 
@@ -39,7 +39,7 @@ Step = Frame | Granted | OutEntry | QueuePlace | SessionCommand | Ended
 
 
 class Talk:
-    """One connection as the edge would drive it; `over` once it is closed."""
+    """One connection, driven as by the edge; `over` is set after its close."""
 
     def __init__(self, protocol: Protocol) -> None:
         self.over = False
@@ -49,11 +49,11 @@ class Talk:
 
     @property
     def state(self) -> str:
-        """The machine's own word for it."""
+        """The phase of the machine."""
         return str(self._machine.phase_text)
 
     async def step(self, step: Step) -> list[Action]:
-        """What it leads to; nothing for what cannot happen now."""
+        """The resulting actions; empty for a step that is impossible in this state."""
         actions = list(await self._step(step))
         self.over = any(isinstance(action, Finish) for action in actions)
         return actions
@@ -89,7 +89,7 @@ class Talk:
 
 @dataclass(frozen=True)
 class Protocol:
-    """What is said on one endpoint: by the client (good and bad), by the worker, and as last words."""
+    """The messages of one endpoint: valid and invalid ones of the client, and the worker's entries."""
 
     path: str
     open: Callable[[], tuple[Any, Any]]

@@ -174,7 +174,7 @@ REALTIME = Protocol(
 
 
 class ChatTalk(Talk):
-    """The first frame is the request; without a good one there is no session to go on with."""
+    """The first frame is the request; without a valid one there is no session."""
 
     @property
     def state(self) -> str:

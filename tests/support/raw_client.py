@@ -1,4 +1,4 @@
-"""A raw client: it receives every message unchanged and can send anything."""
+"""A raw client that receives every message unchanged and can send anything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE_S = 45.0
 
 
 class Wire:
-    """One WebSocket, JSON in and out."""
+    """One WebSocket with JSON messages."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
@@ -28,7 +28,7 @@ class Wire:
         await self.socket.send(orjson.dumps(message).decode())
 
     async def send_second(self, samples: Samples | None = None, **fields: Any) -> None:
-        """One audio chunk; silence unless given."""
+        """Sends one audio chunk; silence by default."""
         pcm = np.zeros(INPUT_RATE, np.float32) if samples is None else samples
         audio = base64.b64encode(pcm.astype("<f4").tobytes()).decode()
         await self.send(type="audio_chunk", audio=audio, **fields)
@@ -39,19 +39,19 @@ class Wire:
         return message
 
     async def until(self, kind: str) -> dict[str, Any]:
-        """The next message of a type; others before it are passed over."""
+        """The next message of a type; skips others."""
         while (message := await self.next())["type"] != kind:
             assert message["type"] != "error", message
         return message
 
     async def expect(self, kind: str) -> dict[str, Any]:
-        """The very next message, which must be of this type."""
+        """The next message, which must have this type."""
         message = await self.next()
         assert message["type"] == kind, message
         return message
 
     async def closed(self) -> int:
-        """Wait for the server to close; its close code."""
+        """Waits for the server's close; returns its code."""
         async with asyncio.timeout(PATIENCE_S):
             try:
                 while True:
@@ -61,7 +61,7 @@ class Wire:
                 return self.socket.close_code
 
     async def begin(self, **prepare: Any) -> dict[str, Any]:
-        """Through the queue to `prepared`."""
+        """Waits in the queue, prepares, and waits for `prepared`."""
         await self.until("queue_done")
         await self.send(type="prepare", **prepare)
         return await self.until("prepared")

@@ -1,4 +1,4 @@
-"""Events of `/v1/realtime` against the schema that the edge serves."""
+"""Checks events of `/v1/realtime` against the schema that the edge serves."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ PATIENCE_S = 30.0
 
 
 def sound(seed: int, n: int) -> Samples:
-    """Noise that also leaves full scale, so that clipping is seen."""
+    """Noise that exceeds full scale, so that clipping is visible."""
     return np.random.default_rng(seed).uniform(-1.1, 1.1, n).astype(np.float32)
 
 
@@ -57,7 +57,7 @@ def chunk(seed: int, *, frames: int = 0, n: int = 1600, **more: Any) -> ChunkIn:
 def result(
     input_n: int, *, speak: bool = False, end_of_turn: bool = False, **more: Any
 ) -> ResultOut:
-    """A unit's result; a spoken one carries 50 ms of sound made from `input_n`."""
+    """A unit's result; a spoken one has 50 ms of audio made from `input_n`."""
     values: dict[str, Any] = {
         "received_at": 1000.0 * input_n,
         "read_at": 1000.0 * input_n + 3.25,
@@ -85,7 +85,7 @@ def result(
 
 
 class LiveTalk:
-    """One session in Redis, with an edge's and a worker's writers; the test plays both."""
+    """One session in Redis with the writers of an edge and a worker; the test plays both."""
 
     def __init__(
         self, broker: Broker, sid: str, ticket: int, recording: str, kind: SessionKind
@@ -103,14 +103,14 @@ class LiveTalk:
     async def queue(
         cls, broker: Broker, sid: str = "", kind: SessionKind = SessionKind.AUDIO_DUPLEX
     ) -> LiveTalk:
-        """A session that waits for a worker."""
+        """Creates a session that waits for a worker."""
         sid, recording = sid or f"adx_{uuid.uuid4().hex[:10]}", new_recording_id()
         ticket = await broker.queue.join(sid, kind, edge="e1", recording=recording)
         return cls(broker, sid, ticket.number, recording, kind)
 
     @classmethod
     async def begin(cls, broker: Broker, sid: str = "", worker: str = "w1") -> LiveTalk:
-        """A session that a worker holds, prepared."""
+        """Creates a session that a worker has claimed and prepared."""
         talk = await cls.queue(broker, sid)
         await talk.assign(worker)
         await talk.prepare()
@@ -142,21 +142,21 @@ class LiveTalk:
         await self.out.append(PreparedOut(input_n=1, prompt_length=12))
 
     async def note(self, config: DuplexConfig) -> None:
-        """As the worker does on the session's row before it prepares."""
+        """Stores the decision in the session's row, as the worker does before it prepares."""
         assert self.claim is not None
         move, state = self.broker.leases.move, SessionState.PREPARING
         epoch = self.claim.epoch
         assert await move(self.sid, "w1", epoch, state, summary=config.model_dump())
 
     async def exchange(self, seed: int, *, frames: int = 0) -> None:
-        """One chunk and its result: two units listen, two speak, the second of them ends the turn."""
+        """Sends one chunk and its result: two units listen, two speak, the second of them ends the turn."""
         position = await self.into.append(chunk(seed, frames=frames))
         phase = seed % 4
         speak = phase >= 2
         await self.out.append(result(position.n, speak=speak, end_of_turn=phase == 3))
 
     async def script(self) -> Script:
-        """Everything both streams hold, as the recorder reads it."""
+        """All entries of both streams, as the recorder reads them."""
         keys = self.broker.keys
         sides: dict[Side, str] = {"in": keys.inbound(self.sid), "out": keys.outbound(self.sid)}
         found: Script = []
@@ -184,7 +184,7 @@ class LiveTalk:
 def record_undisturbed(
     root: Path, job: RecordingJob, script: Script, ending: SessionEnding
 ) -> dict[str, bytes]:
-    """What an undisturbed recorder makes of a script: relative path → content."""
+    """The files of an undisturbed recorder for a script: relative path → content."""
     by_side = [item for side in SIDES for item in script if item[0] == side]
     return record_in_order(root, job, by_side, ending)
 
@@ -192,7 +192,7 @@ def record_undisturbed(
 def record_in_order(
     root: Path, job: RecordingJob, script: Script, ending: SessionEnding
 ) -> dict[str, bytes]:
-    """The same, in the order of the script; resumes a recording that exists."""
+    """The same, in the order of the script; resumes an existing recording."""
     folder = RecordingFolder(root, job)
     for side, position, entry in script:
         folder.add(side, position, entry)
@@ -203,11 +203,11 @@ def record_in_order(
 
 
 def keep_going() -> None:
-    """Nobody breaks the merge off."""
+    """Never stops the merge."""
 
 
 def damage(path: Path, data: st.DataObject) -> None:
-    """What a crash may leave: a torn journal, temporary files, missing or empty media, no meta."""
+    """Damages a recording as a crash does: torn journal, temporary files, missing or empty media, no meta."""
     journal = path / "timeline.jsonl"
     if not journal.exists():
         return
@@ -232,7 +232,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def assert_same(actual: dict[str, bytes], expected: dict[str, bytes]) -> None:
-    """Byte by byte, telling which file differs."""
+    """Compares byte by byte and names the file that differs."""
     assert sorted(actual) == sorted(expected), actual.keys() ^ expected.keys()
     for name, content in expected.items():
         assert actual[name] == content, name
@@ -246,13 +246,13 @@ def read_wav(path: Path) -> tuple[int, np.ndarray[Any, Any]]:
 
 
 def meta_of(data_dir: Path, recording: str) -> Meta | None:
-    """A session's `meta.json`; must be whole whenever it is there."""
+    """A session's `meta.json`, which must be complete whenever it exists."""
     path = data_dir / "sessions" / recording / META_FILE
     return Meta.model_validate(orjson.loads(path.read_bytes())) if path.exists() else None
 
 
 async def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that only the disk shows."""
+    """Polls until the disk shows something."""
     try:
         async with asyncio.timeout(PATIENCE_S):
             while not condition():
@@ -269,14 +269,14 @@ async def until_finished(data_dir: Path, *talks: LiveTalk) -> list[Meta]:
 
 
 def _finished(data_dir: Path, recording: str) -> bool:
-    """The meta says so, and what only the recorder needed has gone after that."""
+    """True when the meta says so and the recorder's working files are deleted."""
     meta = meta_of(data_dir, recording)
     journal = data_dir / "sessions" / recording / TIMELINE_FILE
     return meta is not None and not meta.is_busy and not journal.exists()
 
 
 async def unacknowledged(broker: Broker) -> int:
-    """Transitions that some recorder was given and has not confirmed."""
+    """Transitions that a recorder has received and not acknowledged."""
     group = await broker.events.join_group("recorder", "probe")
     try:
         return len(await group._pending())
@@ -285,7 +285,7 @@ async def unacknowledged(broker: Broker) -> int:
 
 
 async def until_acknowledged(broker: Broker) -> None:
-    """Every transition is worked off."""
+    """Waits until every transition is acknowledged."""
     async with asyncio.timeout(PATIENCE_S):
         while await unacknowledged(broker):
             await asyncio.sleep(0.02)

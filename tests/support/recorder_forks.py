@@ -43,7 +43,7 @@ class Forks:
 
 @asynccontextmanager
 async def forks(environment: dict[str, str]) -> AsyncIterator[Forks]:
-    """Run the program. Kill every recorder before the block ends."""
+    """Runs the program; kills every recorder at the end of the block."""
     pipe = asyncio.subprocess.PIPE
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, __file__),
@@ -61,7 +61,7 @@ async def forks(environment: dict[str, str]) -> AsyncIterator[Forks]:
 
 
 def main() -> None:
-    """Serve stdin."""
+    """Serves stdin."""
     from antiphon.recorder_service.service import run
     from antiphon.recorder_service.settings import RecorderSettings
 

@@ -1,4 +1,4 @@
-"""Recorders for tests: quick ones, in this process or in one that can be killed."""
+"""Recorders with short intervals for tests, in this process or in one that can be killed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUICK = {
 
 
 def quick(settings: BrokerSettings, data_dir: Path, **more: float) -> RecorderSettings:
-    """Settings with which a test need not wait."""
+    """Settings with short intervals."""
     return RecorderSettings(**settings.model_dump(), data_dir=data_dir, **{**QUICK, **more})
 
 
@@ -37,7 +37,7 @@ def environment(settings: RecorderSettings) -> dict[str, str]:
 
 @asynccontextmanager
 async def process(settings: RecorderSettings) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`python -m antiphon.recorder_service`, killed at the end if it still runs."""
+    """`python -m antiphon.recorder_service`; kills it at the end if it still runs."""
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "antiphon.recorder_service"),
         env={**os.environ, **environment(settings)},

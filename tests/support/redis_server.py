@@ -18,14 +18,14 @@ _START_TIMEOUT_S = 20.0
 
 
 def redis_binary() -> str:
-    """What ANTIPHON_TEST_REDIS_SERVER names, else what an embedded start would use."""
+    """The program in ANTIPHON_TEST_REDIS_SERVER, else the one that an embedded start uses."""
     return os.environ.get("ANTIPHON_TEST_REDIS_SERVER") or str(find_redis_server().path)
 
 
 class RedisServer:
     """One redis-server process that keeps its port and its folder over restarts.
 
-    With `aof` every write is on disk before it is answered, so a restart brings all of it back.
+    With `aof` every write is on disk before its reply, so a restart restores all data.
     Methods are synchronous: a stop and a start take a few tens of milliseconds.
     """
 
@@ -44,7 +44,7 @@ class RedisServer:
         return self._process is not None and self._process.poll() is None
 
     def start(self, *, empty: bool = False) -> None:
-        """Start and wait for the first answer; `empty` forgets what the folder holds."""
+        """Starts it and waits for the first reply; `empty` deletes the data in the folder."""
         if empty:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -60,15 +60,15 @@ class RedisServer:
         self._wait_for_answer()
 
     def stop(self) -> None:
-        """SIGTERM, as an operator's restart does."""
+        """SIGTERM, as in an operator's restart."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL, as a crash does."""
+        """SIGKILL, as in a crash."""
         self._end(signal.SIGKILL)
 
     def restart(self, *, empty: bool = False) -> None:
-        """Stop, then start on the same port."""
+        """Stops it and starts it on the same port."""
         self.stop()
         self.start(empty=empty)
 

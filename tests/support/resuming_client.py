@@ -18,12 +18,12 @@ _OF_THE_MOMENT = ("server_send_ts", "resume_token", "timing")
 
 
 def content(message: dict[str, Any]) -> dict[str, Any]:
-    """A message less what changes when it is sent again."""
+    """A message without the fields that change when it is sent again."""
     return {name: value for name, value in message.items() if name not in _OF_THE_MOMENT}
 
 
 class Resumer:
-    """One client over several sockets. Every numbered message must be the next one, or one it knows."""
+    """One client over several sockets. Asserts that every numbered message is the next one or a known one."""
 
     def __init__(self, path: str, tls: ssl.SSLContext | None = None) -> None:
         self.received: dict[int, dict[str, Any]] = {}
@@ -47,7 +47,7 @@ class Resumer:
     async def back(
         self, base: str, *, seq: int | None = None, token: str | None = None
     ) -> AsyncIterator[dict[str, Any]]:
-        """Another socket, from `seq` on (default: all that is missing); yields the `resumed`."""
+        """Opens another socket that resumes after `seq` (default: the last message); yields the `resumed`."""
         after = self.last if seq is None else seq
         query = {"resume": 1, "resume_token": token or self.token, "seq": after}
         async with self._open(self._url(base, **query)):
@@ -69,14 +69,14 @@ class Resumer:
         await self.socket.send(orjson.dumps({"type": type_, **fields}).decode())
 
     async def receive(self) -> dict[str, Any]:
-        """One message, unchecked but for its token."""
+        """One message, unchecked; stores its token."""
         async with asyncio.timeout(PATIENCE_S):
             message: dict[str, Any] = orjson.loads(await self.socket.recv())
         self.token = message.get("resume_token", self.token)
         return message
 
     async def message(self) -> dict[str, Any]:
-        """The next one; exactly the one after the last, and what it was if it was sent before."""
+        """The next message: it must follow the last one, and equal the earlier one if it was sent before."""
         message = await self.receive()
         seq = message["seq"]
         assert seq == self.last + 1, (self.last, message)
@@ -91,12 +91,12 @@ class Resumer:
         return message
 
     async def drop(self) -> None:
-        """Without a goodbye."""
+        """Cuts the connection without a WebSocket close."""
         self.socket.transport.abort()
         await self.socket.wait_closed()
 
     async def closed(self) -> tuple[int | None, str | None]:
-        """Code and reason of the close, which comes next."""
+        """Code and reason of the close, which must come next."""
         try:
             message = await self.receive()
         except ConnectionClosed:

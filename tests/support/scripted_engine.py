@@ -35,12 +35,12 @@ Step = Callable[[int], UnitResult]
 
 
 def listens(unit: int) -> UnitResult:
-    """Listens only."""
+    """A listening unit."""
     return UnitResult(is_listen=True, memo={"unit": unit})
 
 
 def speaks(unit: int) -> UnitResult:
-    """Speaks its number."""
+    """A speaking unit whose text is its number."""
     audio = np.full(2400, unit / 100, dtype=np.float32)
     return UnitResult(is_listen=False, text=f"unit {unit}", audio=audio, memo={"unit": unit})
 
@@ -109,9 +109,9 @@ class ScriptedView(DuplexView):
 
 
 class ScriptedTalk:
-    """What a scripted answer may look at: its number (from 1), and what the client wants.
+    """The state that a scripted answer may use: its number (from 1), and the client's request.
 
-    `said` is what another worker told the client already; `quiet` is set by a break or a stop.
+    `said` is the text that another worker has already published; a break or a stop sets `quiet`.
     """
 
     def __init__(self) -> None:
@@ -140,7 +140,7 @@ def piece(text: str) -> Delta:
 
 
 def says_its_number(talk: ScriptedTalk) -> Iterator[Delta]:
-    """Two pieces, without the part that was already said."""
+    """Two pieces, without the part that is already published."""
     whole = ["answer", f" {talk.number}"]
     yield from (piece(text) for text in whole if text not in talk.said)
 

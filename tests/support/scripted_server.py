@@ -1,4 +1,4 @@
-"""A real WebSocket server that speaks a script of `/ws/duplex` messages, one script per connection."""
+"""A real WebSocket server that follows a script of `/ws/duplex` messages, one script per connection."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from support.synthetic_speech import spoken, units_of
 
 @functools.cache
 def say(text: str) -> Samples:
-    """The sentence as float32 at 16 kHz, without silence around it."""
+    """The sentence as float32 at 16 kHz, without leading or trailing silence."""
     return spoken(text, lead_s=0.0)
 
 
@@ -57,10 +57,10 @@ def share_recognised(text: str, transcript: str) -> float:
 
 
 def share_voiced(text: str, audio: Samples) -> float:
-    """How much of `text` a 24 kHz recording of the model's voice says.
+    """The share of `text` in a 24 kHz recording of the model's voice.
 
-    A small model may answer with words that the recogniser does not know. So the words count too
-    that it recognises in the same text, synthesised here.
+    A small model may answer with words that the recogniser does not know. So this also counts the
+    words that it recognises in the same text when synthesised here.
     """
     transcript = transcribe(audio)
     reference = transcribe(_read_out(text))

@@ -35,7 +35,7 @@ class Service:
         return self.log_path.read_text(errors="replace")
 
     def kill(self) -> None:
-        """SIGKILL: no goodbye."""
+        """SIGKILL."""
         self.process.kill()
         self.process.wait(timeout=_STOP_TIMEOUT_S)
 
@@ -131,7 +131,7 @@ class Stack:
             time.sleep(0.05)
 
     def close(self) -> None:
-        """Stop everything, in the order of its start."""
+        """Stops everything, in the order of its start."""
         for service in self.services:
             if service.process.poll() is None:
                 service.process.send_signal(signal.SIGCONT)
@@ -143,7 +143,7 @@ class Stack:
                 service.kill()
 
     def tracebacks(self) -> list[str]:
-        """Log lines that no healthy run has."""
+        """Log lines that indicate a defect."""
         return [
             f"{service.name}: {line}"
             for service in self.services
@@ -154,7 +154,7 @@ class Stack:
 
 @contextmanager
 def new_stack(folder: Path, *, aof: bool = False) -> Iterator[Stack]:
-    """Starts only Redis, with persistence if `aof`. At the end no log may hold a traceback."""
+    """Starts only Redis, with persistence if `aof`. At the end no log may contain a traceback."""
     with RedisServer(folder / "redis", aof=aof) as redis:
         running = Stack(folder, redis)
         try:
@@ -176,7 +176,7 @@ def _answers(port: int) -> bool:
 
 
 async def until(condition: object, *, within_s: float = 30.0, every_s: float = 0.02) -> None:
-    """Wait for something that happens in another process. Raises TimeoutError."""
+    """Polls until another process has done something. Raises TimeoutError."""
     assert callable(condition)
     async with asyncio.timeout(within_s):
         while True:

@@ -38,7 +38,7 @@ def silence(seconds: float) -> Samples:
 
 
 def units_of(audio: Samples, size: int = INPUT_RATE) -> list[Samples]:
-    """`audio` in units of `size` samples, the last one filled up with silence."""
+    """`audio` in units of `size` samples; the last one is padded with silence."""
     count = -(-len(audio) // size)
     padded = np.pad(audio, (0, count * size - len(audio)))
     return list(padded.reshape(count, size))
@@ -56,7 +56,7 @@ def run_units(view: DuplexView, units: Iterable[Samples]) -> list[UnitResult]:
 
 
 def listen(view: DuplexView, unit: Samples | None = None) -> Iterator[UnitResult]:
-    """Silent units until the end of a turn; fails after MAX_UNITS."""
+    """Sends silent units until the end of a turn; fails after MAX_UNITS."""
     unit = silence(1.0) if unit is None else unit
     for _ in range(MAX_UNITS):
         result = run_unit(view, unit)
@@ -67,7 +67,7 @@ def listen(view: DuplexView, unit: Samples | None = None) -> Iterator[UnitResult
 
 
 def ask_until_speech(view: DuplexView, question: str) -> list[UnitResult]:
-    """Ask and wait until the reply begins; the last result speaks."""
+    """Asks and waits until the answer begins; the last result speaks."""
     results = run_units(view, units_of(spoken(question)))
     while results[-1].is_listen:
         assert len(results) < MAX_UNITS, "no reply began"
@@ -76,7 +76,7 @@ def ask_until_speech(view: DuplexView, question: str) -> list[UnitResult]:
 
 
 def converse(view: DuplexView, question: str) -> list[UnitResult]:
-    """Ask and wait for the complete answer; returns all results."""
+    """Asks and waits for the complete answer; returns all results."""
     results = run_units(view, units_of(spoken(question)))
     return results if results[-1].end_of_turn else [*results, *listen(view)]
 

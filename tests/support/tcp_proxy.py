@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 
 class TcpProxy:
-    """Passes connections on to `target`, a port of this machine; while that is None it refuses them."""
+    """Forwards connections to `target`, a port of this machine; refuses them while that is None."""
 
     def __init__(self, target: int) -> None:
         self.target: int | None = target
@@ -39,7 +39,7 @@ class TcpProxy:
     async def _pass_on(
         self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        with suppress(OSError):  # a service or a client that is gone
+        with suppress(OSError):  # the service or the client has disconnected
             answers, questions = await asyncio.open_connection("127.0.0.1", port)
             ways = [
                 asyncio.create_task(_pump(reader, questions, lambda: False)),
@@ -76,7 +76,7 @@ async def _pump(
 
 @asynccontextmanager
 async def tcp_proxy(target: int) -> AsyncIterator[TcpProxy]:
-    """On a free port."""
+    """A proxy on a free port."""
     proxy = TcpProxy(target)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     proxy.port = server.sockets[0].getsockname()[1]

@@ -32,14 +32,14 @@ TICKET = 7
 
 
 def jpeg(width: int, height: int, colour: tuple[int, int, int], form: str = "JPEG") -> bytes:
-    """One plain picture."""
+    """A picture of one colour."""
     file = io.BytesIO()
     Image.new("RGB", (width, height), colour).save(file, form)
     return file.getvalue()
 
 
 def tone(seconds: float, hz: float, rate: int, level: float = 0.4) -> Samples:
-    """A sine."""
+    """A sine wave."""
     at = np.arange(round(seconds * rate)) / rate
     wave: Samples = (level * np.sin(2 * np.pi * hz * at)).astype(np.float32)
     return wave
@@ -47,7 +47,7 @@ def tone(seconds: float, hz: float, rate: int, level: float = 0.4) -> Samples:
 
 @dataclass
 class TimedTalk:
-    """Entries of both streams, each with the time at which it came (s since `prepare`)."""
+    """Entries of both streams, each with its time (seconds since `prepare`)."""
 
     kind: SessionKind = SessionKind.AUDIO_DUPLEX
     script: Script = field(default_factory=list)
@@ -55,32 +55,32 @@ class TimedTalk:
 
     @classmethod
     def prepared(cls, kind: SessionKind = SessionKind.AUDIO_DUPLEX) -> TimedTalk:
-        """A duplex session that may begin."""
+        """A prepared duplex session."""
         talk = cls(kind)
         talk.into(0.0, PrepareIn(system_prompt="p", config=DuplexConfig()))
         talk.out(0.05, PreparedOut(input_n=1, prompt_length=3))
         return talk
 
     def into(self, at_s: float, entry: Entry) -> int:
-        """Say something to the server; its number."""
+        """Adds an input entry; returns its number."""
         return self._add("in", at_s, entry)
 
     def out(self, at_s: float, entry: Entry) -> int:
-        """Have the server say something."""
+        """Adds an output entry."""
         return self._add("out", at_s, entry)
 
     def chunk(self, at_s: float, samples: Samples, *frames: bytes, **more: Any) -> int:
-        """A chunk of the user's, PCM16 as browsers may send it."""
+        """Adds a chunk of the user, as PCM16 like a browser's."""
         audio = to_pcm16(samples).tobytes()
         return self.into(at_s, ChunkIn(audio=audio, pcm=PcmFormat.S16, frames=frames, **more))
 
     def speak(self, at_s: float, samples: Samples, *, end: bool = False, **more: Any) -> None:
-        """A unit with sound."""
+        """Adds a speaking unit."""
         audio = float_bytes(samples)
         self.out(at_s, result(2, speak=True, end_of_turn=end, **{"audio": audio, **more}))
 
     def listen(self, at_s: float, **more: Any) -> None:
-        """A unit without."""
+        """Adds a listening unit."""
         self.out(at_s, result(2, **more))
 
     def _add(self, side: Side, at_s: float, entry: Entry) -> int:
@@ -91,11 +91,11 @@ class TimedTalk:
 
     @property
     def job(self) -> RecordingJob:
-        """What the recorder is asked to do."""
+        """The recorder's job for this session."""
         return RecordingJob(sid="talk_1", ticket=TICKET, kind=self.kind, recording="ab" * 16)
 
     def record(self, root: Path, ended_s: float = 60.0) -> Recorded:
-        """What a recorder makes of it."""
+        """Records the session."""
         ending = SessionEnding(at=round(T0 + ended_s * 1000), reason=EndReason.STOPPED, worker="w1")
         record_in_order(root, self.job, self.script, ending)
         return Recorded(root / self.job.recording)
@@ -124,7 +124,7 @@ class Recorded:
 
 
 def noise(seed: int, seconds: float, rate: int) -> Samples:
-    """Speech-loud noise without clipping; low-passed so that resampling keeps it."""
+    """Noise as loud as speech without clipping; low-passed so that resampling preserves it."""
     raw = sound(seed, round(seconds * rate))
     kernel = np.hanning(33)
     return (0.6 * np.convolve(raw, kernel / kernel.sum(), "same")).astype(np.float32)

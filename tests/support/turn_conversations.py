@@ -56,7 +56,7 @@ def picture(form: str) -> bytes:
 
 
 def half_prepare(**more: Any) -> HalfDuplexPrepareIn:
-    """With a reference voice, and a sound in the system message."""
+    """A prepare with a reference voice and audio in the system message."""
     parts = (TextPart("Be kind."), AudioPart(float_bytes(sound(70, 300))), TextPart("Be brief."))
     content, blobs = flatten([ConversationMessage(Role.SYSTEM, parts)])
     config = HalfDuplexConfig(vad=VadConfig(threshold=0.5))
@@ -65,7 +65,7 @@ def half_prepare(**more: Any) -> HalfDuplexPrepareIn:
 
 
 def chat_request(**more: Any) -> ChatIn:
-    """A history with every type of part in it."""
+    """A history with every type of part."""
     first = (TextPart("What is"), AudioPart(float_bytes(sound(1, 1600))), ImagePart(picture("PNG")))
     last = (
         *(ImagePart(picture("JPEG")), ImagePart(picture("WEBP")), VideoPart(MOVIE, 2)),
@@ -84,7 +84,7 @@ def chat_request(**more: Any) -> ChatIn:
 
 
 def generating(index: int, input_n: int, **more: Any) -> GeneratingOut:
-    """An utterance of 100 ms and some."""
+    """An utterance of slightly more than 100 ms."""
     audio = float_bytes(sound(500 + index, 1601 + index))
     return GeneratingOut(
         input_n=input_n, turn_index=index, speech_duration_ms=90, audio=audio, **more
@@ -92,7 +92,7 @@ def generating(index: int, input_n: int, **more: Any) -> GeneratingOut:
 
 
 def delta(seed: int, n: int = 1200, **more: Any) -> DeltaOut:
-    """A word, with `n` samples of sound."""
+    """A word with `n` samples of audio."""
     return DeltaOut(text_delta=f"w{seed} ", audio=float_bytes(sound(600 + seed, n)), **more)
 
 
@@ -110,7 +110,7 @@ def chat_done(text: str, **more: Any) -> ChatDoneOut:
 
 
 def half_duplex_talk() -> list[tuple[str, Entry]]:
-    """Four turns: answered, broken off, failed, and one that a stop leaves unfinished."""
+    """Four turns: one complete, one interrupted, one failed, and one that a stop leaves unfinished."""
     quiet = ChunkIn(audio=float_bytes(sound(3, 1600)))
     return [
         *(("in", half_prepare()), ("out", PreparedOut(input_n=1, prompt_length=12))),
@@ -139,7 +139,7 @@ def chat_talk(*, streamed: bool = True) -> list[tuple[str, Entry]]:
 
 
 def numbered(talk: list[tuple[str, Entry]], ticket: int, after: int | None = None) -> Script:
-    """A talk at its places in the streams, 100 ms apart; `after` so many another worker has it."""
+    """The entries with their stream positions, 100 ms apart; after `after` entries another worker has it."""
     script: Script = []
     counts = {"in": 0, "out": 0}
     for place, (side, entry) in enumerate(talk):

@@ -19,7 +19,7 @@ QUICK = (
 
 @dataclass
 class TwoEdges:
-    """The edge that dies, and the one that does not."""
+    """The edge that is killed, and the other one."""
 
     one: Service
     urls: tuple[str, str]

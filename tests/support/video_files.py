@@ -21,7 +21,7 @@ def video(
     sound: Samples | None = None,
     kind: str = "mp4",
 ) -> bytes:
-    """Grey pictures that grow lighter from frame to frame; `sound` is float32 at 16 kHz."""
+    """Grey pictures that get lighter from frame to frame; `sound` is float32 at 16 kHz."""
     buffer = io.BytesIO()
     with av.open(buffer, "w", format=kind) as container:
         pictures = container.add_stream("mpeg4" if kind == "mp4" else "vp8", rate=rate)

@@ -64,7 +64,7 @@ class Caller:
         return row
 
     async def hear_until(self, kind: type[E]) -> tuple[list[OutEntry], E]:
-        """All entries before the first one of a kind, and that entry."""
+        """All entries before the first one of a class, and that entry."""
         before: list[OutEntry] = []
         while not isinstance(entry := await self.hear(), kind):
             before.append(entry)

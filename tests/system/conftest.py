@@ -1,4 +1,4 @@
-"""A stack with the local engine, whose models take seconds to load, for all tests that do not change it."""
+"""One stack with the local engine, which takes seconds to load, for all tests that do not change it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def running_local_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
 
 @pytest.fixture
 async def local_stack(running_local_stack: Stack) -> AsyncIterator[Stack]:
-    """An edge, a recorder, and a worker with the local engine and one slot, which is free."""
+    """An edge, a recorder, and a worker with the local engine and one free slot."""
     yield running_local_stack
     async with httpx.AsyncClient(base_url=running_local_stack.http_url) as http:
 

@@ -10,12 +10,12 @@ from antiphon.broker.settings import BrokerSettings
 from support.redis_server import RedisServer
 
 
-async def test_everything_is_on_until_it_is_switched_off(broker: Broker) -> None:
+async def test_all_pages_are_enabled_by_default(broker: Broker) -> None:
     assert await broker.apps.off() == frozenset()
     assert not await broker.apps.is_off("omni")
 
 
-async def test_a_switch_holds_for_everyone_at_once(
+async def test_a_switch_applies_to_all_edges_at_once(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with open_broker(settings) as other:
@@ -29,7 +29,7 @@ async def test_a_switch_holds_for_everyone_at_once(
         assert await broker.apps.off() == {"turnbased"}
 
 
-async def test_switches_survive_a_restart_and_tell_of_an_outage(
+async def test_switches_survive_a_restart_and_an_outage_is_reported(
     redis_server: RedisServer,
 ) -> None:
     settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=0.5)

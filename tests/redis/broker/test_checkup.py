@@ -31,7 +31,7 @@ def sound(redis_server: RedisServer) -> BrokerSettings:
     return BrokerSettings(redis_url=redis_server.url)
 
 
-async def test_a_sound_server_passes_every_check(sound: BrokerSettings) -> None:
+async def test_a_healthy_server_passes_every_check(sound: BrokerSettings) -> None:
     async with open_broker(sound):
         pass
     findings = await examined(sound)
@@ -51,7 +51,7 @@ async def test_a_sound_server_passes_every_check(sound: BrokerSettings) -> None:
         ("maxmemory", "1000000", "redis memory", FindingStatus.WARNING, "raise maxmemory"),
     ],
 )
-async def test_a_bad_setting_is_found_with_its_remedy(
+async def test_a_bad_setting_is_reported_with_its_remedy(
     sound: BrokerSettings, setting: str, value: str, about: str, verdict: FindingStatus, remedy: str
 ) -> None:
     async with Redis.from_url(sound.redis_url) as raw:
@@ -61,7 +61,7 @@ async def test_a_bad_setting_is_found_with_its_remedy(
     assert remedy in finding.remedy
 
 
-async def test_a_replica_takes_no_writes(
+async def test_a_replica_rejects_writes(
     sound: BrokerSettings, redis_server: RedisServer, tmp_path: Path
 ) -> None:
     with RedisServer(tmp_path / "replica") as replica:
@@ -72,7 +72,7 @@ async def test_a_replica_takes_no_writes(
         assert f"127.0.0.1:{redis_server.port}" in finding.remedy
 
 
-async def test_another_contract_is_found(sound: BrokerSettings) -> None:
+async def test_another_schema_version_is_reported(sound: BrokerSettings) -> None:
     async with Redis.from_url(sound.redis_url) as raw:
         await raw.hset("{antiphon}:config", "contract", "999")
     assert (await examined(sound))["redis keys"].verdict is FindingStatus.FAILURE
@@ -89,7 +89,7 @@ def port_with_bus() -> int:
                 return port
 
 
-async def test_a_cluster_whose_slots_are_not_all_served(tmp_path: Path) -> None:
+async def test_a_cluster_with_unserved_slots_is_reported(tmp_path: Path) -> None:
     port = port_with_bus()
     process = await asyncio.create_subprocess_exec(
         *(redis_binary(), "--port", str(port), "--cluster-enabled", "yes", "--dir", str(tmp_path)),
@@ -127,7 +127,7 @@ async def doctor(*args: str, cwd: Path, **env: str) -> tuple[int, str]:
     return process.returncode, out.decode()
 
 
-async def test_a_machine_in_order_has_status_0(sound: BrokerSettings, tmp_path: Path) -> None:
+async def test_a_healthy_machine_has_status_0(sound: BrokerSettings, tmp_path: Path) -> None:
     args = ("--redis-url", sound.redis_url, "--engine", "simulated", "--json")
     names = ("PORT", "HEALTH_PORT", "RECORDER_HEALTH_PORT", "CLEANUP_HEALTH_PORT")
     ports = {f"ANTIPHON_{name}": "0" for name in names}
@@ -147,7 +147,7 @@ async def test_a_failure_has_status_1_and_a_remedy(tmp_path: Path) -> None:
     assert "→ start it" in shown
 
 
-async def test_without_a_redis_it_names_the_one_that_up_would_start(tmp_path: Path) -> None:
+async def test_without_a_redis_the_report_names_the_one_that_up_would_start(tmp_path: Path) -> None:
     away = f"redis://127.0.0.1:{free_port()}/0"
     (tmp_path / "antiphon.toml").write_text(
         "port = 0\nhealth_port = 0\nrecorder_health_port = 0\ncleanup_health_port = 0\n"

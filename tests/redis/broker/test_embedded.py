@@ -32,16 +32,14 @@ def fake_server(folder: Path, version: str) -> Path:
     return binary
 
 
-def test_a_new_enough_server_on_path_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recent_server_on_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     binary = fake_server(tmp_path / "new", "7.4.1")
     monkeypatch.setenv("PATH", str(binary.parent))
     found = find_redis_server()
     assert (found.path, found.version) == (binary, "7.4.1")
 
 
-def test_an_old_server_on_path_gives_way_to_the_wheel(
+def test_an_old_server_on_path_is_replaced_by_the_wheel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(fake_server(tmp_path / "old", "6.0.16").parent))
@@ -50,14 +48,16 @@ def test_an_old_server_on_path_gives_way_to_the_wheel(
     assert found.version.startswith("6.2")
 
 
-def test_no_server_at_all_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_server_is_reported_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(fake_server(tmp_path / "old", "5.0.7").parent))
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(EmbeddedRedisError, match=r"5\.0\.7.*apt-get install.*ANTIPHON_REDIS_URL"):
         find_redis_server()
 
 
-async def test_what_is_written_survives_a_restart(tmp_path: Path) -> None:
+async def test_data_survives_a_restart(tmp_path: Path) -> None:
     redis = EmbeddedRedis(tmp_path / "with a space")
     with redis:
         settings = BrokerSettings(redis_url=redis.url)
@@ -108,14 +108,14 @@ def test_a_folder_without_write_access_is_reported(tmp_path: Path) -> None:
         EmbeddedRedis(tmp_path / "file").start()
 
 
-def test_a_server_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
+def test_the_output_of_a_server_that_exits_at_once_is_quoted(tmp_path: Path) -> None:
     (tmp_path / "appendonly.aof").write_text("this is no append-only file")
     (tmp_path / "appendonlydir").write_text("nor is this a folder")
     with pytest.raises(EmbeddedRedisError, match=r"exited at once: .*\w"):
         EmbeddedRedis(tmp_path).start()
 
 
-def test_it_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+def test_it_exits_when_its_parent_is_killed(tmp_path: Path) -> None:
     program = """
         import sys, time
         from pathlib import Path

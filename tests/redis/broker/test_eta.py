@@ -29,7 +29,7 @@ async def run_session(broker: Broker, raw: Redis, sid: str, seconds: float) -> N
     await broker.sessions.end(sid, EndReason.STOPPED)
 
 
-async def test_lengths_are_learnt_from_finished_sessions(broker: Broker, raw: Redis) -> None:
+async def test_durations_are_learnt_from_finished_sessions(broker: Broker, raw: Redis) -> None:
     await serve(broker)
     expected = None
     for index, seconds in enumerate((10.0, 20.0, 40.0)):
@@ -42,7 +42,7 @@ async def test_lengths_are_learnt_from_finished_sessions(broker: Broker, raw: Re
     assert status.expected_s(CHAT) == 15.0
 
 
-async def test_a_session_that_never_was_active_teaches_nothing(broker: Broker, raw: Redis) -> None:
+async def test_a_session_that_was_never_active_is_not_counted(broker: Broker, raw: Redis) -> None:
     await serve(broker, slots=2)
     for sid in ("cancelled", "gone-before-prepare", "lost"):
         await join(broker, sid)
@@ -56,7 +56,7 @@ async def test_a_session_that_never_was_active_teaches_nothing(broker: Broker, r
     assert (await broker.eta.status()).counts[AUDIO] == 0
 
 
-async def test_a_session_teaches_once_over_all_its_workers(broker: Broker, raw: Redis) -> None:
+async def test_a_session_counts_once_over_all_its_workers(broker: Broker, raw: Redis) -> None:
     await serve(broker)
     await join(broker, "s")
     await activate(broker, await claim(broker))
@@ -82,7 +82,7 @@ async def test_baselines_and_smoothing_can_be_set(broker: Broker, raw: Redis) ->
     assert (await broker.eta.status()).averages[AUDIO] == pytest.approx(20.0, abs=0.2)
 
 
-async def test_estimates_follow_what_was_configured(broker: Broker) -> None:
+async def test_estimates_use_the_configured_values(broker: Broker) -> None:
     await broker.eta.configure({AUDIO: 10.0})
     await serve(broker)
     for sid in "abc":

@@ -83,12 +83,12 @@ async def test_a_watch_sees_every_transition_from_now_on(broker: Broker) -> None
     assert [event.at for event in events] == sorted(event.at for event in events)
 
 
-async def test_an_idle_watch_returns_with_nothing(broker: Broker) -> None:
+async def test_an_idle_watch_returns_nothing(broker: Broker) -> None:
     async with watching(broker) as watch:
         assert await watch.read() == []
 
 
-async def test_a_read_that_waits_is_woken_by_an_event(
+async def test_an_event_ends_a_blocking_read(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "_BLOCK_MS", 20_000)
@@ -98,7 +98,7 @@ async def test_a_read_that_waits_is_woken_by_an_event(
         assert states(await reading) == [("a", SessionState.QUEUED)]
 
 
-async def test_the_past_can_be_read_in_pages(
+async def test_past_events_are_read_in_pages(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "_HISTORY_PAGE", 3)
@@ -110,7 +110,7 @@ async def test_the_past_can_be_read_in_pages(
     assert rest == ["s6", "s7"]
 
 
-async def test_an_event_of_another_version_is_passed_over(broker: Broker, raw: Redis) -> None:
+async def test_an_event_of_another_version_is_skipped(broker: Broker, raw: Redis) -> None:
     async with watching(broker) as watch, member(broker, "c1") as group:
         await raw.xadd(broker.keys.events, {"sid": "x", "state": "levitating"})
         await join(broker, "a")
@@ -120,7 +120,7 @@ async def test_an_event_of_another_version_is_passed_over(broker: Broker, raw: R
     assert [line["event"] for line in logs] == ["event_unreadable"] * 2
 
 
-async def test_a_group_begins_with_the_oldest_event_and_is_made_once(broker: Broker) -> None:
+async def test_a_group_begins_with_the_oldest_event_and_is_created_once(broker: Broker) -> None:
     await join(broker, "a")
     async with member(broker, "c1") as one:
         assert states(await one.read()) == [("a", SessionState.QUEUED)]
@@ -143,7 +143,7 @@ async def test_each_event_goes_to_one_member(broker: Broker) -> None:
     assert got["two"]
 
 
-async def test_what_a_dead_member_left_is_taken_over_until_it_is_acked(broker: Broker) -> None:
+async def test_events_of_a_dead_member_are_taken_over_until_they_are_acked(broker: Broker) -> None:
     for sid in "abc":
         await join(broker, sid)
     async with member(broker, "dies") as dead:
@@ -184,7 +184,7 @@ async def test_touch_reports_events_that_another_consumer_took_over(
         assert await stalled.reclaim(60_000) == []
 
 
-async def test_what_is_handed_back_is_taken_over_however_young(broker: Broker) -> None:
+async def test_released_events_are_taken_over_at_any_age(broker: Broker) -> None:
     await join(broker, "a")
     async with member(broker, "leaves") as leaver, member(broker, "heir") as heir:
         await leaver.read()
@@ -192,7 +192,7 @@ async def test_what_is_handed_back_is_taken_over_however_young(broker: Broker) -
         assert [event.sid for event in await heir.reclaim(60_000)] == ["a"]
 
 
-async def test_pending_events_that_were_trimmed_are_no_harm(broker: Broker, raw: Redis) -> None:
+async def test_pending_events_that_were_trimmed_are_skipped(broker: Broker, raw: Redis) -> None:
     for sid in "abc":
         await join(broker, sid)
     async with member(broker, "c1") as group:
@@ -203,7 +203,7 @@ async def test_pending_events_that_were_trimmed_are_no_harm(broker: Broker, raw:
         assert [event.sid for event in await group.read()] == ["d"]
 
 
-async def test_a_group_that_redis_lost_is_made_again(broker: Broker, raw: Redis) -> None:
+async def test_a_group_that_redis_lost_is_created_again(broker: Broker, raw: Redis) -> None:
     async with member(broker, "c1") as group:
         await join(broker, "a")
         (event,) = await group.read()

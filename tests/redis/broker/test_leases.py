@@ -22,7 +22,7 @@ from support.control_plane import (
 )
 
 
-async def test_a_claim_names_all_that_a_worker_needs(broker: Broker) -> None:
+async def test_a_claim_contains_everything_that_a_worker_needs(broker: Broker) -> None:
     ticket = await join(broker, "adx_1")
     await serve(broker)
     held = await claim(broker)
@@ -57,7 +57,7 @@ async def test_an_unknown_worker_claims_nothing(broker: Broker) -> None:
     assert await broker.leases.claim("never-beaten") is None
 
 
-async def test_renewing_extends_what_is_held_and_names_what_is_lost(
+async def test_a_renewal_extends_held_leases_and_lists_lost_ones(
     broker: Broker, raw: Redis
 ) -> None:
     for sid in "ab":
@@ -91,7 +91,9 @@ async def test_an_expired_lease_returns_the_session_to_the_head(broker: Broker, 
     assert await used(broker) == {"w1": 0, "w2": 1}
 
 
-async def test_a_stalled_worker_can_do_nothing_to_what_it_lost(broker: Broker, raw: Redis) -> None:
+async def test_a_stalled_worker_cannot_change_a_session_that_it_lost(
+    broker: Broker, raw: Redis
+) -> None:
     await join(broker, "a")
     await serve(broker, "w1")
     await serve(broker, "w2")
@@ -109,7 +111,7 @@ async def test_a_stalled_worker_can_do_nothing_to_what_it_lost(broker: Broker, r
     assert (row.state, row.worker) == (SessionState.ASSIGNED, "w2")
 
 
-async def test_after_three_lost_workers_the_session_ends(broker: Broker, raw: Redis) -> None:
+async def test_a_session_ends_after_three_lost_workers(broker: Broker, raw: Redis) -> None:
     await join(broker, "poison")
     await serve(broker)
     outcomes = []
@@ -124,7 +126,7 @@ async def test_after_three_lost_workers_the_session_ends(broker: Broker, raw: Re
     assert await used(broker) == {"w1": 0}
 
 
-async def test_giving_back_does_not_count_as_a_failure(broker: Broker) -> None:
+async def test_a_release_does_not_count_as_a_failure(broker: Broker) -> None:
     await join(broker, "a")
     await join(broker, "b")
     await serve(broker)
@@ -137,7 +139,7 @@ async def test_giving_back_does_not_count_as_a_failure(broker: Broker) -> None:
     assert await used(broker) == {"w1": 0}
 
 
-async def test_moves_follow_the_table_and_may_be_repeated(broker: Broker) -> None:
+async def test_transitions_follow_the_table_and_may_be_repeated(broker: Broker) -> None:
     await join(broker, "a")
     await serve(broker)
     held = await claim(broker)
@@ -150,7 +152,7 @@ async def test_moves_follow_the_table_and_may_be_repeated(broker: Broker) -> Non
         await broker.leases.move("a", "w1", 1, SessionState.PREPARING)
 
 
-async def test_a_repeated_move_makes_one_event(broker: Broker) -> None:
+async def test_a_repeated_transition_makes_one_event(broker: Broker) -> None:
     await join(broker, "a")
     await serve(broker)
     await claim(broker)
@@ -170,7 +172,7 @@ async def test_a_repeated_move_makes_one_event(broker: Broker) -> None:
 @pytest.mark.parametrize(
     "state", [SessionState.ENDED, SessionState.RECOVERING, SessionState.QUEUED]
 )
-async def test_a_session_is_not_moved_out_of_its_workers_hands(
+async def test_only_the_worker_that_holds_a_session_can_change_its_state(
     broker: Broker, state: SessionState
 ) -> None:
     await join(broker, "a")

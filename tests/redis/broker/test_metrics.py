@@ -34,7 +34,7 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 async def measured(settings: BrokerSettings, registry: CollectorRegistry) -> AsyncIterator[Broker]:
-    """A broker that measures into `registry`."""
+    """A broker whose metrics are in `registry`."""
     async with open_broker(settings, BrokerMetrics(registry)) as opened:
         yield opened
 
@@ -45,7 +45,7 @@ def value(registry: CollectorRegistry, name: str, **labels: str) -> float:
     return found
 
 
-async def test_every_script_is_timed_by_its_name(
+async def test_every_script_is_timed_under_its_name(
     measured: Broker, registry: CollectorRegistry
 ) -> None:
     await join(measured, "a")
@@ -62,7 +62,7 @@ async def test_appends_are_timed_by_stream(measured: Broker, registry: Collector
     assert value(registry, "stream_append_seconds_count", stream="in") == 3
 
 
-async def test_what_redis_does_not_answer_is_a_failure(
+async def test_unanswered_calls_count_as_failures(
     redis_server: RedisServer, registry: CollectorRegistry
 ) -> None:
     settings = BrokerSettings(redis_url=redis_server.url)

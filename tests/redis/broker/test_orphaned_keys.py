@@ -1,4 +1,4 @@
-"""What the sweep of Redis removes, and what it keeps."""
+"""Which keys the sweep of Redis removes, and which it keeps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def speak(broker: Broker, sid: str, ticket: int) -> None:
 
 
 async def streams(broker: Broker, raw: Redis, sid: str, *, lasting: bool = True) -> tuple[str, str]:
-    """The keys of a session's streams, which never expire if `lasting`."""
+    """The keys of a session's streams. With `lasting` they never expire."""
     keys = broker.keys.inbound(sid), broker.keys.outbound(sid)
     for key in keys:
         assert await raw.persist(key) if lasting else await raw.ttl(key) > 0
@@ -44,7 +44,7 @@ async def test_streams_without_a_session_row_are_removed(broker: Broker, raw: Re
     assert await broker.orphaned_keys.sweep() == NOTHING
 
 
-async def test_streams_of_a_session_that_ended_go_when_their_life_time_is_over(
+async def test_streams_of_an_ended_session_are_removed_after_their_ttl(
     broker: Broker, raw: Redis
 ) -> None:
     ticket = await join(broker, "adx_1")
@@ -58,7 +58,7 @@ async def test_streams_of_a_session_that_ended_go_when_their_life_time_is_over(
 
 
 @pytest.mark.parametrize("lasting", [True, False])
-async def test_a_live_session_is_left_alone(broker: Broker, raw: Redis, lasting: bool) -> None:
+async def test_a_live_session_is_kept(broker: Broker, raw: Redis, lasting: bool) -> None:
     await serve(broker)
     ticket = await join(broker, "adx_1")
     await activate(broker, await claim(broker))
@@ -72,14 +72,14 @@ async def test_a_live_session_is_left_alone(broker: Broker, raw: Redis, lasting:
     assert row.state is SessionState.ACTIVE
 
 
-async def test_streams_that_expire_by_themselves_are_left_to_it(broker: Broker, raw: Redis) -> None:
+async def test_streams_that_have_a_ttl_are_kept(broker: Broker, raw: Redis) -> None:
     await speak(broker, "adx_gone", 7)
     keys = await streams(broker, raw, "adx_gone", lasting=False)
     assert await broker.orphaned_keys.sweep() == NOTHING
     assert await raw.exists(*keys) == 2
 
 
-async def test_a_row_in_no_line_ends_and_frees_its_id(broker: Broker, raw: Redis) -> None:
+async def test_a_row_outside_every_queue_ends_and_frees_its_id(broker: Broker, raw: Redis) -> None:
     await join(broker, "adx_1")
     await raw.zrem(broker.keys.queue, "adx_1")
     assert await broker.orphaned_keys.sweep(dry_run=True) == RemovedKeys(0, 1, 0)
@@ -91,7 +91,7 @@ async def test_a_row_in_no_line_ends_and_frees_its_id(broker: Broker, raw: Redis
     await join(broker, "adx_1")
 
 
-async def test_an_ended_row_without_a_life_time_gets_one(broker: Broker, raw: Redis) -> None:
+async def test_an_ended_row_without_a_ttl_gets_one(broker: Broker, raw: Redis) -> None:
     await join(broker, "adx_1")
     await broker.sessions.end("adx_1", EndReason.STOPPED)
     await raw.persist(broker.keys.session("adx_1"))
@@ -100,7 +100,7 @@ async def test_an_ended_row_without_a_life_time_gets_one(broker: Broker, raw: Re
     assert await broker.orphaned_keys.sweep() == NOTHING
 
 
-async def test_members_that_are_gone_leave_the_group(
+async def test_members_without_a_process_leave_the_group(
     broker: Broker, raw: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await join(broker, "adx_1")
@@ -119,9 +119,7 @@ async def test_members_that_are_gone_leave_the_group(
             await group.close()
 
 
-async def test_what_others_keep_in_the_same_redis_is_not_touched(
-    broker: Broker, raw: Redis
-) -> None:
+async def test_keys_of_other_programs_are_kept(broker: Broker, raw: Redis) -> None:
     await raw.xadd("other:in:{adx_1}", {"a": "b"})
     await raw.hset("other:session:adx_1", "state", "queued")
     assert await broker.orphaned_keys.sweep() == NOTHING

@@ -26,7 +26,7 @@ OUTAGE_S = 3.0
 
 @pytest.fixture
 async def own(redis_server: RedisServer) -> AsyncIterator[Broker]:
-    """A broker on a server of this test's own."""
+    """A broker on a server that only this test uses."""
     async with open_broker(BrokerSettings(redis_url=redis_server.url)) as opened:
         yield opened
 
@@ -39,7 +39,7 @@ async def direct(server: RedisServer) -> AsyncIterator[Redis]:
 
 @asynccontextmanager
 async def running(*loops: Awaitable[None]) -> AsyncIterator[None]:
-    """Runs loops of services beside the test; an exception in one of them fails the test."""
+    """Runs loops of services during the test; an exception in one of them fails the test."""
     tasks = [asyncio.ensure_future(loop) for loop in loops]
     try:
         yield
@@ -115,7 +115,7 @@ async def _saw(seen: list[SessionEvent], sid: str) -> bool:
     return sid in {event.sid for event in seen}
 
 
-async def test_a_worker_that_died_with_redis_is_noticed_afterwards(
+async def test_a_worker_that_died_during_the_outage_is_noticed_afterwards(
     redis_server: RedisServer,
 ) -> None:
     settings = BrokerSettings(redis_url=redis_server.url, lease_s=0.5, heartbeat_ttl_s=0.5)
@@ -136,7 +136,7 @@ async def test_a_worker_that_died_with_redis_is_noticed_afterwards(
             await until(requeued)
 
 
-async def test_after_an_empty_restart_every_session_is_reported_as_over(
+async def test_after_an_empty_restart_every_session_is_reported_as_ended(
     own: Broker, redis_server: RedisServer
 ) -> None:
     before = {sid: (await join(own, sid)).number for sid in ("held", "queued")}
@@ -169,15 +169,15 @@ async def test_after_an_empty_restart_every_session_is_reported_as_over(
     await watch.close()
 
 
-async def test_pooled_connections_survive_a_restart_unnoticed(
-    own: Broker, redis_server: RedisServer
-) -> None:
+async def test_pooled_connections_survive_a_restart(own: Broker, redis_server: RedisServer) -> None:
     await asyncio.gather(*(own.ping() for _ in range(20)))
     await asyncio.to_thread(redis_server.restart)
     await asyncio.gather(*(own.ping() for _ in range(20)))
 
 
-async def test_every_call_says_that_redis_is_away(own: Broker, redis_server: RedisServer) -> None:
+async def test_every_call_reports_that_redis_is_unavailable(
+    own: Broker, redis_server: RedisServer
+) -> None:
     writer = await own.streams.input_writer("s", 1)
     await asyncio.to_thread(redis_server.kill)
     calls: list[Callable[[], Awaitable[object]]] = [
@@ -209,7 +209,7 @@ async def test_redis_does_not_answer_at_start() -> None:
             pytest.fail("opened without Redis")
 
 
-async def test_a_frozen_redis_is_given_up_in_time_and_used_again(
+async def test_a_frozen_redis_times_out_and_is_used_again(
     redis_server: RedisServer,
 ) -> None:
     settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=0.2)
@@ -253,7 +253,9 @@ async def test_a_cancelled_call_is_always_cancelled(broker: Broker) -> None:
     await broker.ping()
 
 
-async def test_a_full_redis_refuses_and_recovers(own: Broker, redis_server: RedisServer) -> None:
+async def test_a_full_redis_rejects_writes_and_recovers(
+    own: Broker, redis_server: RedisServer
+) -> None:
     writer = await own.streams.input_writer("s", 1)
     await writer.append(ChunkIn(audio=b"1234"))
     async with direct(redis_server) as raw:
@@ -271,7 +273,7 @@ async def test_a_full_redis_refuses_and_recovers(own: Broker, redis_server: Redi
     assert (await writer.append(ChunkIn(audio=b"5678"))).n == 2
 
 
-async def test_a_replica_is_no_place_to_write(own: Broker, redis_server: RedisServer) -> None:
+async def test_a_replica_rejects_writes(own: Broker, redis_server: RedisServer) -> None:
     writer = await own.streams.input_writer("s", 1)
     async with direct(redis_server) as raw:
         await raw.execute_command("REPLICAOF", "127.0.0.1", str(free_port()))
@@ -283,7 +285,7 @@ async def test_a_replica_is_no_place_to_write(own: Broker, redis_server: RedisSe
     assert (await writer.append(ChunkIn(audio=b"1234"))).n == 1
 
 
-async def test_the_clock_is_redis_clock_and_can_be_set_again(broker: Broker, raw: Redis) -> None:
+async def test_the_clock_follows_redis_and_may_be_set_back(broker: Broker, raw: Redis) -> None:
     for _ in range(2):
         before = await now_ms(raw)
         assert before - 50 <= broker.clock.now_ms() <= await now_ms(raw) + 50

@@ -85,7 +85,7 @@ def any_held(machine: QueueMachine) -> bool:
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Every rule does the same thing to Redis and to the model, and compares the answers."""
+    """Every rule does the same to Redis and to the model, and compares the answers."""
 
     def __init__(self, redis_url: str) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.run(self.stack.aclose)
         self.runner.close()
 
-    # The model's own view.
+    # State of the model.
 
     def waiting(self) -> list[str]:
         """Live sessions without a worker, in ticket order."""
@@ -140,11 +140,11 @@ class QueueMachine(RuleBasedStateMachine):
         session.state, session.reason, session.expired = SessionState.ENDED, reason, False
 
     def pick(self, number: int, of: Callable[[Session], bool]) -> tuple[str, Session]:
-        """One of the sessions that match; at least one must exist."""
+        """One of the matching sessions; at least one must exist."""
         found = [(sid, s) for sid, s in self.sessions.items() if of(s)]
         return found[number % len(found)]
 
-    # What may happen.
+    # Rules.
 
     @initialize()
     def open_all_workers(self) -> None:
@@ -248,7 +248,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: sum(s.live for s in self.sessions.values()) > 5)
     @rule(edge=st.sampled_from(EDGES))
     def lose_edge(self, edge: str) -> None:
-        self.reap()  # so that the next one counts the edge's sessions only
+        self.reap()  # the next one then counts only this edge's sessions
         if self.run(lambda: self.raw.zscore(self.broker.keys.edges, edge)):
             self.run(lambda: silence(self.raw, self.broker.keys.edges, edge, self.broker))
         gone = [s for s in self.sessions.values() if s.live and s.edge == edge]
@@ -306,7 +306,7 @@ class QueueMachine(RuleBasedStateMachine):
             with pytest.raises(ValueError, match=state):
                 attempt()
 
-    # What always holds.
+    # Invariants.
 
     @invariant()
     def redis_and_the_model_agree(self) -> None:
@@ -347,7 +347,7 @@ class QueueMachine(RuleBasedStateMachine):
         }
 
     async def _rows(self) -> dict[str, list[str | None]]:
-        """Every session's row, in one round trip."""
+        """All sessions' rows, in one round trip."""
         async with self.raw.pipeline() as batch:
             for sid in self.sessions:
                 key = self.broker.keys.session(sid)
@@ -360,7 +360,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(240)
-def test_the_queue_behaves_as_its_model(redis_url: str) -> None:
+def test_the_queue_equals_its_model(redis_url: str) -> None:
     run_state_machine_as_test(
         lambda: QueueMachine(redis_url),
         settings=settings(

@@ -20,7 +20,7 @@ async def test_places_are_given_in_order(broker: Broker) -> None:
     assert await waiting(broker) == ["s0", "s1", "s2", "s3", "s4"]
 
 
-async def test_join_says_whether_a_session_must_wait(broker: Broker) -> None:
+async def test_join_reports_whether_a_session_must_wait(broker: Broker) -> None:
     assert (await join(broker, "not-served")).wait
     await broker.sessions.end("not-served", EndReason.CANCELLED)
     await serve(broker, "w1", AUDIO, slots=2)
@@ -64,7 +64,7 @@ async def test_a_live_id_is_refused_and_an_ended_one_may_return(broker: Broker) 
     )
 
 
-async def test_a_returned_id_does_not_expire_with_the_one_before(
+async def test_a_reused_id_does_not_expire_with_its_earlier_session(
     broker: Broker, raw: Redis
 ) -> None:
     await join(broker, "s")
@@ -74,7 +74,7 @@ async def test_a_returned_id_does_not_expire_with_the_one_before(
     assert await raw.ttl(broker.keys.session("s")) == -1
 
 
-async def test_a_full_queue_takes_no_more(settings: BrokerSettings) -> None:
+async def test_a_full_queue_refuses_more_sessions(settings: BrokerSettings) -> None:
     small = settings.model_copy(update={"max_queue_size": 2})
     async with open_broker(small) as broker:
         await join(broker, "a")
@@ -95,7 +95,7 @@ async def test_leaving_the_queue_moves_the_others_up_at_once(broker: Broker) -> 
     assert [(row.sid, row.position) for row in snapshot.waiting] == [("a", 1), ("c", 2)]
 
 
-async def test_a_cancel_is_carried_out_once_and_only_for_its_own_ticket(broker: Broker) -> None:
+async def test_a_cancel_happens_once_and_only_for_its_ticket(broker: Broker) -> None:
     old = await join(broker, "s")
     assert await broker.sessions.end("s", EndReason.CANCELLED, ticket=old.number)
     assert not await broker.sessions.end("s", EndReason.CANCELLED, ticket=old.number)
@@ -106,7 +106,7 @@ async def test_a_cancel_is_carried_out_once_and_only_for_its_own_ticket(broker: 
     assert not await broker.sessions.end("unknown", EndReason.STOPPED)
 
 
-async def test_numbers_do_not_return_after_redis_has_lost_its_data(
+async def test_tickets_are_not_reused_after_redis_has_lost_its_data(
     broker: Broker, raw: Redis
 ) -> None:
     async def lose_everything() -> None:
@@ -121,7 +121,9 @@ async def test_numbers_do_not_return_after_redis_has_lost_its_data(
     assert numbers == sorted(set(numbers))
 
 
-async def test_a_snapshot_shows_who_waits_what_runs_and_who_serves(broker: Broker) -> None:
+async def test_a_snapshot_lists_the_queue_the_running_sessions_and_the_workers(
+    broker: Broker,
+) -> None:
     await serve(broker, "w1", AUDIO, slots=1)
     for sid in "abc":
         await join(broker, sid)

@@ -39,9 +39,7 @@ async def reason_of(broker: Broker, sid: str) -> EndReason | None:
     return row.reason
 
 
-async def test_sessions_of_a_silent_edge_end_wherever_they_stand(
-    broker: Broker, raw: Redis
-) -> None:
+async def test_sessions_of_a_silent_edge_end_in_every_state(broker: Broker, raw: Redis) -> None:
     await serve(broker, slots=2)
     for sid in ("held", "recovering", "queued"):
         await join(broker, sid, edge="dead")
@@ -58,19 +56,21 @@ async def test_sessions_of_a_silent_edge_end_wherever_they_stand(
     assert await waiting(broker) == ["other"]
 
 
-async def test_an_edge_that_leaves_in_order_ends_what_it_left(broker: Broker, raw: Redis) -> None:
+async def test_an_edge_that_shuts_down_ends_its_remaining_sessions(
+    broker: Broker, raw: Redis
+) -> None:
     await join(broker, "a")
     await broker.registry.edge_gone(EDGE)
     assert await reap(broker, raw) == (0, 1)
     assert await reason_of(broker, "a") is EndReason.EDGE_LOST
 
 
-async def test_an_edge_lives_from_its_first_session_on(broker: Broker, raw: Redis) -> None:
+async def test_an_edge_is_registered_from_its_first_session(broker: Broker, raw: Redis) -> None:
     await join(broker, "a", edge="has-not-beaten-yet")
     assert await reap(broker, raw) == (0, 0)
 
 
-async def test_an_edge_learns_which_of_its_sessions_are_over(broker: Broker) -> None:
+async def test_an_edge_is_told_which_of_its_sessions_have_ended(broker: Broker) -> None:
     tickets = {sid: (await join(broker, sid)).number for sid in ("live", "ended", "replaced")}
     await broker.sessions.end("ended", EndReason.PAUSE_TIMEOUT)
     await broker.sessions.end("replaced", EndReason.STOPPED)
@@ -82,7 +82,7 @@ async def test_an_edge_learns_which_of_its_sessions_are_over(broker: Broker) -> 
     assert await broker.registry.edge_beat(EDGE, []) == {}
 
 
-async def test_a_silent_worker_leaves_the_registry_and_its_sessions_go_on(
+async def test_a_silent_worker_leaves_the_registry_and_its_sessions_are_requeued(
     broker: Broker, raw: Redis
 ) -> None:
     await join(broker, "a")
@@ -96,7 +96,7 @@ async def test_a_silent_worker_leaves_the_registry_and_its_sessions_go_on(
     assert (await claim(broker, "w2")).sid == "a"
 
 
-async def test_a_worker_that_returns_has_the_slots_that_it_really_holds(
+async def test_a_worker_that_returns_gets_the_slots_that_it_holds(
     broker: Broker, raw: Redis
 ) -> None:
     for sid in "abc":
@@ -113,7 +113,7 @@ async def test_a_worker_that_returns_has_the_slots_that_it_really_holds(
     assert await broker.leases.claim("w1") is None
 
 
-async def test_a_worker_that_claims_to_hold_what_redis_forgot_is_free(broker: Broker) -> None:
+async def test_slots_that_redis_does_not_know_are_free(broker: Broker) -> None:
     await broker.registry.worker_beat("w1", 2, report(slots=2))
     assert await used(broker) == {"w1": 0}
     assert await broker.leases.renew("w1", {"a": 1, "b": 1}) == {"a", "b"}
@@ -121,7 +121,7 @@ async def test_a_worker_that_claims_to_hold_what_redis_forgot_is_free(broker: Br
     assert (await claim(broker)).sid == "c"
 
 
-async def test_beats_keep_the_count_of_slots_and_renew_the_rest(broker: Broker) -> None:
+async def test_heartbeats_keep_the_slot_count_and_renew_the_rest(broker: Broker) -> None:
     await join(broker, "a")
     await serve(broker, "w1", AUDIO, slots=1)
     await claim(broker)
@@ -143,7 +143,7 @@ async def test_ending_a_session_of_a_worker_that_is_gone(broker: Broker, raw: Re
     assert await used(broker) == {"w1": 0}
 
 
-async def test_a_session_that_no_worker_takes_up_ends(impatient: Broker, raw: Redis) -> None:
+async def test_a_session_that_no_worker_recovers_ends(impatient: Broker, raw: Redis) -> None:
     await join(impatient, "a")
     await join(impatient, "b")
     await serve(impatient)
@@ -156,7 +156,7 @@ async def test_a_session_that_no_worker_takes_up_ends(impatient: Broker, raw: Re
     assert await waiting(impatient) == ["b"]
 
 
-async def test_a_line_of_a_deleted_row_is_cleared_away(broker: Broker, raw: Redis) -> None:
+async def test_the_queue_entry_of_a_deleted_row_is_removed(broker: Broker, raw: Redis) -> None:
     await join(broker, "lost-in-queue")
     await join(broker, "b")
     await raw.delete(broker.keys.session("lost-in-queue"))
@@ -164,7 +164,7 @@ async def test_a_line_of_a_deleted_row_is_cleared_away(broker: Broker, raw: Redi
     assert await raw.zrange(broker.keys.queue, 0, -1) == [b"b"]
 
 
-async def test_upkeep_after_a_pause_spares_everyone(broker: Broker, raw: Redis) -> None:
+async def test_upkeep_after_a_pause_ends_no_session(broker: Broker, raw: Redis) -> None:
     await join(broker, "held", edge="e1")
     await join(broker, "recovering", edge="e1")
     await join(broker, "queued", edge="e1")
@@ -180,12 +180,14 @@ async def test_upkeep_after_a_pause_spares_everyone(broker: Broker, raw: Redis) 
     await raw.hset(broker.keys.reaper, mapping={"last": long_ago, "quiet_until": 0})
     assert await broker.registry.reap() == (0, 0)
     assert await broker.registry.reap() == (0, 0)
-    assert await reap(broker, raw) == (0, 0)  # even once the quiet time is over
+    assert await reap(broker, raw) == (0, 0)  # even after the quiet time
     assert await waiting(broker) == ["recovering", "queued"]
     assert await broker.leases.renew("w1", {"held": 1}) == set()
 
 
-async def test_a_clock_set_back_delays_sessions_only_briefly(broker: Broker, raw: Redis) -> None:
+async def test_a_clock_that_is_set_back_delays_sessions_only_briefly(
+    broker: Broker, raw: Redis
+) -> None:
     await join(broker, "a")
     await serve(broker)
     await claim(broker)
@@ -202,7 +204,7 @@ async def test_a_clock_set_back_delays_sessions_only_briefly(broker: Broker, raw
     assert int(await raw.hget(broker.keys.reaper, "quiet_until")) <= limit
 
 
-async def test_the_first_upkeep_ever_spares_everyone(broker: Broker, raw: Redis) -> None:
+async def test_the_first_upkeep_ends_no_session(broker: Broker, raw: Redis) -> None:
     await join(broker, "a")
     await broker.registry.edge_gone(EDGE)
     assert await broker.registry.reap() == (0, 0)

@@ -1,4 +1,4 @@
-"""Resuming a session: which tokens are valid, for how long, and the session until then."""
+"""Resuming a session: which tokens are valid and for how long, and the state of the session until then."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def unseen(broker: Broker, raw: Redis, ms: int) -> None:
     await raw.hset(broker.keys.session(SID), "seen_at", str(await now_ms(raw) - ms))
 
 
-async def test_the_token_is_stored_as_a_digest_only(broker: Broker, raw: Redis) -> None:
+async def test_only_the_digest_of_the_token_is_stored(broker: Broker, raw: Redis) -> None:
     await join(broker)
     stored = await raw.hgetall(broker.keys.session(SID))
     assert stored[b"resume"].decode() == FIRST.digest
@@ -64,7 +64,7 @@ async def test_the_token_is_stored_as_a_digest_only(broker: Broker, raw: Redis) 
     assert (await row(broker)).resumable
 
 
-async def test_coming_back_changes_the_token_and_the_edge(broker: Broker) -> None:
+async def test_a_resume_changes_the_token_and_the_edge(broker: Broker) -> None:
     ticket = await join(broker)
     attached = await back(broker)
     assert attached is not None
@@ -78,7 +78,7 @@ async def test_coming_back_changes_the_token_and_the_edge(broker: Broker) -> Non
     assert again.connection == 3
 
 
-async def test_what_is_no_token_of_this_session_and_protocol(broker: Broker) -> None:
+async def test_invalid_tokens_are_rejected(broker: Broker) -> None:
     assert await back(broker) is None
     await join(broker)
     await broker.queue.join("adx_2", AUDIO, edge=EDGE, recording="r")
@@ -93,10 +93,10 @@ async def test_the_previous_token_is_valid_until_the_new_one_is_confirmed(
 ) -> None:
     ticket = await join(broker)
     await back(broker)
-    assert await back(broker, FIRST, LAST) is None  # someone is connected
+    assert await back(broker, FIRST, LAST) is None  # a client is connected
     await broker.resume_registry.detach(SID, ticket.number, 2)
     assert await back(broker, FIRST, LAST) is not None
-    await broker.resume_registry.confirm(SID, ticket.number, 2)  # that one is past
+    await broker.resume_registry.confirm(SID, ticket.number, 2)  # the grace period is over
     await broker.resume_registry.detach(SID, ticket.number, 3)
     assert await back(broker, FIRST, NEXT) is not None
     await broker.resume_registry.confirm(SID, ticket.number, 4)
@@ -105,7 +105,7 @@ async def test_the_previous_token_is_valid_until_the_new_one_is_confirmed(
     assert await back(broker, NEXT, LAST) is not None
 
 
-async def test_an_edge_that_says_nothing_counts_as_gone(broker: Broker, raw: Redis) -> None:
+async def test_a_silent_edge_counts_as_disconnected(broker: Broker, raw: Redis) -> None:
     await join(broker)
     await back(broker)
     await unseen(broker, raw, 2500)
@@ -114,7 +114,7 @@ async def test_an_edge_that_says_nothing_counts_as_gone(broker: Broker, raw: Red
     assert await back(broker, FIRST, LAST) is not None
 
 
-async def test_grace_begins_when_the_client_leaves_and_ends_the_session(
+async def test_the_grace_period_begins_at_the_disconnect_and_ends_the_session(
     broker: Broker, raw: Redis
 ) -> None:
     ticket = await join(broker)
@@ -127,14 +127,14 @@ async def test_grace_begins_when_the_client_leaves_and_ends_the_session(
     assert await reap(broker, raw) == (0, 0)
     assert (await row(broker)).state is SessionState.ACTIVE
     await unseen(broker, raw, GRACE_MS + 500)
-    assert await back(broker) is None  # it has not been ended yet, but will be
+    assert await back(broker) is None  # it has not ended yet, but will
     assert await reap(broker, raw) == (0, 1)
     assert (await row(broker)).reason is EndReason.CLIENT_GONE
     assert await back(broker) is None
     assert await broker.leases.renew("w1", {SID: 1}) == {SID}
 
 
-async def test_whoever_is_connected_is_never_out_of_grace(broker: Broker, raw: Redis) -> None:
+async def test_a_connected_client_has_no_grace_limit(broker: Broker, raw: Redis) -> None:
     ticket = await join(broker)
     await broker.registry.edge_beat(EDGE, [])
     await unseen(broker, raw, GRACE_MS + 500)
@@ -142,7 +142,9 @@ async def test_whoever_is_connected_is_never_out_of_grace(broker: Broker, raw: R
     assert await reap(broker, raw) == (0, 0)
 
 
-async def test_a_place_in_the_queue_is_kept(broker: Broker, raw: Redis) -> None:
+async def test_a_disconnected_client_keeps_its_place_in_the_queue(
+    broker: Broker, raw: Redis
+) -> None:
     ticket = await join(broker)
     await join(broker, sid="adx_2")
     await broker.resume_registry.detach(SID, ticket.number, 1)
@@ -166,7 +168,7 @@ async def test_a_dead_edge_ends_sessions_that_are_not_resumable_at_once(
     assert (await row(broker)).reason is EndReason.EDGE_LOST
 
 
-async def test_an_outage_of_redis_does_not_count(broker: Broker, raw: Redis) -> None:
+async def test_a_redis_outage_does_not_count(broker: Broker, raw: Redis) -> None:
     await join(broker)
     await unseen(broker, raw, 60_000)
     await raw.hset(broker.keys.reaper, mapping={"last": await now_ms(raw) - 30_000})
@@ -196,15 +198,17 @@ async def test_a_connection_learns_that_it_was_replaced(broker: Broker) -> None:
     assert await broker.resume_registry.replaced([(SID, ticket.number - 1, 1)]) == {}
 
 
-async def test_a_late_goodbye_changes_nothing(broker: Broker, raw: Redis) -> None:
+async def test_a_late_disconnect_of_a_replaced_connection_changes_nothing(
+    broker: Broker, raw: Redis
+) -> None:
     ticket = await join(broker)
     await back(broker)
     await broker.resume_registry.detach(SID, ticket.number, 1)
     assert await raw.hget(broker.keys.session(SID), "left") is None
 
 
-async def test_connections_have_an_end(broker: Broker, raw: Redis) -> None:
-    """Each is an epoch of the input stream, which has 999."""
+async def test_the_number_of_connections_is_limited(broker: Broker, raw: Redis) -> None:
+    """Each connection is an epoch of the input stream, which has 999."""
     await join(broker)
     await raw.hset(broker.keys.session(SID), "connection", "999")
     assert await back(broker) is None

@@ -1,4 +1,4 @@
-"""Two versions of the keys never share a prefix."""
+"""Two schema versions never share a key prefix."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from antiphon.broker.schema_version import SCHEMA_VERSION
 from antiphon.broker.settings import BrokerSettings
 
 
-async def test_the_first_service_notes_its_version(settings: BrokerSettings, raw: Redis) -> None:
+async def test_the_first_service_stores_its_version(settings: BrokerSettings, raw: Redis) -> None:
     keys = Keys(settings.key_prefix)
     async with open_broker(settings), open_broker(settings):
         assert await raw.hget(keys.config, "contract") == str(SCHEMA_VERSION).encode()
 
 
-async def test_another_version_is_refused_and_nothing_is_changed(
+async def test_another_version_is_rejected_and_nothing_is_changed(
     settings: BrokerSettings, raw: Redis
 ) -> None:
     keys = Keys(settings.key_prefix)

@@ -11,7 +11,7 @@ from antiphon.shared_schemas.states import EndReason, SessionState
 from support.control_plane import claim, join, serve, waiting
 
 
-async def test_scripts_are_sent_again_after_a_script_flush(broker: Broker, raw: Redis) -> None:
+async def test_scripts_are_loaded_again_after_a_script_flush(broker: Broker, raw: Redis) -> None:
     await serve(broker)
     await join(broker, "a")
     await raw.script_flush()
@@ -46,7 +46,7 @@ async def test_all_keys_that_scripts_write_are_in_the_control_slot(
     assert {key_slot(key) for key in written} == {key_slot(broker.keys.queue.encode())}
 
 
-async def test_prefixes_share_nothing(broker: Broker, settings: BrokerSettings) -> None:
+async def test_prefixes_share_no_keys(broker: Broker, settings: BrokerSettings) -> None:
     other_settings = settings.model_copy(update={"key_prefix": f"{settings.key_prefix}x"})
     async with open_broker(other_settings) as other:
         await join(broker, "a")
@@ -56,7 +56,7 @@ async def test_prefixes_share_nothing(broker: Broker, settings: BrokerSettings) 
         assert (await other.queue.snapshot()).waiting == ()
 
 
-async def test_progress_is_kept_for_a_while_and_cleared(
+async def test_progress_expires_and_can_be_cleared(
     broker: Broker, raw: Redis, settings: BrokerSettings
 ) -> None:
     assert await broker.recorder_progress.load(7) is None
@@ -68,7 +68,7 @@ async def test_progress_is_kept_for_a_while_and_cleared(
 
 
 @pytest.mark.parametrize("field", ["queue", "events"])
-async def test_a_key_of_the_wrong_type_is_an_error_and_no_outage(
+async def test_a_key_of_the_wrong_type_is_an_error_but_not_an_outage(
     broker: Broker, raw: Redis, field: str
 ) -> None:
     await raw.set(getattr(broker.keys, field), "text")

@@ -19,7 +19,7 @@ def short_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "_BLOCK_MS", 50)
 
 
-async def test_an_active_session_is_asked_and_stays_as_it_is(broker: Broker) -> None:
+async def test_a_command_reaches_an_active_session_and_keeps_its_state(broker: Broker) -> None:
     await serve(broker)
     ticket = await join(broker, "adx_1")
     held = await claim(broker)

@@ -1,4 +1,4 @@
-"""Share links: what they open, until when, and after a restart."""
+"""Share links: which recording they open, until when, and after a restart."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_a_link_expires(broker: Broker, raw: Redis) -> None:
     assert await raw.pttl(broker.keys.share(long.token)) > 3_500_000
 
 
-async def test_links_leave_nothing_behind(broker: Broker, raw: Redis) -> None:
+async def test_expired_links_leave_no_keys(broker: Broker, raw: Redis) -> None:
     recording = new_recording_id()
     listed = broker.keys.shares(recording)
     await broker.shares.make(recording, 60)
@@ -56,20 +56,20 @@ async def test_links_leave_nothing_behind(broker: Broker, raw: Redis) -> None:
     assert await raw.exists(listed) == 0
 
 
-async def test_links_are_listed_by_when_they_expire(broker: Broker) -> None:
+async def test_links_are_listed_in_the_order_of_their_expiry(broker: Broker) -> None:
     recording = new_recording_id()
     shares = [await broker.shares.make(recording, life) for life in (None, 60, 30)]
     await broker.shares.make(new_recording_id())
     assert await broker.shares.of(recording) == shares[::-1]
 
 
-async def test_a_recording_has_so_many_links_and_no_more(broker: Broker) -> None:
+async def test_the_number_of_links_of_a_recording_is_limited(broker: Broker) -> None:
     recording = new_recording_id()
     await broker.shares.make(recording, 0.02)
     for _ in range(MOST_SHARES - 1):
         await broker.shares.make(recording)
     await asyncio.sleep(0.05)
-    last = await broker.shares.make(recording)  # in the place of the one that expired
+    last = await broker.shares.make(recording)  # replaces the one that expired
     with pytest.raises(SharesFull, match="revoke one first"):
         await broker.shares.make(recording)
     assert await broker.shares.revoke(recording, last.token)

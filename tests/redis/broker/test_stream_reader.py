@@ -32,7 +32,7 @@ def number_of(entry: Entry) -> int:
 
 
 async def take(subscription: Subscription, count: int, within_s: float = SOON_S) -> list[int]:
-    """The next numbers, or a TimeoutError."""
+    """The next numbers; raises TimeoutError."""
     async with asyncio.timeout(within_s):
         return [number_of((await anext(subscription))[1]) for _ in range(count)]
 
@@ -44,7 +44,7 @@ async def write(broker: Broker, sid: str, *numbers: int) -> None:
 
 
 async def until_blocked(raw: Redis) -> None:
-    """Return once a read blocks in Redis; only an entry or an unblock ends it."""
+    """Return when a read blocks in Redis; only an entry or an unblock ends the read."""
     async with asyncio.timeout(SOON_S):
         while not any("b" in c["flags"] for c in await readers(raw)):
             await asyncio.sleep(0.005)
@@ -54,7 +54,7 @@ async def readers(raw: Redis) -> list[dict[str, str]]:
     return [c for c in await raw.client_list() if c["cmd"] == "xread"]
 
 
-async def test_a_hundred_streams_over_a_few_connections(broker: Broker) -> None:
+async def test_a_hundred_streams_share_a_few_connections(broker: Broker) -> None:
     sids = [f"s{i}" for i in range(100)]
     async with AsyncExitStack() as stack:
         subscriptions = [
@@ -73,7 +73,9 @@ async def test_a_hundred_streams_over_a_few_connections(broker: Broker) -> None:
     assert broker.reader._shards == []
 
 
-async def test_a_newcomer_is_served_while_its_shard_blocks(broker: Broker, raw: Redis) -> None:
+async def test_a_new_subscription_is_served_while_its_shard_blocks(
+    broker: Broker, raw: Redis
+) -> None:
     await write(broker, "new", 7)
     async with broker.reader.subscribe(broker.keys.inbound("idle"), START):
         await until_blocked(raw)
@@ -82,7 +84,7 @@ async def test_a_newcomer_is_served_while_its_shard_blocks(broker: Broker, raw: 
             assert await take(newcomer, 1) == [7]
 
 
-async def test_newcomers_may_come_all_at_once(broker: Broker) -> None:
+async def test_many_new_subscriptions_at_once(broker: Broker) -> None:
     count = STREAMS_PER_SHARD
     for i in range(count):
         await write(broker, f"s{i}", i)
@@ -95,7 +97,7 @@ async def test_newcomers_may_come_all_at_once(broker: Broker) -> None:
     assert await asyncio.gather(*(listen(i) for i in range(count))) == [[i] for i in range(count)]
 
 
-async def test_a_newcomer_is_served_after_the_connection_was_replaced(
+async def test_a_new_subscription_is_served_after_the_connection_was_replaced(
     broker: Broker, raw: Redis
 ) -> None:
     await write(broker, "new", 7)
@@ -120,7 +122,7 @@ async def test_reading_begins_after_the_given_position(broker: Broker) -> None:
         assert await take(subscription, 2) == [38, 39]
 
 
-async def test_two_listeners_of_one_stream_each_get_everything_once(broker: Broker) -> None:
+async def test_two_subscriptions_of_one_stream_each_get_every_entry_once(broker: Broker) -> None:
     key = broker.keys.inbound("s")
     await write(broker, "s", 0, 1, 2)
     async with broker.reader.subscribe(key, START) as first:
@@ -181,7 +183,7 @@ async def test_a_slow_subscriber_ends_after_the_entries_before_the_overflow(
                 await anext(slow)
 
 
-async def test_an_unreadable_entry_is_passed_over(broker: Broker, raw: Redis) -> None:
+async def test_an_unreadable_entry_is_skipped(broker: Broker, raw: Redis) -> None:
     key = broker.keys.inbound("s")
     await raw.xadd(key, {"h": "no json"}, id=StreamPosition(TICKET, 1, 1).id())
     async with broker.reader.subscribe(key, START) as subscription:
@@ -190,7 +192,9 @@ async def test_an_unreadable_entry_is_passed_over(broker: Broker, raw: Redis) ->
         assert await take(subscription, 1) == [5]
 
 
-async def test_leaving_closes_the_connection_and_others_stay(broker: Broker, raw: Redis) -> None:
+async def test_closing_the_last_subscription_closes_the_connection(
+    broker: Broker, raw: Redis
+) -> None:
     async with broker.reader.subscribe(broker.keys.inbound("a"), START) as staying:
         async with broker.reader.subscribe(broker.keys.inbound("b"), START):
             pass
@@ -202,7 +206,7 @@ async def test_leaving_closes_the_connection_and_others_stay(broker: Broker, raw
     assert not [t for t in asyncio.all_tasks() if t.get_name().startswith("stream-shard")]
 
 
-async def test_coming_and_going_leaves_nothing_behind(broker: Broker) -> None:
+async def test_subscribing_and_closing_leaks_nothing(broker: Broker) -> None:
     await write(broker, "s", 1)
 
     async def visit(ticks: int) -> None:
@@ -221,7 +225,7 @@ async def test_coming_and_going_leaves_nothing_behind(broker: Broker) -> None:
     assert not [t for t in asyncio.all_tasks() if t.get_name().startswith("stream-shard")]
 
 
-async def test_a_cancelled_listener_leaves_in_order(broker: Broker) -> None:
+async def test_a_cancelled_reader_closes_its_subscription(broker: Broker) -> None:
     async def listen(sid: str) -> None:
         async with broker.reader.subscribe(broker.keys.inbound(sid), START) as subscription:
             async for _ in subscription:
@@ -240,7 +244,9 @@ async def test_a_cancelled_listener_leaves_in_order(broker: Broker) -> None:
     assert broker.reader._shards == []
 
 
-async def test_a_dead_shard_is_noticed_by_all_its_listeners(broker: Broker, raw: Redis) -> None:
+async def test_a_dead_shard_is_reported_to_all_its_subscriptions(
+    broker: Broker, raw: Redis
+) -> None:
     wrong, fine = broker.keys.inbound("wrong"), broker.keys.inbound("fine")
     async with broker.reader.subscribe(fine, START) as neighbour:
         await write(broker, "fine", 1)
@@ -258,7 +264,7 @@ async def test_a_dead_shard_is_noticed_by_all_its_listeners(broker: Broker, raw:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-async def test_a_restart_of_redis_loses_and_doubles_nothing(
+async def test_a_restart_of_redis_loses_and_repeats_nothing(
     redis_server: RedisServer, how: str
 ) -> None:
     settings = BrokerSettings(redis_url=redis_server.url)
@@ -290,7 +296,7 @@ async def test_a_restart_of_redis_loses_and_doubles_nothing(
     assert "stream_read_failed" in {line["event"] for line in logs}
 
 
-async def test_the_end_of_a_session_reaches_its_listener(broker: Broker) -> None:
+async def test_the_end_of_a_session_reaches_its_subscription(broker: Broker) -> None:
     async with broker.reader.subscribe(broker.keys.inbound("s"), START) as subscription:
         writer = await broker.streams.input_writer("s", TICKET)
         await writer.append(StopIn())
@@ -301,10 +307,10 @@ async def test_the_end_of_a_session_reaches_its_listener(broker: Broker) -> None
 
 
 @pytest.mark.parametrize("stays", [True, False])
-async def test_one_that_joins_behind_a_read_in_flight_misses_nothing(
+async def test_a_subscription_made_during_a_read_misses_nothing(
     broker: Broker, raw: Redis, settings: BrokerSettings, stays: bool
 ) -> None:
-    """A read for another subscriber returns before the new one is part of any read."""
+    """A read for another subscription returns before the new one is part of any read."""
     key = broker.keys.inbound("s")
     writer = await broker.streams.input_writer("s", TICKET)
     for number in range(3):

@@ -69,7 +69,7 @@ async def test_entries_are_numbered_stamped_and_kept(broker: Broker, raw: Redis)
     assert all(before - 5 <= entry.at <= after + 5 for _, entry in found)
 
 
-async def test_two_directions_are_two_streams(broker: Broker) -> None:
+async def test_the_two_directions_are_separate_streams(broker: Broker) -> None:
     ins = await broker.streams.input_writer(SID, TICKET)
     outs = await broker.streams.output_writer(SID, TICKET, 1)
     await ins.append(StopIn())
@@ -80,12 +80,12 @@ async def test_two_directions_are_two_streams(broker: Broker) -> None:
     assert [type(entry) for _, entry in await history(broker)] == [StopIn]
 
 
-async def test_the_next_epoch_counts_on_and_shuts_the_older_out(broker: Broker) -> None:
+async def test_the_next_epoch_continues_the_count_and_fences_the_older_one(broker: Broker) -> None:
     old = await broker.streams.output_writer(SID, TICKET, 1)
     await old.append(StoppedOut())
     new = await broker.streams.output_writer(SID, TICKET, 2)
     with pytest.raises(StaleFence):
-        await old.append(StoppedOut())  # though the new one has said nothing yet
+        await old.append(StoppedOut())  # though the new epoch has no entry yet
     assert await new.append(StoppedOut()) == StreamPosition(TICKET, 2, 2)
     with pytest.raises(StaleFence):
         await old.append(StoppedOut())
@@ -93,7 +93,7 @@ async def test_the_next_epoch_counts_on_and_shuts_the_older_out(broker: Broker) 
         await broker.streams.output_writer(SID, TICKET, 1)
 
 
-async def test_a_fence_holds_on_a_stream_that_was_never_written(broker: Broker) -> None:
+async def test_a_fence_holds_on_an_empty_stream(broker: Broker) -> None:
     old = await broker.streams.output_writer(SID, TICKET, 1)
     new = await broker.streams.output_writer(SID, TICKET, 2)
     with pytest.raises(StaleFence):
@@ -101,7 +101,7 @@ async def test_a_fence_holds_on_a_stream_that_was_never_written(broker: Broker) 
     assert (await new.append(StoppedOut())).n == 1
 
 
-async def test_a_writer_opened_again_under_its_own_epoch_counts_on(broker: Broker) -> None:
+async def test_a_writer_reopened_with_its_epoch_continues_the_count(broker: Broker) -> None:
     writer = await broker.streams.input_writer(SID, TICKET)
     for number in range(3):
         await writer.append(chunk(number))
@@ -110,7 +110,7 @@ async def test_a_writer_opened_again_under_its_own_epoch_counts_on(broker: Broke
     assert await again.append(chunk(3)) == StreamPosition(TICKET, 1, 4)
 
 
-async def test_a_stream_that_was_only_opened_holds_nothing(
+async def test_a_stream_that_was_only_opened_is_empty(
     broker: Broker, raw: Redis, settings: BrokerSettings
 ) -> None:
     key = broker.keys.outbound(SID)
@@ -126,7 +126,7 @@ async def test_a_stream_that_was_only_opened_holds_nothing(
     assert logs == []
 
 
-async def test_a_second_writer_of_the_same_epoch_is_shut_out(broker: Broker) -> None:
+async def test_a_second_writer_of_the_same_epoch_is_fenced(broker: Broker) -> None:
     one = await broker.streams.input_writer(SID, TICKET)
     two = await broker.streams.input_writer(SID, TICKET)
     await one.append(chunk(1))
@@ -135,7 +135,7 @@ async def test_a_second_writer_of_the_same_epoch_is_shut_out(broker: Broker) -> 
     assert len(await history(broker)) == 1
 
 
-async def test_discarding_leaves_the_fence(broker: Broker) -> None:
+async def test_discarding_keeps_the_fence(broker: Broker) -> None:
     writer = await broker.streams.output_writer(SID, TICKET, 1)
     await writer.append(StoppedOut())
     newer = await broker.streams.output_writer(SID, TICKET, 2)
@@ -147,7 +147,7 @@ async def test_discarding_leaves_the_fence(broker: Broker) -> None:
     assert [item async for item in broker.streams.history(key, TICKET)] == []
 
 
-async def test_discarding_leaves_a_newer_session_of_the_same_id(broker: Broker) -> None:
+async def test_discarding_keeps_a_newer_session_of_the_same_id(broker: Broker) -> None:
     old = await broker.streams.input_writer(SID, TICKET)
     await old.append(chunk(1))
     new = await broker.streams.input_writer(SID, TICKET + 1)
@@ -161,12 +161,12 @@ async def test_discarding_leaves_a_newer_session_of_the_same_id(broker: Broker) 
         await broker.streams.input_writer(SID, TICKET)
 
 
-async def test_discarding_what_never_was_is_no_harm(broker: Broker, raw: Redis) -> None:
+async def test_discarding_a_missing_stream_is_harmless(broker: Broker, raw: Redis) -> None:
     await broker.streams.discard("never", TICKET)
     assert not await raw.exists(broker.keys.inbound("never"), broker.keys.outbound("never"))
 
 
-async def test_history_comes_in_pages_and_from_any_place(broker: Broker) -> None:
+async def test_history_is_read_in_pages_from_any_position(broker: Broker) -> None:
     writer = await broker.streams.input_writer(SID, TICKET)
     for number in range(150):
         await writer.append(chunk(number))
@@ -177,7 +177,7 @@ async def test_history_comes_in_pages_and_from_any_place(broker: Broker) -> None
     assert [number_of(entry) for entry in rest] == list(range(130, 150))
 
 
-async def test_history_passes_over_what_it_cannot_read(broker: Broker, raw: Redis) -> None:
+async def test_history_skips_unreadable_entries(broker: Broker, raw: Redis) -> None:
     writer = await broker.streams.input_writer(SID, TICKET)
     await writer.append(chunk(0))
     odd = StreamPosition(TICKET, 1, 2)
@@ -187,7 +187,7 @@ async def test_history_passes_over_what_it_cannot_read(broker: Broker, raw: Redi
     assert [number_of(entry) for _, entry in await history(broker)] == [0, 1]
 
 
-async def test_a_stream_lives_for_a_while_after_its_last_entries(
+async def test_a_stream_expires_some_time_after_its_last_entry(
     broker: Broker, raw: Redis, settings: BrokerSettings
 ) -> None:
     writer = await broker.streams.input_writer(SID, TICKET)
@@ -198,7 +198,7 @@ async def test_a_stream_lives_for_a_while_after_its_last_entries(
     assert 0 < await raw.ttl(key) <= settings.stream_ttl_s
 
 
-async def test_a_stream_that_vanished_is_begun_again_with_a_life_time(
+async def test_a_stream_that_was_deleted_is_recreated_with_a_ttl(
     broker: Broker, raw: Redis, settings: BrokerSettings
 ) -> None:
     writer = await broker.streams.input_writer(SID, TICKET)
@@ -227,20 +227,20 @@ async def lose_answer_to(writer: StreamWriter, proxy: TcpProxy, entry: Entry) ->
 
 
 @pytest.mark.parametrize("first", [0, 3], ids=["first entry", "later entry"])
-async def test_an_append_repeated_after_a_lost_answer_is_not_doubled(
+async def test_an_append_repeated_after_a_lost_reply_is_stored_once(
     broker: Broker, unlucky: Broker, proxy: TcpProxy, first: int
 ) -> None:
     writer = await unlucky.streams.input_writer(SID, TICKET)
     for number in range(first):
         await writer.append(chunk(number))
     await lose_answer_to(writer, proxy, chunk(first))
-    assert len(await history(broker)) == first + 1  # it went through
+    assert len(await history(broker)) == first + 1  # Redis has stored it
     assert (await writer.append(chunk(first))).n == first + 1
     assert (await writer.append(chunk(first + 1))).n == first + 2
     assert [number_of(entry) for _, entry in await history(broker)] == list(range(first + 2))
 
 
-async def test_an_entry_that_was_given_up_does_not_swallow_the_next(
+async def test_an_abandoned_append_does_not_suppress_the_next_one(
     broker: Broker, unlucky: Broker, proxy: TcpProxy
 ) -> None:
     writer = await unlucky.streams.input_writer(SID, TICKET)
@@ -253,7 +253,7 @@ async def test_an_entry_that_was_given_up_does_not_swallow_the_next(
     assert [entry.timeout_s for entry in found if isinstance(entry, PauseIn)] == [1.0, 2.0]
 
 
-async def test_another_writers_entry_is_not_taken_for_a_lost_append(
+async def test_an_entry_of_another_writer_is_not_taken_for_a_lost_append(
     broker: Broker, unlucky: Broker, proxy: TcpProxy
 ) -> None:
     writer = await unlucky.streams.input_writer(SID, TICKET)
@@ -264,9 +264,7 @@ async def test_another_writers_entry_is_not_taken_for_a_lost_append(
         await writer.append(chunk(1))
 
 
-async def test_a_beginning_is_kept_beside_the_streams_for_as_long_as_they_live(
-    broker: Broker, raw: Redis
-) -> None:
+async def test_the_stored_prepare_lives_as_long_as_the_streams(broker: Broker, raw: Redis) -> None:
     streams, key = broker.streams, broker.keys.prepare(SID)
     for position in [StreamPosition(TICKET, 1, 1), *[StreamPosition(TICKET, 1, 3)] * 2]:
         await streams.save_prepare(SID, position, chunk(position.n))
@@ -284,5 +282,5 @@ async def test_a_beginning_is_kept_beside_the_streams_for_as_long_as_they_live(
     assert await raw.xlen(key) == 1
     await streams.discard(SID, TICKET)
     assert await raw.xlen(key) == 0
-    with pytest.raises(StaleFence):  # a worker that wakes up late
+    with pytest.raises(StaleFence):  # a worker that continues late
         await streams.save_prepare(SID, StreamPosition(TICKET - 1, 9, 9), chunk(9))

@@ -30,7 +30,7 @@ async def test_a_voice_is_stored_and_listed_for_all_edges(
     assert await raw.ttl(broker.keys.voice(anna.id)) == -1
 
 
-async def test_a_voice_that_is_removed_leaves_nothing(broker: Broker, raw: Redis) -> None:
+async def test_a_removed_voice_leaves_no_keys(broker: Broker, raw: Redis) -> None:
     anna = voice()
     await broker.voices.add(anna, b"\x01\x02", at_most=5)
     assert await broker.voices.remove(anna.id)
@@ -41,7 +41,7 @@ async def test_a_voice_that_is_removed_leaves_nothing(broker: Broker, raw: Redis
     assert not await raw.exists(broker.keys.voice(anna.id))
 
 
-async def test_the_limit_holds_however_many_come_at_once(broker: Broker, raw: Redis) -> None:
+async def test_the_limit_applies_to_concurrent_uploads(broker: Broker, raw: Redis) -> None:
     voices = [voice(str(number)) for number in range(12)]
     outcomes = await asyncio.gather(
         *(broker.voices.add(one, b"\0\0", at_most=4) for one in voices), return_exceptions=True
@@ -58,10 +58,10 @@ async def test_the_limit_holds_however_many_come_at_once(broker: Broker, raw: Re
         await broker.voices.add(voice(), b"\0\0", at_most=4)
 
 
-async def test_a_sound_that_was_never_listed_goes_by_itself(
+async def test_audio_that_was_never_listed_expires(
     broker: Broker, raw: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The edge dies after storing the audio and before listing it."""
+    """The edge dies after it stored the audio and before it lists the voice."""
     anna = voice()
     monkeypatch.setattr("antiphon.broker.stores.voices.call_all", _dies)
     with pytest.raises(asyncio.CancelledError):

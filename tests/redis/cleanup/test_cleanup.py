@@ -1,4 +1,4 @@
-"""The cleanup job with and without Redis: which recordings it spares, and which keys it removes."""
+"""The cleanup job with and without Redis: which recordings it keeps, and which keys it removes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def removed(report: SweepReport) -> set[str]:
     return {removal.session for removal in report.removed}
 
 
-async def test_a_live_session_is_spared_and_one_that_ended_is_not(
+async def test_a_live_session_is_kept_and_an_ended_one_is_deleted(
     settings: BrokerSettings, broker: Broker, tmp_path: Path
 ) -> None:
     live, waiting, over = await LiveTalk.begin(broker), await LiveTalk.queue(broker), "ab" * 16
@@ -53,7 +53,7 @@ async def test_a_live_session_is_spared_and_one_that_ended_is_not(
     assert removed(report) == {live.recording}
 
 
-async def test_share_links_go_with_their_recording(
+async def test_share_links_are_deleted_with_their_recording(
     settings: BrokerSettings, broker: Broker, tmp_path: Path
 ) -> None:
     gone, kept = "ab" * 16, "cd" * 16
@@ -69,7 +69,7 @@ async def test_share_links_go_with_their_recording(
     assert opens == [None, None, kept]
 
 
-async def test_leftovers_in_redis_go_also_when_the_disk_is_left_alone(
+async def test_orphaned_keys_are_removed_even_if_no_recording_is_deleted(
     settings: BrokerSettings, broker: Broker, raw: Redis, tmp_path: Path
 ) -> None:
     await join(broker, "adx_1")
@@ -84,7 +84,7 @@ async def test_leftovers_in_redis_go_also_when_the_disk_is_left_alone(
     assert (await run_once(rules)).redis == RedisReport()
 
 
-async def test_without_redis_the_disk_is_swept_all_the_same(tmp_path: Path) -> None:
+async def test_without_redis_recordings_are_still_deleted(tmp_path: Path) -> None:
     make(tmp_path, "ab" * 16)
     settings = CleanupSettings(
         data_dir=tmp_path, max_storage_gb=0, orphan_hours=1e-9, redis_url="redis://127.0.0.1:1/0"

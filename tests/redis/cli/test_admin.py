@@ -44,14 +44,14 @@ async def test_a_waiting_session_is_cancelled_by_its_id(
     assert row.reason is EndReason.CANCELLED
 
 
-async def test_or_by_its_ticket(broker: Broker) -> None:
+async def test_a_waiting_session_is_cancelled_by_its_ticket(broker: Broker) -> None:
     await join(broker, "adx_a")
     ticket = await join(broker, "adx_b")
     assert await cancel_waiting(broker, str(ticket.number))
     assert await waiting(broker) == ["adx_a"]
 
 
-async def test_a_running_session_is_left_alone(broker: Broker, settings: BrokerSettings) -> None:
+async def test_a_running_session_is_not_cancelled(broker: Broker, settings: BrokerSettings) -> None:
     await serve(broker)
     await join(broker, "adx_a")
     held = await claim(broker)
@@ -64,7 +64,7 @@ async def test_a_running_session_is_left_alone(broker: Broker, settings: BrokerS
 
 
 async def test_a_concurrent_claim_wins_over_a_cancel(broker: Broker) -> None:
-    """What the cancel has read of the session before does not hold any more."""
+    """The cancel has read the session's state before the claim."""
     await serve(broker)
     ticket = await join(broker, "adx_a")
     before = await broker.sessions.get("adx_a")
@@ -75,7 +75,7 @@ async def test_a_concurrent_claim_wins_over_a_cancel(broker: Broker) -> None:
     )
 
 
-async def test_a_drain_reaches_the_worker_with_its_next_beat(broker: Broker) -> None:
+async def test_a_drain_reaches_the_worker_with_its_next_heartbeat(broker: Broker) -> None:
     await serve(broker, "w1")
     await serve(broker, "w2")
     assert await broker.registry.command_worker("w1", WorkerCommand.DRAIN)
@@ -89,7 +89,7 @@ async def test_an_unknown_command_is_ignored(broker: Broker, raw: Redis) -> None
     assert await broker.registry.worker_beat("w1", 0, report()) is None
 
 
-async def test_draining_a_worker_that_is_not_there_names_those_that_are(
+async def test_draining_an_unknown_worker_lists_the_known_ones(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     await serve(broker, "w1")
@@ -101,7 +101,7 @@ async def test_draining_a_worker_that_is_not_there_names_those_that_are(
     assert await broker.registry.worker_beat("w1", 0, report()) is None
 
 
-async def test_waiting_for_a_worker_to_leave(broker: Broker) -> None:
+async def test_waiting_for_a_worker_to_exit(broker: Broker) -> None:
     await serve(broker, "w1")
     leaving = asyncio.create_task(ask_to_drain(broker, "w1", wait=True))
     while await broker.registry.worker_beat("w1", 0, report()) is None:

@@ -19,7 +19,7 @@ from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
 
 @pytest.fixture
 async def _busy(broker: Broker) -> None:
-    """One worker with one slot, in use; two sessions wait behind it."""
+    """One worker with one slot, in use; two sessions wait for it."""
     await broker.registry.edge_beat("edge-1", [])
     report = WorkerReport(
         engine="local",
@@ -110,7 +110,7 @@ async def test_edges(settings: BrokerSettings) -> None:
 
 
 @pytest.mark.usefixtures("_busy")
-async def test_watching_shows_what_changes(settings: BrokerSettings, broker: Broker) -> None:
+async def test_watching_shows_changes(settings: BrokerSettings, broker: Broker) -> None:
     process = await started(settings, "queue", "--watch", "--json")
     assert process.stdout is not None
     async with asyncio.timeout(60):
@@ -126,7 +126,9 @@ async def test_watching_shows_what_changes(settings: BrokerSettings, broker: Bro
 
 
 @pytest.mark.usefixtures("_busy")
-async def test_events_in_order_then_as_they_come(settings: BrokerSettings, broker: Broker) -> None:
+async def test_events_are_listed_in_order_and_then_followed(
+    settings: BrokerSettings, broker: Broker
+) -> None:
     seen = [orjson.loads(line) for line in (await shown(settings, "events", "--json")).splitlines()]
     assert [(one["sid"], one["state"]) for one in seen] == [
         ("adx_a", "queued"),
@@ -146,7 +148,7 @@ async def test_events_in_order_then_as_they_come(settings: BrokerSettings, broke
         await process.wait()
 
 
-async def test_nothing_to_show(settings: BrokerSettings) -> None:
+async def test_empty_tables(settings: BrokerSettings) -> None:
     assert await rows(settings, "queue") == []
     assert await shown(settings, "queue") == "nobody waits\n"
     assert await shown(settings, "sessions") == "no session is live\n"

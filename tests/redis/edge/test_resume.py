@@ -1,4 +1,4 @@
-"""Rebuilding a connection from its streams: what was written down, what was not, and in which order."""
+"""Restores a connection from its streams and checkpoints."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def memory(phase: Phase) -> dict[str, Any]:
 
 
 def mark(seq: int, phase: Phase, *received: str, heard: int = 0, sent: int = 0) -> Checkpoint:
-    """`heard`, `sent`: how many entries of the output and the input came before."""
+    """`heard`, `sent`: the number of earlier output and input entries."""
     first = seq - len(received) + 1
     return Checkpoint(
         seq=seq,
@@ -79,7 +79,7 @@ async def write(
 async def replay(
     broker: Broker, last: int, connection: int = 2
 ) -> tuple[list[tuple[int, str]], DuplexMachine, MissedMessages]:
-    """(number, type) of what is told again."""
+    """(number, type) of each replayed message."""
     past = await load_missed_messages(broker, SID, TICKET, connection, last)
     machine = DuplexMachine(SID, "rec")
     received = [message.wire() async for message in past.replay(machine)]
@@ -89,7 +89,7 @@ async def replay(
 BEGUN = [mark(0, Phase.QUEUED), mark(1, Phase.ASSIGNED, "queue_done")]
 
 
-async def test_a_prepare_that_was_sent_but_not_written_down_is_carried_out(broker: Broker) -> None:
+async def test_a_prepare_without_a_checkpoint_is_executed_again(broker: Broker) -> None:
     await write(broker, [*BEGUN], [PREPARE], [PREPARED])
     received, machine, past = await replay(broker, 1)
     assert received == [(2, "prepared")]
@@ -97,10 +97,10 @@ async def test_a_prepare_that_was_sent_but_not_written_down_is_carried_out(broke
     assert (past.seq, past.delivered) == (2, StreamPosition(TICKET, 1, 1))
 
 
-async def test_what_was_not_written_down_comes_after_all_that_the_client_has(
+async def test_messages_without_a_checkpoint_follow_those_that_the_client_has(
     broker: Broker,
 ) -> None:
-    """Were the stop taken first, `prepared` would not be received, and every later number be wrong."""
+    """If `stop` ran first, `prepared` would be lost and every later number would be wrong."""
     notes = [*BEGUN, mark(1, Phase.PREPARING, sent=1)]
     await write(broker, [*notes], [PREPARE, StopIn()], [PREPARED, StoppedOut()])
     received, machine, past = await replay(broker, 2)
@@ -109,14 +109,14 @@ async def test_what_was_not_written_down_comes_after_all_that_the_client_has(
     assert machine.phase is Phase.OVER
 
 
-async def test_an_unconfirmed_message_may_be_overtaken(broker: Broker) -> None:
+async def test_a_later_message_may_precede_an_unconfirmed_one(broker: Broker) -> None:
     notes = [*BEGUN, mark(1, Phase.PREPARING, sent=1)]
     await write(broker, [*notes], [PREPARE, StopIn()], [PREPARED])
     received, machine, past = await replay(broker, 1)
     assert (received, past.seq, machine.phase) == ([], 1, Phase.STOPPING)
 
 
-async def test_marks_say_where_between_the_entries_other_messages_came(broker: Broker) -> None:
+async def test_checkpoints_place_other_messages_between_the_entries(broker: Broker) -> None:
     notes = [
         *BEGUN,
         mark(1, Phase.PREPARING, sent=1),
@@ -134,7 +134,7 @@ async def test_marks_say_where_between_the_entries_other_messages_came(broker: B
         assert (past.seq, machine.phase) == (7, Phase.PAUSED)
 
 
-async def test_what_was_kept_in_the_queue_is_kept_on(broker: Broker) -> None:
+async def test_messages_held_in_the_queue_stay_held(broker: Broker) -> None:
     diagnostic = DiagnosticIn(metrics={"fps": 1})
     notes = [mark(0, Phase.QUEUED), diagnostic, PREPARE, mark(1, Phase.QUEUED_PREPARED, "queued")]
     await write(broker, [*notes])
@@ -144,20 +144,20 @@ async def test_what_was_kept_in_the_queue_is_kept_on(broker: Broker) -> None:
     assert len(past.pending) == 2
 
 
-async def test_inputs_forwarded_with_an_unseen_grant_are_not_forwarded_again(
+async def test_input_forwarded_with_an_unseen_grant_is_not_forwarded_again(
     broker: Broker,
 ) -> None:
     diagnostic = DiagnosticIn(metrics={"fps": 1})
     notes = [diagnostic, PREPARE, mark(1, Phase.QUEUED_PREPARED, "queued")]
     await write(broker, [*notes], [diagnostic], [PREPARED])
     received, machine, _ = await replay(broker, 1)
-    assert received == []  # the grant is told first
+    assert received == []  # the grant is sent first
     assert [type(entry) for entry in machine.held] == [PrepareIn]
     machine.granted()
     assert machine.phase is Phase.PREPARING
 
 
-async def test_the_connection_before_is_shut_out(broker: Broker) -> None:
+async def test_the_earlier_connection_is_fenced(broker: Broker) -> None:
     await write(broker, [*BEGUN])
     old = await broker.streams.checkpoint_writer(SID, TICKET)
     await replay(broker, 1)
@@ -165,14 +165,14 @@ async def test_the_connection_before_is_shut_out(broker: Broker) -> None:
         await old.append(mark(2, Phase.ASSIGNED, "error"))
 
 
-async def test_too_far_back(broker: Broker) -> None:
+async def test_a_number_that_is_too_old_is_rejected(broker: Broker) -> None:
     await write(broker, [mark(40, Phase.ACTIVE), mark(90, Phase.ACTIVE)])
     with pytest.raises(ResumeExpired):
         await load_missed_messages(broker, SID, TICKET, 2, 39)
     assert (await load_missed_messages(broker, SID, TICKET, 3, 40)).last == 40
 
 
-async def test_a_chat_knows_how_it_was_asked(broker: Broker) -> None:
+async def test_a_chat_keeps_its_streaming_mode(broker: Broker) -> None:
     request = ChatIn(content=[], options=ChatOptions(streaming=False))
     before = ChatMachine(request, "rec", resumable=True)
     before.granted()
@@ -184,7 +184,7 @@ async def test_a_chat_knows_how_it_was_asked(broker: Broker) -> None:
     machine = ChatMachine(None, "rec", resumable=True)
     received = [message.wire() async for message in past.replay(machine)]
     assert [wire["type"] for wire in received] == ["chunk", "done"]
-    assert received[-1]["audio_data"] is None  # only an answer in one piece has it
+    assert received[-1]["audio_data"] is None  # only a non-streaming answer has it
 
 
 def _fields(note: Checkpoint) -> dict[str, Any]:

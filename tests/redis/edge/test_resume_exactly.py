@@ -1,4 +1,4 @@
-"""A client that comes back has every message once, wherever its connection, or its edge's task, broke off."""
+"""A client that resumes gets every message exactly once, wherever its connection or its edge's task failed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MARK = re.compile(r"#\d+#")
 
 
 class ClientConnection:
-    """A client at the edge's side of the socket."""
+    """The edge's side of a client's socket."""
 
     encoding = JSON
 
@@ -67,7 +67,7 @@ class ClientConnection:
         """There is no socket."""
 
     def probe(self, answered: Callable[[], None]) -> None:
-        """It reads at once, or never."""
+        """The client either reads at once or never."""
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Play:
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[ClientConnection]:
-        """A connection that is cut off at the end, whatever the edge is doing just then."""
+        """A connection that is cut at the end, at any point of the edge's work."""
         line, seated = ClientConnection(), asyncio.Event()
         resumed = None
         if self.token:
@@ -128,7 +128,7 @@ class Play:
         self.writer = await broker.streams.output_writer(claim.sid, claim.ticket, claim.epoch)
 
     async def publish(self, entry: OutEntry, *, marked: bool = True) -> None:
-        """Every word that is published is one of a kind."""
+        """Every published text is unique."""
         if self.writer is None:
             return
         mark = f"#{len(self.marks)}#"
@@ -144,7 +144,7 @@ class Play:
         self.marks += [mark] if mark else []
 
     def listen(self, sent: list[dict[str, Any]], share: float) -> None:
-        """What reached the client, less a share of it: in order, without gap."""
+        """Receives messages with some left unread: in order, without a gap."""
         if self.token:
             resumed, *sent = sent or [{"seq": self.last, "type": "resumed"}]
             assert (resumed["type"], resumed["seq"]) == ("resumed", self.last)
@@ -160,7 +160,7 @@ class Play:
         self.last -= lost
 
     def words(self) -> list[str]:
-        """The marks that came, in order."""
+        """The received texts, in order."""
         said = [_MARK.findall(str(self.sent[seq])) for seq in sorted(self.sent)]
         return [mark for marks in said for mark in dict.fromkeys(marks)]
 
@@ -176,7 +176,7 @@ def _frames(protocol: Protocol) -> dict[str, str]:
 
 
 def _steps(protocol: Protocol) -> st.SearchStrategy[list[Step]]:
-    """Mostly answers: they are what may be lost, or sent twice."""
+    """Mostly answers, because they can be lost or sent twice."""
     last = (*LAST_WORDS, *(e for e in protocol.entries if isinstance(e, ChatDoneOut)))
     answers = [i for i, entry in enumerate(protocol.entries) if entry not in last]
     often = st.sampled_from([*answers, GRANT, PAUSE, TURN])
@@ -199,7 +199,7 @@ async def _act(play: Play, line: ClientConnection, steps: list[Step]) -> None:
 
 
 async def _hear_to_the_end(play: Play, line: ClientConnection) -> None:
-    """Until a word comes that is said last of all; an answer to a frame may still come behind it."""
+    """Reads until the final text; an answer to a frame may still follow it."""
     await play.grant()
     await play.publish(next(entry for entry in play.protocol.entries if _speaks(entry)))
     async with asyncio.timeout(WITHIN_S):
@@ -231,7 +231,7 @@ async def test_every_message_once_and_in_order(
         await _live(play, data.draw(_lives(play.protocol), label="connections"))
     finally:
         await edge.broker.sessions.end(play.sid, EndReason.STOPPED)
-    if play.token:  # else it had nothing to come back with
+    if play.token:  # else it has no token to resume with
         assert sorted(play.sent) == list(range(1, play.last + 1))
         assert play.words() == play.marks
 

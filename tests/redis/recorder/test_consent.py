@@ -74,7 +74,7 @@ async def say(talk: LiveTalk, entries: list[tuple[str, Entry]]) -> None:
 
 
 async def recorded_meanwhile(broker: Broker, sessions: Path) -> str:
-    """Another session's recording, from beginning to end: the recorder has had its time."""
+    """Records another session from beginning to end, so the recorder had time for the first one."""
     talk = await LiveTalk.begin(broker)
     await talk.exchange(2)
     await talk.end()
@@ -87,7 +87,7 @@ def names(sessions: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("kind", "entries"), CASES)
-async def test_nothing_is_kept(
+async def test_nothing_is_stored(
     broker: Broker,
     settings: BrokerSettings,
     tmp_path: Path,
@@ -113,7 +113,7 @@ async def test_nothing_is_kept(
 
 
 @pytest.mark.parametrize(("kind", "entries"), CASES)
-async def test_nothing_is_kept_of_one_that_ended_while_no_recorder_ran(
+async def test_a_session_that_ended_without_a_recorder_is_not_stored(
     broker: Broker,
     settings: BrokerSettings,
     tmp_path: Path,
@@ -134,10 +134,10 @@ async def test_nothing_is_kept_of_one_that_ended_while_no_recorder_ran(
 
 
 @pytest.mark.parametrize("noted", [False, None])
-async def test_a_wish_that_redis_has_trimmed_is_read_from_the_row(
+async def test_a_trimmed_refusal_is_read_from_the_row(
     broker: Broker, settings: BrokerSettings, tmp_path: Path, noted: bool | None
 ) -> None:
-    """Without a note there is no recording."""
+    """Without a stored decision there is no recording."""
     talk = await LiveTalk.queue(broker)
     await talk.assign()
     await talk.into.append(DUPLEX)
@@ -173,7 +173,7 @@ async def test_nothing_is_on_disk_while_the_client_may_still_refuse(
         assert set(names(sessions)) == {first, second}
 
 
-async def test_one_that_has_not_said_anything_yet_is_waited_for(
+async def test_a_session_without_a_decision_is_waited_for(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
     sessions = tmp_path / "sessions"

@@ -37,7 +37,7 @@ def _state(settings: RecorderSettings, talk: LiveTalk) -> str:
     return meta.state.value if meta else "recording"
 
 
-async def test_two_replicas_share_and_the_survivor_takes_over(
+async def test_two_replicas_share_the_sessions_and_the_survivor_takes_over(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
     quickly = quick(settings, tmp_path / "data")
@@ -67,13 +67,13 @@ async def test_two_replicas_share_and_the_survivor_takes_over(
 
 
 async def _readers(broker: Broker) -> int:
-    """Recorders that wait for transitions."""
+    """The number of recorders that wait for transitions."""
     clients = await broker._redis.client_list()
     return sum(client["cmd"] == "xreadgroup" for client in clients)
 
 
 async def _owners(broker: Broker) -> set[bytes]:
-    """Consumers that hold a transition."""
+    """The consumers that own a transition."""
     group = await broker.events.join_group("recorder", "probe")
     await group.close()
     reply = await broker._redis.execute_command(
@@ -85,7 +85,7 @@ async def _owners(broker: Broker) -> set[bytes]:
 async def test_the_owner_learns_of_an_end_that_another_replica_received(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
-    """Each transition goes to one replica only; only the watch tells the other one of a session's end."""
+    """Each transition goes to one replica only; only the watch informs the other one of a session's end."""
     patient = quick(settings, tmp_path / "data", recorder_look_s=1000, recorder_silence_s=1000)
     async with AsyncExitStack() as stack:
         for _ in range(3):
@@ -100,7 +100,7 @@ async def test_the_owner_learns_of_an_end_that_another_replica_received(
         await until_acknowledged(broker)
 
 
-async def test_sigterm_hands_over_at_once_and_finishes_what_has_ended(
+async def test_sigterm_hands_sessions_over_and_finishes_ended_ones(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
     patient = quick(settings, tmp_path / "data", recorder_silence_s=60, recorder_settle_s=1.0)
@@ -143,8 +143,8 @@ async def test_an_outage_of_redis_loses_nothing(redis_server: RedisServer, tmp_p
     assert_same(tree(quickly.data_dir / "sessions" / talk.recording), expected)
 
 
-async def test_a_redis_that_comes_back_empty(redis_server: RedisServer, tmp_path: Path) -> None:
-    """Recorded entries are kept and marked; sessions that begin later are recorded as usual."""
+async def test_a_redis_that_restarts_empty(redis_server: RedisServer, tmp_path: Path) -> None:
+    """Recorded entries are kept and marked; later sessions are recorded as usual."""
     settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=1.0)
     quickly = quick(settings, tmp_path / "data")
     async with in_process(quickly):
@@ -173,7 +173,7 @@ def _lines(settings: RecorderSettings, talk: LiveTalk) -> int:
     return journal.read_bytes().count(b"\n") if journal.exists() else 0
 
 
-async def test_a_disk_that_refuses_for_a_while(
+async def test_a_disk_that_fails_for_a_while(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
     quickly = quick(settings, tmp_path / "data")
@@ -186,7 +186,7 @@ async def test_a_disk_that_refuses_for_a_while(
         for seed in range(5):
             await talk.exchange(seed)
         await other.end()
-        await until_finished(quickly.data_dir, other)  # the others do not notice
+        await until_finished(quickly.data_dir, other)  # the others are not affected
         assert _lines(quickly, talk) == 0
         obstacle.unlink()
         await until(lambda: _lines(quickly, talk) == 13, "it has resumed")
@@ -204,7 +204,7 @@ async def test_a_disk_that_refuses_for_a_while(
     assert_same({**found, "meta.json": b""}, {**expected, "meta.json": b""})
 
 
-async def test_a_recording_is_deleted_while_it_is_made(
+async def test_a_recording_is_deleted_while_it_is_written(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
     """After an operator's `rm -r` the recording is written again from the streams."""
@@ -226,7 +226,7 @@ async def test_a_recording_is_deleted_while_it_is_made(
 
 
 @pytest.mark.parametrize("lost", ["transition", "everything"])
-async def test_a_recording_nobody_leads_to_is_adopted(
+async def test_an_orphaned_recording_is_adopted(
     broker: Broker, settings: BrokerSettings, tmp_path: Path, lost: str
 ) -> None:
     quickly = quick(settings, tmp_path / "data")
@@ -252,10 +252,10 @@ async def test_a_recording_nobody_leads_to_is_adopted(
     assert meta.chunks == (2 if lost == "transition" else 1)
 
 
-async def test_a_recorder_that_slept_gives_way(
+async def test_a_recorder_that_was_frozen_stops(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
-    """It wakes up after a takeover: it stops, and entries that both wrote count once."""
+    """It continues after a takeover: it stops, and entries that both wrote count once."""
     quickly = quick(settings, tmp_path / "data")
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as sleeper:
@@ -278,7 +278,7 @@ async def test_a_recorder_that_slept_gives_way(
     assert_same(tree(quickly.data_dir / "sessions" / talk.recording), expected)
 
 
-async def test_a_task_cancelled_anywhere_changes_no_byte(
+async def test_cancelling_the_task_at_any_await_changes_no_byte(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
     """Cancelled at random awaits, without an orderly stop."""

@@ -30,7 +30,7 @@ UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 
 def limit_files(pid: int, size: int) -> None:
-    """Limit the size of this process's files, as a full disk would."""
+    """Limit the size of this process's files, to simulate a full disk."""
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
@@ -57,7 +57,7 @@ async def test_a_disk_that_is_full_for_a_while(
             await talk.exchange(seed)
         await until(lambda: lines(quickly.data_dir, talk) == 8, "it records")
         limit_files(child.pid, 1000)
-        for seed in range(3, 6):  # the session does not notice
+        for seed in range(3, 6):  # the session is not affected
             await talk.exchange(seed)
         await asyncio.sleep(0.5)
         assert lines(quickly.data_dir, talk) == 8
@@ -81,7 +81,7 @@ async def test_a_disk_that_is_full_for_a_while(
 async def test_a_disk_too_full_for_the_replay(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
-    """The session is recorded and acknowledged; its replay is made once the disk has space."""
+    """The session is recorded and acknowledged; its replay is made when the disk has space."""
     quickly = quick(settings, tmp_path / "data")
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
@@ -105,10 +105,10 @@ async def test_a_disk_too_full_for_the_replay(
 
 
 @pytest.mark.parametrize("lost", ["nothing", "transitions", "everything"])
-async def test_a_replay_whose_recorder_died_is_made_by_another(
+async def test_the_replay_of_a_dead_recorder_is_made_by_another(
     broker: Broker, settings: BrokerSettings, tmp_path: Path, lost: str
 ) -> None:
-    """The recording on disk is complete and unmerged, whether or not Redis still knows the session."""
+    """The recording on disk is complete and unmerged, whether or not Redis still has the session."""
     quickly = quick(settings, tmp_path / "data")
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
@@ -133,10 +133,10 @@ async def test_a_replay_whose_recorder_died_is_made_by_another(
     assert_recorded_as_undisturbed(folder, expected, but_meta=False)
 
 
-async def test_a_recorder_that_may_open_no_more_files_goes_on(
+async def test_a_recorder_that_cannot_open_more_files_continues(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
-    """The search for orphaned recordings fails at the same time, and nothing else."""
+    """Only the search for orphaned recordings fails at the same time."""
     quickly = quick(settings, tmp_path / "data", recorder_adopt_s=0.4)
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
@@ -159,7 +159,7 @@ def _meta(data_dir: Path, talk: LiveTalk) -> Meta:
     return meta
 
 
-async def test_what_the_disk_refused_for_too_long_is_lost_and_named(
+async def test_entries_that_the_disk_rejected_for_too_long_are_lost_and_listed(
     broker: Broker, settings: BrokerSettings, tmp_path: Path
 ) -> None:
     quickly = quick(settings, tmp_path / "data")
@@ -183,7 +183,7 @@ async def test_what_the_disk_refused_for_too_long_is_lost_and_named(
     assert "the disk had refused to take them: File too large" in gap.why
 
 
-async def test_a_slow_disk_delays_nobody_else(
+async def test_a_slow_disk_delays_no_other_session(
     broker: Broker,
     settings: BrokerSettings,
     tmp_path: Path,

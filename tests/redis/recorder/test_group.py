@@ -20,7 +20,7 @@ async def member(broker: Broker, name: str) -> AsyncIterator[EventGroup]:
         await group.close()
 
 
-async def test_touch_keeps_what_is_mine_and_names_what_is_not(broker: Broker) -> None:
+async def test_touch_keeps_owned_transitions_and_returns_the_others(broker: Broker) -> None:
     for _ in range(3):
         await LiveTalk.queue(broker)
     async with member(broker, "a") as a, member(broker, "b") as b:
@@ -30,11 +30,11 @@ async def test_touch_keeps_what_is_mine_and_names_what_is_not(broker: Broker) ->
         assert len(await b.reclaim(0)) == 3
         assert await a.touch([first, second, third]) == {first, second, third}
         await b.ack(first)
-        assert await a.touch([first, second]) == {second}  # done is not taken over
+        assert await a.touch([first, second]) == {second}  # an acknowledged one is not taken over
         assert await b.touch([second, third]) == set()
 
 
-async def test_what_is_released_is_found_at_once(broker: Broker) -> None:
+async def test_released_transitions_are_found_at_once(broker: Broker) -> None:
     talk = await LiveTalk.queue(broker)
     async with member(broker, "a") as a, member(broker, "b") as b:
         await a.read()
@@ -43,7 +43,7 @@ async def test_what_is_released_is_found_at_once(broker: Broker) -> None:
         assert (event.sid, event.state) == (talk.sid, SessionState.QUEUED)
 
 
-async def test_reclaim_finds_everything_however_much_is_pending(broker: Broker) -> None:
+async def test_reclaim_finds_every_pending_transition(broker: Broker) -> None:
     key = broker.keys.events
     fields = ("sid", "s", "state", "queued", "kind", "chat", "ticket", 1, "epoch", 0)
     rest = ("attempt", 1, "edge", "e", "worker", "", "recording", "r", "at", 1)
@@ -56,7 +56,7 @@ async def test_reclaim_finds_everything_however_much_is_pending(broker: Broker) 
         assert len(await b.reclaim(0)) == 2500
 
 
-async def test_a_group_that_was_lost_is_made_again(broker: Broker) -> None:
+async def test_a_group_that_was_lost_is_created_again(broker: Broker) -> None:
     async with member(broker, "a") as a:
         await broker._redis.execute_command("DEL", broker.keys.events)
         assert await a.reclaim(0) == []

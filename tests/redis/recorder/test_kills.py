@@ -48,7 +48,7 @@ class Storm:
         self._claiming = asyncio.Lock()
 
     async def talk_on(self, dice: random.Random) -> None:
-        """Run one session after the other, of every kind."""
+        """Run sessions of every kind one after the other."""
         kinds = [SessionKind.OMNI_DUPLEX, SessionKind.HALF_DUPLEX, SessionKind.CHAT]
         while not self.over.is_set():
             kind = dice.choice(kinds)
@@ -83,7 +83,7 @@ async def _turns(talk: LiveTalk, entries: list[tuple[str, Entry]]) -> None:
 async def _kill_at_random(recorders: Forks, data_dir: Path, storm: Storm) -> Counter[str]:
     """Returns the states of the unfinished recordings at each kill.
 
-    Each recorder lives until it is seen at work, and a random moment longer.
+    Each recorder lives until it has visibly worked, and a random time longer.
     """
     dice, met = random.Random(2), Counter[str]()
     for number in range(KILLS):
@@ -104,7 +104,7 @@ async def _kill_at_random(recorders: Forks, data_dir: Path, storm: Storm) -> Cou
 
 
 async def _until(condition: Callable[[], object]) -> None:
-    """The disk sends no events. The test's time limit ends a wait in vain."""
+    """The disk sends no events, so this polls. The test's time limit bounds the wait."""
     while not condition():
         await asyncio.sleep(0.02)
 
@@ -119,7 +119,7 @@ def _journals(data_dir: Path) -> set[tuple[str, int]]:
 
 
 def _half_replays(data_dir: Path) -> set[Path]:
-    """The replays that are being written, or were when a recorder died."""
+    """The unfinished replay files."""
     return set(data_dir.glob("sessions/*/.merged*.tmp"))
 
 

@@ -45,7 +45,7 @@ from support.recorder_process import in_process, quick
 
 @pytest.fixture
 def recorder_settings(settings: BrokerSettings, tmp_path: Path) -> RecorderSettings:
-    """Quick ones, so that a test does not wait."""
+    """Short intervals, so that a test does not wait."""
     return quick(settings, tmp_path / "data")
 
 
@@ -86,7 +86,7 @@ async def test_every_sample_and_frame_is_kept(
     assert (meta.chunks, meta.reason, meta.worker_id) == (9, EndReason.STOPPED, "w1")
 
 
-async def test_the_timeline_tells_all_that_was_said(
+async def test_the_timeline_lists_all_messages(
     broker: Broker, recorder_settings: RecorderSettings
 ) -> None:
     async with in_process(recorder_settings):
@@ -153,7 +153,7 @@ async def test_the_timeline_tells_all_that_was_said(
     assert found["events"][0]["ts_ms"] == 0.0
 
 
-async def test_a_session_that_ended_while_no_recorder_ran(
+async def test_a_session_that_ended_without_a_recorder_is_recorded(
     broker: Broker, recorder_settings: RecorderSettings, tmp_path: Path
 ) -> None:
     talk = await LiveTalk.begin(broker)
@@ -170,7 +170,7 @@ async def test_a_session_that_ended_while_no_recorder_ran(
     assert_same(tree(recorder_settings.data_dir / "sessions" / talk.recording), expected)
 
 
-async def test_a_session_that_no_worker_took_leaves_nothing(
+async def test_a_session_that_no_worker_took_leaves_no_recording(
     broker: Broker, recorder_settings: RecorderSettings
 ) -> None:
     before = await LiveTalk.queue(broker)
@@ -187,7 +187,7 @@ async def test_a_session_that_no_worker_took_leaves_nothing(
     assert names == [after.recording]
 
 
-async def test_a_chat_in_which_nothing_was_said_leaves_nothing(
+async def test_a_chat_without_a_request_leaves_no_recording(
     broker: Broker, recorder_settings: RecorderSettings
 ) -> None:
     chat = await LiveTalk.queue(broker, "chat1", SessionKind.CHAT)
@@ -209,7 +209,7 @@ async def test_a_reused_id_makes_two_recordings(
     await first.exchange(2)
     first_script = await first.script()
     first_ending = await first.end(EndReason.CLIENT_GONE)
-    second = await LiveTalk.begin(broker, "adx_again")  # the first one's row is gone now
+    second = await LiveTalk.begin(broker, "adx_again")  # the first session's row is deleted
     await second.exchange(3)
     async with in_process(recorder_settings):
         await until_finished(recorder_settings.data_dir, first)
@@ -258,7 +258,7 @@ async def test_a_change_of_workers_keeps_all_results_in_order(
     assert again["ai_audio"] == "ai_audio/turn_0_chunk_001.wav"
 
 
-async def test_last_words_after_the_end_are_recorded(
+async def test_results_after_the_end_are_recorded(
     broker: Broker, recorder_settings: RecorderSettings
 ) -> None:
     settings = recorder_settings.model_copy(update={"recorder_settle_s": 1.0})
@@ -271,11 +271,11 @@ async def test_last_words_after_the_end_are_recorded(
     assert len(load(settings, talk)["chunks"]) == 2
 
 
-async def test_a_long_backlog_of_a_live_session_is_caught_up(
+async def test_a_long_backlog_of_a_live_session_is_recorded(
     broker: Broker, recorder_settings: RecorderSettings, tmp_path: Path
 ) -> None:
     talk = await LiveTalk.begin(broker)
-    for seed in range(150):  # more than the recorder holds unread
+    for seed in range(150):  # more than the recorder buffers
         await talk.exchange(seed)
     async with in_process(recorder_settings):
         await until(
@@ -290,7 +290,7 @@ async def test_a_long_backlog_of_a_live_session_is_caught_up(
     assert_same(tree(recorder_settings.data_dir / "sessions" / talk.recording), expected)
 
 
-async def test_meta_says_recording_while_it_is(
+async def test_meta_has_the_state_recording_during_the_session(
     broker: Broker, recorder_settings: RecorderSettings
 ) -> None:
     async with in_process(recorder_settings):
@@ -310,7 +310,7 @@ async def test_meta_says_recording_while_it_is(
     assert not (folder / "timeline.jsonl").exists()
 
 
-async def test_lost_entries_make_it_interrupted_and_are_named(
+async def test_lost_entries_are_listed_and_the_state_is_interrupted(
     broker: Broker, recorder_settings: RecorderSettings, discard: Callable[[str], Awaitable[None]]
 ) -> None:
     talk = await LiveTalk.begin(broker)

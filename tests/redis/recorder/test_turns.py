@@ -46,7 +46,7 @@ async def sessions(settings: BrokerSettings, tmp_path: Path) -> AsyncIterator[Pa
 async def record(
     broker: Broker, sessions: Path, kind: SessionKind, entries: list[tuple[str, Entry]]
 ) -> tuple[Path, dict]:
-    """Play a session; its directory, which an undisturbed recorder makes alike, and its recording."""
+    """Play a session. Returns its directory, which must equal an undisturbed recorder's, and its recording."""
     talk = await LiveTalk.queue(broker, kind=kind)
     await talk.assign()
     for side, entry in entries:

@@ -111,10 +111,10 @@ async def test_progress_of_a_long_prefill_is_published_on_request(
         told = await caller.hear()
         assert told == ProgressOut(done=0.5, at=told.at)
         worker.talk.may_read.set()
-        await read(caller)  # and nothing is told twice
+        await read(caller)  # and nothing is published twice
 
 
-async def test_an_answer_in_one_piece(broker: Broker, settings: BrokerSettings) -> None:
+async def test_a_non_streaming_answer(broker: Broker, settings: BrokerSettings) -> None:
     async with working(broker, settings), calling(broker, CHAT) as caller:
         await caller.say(request(streaming=False))
         await read(caller)
@@ -125,7 +125,7 @@ async def test_an_answer_in_one_piece(broker: Broker, settings: BrokerSettings) 
 
 @pytest.mark.parametrize("entry", [StopIn(), BreakIn()], ids=["stop", "break"])
 @pytest.mark.parametrize("streaming", [True, False])
-async def test_an_answer_that_is_not_wanted_any_more(
+async def test_an_answer_to_a_disconnected_client_is_stopped(
     broker: Broker, settings: BrokerSettings, entry: InEntry, *, streaming: bool
 ) -> None:
     async with working(broker, settings, answer=Held()) as worker, calling(broker, CHAT) as caller:
@@ -141,7 +141,7 @@ async def test_an_answer_that_is_not_wanted_any_more(
         await worker.idle()
 
 
-async def test_a_request_that_is_stopped_before_it_is_made(
+async def test_a_request_that_is_stopped_before_it_is_sent(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with working(broker, settings), calling(broker, CHAT) as caller:
@@ -150,7 +150,7 @@ async def test_a_request_that_is_stopped_before_it_is_made(
         assert (await caller.ended()).reason is EndReason.STOPPED
 
 
-async def test_a_client_that_never_asks_frees_the_worker(
+async def test_a_client_without_a_request_frees_the_worker(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with working(broker, settings, prepare_timeout_s=0.2), calling(broker, CHAT) as caller:
@@ -174,7 +174,7 @@ async def test_a_client_that_never_asks_frees_the_worker(
         (RuntimeError("bug"), ErrorCode.INFERENCE_ERROR, None, EndReason.ERROR),
     ],
 )
-async def test_what_cannot_be_answered_is_refused_and_ends(
+async def test_an_unanswerable_request_is_refused_and_the_session_ends(
     broker: Broker,
     settings: BrokerSettings,
     failure: Exception,
@@ -196,7 +196,7 @@ async def test_what_cannot_be_answered_is_refused_and_ends(
         await worker.idle()
 
 
-async def test_a_client_that_leaves_frees_the_slot(
+async def test_a_client_that_disconnects_frees_the_slot(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with working(broker, settings, answer=Held()) as worker, calling(broker, CHAT) as caller:
@@ -208,7 +208,7 @@ async def test_a_client_that_leaves_frees_the_slot(
 
 
 @pytest.mark.parametrize(("resumes", "rest"), [(True, [" then"]), (False, ["well", " then"])])
-async def test_a_successor_finishes_the_answer(
+async def test_the_next_worker_finishes_the_answer(
     broker: Broker, settings: BrokerSettings, *, resumes: bool, rest: list[str]
 ) -> None:
     """The client gets one `prefill_done`, and the rest of the answer if the engine can continue it."""
@@ -227,7 +227,7 @@ async def test_a_successor_finishes_the_answer(
             assert last.text == "well then"
 
 
-async def test_an_answered_request_leaves_its_slot_to_the_next(
+async def test_an_answered_request_frees_its_slot_for_the_next(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with working(broker, settings, slots=1, answer=says_its_number) as worker:

@@ -84,7 +84,7 @@ async def test_a_conversation_from_prepare_to_stop(
         assert (await broker.queue.snapshot()).workers[0].used == 0
 
 
-async def test_an_id_is_used_again_while_the_worker_still_cleans_up(
+async def test_an_id_is_reused_while_the_worker_still_cleans_up(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     """A client may reconnect at once with its old id."""
@@ -127,7 +127,7 @@ async def test_the_result_precedes_finalize_and_finalize_the_next_prefill(
         assert worker.view.calls[3:6] == ["finalize 1", "prefill 2", "generate 2"]
 
 
-async def test_finalize_comes_first_when_the_client_asks_for_it(
+async def test_finalize_precedes_the_result_on_request(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with working(broker, settings) as worker, calling(broker) as caller:
@@ -157,7 +157,7 @@ async def test_audio_that_waits_too_long_is_skipped_and_listed(
         await caller.say(*(chunk(level / 10) for level in range(1, 7)))
         probe = StreamPosition.before(caller.ticket)
         async with broker.reader.subscribe(broker.keys.inbound(SID), probe) as same_shard:
-            while same_shard.unread < 8:  # what this one was given, the worker was given before
+            while same_shard.unread < 8:  # the worker received these entries earlier
                 await asyncio.sleep(0.01)
         busy.set()
         results = [await hear_result(caller) for _ in range(4)]
@@ -220,7 +220,7 @@ async def test_a_pause_that_lasts_too_long_ends_the_session(
         await worker.idle()
 
 
-async def test_a_client_that_falls_silent_without_a_pause_frees_the_worker(
+async def test_a_client_that_sends_nothing_without_a_pause_frees_the_worker(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with (
@@ -269,7 +269,7 @@ async def test_a_failed_step_is_published_and_the_session_continues(
     ("failure", "reason"),
     [(ContextFull("full"), EndReason.CONTEXT_FULL), (RuntimeError("bug"), EndReason.ERROR)],
 )
-async def test_what_a_session_cannot_survive_ends_it_alone(
+async def test_a_fatal_error_ends_only_its_session(
     broker: Broker, settings: BrokerSettings, failure: Exception, reason: EndReason
 ) -> None:
     def fails(_: int) -> UnitResult:
@@ -284,7 +284,7 @@ async def test_what_a_session_cannot_survive_ends_it_alone(
         assert worker.view.calls[-1] == "cleanup"
 
 
-async def test_a_session_ended_elsewhere_frees_its_slot(
+async def test_a_session_that_ends_elsewhere_frees_its_slot(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with working(broker, settings) as worker, calling(broker) as caller:
@@ -294,7 +294,7 @@ async def test_a_session_ended_elsewhere_frees_its_slot(
         assert worker.view.calls[-2:] == ["stop", "cleanup"]
 
 
-async def test_a_slot_is_free_only_after_the_step_that_runs_in_it(
+async def test_a_slot_is_free_only_after_its_running_step(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     """Repeated notices about a lost session have no effect."""
@@ -351,7 +351,7 @@ async def forget_all_but_the_newest(raw: Redis, *keys: str) -> None:
         await raw.xtrim(key, maxlen=1, approximate=False)
 
 
-async def test_a_session_longer_than_its_streams_survives_its_worker(
+async def test_a_session_longer_than_its_streams_is_recovered(
     broker: Broker, settings: BrokerSettings, raw: Redis
 ) -> None:
     async with calling(broker) as caller:
@@ -407,7 +407,7 @@ async def test_other_input_does_not_extend_the_prepare_timeout(
         assert (await caller.ended()).reason is EndReason.ERROR
 
 
-async def test_what_was_played_reaches_the_engine_and_its_successor(
+async def test_the_playback_position_reaches_the_engine_and_the_next_worker(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with calling(broker) as caller:
@@ -432,7 +432,7 @@ async def test_what_was_played_reaches_the_engine_and_its_successor(
             assert calls.index("replay") < calls.index("played 150")
 
 
-async def test_a_successor_keeps_a_pause_and_its_deadline(
+async def test_the_next_worker_keeps_a_pause_and_its_deadline(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with calling(broker) as caller:
@@ -446,7 +446,7 @@ async def test_a_successor_keeps_a_pause_and_its_deadline(
             assert (await caller.ended()).reason is EndReason.PAUSE_TIMEOUT
 
 
-async def test_a_worker_that_was_overtaken_falls_silent(
+async def test_a_worker_that_lost_its_lease_publishes_nothing(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     """Another worker gets the lease during a step: the first worker's output is rejected."""

@@ -146,9 +146,7 @@ async def test_two_turns_from_prepare_to_stop(broker: Broker, settings: BrokerSe
         assert worker.context.counters.turns == 2
 
 
-async def test_the_first_half_second_is_not_listened_to(
-    broker: Broker, settings: BrokerSettings
-) -> None:
+async def test_the_first_half_second_is_ignored(broker: Broker, settings: BrokerSettings) -> None:
     loud = spoken(ITALY, lead_s=0.0)[: INPUT_RATE // 2]
     async with working(broker, settings) as worker, calling(broker, HALF) as caller:
         await prepared(caller)
@@ -187,12 +185,12 @@ async def test_a_break_ends_the_answer_and_the_session_continues(
         assert isinstance(done, TurnDoneOut)
         assert (done.text, done.stopped, done.failed) == ("well", True, False)
         held.release.set()
-        await caller.say(BreakIn())  # nothing to break
+        await caller.say(BreakIn())  # there is no answer to stop
         entries = await turn(caller)
         assert types_of(entries) == ONE_TURN
 
 
-async def test_a_stop_ends_the_session_in_mid_answer(
+async def test_a_stop_during_an_answer_ends_the_session(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with working(broker, settings, answer=Held()) as worker, calling(broker, HALF) as caller:
@@ -204,7 +202,7 @@ async def test_a_stop_ends_the_session_in_mid_answer(
         await worker.idle()
 
 
-async def test_a_client_that_leaves_in_mid_answer_frees_the_slot(
+async def test_a_client_that_disconnects_during_an_answer_frees_the_slot(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with working(broker, settings, answer=Held()) as worker, calling(broker, HALF) as caller:
@@ -215,7 +213,9 @@ async def test_a_client_that_leaves_in_mid_answer_frees_the_slot(
         assert worker.talk.calls[-1] == "cleanup"
 
 
-async def test_silence_on_the_line_times_out(broker: Broker, settings: BrokerSettings) -> None:
+async def test_a_client_that_sends_nothing_times_out(
+    broker: Broker, settings: BrokerSettings
+) -> None:
     async with working(broker, settings), calling(broker, HALF) as caller:
         await caller.say(prepare(timeout_s=0.2))
         assert isinstance(await caller.hear(), PreparedOut)
@@ -269,7 +269,7 @@ async def test_a_failed_answer_is_rolled_back_and_the_session_continues(
     ("failure", "reason"),
     [(ContextFull("full"), EndReason.CONTEXT_FULL), (RuntimeError("bug"), EndReason.ERROR)],
 )
-async def test_what_a_session_cannot_survive_ends_it(
+async def test_a_fatal_error_ends_the_session(
     broker: Broker, settings: BrokerSettings, failure: Exception, reason: EndReason
 ) -> None:
     def fails(talk: ScriptedTalk) -> Iterator[Delta]:
@@ -307,7 +307,7 @@ async def test_another_worker_has_the_turns_and_continues_their_count(
             assert float_bytes(past.audio) == generating.audio
 
 
-async def test_a_session_longer_than_its_streams_survives_its_worker(
+async def test_a_session_longer_than_its_streams_is_recovered(
     broker: Broker, settings: BrokerSettings, raw: Redis
 ) -> None:
     async with calling(broker, HALF) as caller:
@@ -328,10 +328,10 @@ async def test_a_session_longer_than_its_streams_survives_its_worker(
 
 
 @pytest.mark.parametrize(("resumes", "rest"), [(True, [" 1"]), (False, ["well", " 1"])])
-async def test_a_successor_finishes_the_answer(
+async def test_the_next_worker_finishes_the_answer(
     broker: Broker, settings: BrokerSettings, *, resumes: bool, rest: list[str]
 ) -> None:
-    """If the engine can, it continues the answer that the client has; else it starts the answer again."""
+    """If the engine can, it continues the answer that the client has; otherwise it starts again."""
     async with calling(broker, HALF) as caller:
         async with working(broker, settings, answer=Held()):
             await prepared(caller)

@@ -65,7 +65,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("comes_back", [True, False])
-async def test_redis_away_when_the_model_is_ready_is_waited_for(
+async def test_a_redis_outage_when_the_model_is_ready_is_waited_for(
     redis_server: RedisServer, processor: SlowToLoad, *, comes_back: bool
 ) -> None:
     settings = BrokerSettings(redis_url=redis_server.url)
@@ -84,7 +84,7 @@ async def test_redis_away_when_the_model_is_ready_is_waited_for(
     assert logs[-1]["event"] == "worker_stopped"
 
 
-async def test_a_claim_whose_answer_comes_while_the_worker_drains_is_handed_back(
+async def test_a_claim_that_arrives_during_the_drain_is_released(
     broker: Broker,
     settings: BrokerSettings,
     processor: SlowToLoad,

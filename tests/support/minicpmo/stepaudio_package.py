@@ -1,6 +1,6 @@
 """Token2wav of the package `minicpmo-utils` on the CPU: its networks and loop, small random weights.
 
-`tools/make_venv.py` installs the package beside the environment, because its other top-level names
+`tools/make_venv.py` installs the package outside the environment, because its other top-level names
 are not wanted. Its imports for voices are not installed and replaced by empty modules, so a prompt
 (codes, speaker, mel) is drawn from the samples of the reference instead.
 """
@@ -47,7 +47,7 @@ def package(name: str) -> Any:
 
 @cache
 def _modules() -> dict[str, ModuleType]:
-    """The package without the imports of its __init__; afterwards it is unknown to others again."""
+    """The package without the imports of its __init__; other code cannot import it afterwards."""
     package = _folder()
     bare = _bare_modules()
     known = {name: sys.modules.get(name) for name in bare}
@@ -114,7 +114,7 @@ def token2wav(
     inner.hift_cache_dict = {}
     (_causal if release == LATER else _original)(inner, channels)
     predictor = inner.hift.f0_predictor.classifier
-    with torch.no_grad():  # with the random weights, no frame would be voiced
+    with torch.no_grad():  # with random weights no frame would be voiced
         predictor.weight.mul_(300)
         predictor.bias.fill_(20)
     return inner
@@ -140,7 +140,7 @@ def _flow(steps: int, blocks: int, layers: int | None) -> Any:
         torch.nn.init.normal_(parameter, 0, 0.04 if parameter.ndim > 1 else 0.02)
     matching = package("cosyvoice2.flow.flow_matching").CausalConditionalCFM(dit, 0.7)
     for module, sizes in ((matching, (steps, blocks)), (dit, (blocks,))):
-        module.att_cache_buffer = torch.zeros(*sizes, 2, 8, 1000, 128)  # 16 of each, else
+        module.att_cache_buffer = torch.zeros(*sizes, 2, 8, 1000, 128)  # the default is 16 of each
         module.cnn_cache_buffer = torch.zeros(*sizes, 2, 1024, 2)
     flow = package("cosyvoice2.flow.flow").CausalMaskedDiffWithXvec(
         512, MELS, 192, "mel", CODES, encoder, matching

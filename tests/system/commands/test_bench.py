@@ -1,4 +1,4 @@
-"""`antiphon bench` and the load behind it, against real processes that stall and die."""
+"""`antiphon bench` and its load generator, with real processes that stall and die."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def load(stack: Stack, plan: LoadPlan) -> LoadResult:
     return await run_load(stack.ws_url, ClientOptions(), plan, inputs, lambda: ProcessUsage.of({}))
 
 
-async def test_a_stalled_edge_is_late_for_everything_it_delayed(stack: Stack) -> None:
+async def test_every_request_that_a_stalled_edge_delayed_is_late(stack: Stack) -> None:
     stack.worker(slots=2, engine_options='{"speak_ms": 1, "listen_ms": 1, "prefill_ms": 1}')
     edge = stack.edge()
     plan = LoadPlan(kinds=(UserKind.AUDIO,), sessions=2, seconds=6, warm_up_s=1)
@@ -80,7 +80,7 @@ async def test_clients_that_are_not_served_in_time_leave(stack: Stack) -> None:
     assert (result.unserved, summary.due, summary.lost) == (1, 4, 2)
 
 
-def test_the_command_starts_a_stack_loads_it_and_writes_what_it_saw(tmp_path: Path) -> None:
+def test_the_command_starts_a_stack_and_writes_its_report(tmp_path: Path) -> None:
     ran = subprocess.run(
         [
             *(sys.executable, "-m", "antiphon", "bench", "--kinds", "audio,half-duplex,chat"),

@@ -1,4 +1,4 @@
-"""The commands a newcomer runs: `antiphon demo`, `antiphon up` and `antiphon talk`, for real."""
+"""The commands that a new user runs: `antiphon demo`, `antiphon up` and `antiphon talk`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def environment() -> dict[str, str]:
 
 
 def antiphon(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    """The command in a new interpreter, with errors in its output."""
+    """Runs the command in a new interpreter; its output includes errors."""
     return subprocess.run(
         [sys.executable, "-m", "antiphon", *args],
         cwd=cwd,
@@ -52,7 +52,7 @@ def quick(*args: str, cwd: Path, **env: str) -> str:
 
 
 class Up:
-    """A running `antiphon up`, in its own process group, as a terminal makes one."""
+    """A running `antiphon up` in a separate process group, as a terminal makes one."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -67,7 +67,7 @@ class Up:
         self._lines.put(None)
 
     def until(self, part: str) -> str:
-        """The next line that holds `part`."""
+        """The next line that contains `part`."""
         while (line := self._lines.get(timeout=60)) is not None:
             self.output.append(line)
             if part in line:
@@ -168,7 +168,7 @@ def test_demo_reports_why_a_service_does_not_start(tmp_path: Path) -> None:
     assert "absent.gguf" in (tmp_path / "d" / "logs" / "worker.log").read_text()
 
 
-def test_up_serves_restarts_what_dies_and_ctrl_c_stops_everything_in_order(tmp_path: Path) -> None:
+def test_up_restarts_dead_services_and_ctrl_c_stops_everything_in_order(tmp_path: Path) -> None:
     port = free_port()
     with running_up(tmp_path, port) as up:
         assert len(up.family()) == 5
@@ -203,7 +203,7 @@ def test_up_serves_restarts_what_dies_and_ctrl_c_stops_everything_in_order(tmp_p
     assert not (tmp_path / "stack.json").exists()
 
 
-def test_nothing_outlives_an_up_that_is_killed(tmp_path: Path) -> None:
+def test_no_service_survives_an_up_that_is_killed(tmp_path: Path) -> None:
     with running_up(tmp_path, free_port()) as up:
         family = up.family()
         up.process.kill()

@@ -1,4 +1,4 @@
-"""A recorded conversation, played again to stacks that answer alike or not."""
+"""Replays recorded conversations against stacks that answer alike or differently."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LONGEST_S = 60.0
 
 
 async def antiphon(stack: Stack, *args: str) -> subprocess.CompletedProcess[str]:
-    """The command, looking for recordings where the stack has put them."""
+    """The command, with the stack's folder of recordings."""
     return await asyncio.to_thread(
         run_antiphon,
         *(*args, "--data-dir", str(stack.data_dir)),
@@ -45,7 +45,7 @@ async def antiphon(stack: Stack, *args: str) -> subprocess.CompletedProcess[str]
 
 
 async def talk(stack: Stack) -> str:
-    """Ask a question and receive the answer; returns the id of the finished recording."""
+    """Asks a question and receives the answer; returns the id of the finished recording."""
     async with connect_duplex(stack.ws_url) as session:
         await session.wait_for_turn()
         prepared = await session.prepare("You are a helpful assistant.", CALM)
@@ -64,7 +64,7 @@ async def talk(stack: Stack) -> str:
 
 
 async def sit_silent(stack: Stack, units: int) -> str:
-    """Send silence as fast as it is answered; returns the id of the finished recording."""
+    """Sends silence as fast as it is answered; returns the id of the finished recording."""
     async with connect_duplex(stack.ws_url) as session:
         await session.wait_for_turn()
         prepared = await session.prepare(config=CALM)
@@ -77,7 +77,7 @@ async def sit_silent(stack: Stack, units: int) -> str:
 
 
 async def finished(stack: Stack, recording: str | None) -> str:
-    """Wait until a recording is whole."""
+    """Waits until a recording is complete."""
     assert recording is not None
     meta = stack.data_dir / "sessions" / recording / "meta.json"
     await until(lambda: meta.is_file() and json.loads(meta.read_text())["duration_s"] is not None)
@@ -98,7 +98,7 @@ async def test_an_engine_is_compared_with_its_recorded_answers(
 ) -> None:
     recording = await talk(local_stack)
 
-    # A busy machine may think a second longer. The report says so, and the replay tolerates it.
+    # A busy machine may answer a second later. The report says so, and the replay tolerates it.
     status, report = await replay(
         local_stack, recording, "--fast", "--decisions", "0.4", "--slower", "1000"
     )
@@ -115,12 +115,12 @@ async def test_an_engine_is_compared_with_its_recorded_answers(
     assert "Rome" in other.stdout
 
     steady = await sit_silent(stack, 6)
-    status, report = await replay(stack, steady, "--slower", "1000")  # at the pace it came
+    status, report = await replay(stack, steady, "--slower", "1000")  # at the recorded pace
     assert (status, report["decisions"], report["text"]) == (0, 1.0, 1.0), report
     assert {row["after"]["speaks"] for row in report["rows"]} == {True, False}
 
 
-async def test_turns_and_chats_are_compared_too(local_stack: Stack) -> None:
+async def test_half_duplex_and_chats_are_compared_too(local_stack: Stack) -> None:
     stack = local_stack
     sessions = stack.data_dir / "sessions"
     before = set(sessions.iterdir())

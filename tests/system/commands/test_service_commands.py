@@ -1,4 +1,4 @@
-"""`antiphon edge|worker|recorder|cleanup`: what containers run."""
+"""`antiphon edge|worker|recorder|cleanup`, which containers run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An edge of the test's own, and a worker that the test plays; modules may define their own."""
+"""An edge for each test, and a worker that the test plays; modules may define other ones."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from support.edge_harness import PlayedWorker, RunningEdge, played_worker, runni
 
 @pytest.fixture
 async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
-    """An edge as a process would be, on the test's own part of Redis."""
+    """A complete edge on the test's key prefix."""
     async with running_edge(settings) as running:
         yield running
 
 
 @pytest.fixture
 async def worker(broker: Broker) -> AsyncIterator[PlayedWorker]:
-    """Claims sessions as a worker does, and answers as the test says."""
+    """Claims sessions like a worker; the test decides its answers."""
     async with played_worker(broker) as played:
         yield played

@@ -40,7 +40,7 @@ async def guarded(
 
 
 async def refusal(edge: RunningEdge, path: str, **options: Any) -> tuple[int, dict[str, Any]]:
-    """Status and body of a handshake that fails."""
+    """Status and body of a rejected handshake."""
     with pytest.raises(InvalidStatus) as refused:
         async with edge.open(path, **options):
             pass
@@ -199,7 +199,7 @@ async def test_allowed_origins(settings: BrokerSettings) -> None:
             pass
 
 
-async def test_the_public_name_behind_a_proxy_is_the_own_origin(
+async def test_the_public_name_behind_a_proxy_is_the_same_origin(
     settings: BrokerSettings,
 ) -> None:
     page, public = Origin("https://talk.example"), {"X-Forwarded-Host": "talk.example"}

@@ -51,7 +51,7 @@ class Watcher:
         self.events: list[dict[str, Any]] = []
 
     async def hear(self) -> None:
-        """Take in the next message."""
+        """Receives the next message."""
         async with asyncio.timeout(WITHIN_S):
             name, data = await anext(self._messages)
         self.names.append(name)
@@ -100,7 +100,7 @@ async def test_the_feed_needs_the_admin_token(settings: BrokerSettings) -> None:
         assert (await http.get(f"http://127.0.0.1:{port}{PATH}")).status_code == 403
 
 
-async def test_a_snapshot_then_changes(settings: BrokerSettings, broker: Broker) -> None:
+async def test_a_snapshot_precedes_the_changes(settings: BrokerSettings, broker: Broker) -> None:
     async with (
         running_edge(settings) as edge,
         played_worker(broker) as worker,
@@ -141,11 +141,11 @@ async def test_unchanged_rows_are_not_sent_again(settings: BrokerSettings, broke
             await late.expect("queued")
             await watcher.hear_until(lambda: watcher.tables["queue"])
             await watcher.hear_until(lambda: len(watcher.events) == 5)
-        # In any order: the new one's event; its row and its edge's count, at most one by one.
+        # In any order: the new session's event and row, and its edge's count, at most one message each.
         assert len(watcher.names) <= 4
 
 
-async def test_readers_share_one_refresh_and_the_last_one_ends_it(
+async def test_readers_share_one_refresh_and_the_last_one_stops_it(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with running_edge(settings) as edge, AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""`antiphon.binary.v1` on every socket of a real edge; the worker's part is played."""
+"""`antiphon.binary.v1` on every socket of a real edge; the test plays the worker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ S16 = Raw(to_pcm16(SECOND).tobytes(), PcmFormat.S16)
 
 
 class BinaryClient(Client):
-    """Sends media as bytes, and gives the sound of what it is sent as `Raw`."""
+    """Sends media as bytes, and returns received audio as `Raw`."""
 
     async def send(self, type_: str, **fields: Any) -> None:
         await self.socket.send(to_frame({"type": type_, **fields}))
@@ -80,7 +80,7 @@ async def test_a_second_of_duplex_both_ways(edge: RunningEdge, worker: PlayedWor
         jpeg = picture()
         await client.send("audio_chunk", audio=S16, frame_base64_list=[jpeg], force_listen=True)
         chunk = await session.answer()
-        assert (chunk.audio, chunk.pcm) == (S16.data, PcmFormat.S16)  # Redis holds it as it came
+        assert (chunk.audio, chunk.pcm) == (S16.data, PcmFormat.S16)  # Redis stores it unchanged
         assert (chunk.frames, chunk.force_listen) == ((jpeg,), True)
         result = await client.expect("result")
         assert result["audio_data"] == Raw(SOUND)
@@ -99,7 +99,7 @@ async def test_audio_is_16_bit_on_request(edge: RunningEdge, worker: PlayedWorke
         assert sound == Raw(to_pcm16(SPEECH).tobytes(), PcmFormat.S16)
 
 
-async def test_a_broken_frame_costs_nothing_but_itself(
+async def test_an_invalid_frame_is_rejected_and_the_next_one_accepted(
     edge: RunningEdge, worker: PlayedWorker
 ) -> None:
     async with talking(edge, worker) as (client, session):
@@ -121,7 +121,7 @@ async def test_a_broken_frame_costs_nothing_but_itself(
 async def test_a_resuming_client_may_choose_other_options(
     settings: BrokerSettings, edge: RunningEdge, worker: PlayedWorker
 ) -> None:
-    """What was missed is encoded for the connection that it is sent over."""
+    """A replayed message is encoded for the new connection."""
     path = "/ws/duplex/adx_binary"
     async with connected(edge, f"{path}?resume=1") as client:
         session = await worker.claim()
@@ -185,13 +185,13 @@ async def test_realtime(edge: RunningEdge, worker: PlayedWorker) -> None:
 
 
 @pytest.mark.parametrize("query", ["?pcm=mp3", "?pcm="])
-async def test_a_format_that_is_none_is_refused(edge: RunningEdge, query: str) -> None:
+async def test_an_unknown_format_is_rejected(edge: RunningEdge, query: str) -> None:
     async with connected(edge, f"/ws/duplex/adx_1{query}") as client:
         await client.expect_error("invalid_field", "pcm")
         assert await client.close_code() == 1008
 
 
-async def test_without_the_subprotocol_nothing_is_binary(edge: RunningEdge) -> None:
+async def test_without_the_subprotocol_all_messages_are_text(edge: RunningEdge) -> None:
     async with edge.client("adx_1", "?pcm=s16") as client:
         await client.expect_error("invalid_field", "pcm")
     async with edge.client("adx_2") as client:

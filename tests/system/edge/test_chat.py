@@ -1,4 +1,4 @@
-"""Chat through a real edge and a real Redis, on the socket and over HTTP; the worker's part is played."""
+"""Chat through a real edge and a real Redis, on the socket and over HTTP; the test plays the worker."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_a_streamed_answer(edge: RunningEdge, worker: PlayedWorker, broker
 
 
 @pytest.mark.parametrize("sound", [SOUND, b""])
-async def test_an_answer_in_one_piece(
+async def test_a_non_streaming_answer(
     edge: RunningEdge, worker: PlayedWorker, sound: bytes
 ) -> None:
     async with edge.open("/ws/chat") as client:
@@ -117,7 +117,7 @@ async def test_a_queued_client_gets_its_place(edge: RunningEdge, broker: Broker)
             await client.expect("prefill_done")
 
 
-async def test_a_bad_request_is_named_and_never_queued(edge: RunningEdge, broker: Broker) -> None:
+async def test_a_bad_request_is_refused_and_never_queued(edge: RunningEdge, broker: Broker) -> None:
     content = [{"type": "image", "data": "aGVsbG8="}]
     bad = {"messages": [*HELLO["messages"], {"role": "user", "content": content}]}
     async with edge.open("/ws/chat") as client:
@@ -131,7 +131,7 @@ async def test_a_bad_request_is_named_and_never_queued(edge: RunningEdge, broker
     assert not (await broker.queue.snapshot()).waiting
 
 
-async def test_the_engine_refuses(edge: RunningEdge, worker: PlayedWorker) -> None:
+async def test_the_engine_refuses_a_request(edge: RunningEdge, worker: PlayedWorker) -> None:
     field = "messages.0.content.0"
     async with edge.open("/ws/chat") as client:
         await _ask(client, HELLO)
@@ -160,10 +160,10 @@ async def test_a_stop_cuts_the_answer_short(edge: RunningEdge, worker: PlayedWor
         assert await client.close_code() == 1000
 
 
-async def test_a_page_stops_its_browsers_last_chat_without_naming_it(
+async def test_a_page_stops_its_browsers_last_chat_without_an_id(
     settings: BrokerSettings, edge: RunningEdge, worker: PlayedWorker
 ) -> None:
-    """The button of the upstream's page posts to `/api/streaming/stop` with no body at all."""
+    """The button of the upstream's page posts to `/api/streaming/stop` with an empty body."""
     async with running_edge(settings) as other, edge.open("/ws/chat") as client:
         assert client.socket.response is not None
         cookie = client.socket.response.headers["Set-Cookie"].partition(";")[0]
@@ -173,7 +173,7 @@ async def test_a_page_stops_its_browsers_last_chat_without_naming_it(
         assert cookie == f"antiphon_chat={session.claim.sid}"
         assert await _stop(other, None) is False
         assert await _stop(other, "antiphon_chat=chat_0123456789abcdef") is False
-        assert await _stop(other, cookie) is True  # while it is still read, through any edge
+        assert await _stop(other, cookie) is True  # during the prefill, through any edge
         await session.expect(ChatIn)
         await session.expect(StopIn)
         done = {"generated_tokens": 0, "input_tokens": 9, "duration_ms": 1.0}
@@ -207,7 +207,7 @@ async def test_progress_is_sent_on_request(edge: RunningEdge, worker: PlayedWork
             await session.end(EndReason.STOPPED)
 
 
-async def test_a_lost_client_frees_the_worker(
+async def test_a_client_that_disconnects_frees_the_worker(
     edge: RunningEdge, worker: PlayedWorker, broker: Broker
 ) -> None:
     async with edge.open("/ws/chat") as client:
@@ -217,7 +217,7 @@ async def test_a_lost_client_frees_the_worker(
         assert (await ended(broker, session.claim.sid)).reason is EndReason.CLIENT_GONE
 
 
-async def test_a_client_that_asks_nothing(settings: BrokerSettings) -> None:
+async def test_a_client_without_a_request_times_out(settings: BrokerSettings) -> None:
     async with running_edge(settings, chat_request_s=0.1) as edge, edge.open("/ws/chat") as client:
         await client.expect_error("not_ready")
         assert await client.close_code() == 1008
@@ -250,7 +250,9 @@ async def test_over_http(edge: RunningEdge, worker: PlayedWorker) -> None:
         (b" " * 2048, 413, "message_too_large"),
     ],
 )
-async def test_bad_bodies(settings: BrokerSettings, body: bytes, status: int, code: str) -> None:
+async def test_bad_bodies_over_http(
+    settings: BrokerSettings, body: bytes, status: int, code: str
+) -> None:
     async with (
         running_edge(settings, max_chat_bytes=1024) as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
@@ -322,7 +324,7 @@ async def test_a_drain_over_http(settings: BrokerSettings, broker: Broker) -> No
 async def test_an_undeliverable_answer_over_http_is_temporarily_unavailable(
     settings: BrokerSettings, worker: PlayedWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The edge notices its grant late, from a snapshot, and finds too many entries at once."""
+    """The edge receives its grant late, from a snapshot, and then reads too many entries at once."""
     async with (
         running_edge(settings, max_unsent_turn_messages=2) as edge,
         httpx.AsyncClient(base_url=edge.url, timeout=WITHIN_S) as http,

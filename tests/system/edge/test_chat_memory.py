@@ -1,4 +1,4 @@
-"""What chats that wait for a worker hold of their edge's memory."""
+"""The memory of an edge that chats in the queue use."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _held(kind: type[Any]) -> list[Any]:
 
 
 def _media() -> list[bytes]:
-    """The large ones of all requests in memory, each once."""
+    """The large byte strings of all requests in memory, each once."""
     blobs = [blob for request in _held(ChatIn) for blob in request.blobs if len(blob) > LARGE]
     return list({id(blob): blob for blob in blobs}.values())
 
@@ -56,7 +56,7 @@ async def _empty(edge: RunningEdge) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_of_a_waiting_request_its_media_are_kept_and_nothing_else(
+async def test_only_the_media_of_a_waiting_request_are_kept(
     edge: RunningEdge, broker: Broker
 ) -> None:
     async with edge.open("/ws/chat") as client:
@@ -70,7 +70,7 @@ async def test_of_a_waiting_request_its_media_are_kept_and_nothing_else(
     assert not _media(), "and nothing once the client has left"
 
 
-async def test_a_request_that_a_worker_has_is_forgotten(
+async def test_a_request_that_a_worker_has_is_released(
     edge: RunningEdge, worker: PlayedWorker, broker: Broker
 ) -> None:
     async with edge.open("/ws/chat") as client:
@@ -83,11 +83,11 @@ async def test_a_request_that_a_worker_has_is_forgotten(
 
 
 async def _arrived(broker: Broker, claim: Claim) -> bool:
-    """Whether the session's input stream has an entry of any content."""
+    """True if the session's input stream has an entry with content."""
     return bool(await call(broker._redis, "XLEN", broker.keys.inbound(claim.sid)))
 
 
-async def test_requests_have_so_much_room_together(settings: BrokerSettings) -> None:
+async def test_the_memory_of_all_requests_is_limited(settings: BrokerSettings) -> None:
     async with running_edge(settings, max_chats_bytes=MIB) as edge:
         async with edge.open("/ws/chat") as first:
             await _ask(first, 2 * MIB)

@@ -1,4 +1,4 @@
-"""The Python clients against a real edge, in text and in both binary forms; the worker is played."""
+"""The Python clients against a real edge, in text and in both binary forms; the test plays the worker."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def how(request: pytest.FixtureRequest) -> ClientOptions:
 
 
 def same(received: Samples, said: Samples, how: ClientOptions) -> bool:
-    """16-bit sound is rounded, the other forms change nothing."""
+    """16-bit audio is rounded, the other forms are exact."""
     close = 1 / 32767 if how.get("pcm") is PcmFormat.S16 else 0.0
     return np.allclose(received, said, rtol=0, atol=close)
 
@@ -167,7 +167,7 @@ async def test_chat(edge: RunningEdge, worker: PlayedWorker, how: ClientOptions)
         assert (answer.done.text, answer.done.generated_tokens) == ("Hi", 1)
 
 
-async def test_a_chat_in_one_piece_and_one_refused(
+async def test_a_non_streaming_chat_and_a_refused_one(
     edge: RunningEdge, worker: PlayedWorker, how: ClientOptions
 ) -> None:
     history = [ConversationMessage(Role.USER, (TextPart("Hello"),))]

@@ -1,4 +1,4 @@
-"""Clients that do not read, workers and Redis that go away, operators that shut the edge down."""
+"""Clients that do not read, workers and Redis that fail, and operators that shut the edge down."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_a_client_that_does_not_read_is_closed_and_delays_no_other(
 
 
 async def _last_code(client: Client) -> int | None:
-    """Read what is left; the code the connection was closed with."""
+    """Reads the remaining messages; returns the close code."""
     client.socket.transport.resume_reading()
     with suppress(ConnectionClosed):
         while True:
@@ -74,14 +74,14 @@ async def _last_code(client: Client) -> int | None:
 
 
 async def _pour(session: PlayedSession) -> None:
-    """Speech without end, as fast as Redis takes it."""
+    """Endless speech, as fast as Redis accepts it."""
     for n in range(1, 2000):
         await session.publish(result(n))
         await asyncio.sleep(0.002)
 
 
-async def test_a_half_open_client_is_found(settings: BrokerSettings, broker: Broker) -> None:
-    """It answers no ping, and its side of the connection never ends."""
+async def test_a_half_open_client_is_detected(settings: BrokerSettings, broker: Broker) -> None:
+    """It answers no ping and never closes its side of the connection."""
     async with (
         running_edge(settings, ping_interval_s=0.2, ping_timeout_s=0.2) as edge,
         _dumb_client(edge, "adx_half"),
@@ -91,7 +91,7 @@ async def test_a_half_open_client_is_found(settings: BrokerSettings, broker: Bro
 
 @asynccontextmanager
 async def _dumb_client(edge: RunningEdge, sid: str) -> AsyncIterator[asyncio.StreamReader]:
-    """Shakes hands by hand and never answers again."""
+    """Performs the handshake by hand and never answers again."""
     host, port = edge.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     key = base64.b64encode(os.urandom(16)).decode()
@@ -108,7 +108,7 @@ async def _dumb_client(edge: RunningEdge, sid: str) -> AsyncIterator[asyncio.Str
 
 
 async def test_deflate_is_not_negotiated(settings: BrokerSettings) -> None:
-    """Compression costs five times the rest of the edge's work."""
+    """Compression costs five times as much as the rest of the edge's work."""
     async with running_edge(settings) as edge, connect(f"{edge.ws}/ws/duplex/adx_1") as socket:
         assert socket.response is not None
         assert "Sec-WebSocket-Extensions" not in socket.response.headers
@@ -126,7 +126,7 @@ async def test_deflate_is_not_negotiated(settings: BrokerSettings) -> None:
         (EndReason.ERROR, "internal", 1011),
     ],
 )
-async def test_a_session_that_ends_under_its_client(
+async def test_a_session_that_ends_before_its_client(
     settings: BrokerSettings, broker: Broker, reason: EndReason, code: str, close: int
 ) -> None:
     async with (
@@ -144,7 +144,7 @@ async def test_a_session_that_ends_under_its_client(
 @pytest.mark.parametrize(
     ("reason", "message"), [(EndReason.STOPPED, "stopped"), (EndReason.PAUSE_TIMEOUT, "timeout")]
 )
-async def test_last_words_that_never_came_are_said_by_the_edge(
+async def test_the_edge_sends_the_final_message_that_the_worker_did_not(
     settings: BrokerSettings, broker: Broker, reason: EndReason, message: str
 ) -> None:
     async with (
@@ -178,7 +178,7 @@ async def test_a_lost_worker_without_a_replacement_ends_in_an_error(
 async def test_a_session_whose_row_is_lost_ends_in_an_error(
     settings: BrokerSettings, broker: Broker
 ) -> None:
-    """No event tells of it; the heartbeat finds out."""
+    """There is no event for it; the heartbeat detects it."""
     async with running_edge(settings) as edge, edge.client("adx_1") as client:
         await client.expect("queued")
         await broker._redis.delete(broker.keys.session("adx_1"))
@@ -219,7 +219,7 @@ async def test_an_outage_of_redis_for_three_seconds(redis_server: RedisServer) -
         await ended(broker, "adx_waits")
 
 
-async def test_an_outage_of_redis_that_does_not_end(redis_server: RedisServer) -> None:
+async def test_an_endless_outage_of_redis(redis_server: RedisServer) -> None:
     settings = BrokerSettings(redis_url=redis_server.url, key_prefix="t-outage")
     async with (
         open_broker(settings) as broker,

@@ -1,4 +1,4 @@
-"""Half-duplex sessions through a real edge and a real Redis; the worker's part is played."""
+"""Half-duplex sessions through a real edge and a real Redis; the test plays the worker."""
 
 from __future__ import annotations
 
@@ -103,9 +103,7 @@ async def test_two_turns_and_a_stop(settings: BrokerSettings, broker: Broker) ->
         assert (await ended(broker, "hdx_talk")).reason is EndReason.STOPPED
 
 
-async def test_audio_during_the_reply_is_taken_in_silence(
-    settings: BrokerSettings, broker: Broker
-) -> None:
+async def test_audio_during_the_answer_is_ignored(settings: BrokerSettings, broker: Broker) -> None:
     async with (
         running_edge(settings) as edge,
         played_worker(broker) as worker,
@@ -120,10 +118,10 @@ async def test_audio_during_the_reply_is_taken_in_silence(
         await client.expect("turn_done")
 
 
-async def test_a_prepare_right_after_connecting_is_kept(
+async def test_a_prepare_right_after_connecting_is_held(
     settings: BrokerSettings, broker: Broker
 ) -> None:
-    """As the demo's page sends it."""
+    """The demo's page sends it at this time."""
     async with running_edge(settings) as edge, edge.open("/ws/half_duplex/hdx_page") as client:
         await client.send("prepare", system_content=[{"type": "text", "text": "Early."}], config={})
         queued = await client.expect("queued")
@@ -192,7 +190,9 @@ async def test_a_failed_turn_and_a_full_context(settings: BrokerSettings, broker
         assert await client.close_code() == 1011
 
 
-async def test_a_lost_client_frees_the_worker(settings: BrokerSettings, broker: Broker) -> None:
+async def test_a_client_that_disconnects_frees_the_worker(
+    settings: BrokerSettings, broker: Broker
+) -> None:
     async with (
         running_edge(settings) as edge,
         played_worker(broker) as worker,
@@ -228,7 +228,7 @@ async def test_stop_reaches_a_session_from_any_edge(
 
 
 @pytest.mark.parametrize("sid", ["hdx_nobody", "adx_1"])
-async def test_stop_of_what_is_no_half_duplex_session(
+async def test_stop_of_another_kind_of_session_is_refused(
     settings: BrokerSettings, broker: Broker, sid: str
 ) -> None:
     async with (

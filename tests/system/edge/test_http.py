@@ -81,7 +81,7 @@ async def test_eta_settings_can_be_read_and_changed(http: httpx.AsyncClient) -> 
 @pytest.mark.parametrize(
     "body", [{"eta_chat_s": 0}, {"eta_chat_s": "soon"}, {"ema_alpha": 2}, [], "x"]
 )
-async def test_eta_settings_that_make_no_sense(http: httpx.AsyncClient, body: object) -> None:
+async def test_invalid_eta_settings_are_refused(http: httpx.AsyncClient, body: object) -> None:
     answer = await http.put("/api/config/eta", json=body)
     assert answer.status_code == 422
 
@@ -118,7 +118,7 @@ async def test_the_routes_are_documented(http: httpx.AsyncClient) -> None:
         ("PUT", "/api/config/eta", b"\xff", 400, "invalid_json"),
     ],
 )
-async def test_what_no_route_sees_is_refused_in_the_usual_form(
+async def test_errors_outside_routes_have_the_usual_form(
     http: httpx.AsyncClient, method: str, path: str, body: bytes, status: int, code: str
 ) -> None:
     json = {"Content-Type": "application/json"}

@@ -109,7 +109,7 @@ async def pair(
 
 
 async def _goes_on(client: Client, session: PlayedSession) -> None:
-    """The very next entry the worker sees is the good chunk, and its answer arrives."""
+    """Asserts that the worker's next entry is the valid chunk, and that its answer arrives."""
     await client.send("audio_chunk", audio=base64_audio())
     await session.answer()
     await client.expect("result")
@@ -128,7 +128,7 @@ async def test_each_bad_message_is_named_and_changes_nothing(
 
 
 @pytest.mark.parametrize("value", [[], "audio_chunk", 1, None, [{"type": "stop"}]])
-async def test_json_that_is_no_object(pair: tuple[Client, PlayedSession], value: Any) -> None:
+async def test_json_that_is_not_an_object(pair: tuple[Client, PlayedSession], value: Any) -> None:
     client, session = pair
     await client.socket.send(json.dumps(value))
     await client.expect_error("invalid_field", "type")
@@ -176,7 +176,7 @@ async def test_malformed_json_closes_with_1003(
 async def test_invalid_utf8_closes_with_1007(
     pair: tuple[Client, PlayedSession], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """RFC 6455 demands 1007 of the endpoint before anybody sees a message."""
+    """RFC 6455 demands 1007 before the application sees a message."""
     client, session = pair
     await client.socket.send(b'{"type": "\xff"}', text=True)
     assert await client.close_code() == 1007
@@ -184,7 +184,7 @@ async def test_invalid_utf8_closes_with_1007(
     assert "Traceback" not in caplog.text
 
 
-async def test_nothing_may_be_sent_during_a_pause_but_resume(
+async def test_a_pause_accepts_only_resume(
     pair: tuple[Client, PlayedSession],
 ) -> None:
     client, session = pair
@@ -251,7 +251,7 @@ async def test_audio_faster_than_real_time_is_refused(
         await client.send("stop")
 
 
-async def test_a_flood_of_messages_is_refused_and_survived(
+async def test_a_flood_of_messages_is_refused_and_the_session_continues(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (

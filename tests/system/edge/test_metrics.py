@@ -1,4 +1,4 @@
-"""`/metrics` of an edge: what it counts of its clients, and who may read it."""
+"""`/metrics` of an edge: its measurements of clients, and who may read it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
 
 
 class Scrape:
-    """What Prometheus would read now."""
+    """One scrape of Prometheus."""
 
     def __init__(self, text: str) -> None:
         self._samples = {
@@ -106,12 +106,12 @@ async def status(edge: RunningEdge, **headers: str) -> int:
         return (await http.get("/metrics", headers=headers)).status_code
 
 
-async def test_this_machine_may_read_it_where_the_edge_serves_no_other(edge: RunningEdge) -> None:
+async def test_without_a_token_only_this_machine_may_read_it(edge: RunningEdge) -> None:
     assert await status(edge) == 200
     assert await status(edge, **{"X-Forwarded-For": "10.0.0.1"}) == 403
 
 
-async def test_with_an_admin_token_that_is_needed(settings: BrokerSettings) -> None:
+async def test_an_admin_token_is_required_if_set(settings: BrokerSettings) -> None:
     async with running_edge(settings, admin_token=TOKEN) as edge:
         assert await status(edge) == 401
         assert await status(edge, Authorization=f"Bearer {TOKEN}") == 200
@@ -124,12 +124,14 @@ async def scrape_with(edge: RunningEdge, token: str) -> Scrape:
         return Scrape((await http.get("/metrics", headers={"X-Api-Key": token})).text)
 
 
-async def test_or_it_is_open_to_all(settings: BrokerSettings) -> None:
+async def test_a_setting_makes_it_public(settings: BrokerSettings) -> None:
     async with running_edge(settings, admin_token=TOKEN, metrics_open=True) as edge:
         assert await status(edge) == 200
 
 
-async def test_every_log_line_of_a_session_names_it(edge: RunningEdge, broker: Broker) -> None:
+async def test_every_log_line_of_a_session_contains_its_id(
+    edge: RunningEdge, broker: Broker
+) -> None:
     with structlog.testing.capture_logs(
         processors=[structlog.contextvars.merge_contextvars]
     ) as logs:

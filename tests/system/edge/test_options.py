@@ -1,4 +1,4 @@
-"""What clients may ask for on their URL: capabilities, notices, and a schema that knows of it."""
+"""Options in a client's URL: capabilities, notices, and a schema that includes them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_capabilities_are_in_the_first_message_only(
         assert "capabilities" not in await client.expect("error")
 
 
-async def test_a_chat_has_them_in_its_first_message(edge: RunningEdge) -> None:
+async def test_a_chat_has_capabilities_in_its_first_message(edge: RunningEdge) -> None:
     async with edge.open(_with("/ws/chat", "capabilities")) as client:
         await client.socket.send('{"messages": [{"role": "user", "content": "Hi."}]}')
         assert (await client.expect("queued"))["capabilities"]["features"]
@@ -68,7 +68,7 @@ async def test_a_resuming_client_is_answered_at_once(
 
 
 async def _fill(client: Client, session: PlayedSession, lengths: list[int]) -> list[dict[str, Any]]:
-    """One unit a second whose context is so long; what is sent beside the results."""
+    """Sends one unit per second with this context length; returns the messages other than results."""
     sent = []
     for n, length in enumerate(lengths, start=1):
         unit = replace(result(n, speak=False), kv_cache_length=length, current_time=1000 * n)
@@ -109,7 +109,7 @@ async def test_a_context_that_is_nearly_full(
 async def test_a_session_that_is_nearly_over(
     settings: BrokerSettings, worker: PlayedWorker
 ) -> None:
-    """One notice before the end for clients that asked for it; others receive none."""
+    """Clients that asked for it get one notice before the end; others get none."""
     async with running_edge(settings, realtime_audio_s=31.0, realtime_video_s=2.0) as edge:
         path = "/v1/realtime?mode=audio"
         async with edge.open(_with(path, "notices")) as asked, edge.open(path) as other:

@@ -1,4 +1,4 @@
-"""Waiting for a worker: places, estimates, leaving, and what an operator can do."""
+"""The queue: places, estimates, leaving, and the operator's commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from support.edge_harness import (
 
 
 async def _place(client: Client) -> tuple[int, int]:
-    """The newest place the client has been sent of."""
+    """The newest place that the client has received."""
     message = await client.message()
     assert message["type"] in ("queued", "queue_update"), message
     assert message["eta_seconds"] == message["estimated_wait_s"] >= 0
@@ -67,7 +67,7 @@ async def test_first_come_first_served_with_places(
                 await _stop(client, session)
 
 
-async def test_estimates_never_shrink_along_the_line(
+async def test_estimates_never_decrease_along_the_queue(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with running_edge(settings) as edge, AsyncExitStack() as stack:
@@ -93,7 +93,7 @@ async def test_stop_leaves_the_queue(settings: BrokerSettings, broker: Broker) -
         assert (await ended(broker, "adx_first")).reason is EndReason.STOPPED
 
 
-async def test_audio_and_pauses_must_wait(settings: BrokerSettings) -> None:
+async def test_audio_and_pauses_are_refused_in_the_queue(settings: BrokerSettings) -> None:
     async with running_edge(settings) as edge, edge.client("adx_1") as client:
         await client.expect("queued")
         for type_, fields in (
@@ -144,10 +144,10 @@ async def test_a_client_that_disconnects_in_any_state_frees_its_worker(
         assert (await broker.queue.snapshot()).workers[0].used == 0
 
 
-async def test_vanishing_around_the_grant_frees_the_slot(
+async def test_a_disconnect_around_the_grant_frees_the_slot(
     settings: BrokerSettings, broker: Broker
 ) -> None:
-    """The client leaves while its grant is on the way; the next one gets the slot."""
+    """The client leaves while its grant is in flight; the next one gets the slot."""
     async with running_edge(settings) as edge, played_worker(broker) as worker:
         for number in range(20):
             async with edge.client(f"adx_{number}") as client:
@@ -163,10 +163,10 @@ async def test_vanishing_around_the_grant_frees_the_slot(
             await client.expect("queue_done", skip=("queued", "queue_update"))
 
 
-async def test_a_stopped_client_that_leaves_has_stopped(
+async def test_a_client_that_stops_and_leaves_counts_as_stopped(
     settings: BrokerSettings, broker: Broker
 ) -> None:
-    """Browsers send `stop` and close in one breath."""
+    """Browsers send `stop` and close at once."""
     async with (
         running_edge(settings) as edge,
         played_worker(broker) as worker,
@@ -201,7 +201,7 @@ async def test_a_live_id_is_taken(settings: BrokerSettings, broker: Broker) -> N
             await again.expect("queued")
 
 
-async def test_a_full_queue_is_said_so(settings: BrokerSettings) -> None:
+async def test_a_full_queue_is_reported(settings: BrokerSettings) -> None:
     async with (
         running_edge(settings, max_queue_size=1) as edge,
         edge.client("adx_1") as client,
@@ -213,7 +213,9 @@ async def test_a_full_queue_is_said_so(settings: BrokerSettings) -> None:
             assert await late.close_code() == 1013
 
 
-async def test_an_operator_sees_and_cancels(settings: BrokerSettings, broker: Broker) -> None:
+async def test_an_operator_lists_and_cancels_tickets(
+    settings: BrokerSettings, broker: Broker
+) -> None:
     async with (
         running_edge(settings) as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
@@ -243,7 +245,7 @@ async def test_an_operator_sees_and_cancels(settings: BrokerSettings, broker: Br
         assert (await http.delete("/api/queue/nonsense")).json() == {"success": False}
 
 
-async def test_a_running_session_is_not_cancelled_as_a_ticket(
+async def test_a_ticket_of_a_running_session_is_not_cancelled(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
@@ -263,7 +265,7 @@ async def test_a_running_session_is_not_cancelled_as_a_ticket(
 async def test_a_grant_without_its_event_is_found(
     settings: BrokerSettings, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Events can be trimmed away while an edge is cut off; the next look at the queue tells."""
+    """Events can be trimmed while an edge is disconnected; the next snapshot of the queue has the grant."""
     async with running_edge(settings) as edge, edge.client("adx_1") as client:
         await client.expect("queued")
         monkeypatch.setattr(edge.edge.events, "_dispatch", list)
@@ -272,7 +274,7 @@ async def test_a_grant_without_its_event_is_found(
             await client.expect("queue_done", skip=("queue_update",))
 
 
-async def test_two_edges_share_one_line(settings: BrokerSettings, broker: Broker) -> None:
+async def test_two_edges_share_one_queue(settings: BrokerSettings, broker: Broker) -> None:
     async def join(edge: RunningEdge, sid: str, stack: AsyncExitStack) -> Client:
         client = await stack.enter_async_context(edge.client(sid))
         await client.expect("queued")

@@ -1,4 +1,4 @@
-"""`/v1/realtime` through a real edge and a real Redis; every event sent is held against the schema."""
+"""`/v1/realtime` through a real edge and a real Redis; every event is checked against the schema."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ INSTRUCTIONS = {"instructions": "Be brief."}
 
 
 class RealtimeClient(Client):
-    """Takes nothing that the schema does not know."""
+    """Checks every event against the schema."""
 
     async def message(self) -> dict[str, Any]:
         message = await super().message()
@@ -129,7 +129,7 @@ async def test_a_queued_client_gets_its_place_and_may_only_prepare(
         assert (queued["position"], queued["queue_length"]) == (1, 1)
         await client.append()
         await client.expect_code("not_ready")
-        await client.send("session.update", session=INSTRUCTIONS)  # kept
+        await client.send("session.update", session=INSTRUCTIONS)  # held
         await client.send("session.update", session=INSTRUCTIONS)
         await client.expect_code("not_ready")
         async with _connected(edge) as second:
@@ -197,7 +197,7 @@ async def test_invalid_events_are_reported_and_the_session_continues(
         await client.expect("response.output_audio.delta")
 
 
-async def test_too_much_audio_is_dropped_without_a_word(
+async def test_too_much_audio_is_dropped_without_an_error(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
@@ -292,7 +292,7 @@ async def test_a_drain_closes_with_server_shutdown(
             assert await late.close_code() == 1013
 
 
-async def test_an_unknown_mode(settings: BrokerSettings) -> None:
+async def test_an_unknown_mode_is_refused(settings: BrokerSettings) -> None:
     async with running_edge(settings) as edge, _connected(edge, "smell") as client:
         assert "mode" in (await client.expect_code("invalid_payload"))["message"]
         assert await client.close_code() == 1008
@@ -310,7 +310,9 @@ async def test_ids_are_unique_within_a_millisecond(
             assert [row.sid for row in waiting] == ["rt_1714200000000", "rt_1714200000001"]
 
 
-async def test_a_lost_client_frees_the_worker(settings: BrokerSettings, broker: Broker) -> None:
+async def test_a_client_that_disconnects_frees_the_worker(
+    settings: BrokerSettings, broker: Broker
+) -> None:
     async with (
         running_edge(settings) as edge,
         played_worker(broker) as worker,
@@ -327,7 +329,7 @@ async def test_the_schema_is_served(settings: BrokerSettings) -> None:
         Draft202012Validator.check_schema(answer.json())
 
 
-async def test_nothing_follows_the_end(settings: BrokerSettings, broker: Broker) -> None:
+async def test_no_event_follows_the_end(settings: BrokerSettings, broker: Broker) -> None:
     async with (
         running_edge(settings) as edge,
         played_worker(broker) as worker,

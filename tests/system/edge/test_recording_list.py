@@ -1,4 +1,4 @@
-"""The list of recordings that administrators see."""
+"""The list of recordings for administrators."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def test_text_search(http: httpx.AsyncClient, root: Path) -> None:
     assert await listed(http, text=rome[:9]) == [rome]
     assert await listed(http, text="word3") == [other, rome]
     assert await listed(http, text="word5 ") == [other]
-    assert await listed(http, text="user_audio") == []  # no recording has that text
+    assert await listed(http, text="user_audio") == []  # no recording contains that text
     (root / other / RECORDING_FILE).write_text("{")
     assert await listed(http, text="word5") == []
     assert await listed(http, text="word3") == [rome]

@@ -107,7 +107,7 @@ async def test_accepted_uploads_become_assets(
             name = f"frontend_replay.{suffix}"
             expected = {"status": "ok", "path": name, "size_bytes": len(data)}
             assert answer.json() == expected, (media_type, answer.text)
-            assert uploaded(root, recording) == {name: data}  # in the place of the one before
+            assert uploaded(root, recording) == {name: data}  # replaces the earlier upload
             listed = (await http.get(url(recording))).json()
             assert listed == {"path": name, "size_bytes": len(data)}
             asset = await http.get(f"/api/sessions/{recording}/assets/{name}")

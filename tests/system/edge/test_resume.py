@@ -123,7 +123,7 @@ async def test_a_resume_from_any_number_repeats_the_same_messages(
 async def test_a_queued_client_that_disconnects_keeps_its_place(
     settings: BrokerSettings, worker: PlayedWorker, broker: Broker
 ) -> None:
-    """And the prepare that was kept, though the edge that kept it has nothing to do with it any more."""
+    """The held prepare survives, too, although its edge no longer serves the session."""
     async with edges(settings) as (one, other), one.client("adx_busy") as busy:
         session = await worker.claim()
         client, second = Resumer("/ws/duplex/adx_1"), Resumer("/ws/duplex/adx_2")
@@ -160,7 +160,7 @@ async def test_an_unseen_grant_is_sent_on_resume(
             await client.expect("queued")
             await client.send("prepare")
             await client.send("prepare")
-            await client.expect("error", skip=("queue_update",))  # the first has been kept
+            await client.expect("error", skip=("queue_update",))  # the first one was held
             await client.drop()
         await session.end(EndReason.STOPPED)
         mine = await worker.claim()
@@ -200,7 +200,7 @@ async def refused(edge: RunningEdge, path: str) -> tuple[int | None, str]:
 EXPIRED = (4410, "resume_expired")
 
 
-async def test_tokens_that_are_no_good(
+async def test_invalid_tokens_are_rejected(
     settings: BrokerSettings, worker: PlayedWorker, broker: Broker
 ) -> None:
     async with edges(settings) as (one, other), begun(one, worker) as (client, session):
@@ -234,7 +234,7 @@ async def test_tokens_that_are_no_good(
 
 @asynccontextmanager
 async def deaf_client(edge: RunningEdge, path: str) -> AsyncIterator[None]:
-    """Shakes hands by hand and answers nothing, as a link that breaks just then."""
+    """Performs the handshake by hand and reads nothing, like a connection that breaks at that moment."""
     host, port = edge.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     key = base64.b64encode(os.urandom(16)).decode()
@@ -253,7 +253,7 @@ async def deaf_client(edge: RunningEdge, path: str) -> AsyncIterator[None]:
 async def test_a_token_that_never_arrived_is_not_needed(
     settings: BrokerSettings, worker: PlayedWorker
 ) -> None:
-    """The link broke again before `resumed` came through, so the client only has the token before."""
+    """The connection broke before `resumed` arrived, so the client only has the earlier token."""
     async with edges(settings) as (one, other), begun(one, worker) as (client, session):
         token = client.token
         await client.drop()
@@ -268,9 +268,7 @@ async def test_a_token_that_never_arrived_is_not_needed(
             assert (await client.expect("result"))["text"] == "at last"
 
 
-async def test_a_bad_number_is_refused_by_name(
-    settings: BrokerSettings, worker: PlayedWorker
-) -> None:
+async def test_an_invalid_number_is_refused(settings: BrokerSettings, worker: PlayedWorker) -> None:
     async with edges(settings) as (one, _), begun(one, worker) as (client, _):
         for seq in ("x", "-1", "1e3", "9" * 20):
             path = f"/ws/duplex/adx_1?resume_token={client.token}&seq={seq}"
@@ -279,7 +277,7 @@ async def test_a_bad_number_is_refused_by_name(
                 assert await other.close_code() == 1008
 
 
-async def test_grace_that_is_over_frees_the_worker(
+async def test_an_expired_grace_period_frees_the_worker(
     settings: BrokerSettings, worker: PlayedWorker, broker: Broker
 ) -> None:
     short = settings.model_copy(update={"resume_grace_s": 1.0})
@@ -299,12 +297,12 @@ async def test_a_client_without_a_token_frees_its_worker_at_once(
 ) -> None:
     async with running_edge(settings) as edge:
         client = Resumer("/ws/duplex/adx_1")
-        async with client.connected(edge.ws):  # no worker's place is free, and it is not sent yet
+        async with client.connected(edge.ws):  # no slot is free, and it is not sent yet
             await client.drop()
         assert (await ended(broker, "adx_1")).reason is EndReason.CLIENT_GONE
 
 
-async def test_an_edge_that_shuts_down_sends_its_clients_on(
+async def test_an_edge_that_shuts_down_asks_its_clients_to_reconnect(
     settings: BrokerSettings, worker: PlayedWorker
 ) -> None:
     async with edges(settings) as (one, other), begun(one, worker) as (client, session):
@@ -331,7 +329,7 @@ async def test_an_unseen_end_is_sent_on_resume(
             assert (await client.closed())[0] == 1000
 
 
-async def test_a_strict_client_sees_nothing_new(
+async def test_a_strict_client_sees_no_new_field(
     settings: BrokerSettings, worker: PlayedWorker, broker: Broker
 ) -> None:
     async with running_edge(settings) as edge, edge.client("adx_1") as client:

@@ -1,4 +1,4 @@
-"""A conversation through a real edge and a real Redis; the worker's part is played."""
+"""A conversation through a real edge and a real Redis; the test plays the worker."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def test_a_whole_conversation(settings: BrokerSettings, broker: Broker) ->
         assert (await ended(broker, "adx_talk")).reason is EndReason.STOPPED
 
 
-async def test_a_prepare_sent_before_queue_done_is_kept(
+async def test_a_prepare_sent_before_queue_done_is_held(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     async with running_edge(settings) as edge, edge.client("omni_early") as client:
@@ -136,7 +136,9 @@ async def test_a_prepare_sent_before_queue_done_is_kept(
             await client.expect("prepared")
 
 
-async def test_frames_ride_with_the_next_chunk(settings: BrokerSettings, broker: Broker) -> None:
+async def test_frames_are_sent_with_the_next_chunk(
+    settings: BrokerSettings, broker: Broker
+) -> None:
     jpeg = picture()
     frame = pybase64.b64encode_as_string(jpeg)
     async with (
@@ -179,7 +181,9 @@ async def test_timing_is_sent_on_request(settings: BrokerSettings, broker: Broke
         timing = (await client.expect("result"))["timing"]
         assert timing["edge_to_worker_ms"] == 1.0
         assert timing["engine_ms"] == 2.0
-        assert timing["worker_to_edge_ms"] > -50  # two clocks, each a fraction of a round trip off
+        assert (
+            timing["worker_to_edge_ms"] > -50
+        )  # the two clocks differ by a fraction of a round trip
 
 
 async def test_a_pause_that_lasts_too_long(settings: BrokerSettings, broker: Broker) -> None:
@@ -243,7 +247,7 @@ async def test_the_session_continues_with_another_worker(
         async with played_worker(broker, id_="w2") as second:
             heir = await second.claim()
             assert heir.claim.sid == "adx_1"
-            await heir.prepare()  # the client has been sent already and hears nothing of it
+            await heir.prepare()  # the client already has `prepared` and gets no second one
             await client.send("audio_chunk", audio=base64_audio())
             await heir.answer(text="I am back.")
             assert (await client.expect("result"))["text"] == "I am back."

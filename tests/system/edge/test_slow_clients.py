@@ -35,7 +35,7 @@ class Caller:
         await self._writer.drain()
 
     async def status(self) -> int:
-        """Of the next answer, which is read whole."""
+        """Status of the next response, which is read completely."""
         async with asyncio.timeout(WITHIN_S):
             head = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower()
             size = int(head.partition("content-length: ")[2].partition("\r\n")[0])
@@ -43,7 +43,7 @@ class Caller:
         return int(head.split()[1])
 
     async def dropped(self) -> bool:
-        """Wait until the other end has closed it; what it still says does not count."""
+        """Waits until the server closes the connection; ignores other data."""
         async with asyncio.timeout(WITHIN_S):
             try:
                 while await self._reader.read(1024):

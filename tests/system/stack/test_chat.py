@@ -29,7 +29,7 @@ async def _done(wire: Wire) -> tuple[str, dict[str, Any]]:
     return text, message
 
 
-async def test_answers_are_streamed_or_sent_at_once(stack: Stack) -> None:
+async def test_streaming_and_non_streaming_answers(stack: Stack) -> None:
     stack.edge()
     stack.worker(engine_options=QUICK, slots=1)
     async with open_path(stack.ws_url, "/ws/chat") as wire:
@@ -49,7 +49,7 @@ async def test_answers_are_streamed_or_sent_at_once(stack: Stack) -> None:
     assert base64.b64decode(answer["audio_data"])
 
 
-async def test_the_next_one_waits_until_a_client_leaves_or_stops(stack: Stack) -> None:
+async def test_the_next_chat_waits_until_a_client_leaves_or_stops(stack: Stack) -> None:
     stack.edge()
     stack.worker(engine_options=SLOW, slots=1)
     async with open_path(stack.ws_url, "/ws/chat") as first:
@@ -68,7 +68,7 @@ async def test_the_next_one_waits_until_a_client_leaves_or_stops(stack: Stack) -
 
 @pytest.mark.speech
 @pytest.mark.timeout(180)
-async def test_a_question_in_words_and_one_in_speech(local_stack: Stack) -> None:
+async def test_a_text_question_and_a_spoken_question(local_stack: Stack) -> None:
     calm = {"temperature": 0.0, "max_new_tokens": 64}
     async with open_path(local_stack.ws_url, "/ws/chat") as wire:
         question = {"role": "user", "content": "What is the capital of France?"}

@@ -1,4 +1,4 @@
-"""The Python clients resume when their edge is killed: nothing lost, nothing twice."""
+"""The Python clients resume when their edge is killed: nothing is lost or repeated."""
 
 from __future__ import annotations
 

@@ -71,20 +71,20 @@ class Speaker:
             await self.second(chunk)
 
     async def hear_out(self) -> None:
-        """Keep silent until the turn has ended."""
+        """Sends silence until the turn has ended."""
         while not self.talk.turn_is_over():
             assert len(self.talk.units) < LONGEST_UNITS, self.talk.text
             await self.second(np.zeros(INPUT_RATE, np.float32))
 
     async def until_it_speaks(self) -> None:
-        """Keep silent until a turn is under way."""
+        """Sends silence until the model speaks."""
         while not self.talk.units or self.talk.units[-1].is_listen or self.talk.turn_is_over():
             assert len(self.talk.units) < LONGEST_UNITS
             await self.second(np.zeros(INPUT_RATE, np.float32))
 
 
 async def recorded(stack: Stack, recording: str) -> Path:
-    """The session's directory, once it is complete."""
+    """The session's directory after its recording is complete."""
     folder = stack.data_dir / "sessions" / recording
     meta = folder / "meta.json"
     await until(lambda: meta.is_file() and json.loads(meta.read_text())["state"] == "complete")
@@ -95,7 +95,7 @@ def read_pcm16(path: Path) -> np.ndarray:
     return sf.read(path, dtype="int16")[0]
 
 
-async def test_a_question_is_answered_in_speech_and_all_of_it_is_recorded(
+async def test_a_spoken_question_is_answered_in_speech_and_recorded(
     local_stack: Stack,
 ) -> None:
     async with connect_duplex(
@@ -110,7 +110,7 @@ async def test_a_question_is_answered_in_speech_and_all_of_it_is_recorded(
     talk = speaker.talk
 
     assert "rome" in words(talk.text)
-    assert share_voiced(talk.text, talk.audio) >= 0.7  # it says what it writes
+    assert share_voiced(talk.text, talk.audio) >= 0.7  # the speech has the words of the text
     times = [unit.message.current_time for unit in talk.units]
     assert times == [1000 * (n + 1) for n in range(len(talk.sent))]  # one answer a second, in order
     assert all(len(unit.audio) <= OUTPUT_RATE for unit in talk.units)
@@ -133,7 +133,9 @@ async def test_a_question_is_answered_in_speech_and_all_of_it_is_recorded(
             )
 
 
-async def test_it_stops_when_interrupted_and_answers_the_interruption(local_stack: Stack) -> None:
+async def test_the_model_stops_when_interrupted_and_answers_the_interruption(
+    local_stack: Stack,
+) -> None:
     async with connect_duplex(local_stack.ws_url) as session:
         await session.wait_for_turn()
         await session.prepare("You are a helpful assistant.", CALM)

@@ -1,7 +1,7 @@
 """The example programs of the protocols' documentation, in both languages, against the whole stack.
 
-They sample at temperature 0.7 and their question falls anywhere in the frame grid: what a small model
-answers may be wrong, so the tests look at how it is carried, not at what it says.
+They sample at temperature 0.7, and the question starts anywhere in a unit. A small model's answer
+may be wrong, so the tests check how it is delivered, not its content.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ EXAMPLES = Path(__file__).parent / "protocol_examples"
 
 @dataclass
 class Reader:
-    """Runs the examples with a question and a reference voice, and listens to the answer."""
+    """Runs the examples with a question and a reference voice, and transcribes the answer."""
 
     stack: Stack
     folder: Path
 
     async def runs(self, program: str, *, lead_s: float, rest_s: float) -> str:
-        """What a Python example prints when it is given the question in a WAV file."""
+        """The output of a Python example that gets the question in a WAV file."""
         question, voice = self.folder / "question.wav", self.folder / "ref.wav"
         line = [silence(lead_s), say(ITALY), silence(rest_s)]
         sf.write(question, np.concatenate(line), INPUT_RATE)
@@ -62,7 +62,7 @@ class Reader:
         return open_page(EXAMPLES / "page.mjs", *files)
 
     def voiced(self, text: str) -> float:
-        """How much of `text` the page's loudspeaker has said so far."""
+        """The share of `text` that the page's loudspeaker has played."""
         return share_voiced(text, np.frombuffer(self._played.read_bytes(), "<f4"))
 
     @property
@@ -108,7 +108,7 @@ async def test_full_duplex_in_javascript(reader: Reader) -> None:
         await page.type("stopSession()")
         await page.shows("Session stopped: adx_")
         await _worker_is_free(reader.stack)
-    assert reader.voiced(text) >= 0.7  # it played what it showed
+    assert reader.voiced(text) >= 0.7  # it played the text that it displays
     assert not [line for line in page.console if "Error" in line]
 
 
@@ -131,7 +131,7 @@ async def test_half_duplex_in_javascript(reader: Reader) -> None:
             text = (await page.shows(f"Turn {turn} done: ")).partition(": ")[2]
             assert text
             if turn == 0:
-                assert reader.voiced(text) >= 0.7  # it plays what it shows
+                assert reader.voiced(text) >= 0.7  # it plays the text that it displays
                 await page.type("setTimeout(speak, getPlaybackRemaining() + 1500)")
         await page.type("stopSession()")
         await _worker_is_free(reader.stack)

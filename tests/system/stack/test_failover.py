@@ -16,7 +16,7 @@ from support.stack import Stack, until
 
 
 async def talk(wire: Wire, seconds: int) -> list[int]:
-    """Send so many seconds, one after each answer; the `current_time` of every answer."""
+    """Sends seconds of audio, each after the previous answer; returns every `current_time`."""
     times = []
     for _ in range(seconds):
         await wire.send_second()
@@ -24,7 +24,7 @@ async def talk(wire: Wire, seconds: int) -> list[int]:
     return times
 
 
-async def test_a_killed_worker_is_replaced_and_the_client_sees_a_pause_only(stack: Stack) -> None:
+async def test_a_killed_worker_is_replaced_and_the_client_only_sees_a_pause(stack: Stack) -> None:
     stack.edge()
     first = stack.worker()
     async with open_wire(stack.ws_url, "adx_1") as wire:
@@ -72,7 +72,7 @@ async def test_without_another_worker_the_client_gets_an_error(stack: Stack) -> 
         assert await wire.closed() == 1013
 
 
-async def test_a_worker_that_is_stopped_hands_its_sessions_over(stack: Stack) -> None:
+async def test_a_stopped_worker_hands_over_its_sessions(stack: Stack) -> None:
     stack.edge()
     first = stack.worker(drain_s=0.5)
     async with open_wire(stack.ws_url, "adx_1") as wire:
@@ -83,7 +83,7 @@ async def test_a_worker_that_is_stopped_hands_its_sessions_over(stack: Stack) ->
         assert await talk(wire, 1) == [2000]
 
 
-async def test_a_worker_drained_by_an_operator_hands_its_sessions_over_and_ends(
+async def test_a_worker_drained_by_an_operator_hands_over_its_sessions_and_exits(
     stack: Stack,
 ) -> None:
     stack.edge()
@@ -109,7 +109,7 @@ async def test_an_outage_of_redis_for_three_seconds(stack: Stack, empty: bool) -
         await wire.begin()
         await talk(wire, 1)
         stack.redis.kill()
-        await asyncio.sleep(3)  # the length of the outage is what is under test
+        await asyncio.sleep(3)  # the test is about the length of the outage
         stack.redis.start(empty=empty)
         if empty:
             assert (await wire.next())["type"] == "error"
@@ -126,7 +126,7 @@ async def test_an_outage_of_redis_for_three_seconds(stack: Stack, empty: bool) -
 
 
 async def reach(moment: str, wire: Wire) -> None:
-    """Bring a new session to where it is to be left."""
+    """Brings a new session to the state in which its client leaves."""
     if moment in ("queued", "assigned"):
         await wire.until("queued" if moment == "queued" else "queue_done")
         return

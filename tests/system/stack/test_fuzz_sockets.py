@@ -44,7 +44,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """An edge, a worker whose answers cost next to nothing, and a recorder."""
+    """An edge, a worker with cheap answers, and a recorder."""
     folder = tmp_path_factory.mktemp("fuzz")
     with RedisServer(folder / "redis") as redis:
         running = Stack(folder, redis)
@@ -60,7 +60,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(autouse=True)
 async def nothing_is_left(stack: Stack) -> AsyncIterator[None]:
-    """What every test of this file must leave behind it."""
+    """Asserts that nothing of the sessions remains."""
     yield
     async with Redis.from_url(stack.redis.url, decode_responses=True) as redis:
         await until(lambda: _all_recorded(stack, redis))
@@ -70,14 +70,14 @@ async def nothing_is_left(stack: Stack) -> AsyncIterator[None]:
 
 
 def _client_sockets(stack: Stack) -> list[Any]:
-    """The sockets of clients that the edge has open, in any state."""
+    """The edge's open client sockets, in any state."""
     sockets = psutil.Process(stack.services[0].process.pid).net_connections()
     mine = [socket for socket in sockets if socket.laddr.port == stack.edge_port]
     return [socket for socket in mine if socket.status != psutil.CONN_LISTEN]
 
 
 async def _all_recorded(stack: Stack, redis: Redis) -> bool:
-    """The recorder has all of it: streams are empty, and only for a while still a fence."""
+    """The recorder has everything: streams are empty and keep a fence for a while only."""
     keys = Keys(stack.settings.key_prefix)
     for pattern in (keys.inbound("*"), keys.outbound("*")):
         async for key in redis.scan_iter(pattern):
@@ -87,7 +87,7 @@ async def _all_recorded(stack: Stack, redis: Redis) -> bool:
 
 
 async def _unfinished(stack: Stack, redis: Redis) -> list[str]:
-    """Sessions that wait or run, and rows that would never expire."""
+    """Sessions that wait or run, and rows without a TTL."""
     keys = Keys(stack.settings.key_prefix)
     left = [*await redis.zrange(keys.queue, 0, -1), *await redis.zrange(keys.leases, 0, -1)]
     async for key in redis.scan_iter(keys.session("*")):
@@ -109,7 +109,7 @@ async def _is_idle(stack: Stack) -> None:
 
 
 class FuzzClient:
-    """A client that sends what it likes and notes everything that comes."""
+    """A client that sends anything and records every message."""
 
     def __init__(
         self, socket: ClientConnection, protocol: Protocol, *, strict: bool = True
@@ -122,7 +122,7 @@ class FuzzClient:
         self._listener = asyncio.create_task(self._listen())
 
     async def begin(self, prepared: bool) -> None:
-        """Get as far as there is something to break."""
+        """Prepares the session if the frames can have an effect only then."""
         if self._protocol is not CHAT:
             await self._hear("queue_done", "session.queue_done")
         if prepared:
@@ -130,7 +130,7 @@ class FuzzClient:
             await self._hear("prepared", "session.created", "prefill_done")
 
     async def send(self, *messages: Sent) -> None:
-        """Nothing happens once the server has closed."""
+        """Sends nothing after the server has closed."""
         with suppress(ConnectionClosed):
             for message in messages:
                 self._torn = self._torn or message.breaks_the_protocol
@@ -139,7 +139,7 @@ class FuzzClient:
                 await self._socket.send(data, text=message.text)
 
     async def end(self, how: str) -> None:
-        """Stop if that is possible now, close, or vanish; returns when the connection is over."""
+        """Stops if that is possible now, closes, or disconnects; returns after the end of the connection."""
         if how == "vanish":
             self._torn = True
             self._socket.transport.abort()
@@ -152,7 +152,7 @@ class FuzzClient:
         assert self._torn or self._socket.close_code in CLIENTS_FAULT
 
     def check(self) -> None:
-        """One last word at most, and none about a defect."""
+        """At most one terminal message, and none about a defect."""
         types = [message["type"] for message in self.said]
         assert not set(types[:-1]) & self._protocol.terminal
         assert not [message for message in self.said if message.get("code") == "internal"]
@@ -193,7 +193,7 @@ OPTIONS = ("timing", "capabilities", "notices", "progress", "playback_ack", "tra
     prepared=st.booleans(),
     end=st.sampled_from(["stop", "close", "vanish"]),
 )
-async def test_hostile_frames(
+async def test_hostile_frames_are_refused(
     stack: Stack,
     path: str,
     data: st.DataObject,
@@ -281,7 +281,7 @@ GOODBYE = Frame(Opcode.CLOSE, b"\x03\xe8").serialize(mask=True)
     ids=["no UTF-8", "no UTF-8 and a close", "no opcode"],
 )
 async def test_broken_framing(stack: Stack, path: str, rubbish: bytes) -> None:
-    """In one packet, while the edge is about to say something, or behind all that it says first."""
+    """In one packet, before an answer of the edge, or after all its answers."""
     for pause_s in (0.0, 0.001, 0.1):
         url = stack.ws_url + _path(PROTOCOLS[path])
         async with connect(url, compression=None, proxy=None) as socket:

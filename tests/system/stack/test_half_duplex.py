@@ -32,7 +32,7 @@ async def _begin(wire: Wire, **prepare: Any) -> dict[str, Any]:
 
 
 def _halves(speech: Samples) -> list[Samples]:
-    """Half seconds; sent faster than a microphone would, since the server is as fast as that."""
+    """Chunks of half a second; sent faster than a microphone would, as the server accepts that."""
     return units_of(np.concatenate([silence(0.7), speech, silence(1.6)]), HALF_A_SECOND)
 
 
@@ -43,7 +43,7 @@ async def _speak(wire: Wire, speech: Samples) -> None:
 
 
 async def _hear(session: HalfDuplexSession) -> tuple[TurnDone, Samples]:
-    """A whole turn: its last message, and its sound."""
+    """A whole turn: its last message, and its audio."""
     events = session.events()
     began, ended, generating = [await anext(events) for _ in range(3)]
     assert (began, ended) == (VadState(speaking=True), VadState(speaking=False))
@@ -73,11 +73,11 @@ async def test_two_spoken_turns_with_the_local_engine(local_stack: Stack, *, bin
             done, sound = await _hear(session)
             assert done.turn_index == turn
             assert not answer or answer in words(done.text)
-            assert share_voiced(done.text, sound) >= 0.7  # it says what it writes
+            assert share_voiced(done.text, sound) >= 0.7  # the speech has the words of the text
         assert (await session.stop()).session_id == "hdx_talk"
 
 
-async def test_a_stop_from_another_edge_cuts_the_reply_short(stack: Stack) -> None:
+async def test_a_stop_from_another_edge_cuts_the_answer_short(stack: Stack) -> None:
     stack.edge()
     other = free_port()
     stack.edge(port=other)

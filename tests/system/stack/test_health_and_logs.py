@@ -18,13 +18,13 @@ def entries(service: Service) -> list[dict[str, Any]]:
 
 
 def address(service: Service, event: str) -> str:
-    """Where a service's status port is, by its log."""
+    """The address of a service's status port, from its log."""
     found = next(entry for entry in entries(service) if entry["event"] == event)
     return f"http://{found['status']}"
 
 
 def metric(url: str, name: str) -> float:
-    """One sample, by its name and labels as they stand in the text."""
+    """One sample, by its name and labels as written in the text."""
     text = httpx.get(f"{url}/metrics", trust_env=False).text
     found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
     assert found, f"{name} is not in\n{text}"

@@ -37,7 +37,7 @@ def stack(tmp_path: Path, redis_server: RedisServer) -> Iterator[Stack]:
 
 
 def served(stack: Stack) -> dict[str, int]:
-    """The whole stack; the port of each job's metrics."""
+    """The whole stack; returns the port of each job's metrics."""
     ports = {"edge": stack.edge_port, **{j: free_port() for j in ("worker", "recorder", "cleanup")}}
     stack.recorder(recorder_health_port=ports["recorder"])
     stack.start("cleanup_job", cleanup_health_port=ports["cleanup"])
@@ -48,7 +48,7 @@ def served(stack: Stack) -> dict[str, int]:
 
 @contextmanager
 def prometheus(folder: Path, ports: dict[str, int]) -> Iterator[str]:
-    """The shipped configuration, but for where the targets are and how often they are asked."""
+    """The shipped configuration with other targets and intervals."""
     config: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())
     config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     config["rule_files"] = [str(DEPLOY / "alerts.yml")]
@@ -95,7 +95,7 @@ async def talk(stack: Stack) -> None:
 
 
 async def firing(http: httpx.AsyncClient) -> set[str]:
-    """Alerts whose condition holds, whether for long enough or not yet."""
+    """Alerts whose condition holds, pending or firing."""
     answer = await http.get("/api/v1/alerts")
     return {alert["labels"]["alertname"] for alert in answer.json()["data"]["alerts"]}
 

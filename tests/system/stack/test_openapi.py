@@ -1,4 +1,4 @@
-"""The HTTP routes against their own document: Schemathesis tries them, the answers must be as promised."""
+"""The HTTP routes against their OpenAPI document, tried by Schemathesis."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def _recording(stack: Stack) -> str:
 
 
 def _config(recording: str) -> str:
-    """Half of the time something that exists is asked for."""
+    """Half of the requests are for something that exists."""
     known = {
         "session_id": [recording],
         "asset_path": ["meta.json", "recording.json"],

@@ -15,7 +15,7 @@ PEOPLE = 20
 
 
 async def wait_for_turn(wire: Wire, received: list[dict[str, Any]]) -> None:
-    """Collect the messages until a worker is assigned."""
+    """Collects the messages until a worker is assigned."""
     while (message := await wire.next())["type"] != "queue_done":
         assert message["type"] == "queue_update", message
         received.append(message)
@@ -49,7 +49,7 @@ async def test_twenty_clients_are_served_in_the_order_of_arrival(stack: Stack) -
         waits = [item["estimated_wait_s"] for item in snapshot["items"]]
         assert [item["position"] for item in snapshot["items"]] == list(range(1, PEOPLE + 1))
         assert waits == sorted(waits)
-        assert 0 <= waits[0] <= 120.0  # the one who speaks is expected to need two minutes
+        assert 0 <= waits[0] <= 120.0  # the running session is expected to need two minutes
         turns = [asyncio.create_task(one_turn(n, wire)) for n, wire in enumerate(wires)]
         await first.send(type="stop")
         await first.expect("stopped")

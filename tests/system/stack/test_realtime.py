@@ -64,7 +64,7 @@ async def test_listening_and_speaking(stack: Stack, mode: str) -> None:
         await client.close()
 
 
-async def test_time_runs_out(stack: Stack) -> None:
+async def test_the_session_ends_at_the_time_limit(stack: Stack) -> None:
     stack.edge(realtime_video_s=1.0)
     stack.worker()
     async with open_path(stack.ws_url, "/v1/realtime?mode=video") as wire:

@@ -29,7 +29,7 @@ Track = np.ndarray[Any, np.dtype[np.int16]]
 
 
 async def merged(stack: Stack, recording: str) -> Path:
-    """The session's directory, once no service writes there."""
+    """The session's directory after all services have finished it."""
     folder = stack.data_dir / "sessions" / recording
 
     def meta() -> Meta | None:
@@ -47,7 +47,7 @@ def replay_of(folder: Path) -> Track:
 
 
 def find(track: Track, samples: Track, start: int, stop: int) -> int:
-    """Where the samples lie, exactly, beginning between `start` and `stop`."""
+    """The exact position of the samples, if they begin between `start` and `stop`."""
     for place in range(max(0, start), min(stop, len(track) - len(samples) + 1)):
         if track[place] == samples[0] and np.array_equal(
             track[place : place + len(samples)], samples
@@ -72,8 +72,8 @@ def find_user(track: Track, sent: Samples, received_ms: list[float]) -> float:
     raise AssertionError("what was sent does not lie there")
 
 
-async def test_the_replay_is_what_the_client_sent_and_received(stack: Stack) -> None:
-    """In real time, as a microphone sends and a loudspeaker plays; line-up within a chunk."""
+async def test_the_replay_contains_what_the_client_sent_and_received(stack: Stack) -> None:
+    """In real time, as a microphone sends and a loudspeaker plays; aligned within a chunk."""
     stack.edge()
     stack.recorder()
     stack.worker(engine_options=ENGINE, slots=4)
@@ -138,7 +138,7 @@ async def _realtime(wire: Wire) -> None:
 
 
 async def test_sessions_that_ask_not_to_be_recorded_leave_nothing_on_disk(stack: Stack) -> None:
-    """Every protocol, a chat with a picture too; one that did not ask is recorded at the same time."""
+    """Every protocol, and a chat with a picture; a session without the option is recorded at the same time."""
     stack.edge()
     stack.recorder(recorder_settle_s=0.2)
     stack.worker(engine_options=ENGINE, slots=4)
@@ -167,7 +167,7 @@ async def test_sessions_that_ask_not_to_be_recorded_leave_nothing_on_disk(stack:
 
 
 async def _all_is_over(stack: Stack) -> bool:
-    """True when no stream holds anything any more."""
+    """True when all streams are empty."""
     async with Redis.from_url(stack.redis.url) as raw:
         keys = [key async for key in raw.scan_iter(match=f"{stack.prefix}:*", _type="stream")]
         return all([await raw.xlen(key) == 0 for key in keys])

@@ -1,4 +1,4 @@
-"""docs/redis-keys.md against a live system: its examples, its types, its fields."""
+"""docs/redis-keys.md against a running system: its examples, types and fields."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class System:
     names: dict[str, str]
 
     def redis_cli(self, command: str) -> str:
-        """A shell's output, with `redis-cli` on its path that finds this system's Redis."""
+        """The output of a shell command whose `redis-cli` uses this system's Redis."""
         folder = self.stack.folder / "bin"
         folder.mkdir(exist_ok=True)
         real = Path(redis_binary()).with_name("redis-cli")
@@ -61,7 +61,7 @@ class System:
         return shown.stdout
 
     def live(self, key: str) -> str:
-        """A documented key with its place filled."""
+        """A documented key with its placeholders filled."""
         filled = key
         for place, name in (
             *(("<sid>", "SID"), ("<id>", "WORKER"), ("<ticket>", "TICKET")),
@@ -95,7 +95,7 @@ async def living(stack: Stack) -> AsyncIterator[System]:
 
 
 async def _furnish(broker: Broker, row: SessionRow) -> dict[str, str]:
-    """Bring about every other key; returns the names of what there is."""
+    """Creates every other key; returns the names for the placeholders."""
     await broker.registry.worker_beat("leaving", 0, report(is_open=False))
     voice = Voice(id=new_voice_id(), name="Anna", duration_ms=1, created_at=1)
     await broker.voices.add(voice, bytes(32), at_most=9)
@@ -152,7 +152,7 @@ async def test_the_document_matches_a_running_system(stack: Stack) -> None:
 
 
 async def every_field_is_named(system: System, key: str) -> None:
-    """Fields that are ids of something (a page, a voice) have no names."""
+    """Fields that are ids (a page, a voice) have no fixed names."""
     if key in ("{antiphon}:apps", "{antiphon}:ref_audio"):
         return
     fields = system.redis_cli(f"redis-cli HKEYS '{system.live(key)}'").split()
@@ -163,7 +163,7 @@ async def every_field_is_named(system: System, key: str) -> None:
 
 
 @pytest.mark.parametrize("variable", ["SID", "TICKET", "WORKER"])
-def test_the_introduction_names_what_the_examples_take(variable: str) -> None:
+def test_the_introduction_names_the_placeholders_of_the_examples(variable: str) -> None:
     assert f"`${variable}`" in DOC.split("\n## ")[0]
 
 

@@ -1,4 +1,4 @@
-"""An edge is killed in mid-sentence and the client resumes on another: nothing is lost or repeated."""
+"""An edge is killed during an answer and the client resumes on another: nothing is lost or repeated."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_a_spoken_answer_continues_on_another_edge(stack: Stack) -> None:
 
 
 async def recorded(stack: Stack, recording: str, client: Resumer) -> None:
-    """The recording is complete and holds what the client received."""
+    """The recording is complete and contains what the client received."""
     folder = stack.data_dir / "sessions" / recording
     await until(lambda: _meta(folder).get("state") == "complete")
     kept = b"".join(_pcm(path) for path in sorted((folder / "ai_audio").glob("*.wav")))
@@ -169,7 +169,7 @@ async def test_a_dead_edge_ends_only_sessions_that_cannot_be_resumed(stack: Stac
     assert await ended(stack, "adx_1") is EndReason.EDGE_LOST  # no client resumed
 
 
-async def test_a_token_is_in_no_log(stack: Stack) -> None:
+async def test_tokens_are_never_logged(stack: Stack) -> None:
     edges = two_edges(stack, log_level="DEBUG")
     stack.worker(engine_options=QUICK)
     client = Resumer("/ws/duplex/adx_1")

@@ -25,11 +25,11 @@ def collector(stack: Stack) -> Iterator[OtlpReceiver]:
     with OtlpReceiver() as receiver:
         stack.environment["ANTIPHON_OTLP_ENDPOINT"] = receiver.url
         yield receiver
-        stack.close()  # what is left is sent now, to someone who listens
+        stack.close()  # the remaining spans are sent now, while a collector still runs
 
 
 def unit_of(collector: OtlpReceiver, begun: Seen) -> list[Seen]:
-    """The spans of one unit, in the order in which the work is done."""
+    """The spans of one unit, in the order of the work."""
     under = [span for span in collector.spans if span.parent == begun.id]
     return [begun, *sorted(under, key=lambda span: UNIT.index(span.name))]
 
@@ -79,7 +79,7 @@ async def test_a_session_is_one_trace_with_a_span_per_unit_and_hop(
     assert chunks[-1].ended <= session.ended
 
 
-async def test_a_chat_is_a_trace_too(stack: Stack, collector: OtlpReceiver) -> None:
+async def test_a_chat_is_one_trace(stack: Stack, collector: OtlpReceiver) -> None:
     stack.edge()
     stack.worker()
     async with open_path(stack.ws_url, "/ws/chat") as wire:
@@ -109,7 +109,7 @@ async def test_a_session_resumed_on_another_edge_stays_one_trace(
         await wire.send(type="stop")
         await wire.until("stopped")
     await until(lambda: collector.named("session") and collector.named("publish"))
-    [resumed] = collector.named("session")  # the killed edge took its own with it
+    [resumed] = collector.named("session")  # the killed edge had not sent its spans
     assert resumed.parent != ""
     assert {span.trace for span in collector.spans} == {resumed.trace}
 
@@ -126,7 +126,7 @@ async def test_two_sessions_are_two_traces(stack: Stack, collector: OtlpReceiver
     assert len({span.trace for span in collector.spans}) == 2
 
 
-async def test_an_unreachable_collector_does_no_harm(stack: Stack) -> None:
+async def test_an_unreachable_collector_has_no_effect(stack: Stack) -> None:
     stack.environment["ANTIPHON_OTLP_ENDPOINT"] = "http://127.0.0.1:1"
     edge = stack.edge()
     worker = stack.worker()
@@ -152,7 +152,9 @@ async def test_without_a_collector_nothing_is_traced(stack: Stack) -> None:
                 assert entry.trace == b""
 
 
-async def test_what_is_missing_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_package_is_reported_with_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("ANTIPHON_OTLP_ENDPOINT", "http://127.0.0.1:4318")
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with pytest.raises(TracingUnavailable, match=r"pip install 'antiphon\[otel\]'"):
@@ -161,7 +163,7 @@ async def test_what_is_missing_is_named_with_the_command(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("name", ["OTEL_EXPORTER_OTLP_ENDPOINT", "ANTIPHON_OTLP_ENDPOINT"])
-async def test_either_name_switches_it_on(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+async def test_either_variable_enables_tracing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     async with open_tracing("edge", "edge-1") as off:
         assert off is None
     with OtlpReceiver() as receiver:

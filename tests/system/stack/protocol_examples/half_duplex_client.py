@@ -1,4 +1,4 @@
-"""The example client of the half-duplex protocol's documentation, as its readers type it in.
+"""The example client of the half-duplex protocol's documentation.
 
 Only the URL and the loading of audio differ from the document; `test_documented_examples.py` runs this file.
 """
