@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import structlog
+
 from antiphon.recorder_service.journal.files import sync_tree, write_atomic
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import (
@@ -36,6 +38,8 @@ from antiphon.shared_schemas.recording import (
     encode_meta,
     encode_recording,
 )
+
+log = structlog.get_logger()
 
 
 class RecordingFolder:
@@ -133,6 +137,8 @@ class RecordingFolder:
 
     def _resume(self, journal: Path) -> None:
         contents = read_journal(journal)
+        if (unreadable := journal.stat().st_size - contents.size) > 0:
+            log.warning("recording_journal_cut", recording=self.path.name, bytes=unreadable)
         self._state = JournalState.of(self._job.ticket, contents)
         self._noted = list(contents.outages)
         self._make_folders()

@@ -219,11 +219,8 @@ def _decode(line: dict[str, Any]) -> JournalEntry[StreamEntry] | OutageEntry:
     try:
         if line["stream"] == "note":
             return _outage(line)
-        if "entry" in line:
-            header, media = line["entry"], _MEDIA.validate_python(line.get("media", {}))
-        else:
-            header, media = _flat_line(line)
-        entry = unpack({b"h": orjson.dumps(header)})
+        entry = unpack({b"h": orjson.dumps(line["entry"])})
+        media = _MEDIA.validate_python(line.get("media", {}))
         return JournalEntry(line["stream"], StreamPosition.parse(line["id"]), entry, media)
     except (KeyError, TypeError) as error:
         raise ValueError(f"journal line cannot be read: {error!r}") from error
@@ -234,29 +231,6 @@ def _outage(line: dict[str, Any]) -> OutageEntry:
         side: StreamPosition.parse(line["after"][side]) for side in SIDES
     }
     return OutageEntry(OutageStart(line["at"], line["error"]), line["resumed"], after)
-
-
-def _flat_line(line: dict[str, Any]) -> tuple[dict[str, Any], SavedMedia]:
-    """A line of the older format, which kept an entry's fields and its files side by side."""
-    sizes: dict[str, int] = line.get("files", {})
-
-    def saved(name: str | None, about: dict[str, Any]) -> SavedFile:
-        size = sizes.get(name or "", 0)
-        samples, unreadable = about.get("samples"), about.get("unreadable")
-        return SavedFile(file=name, size=size, samples=samples, unreadable=unreadable)
-
-    audio = next((line[key] for key in ("user_audio", "ai_audio", "piece") if key in line), None)
-    media = SavedMedia(
-        audio=saved(audio, line) if audio or "unreadable" in line else None,
-        frames=tuple(saved(name, {}) for name in line.get("user_frames", ())),
-        parts=tuple(saved(part.get("file"), part) for part in line.get("media", ())),
-        references={
-            name: saved(line[name], line) for name in ("ref_audio", "tts_ref_audio") if name in line
-        },
-        chunk_index=line.get("index"),
-    )
-    memo = {"user": line["user_text"]} if "user_text" in line else {}
-    return {**line, "memo": memo}, media
 
 
 def _has_files(folder: Path, line: JournalEntry[StreamEntry] | OutageEntry) -> bool:

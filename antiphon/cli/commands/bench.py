@@ -19,7 +19,6 @@ from antiphon.cli.broker_access import StackFile
 from antiphon.cli.common import BUNDLED_QUESTION, ApiKey, fail
 from antiphon.cli.conversation.sound import UnusableAudio, load_speech
 from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
-from antiphon.cli.load.plot import plot
 from antiphon.cli.load.report import report_of, show
 from antiphon.cli.load.run import LoadResult, NobodyServed, run_load
 from antiphon.cli.load.usage import ProcessUsage, processes_of, with_generator
@@ -77,9 +76,7 @@ def bench(
     patience: Annotated[
         float, typer.Option(help="Seconds to wait until every user has a turn.", min=1)
     ] = 120.0,
-    out: Annotated[Path, typer.Option(help="Folder for report.json and latency.svg.")] = Path(
-        "bench-report"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for report.json.")] = Path("bench-report"),
 ) -> None:
     if url is not None and engine is not None:
         fail("--url names a running edge, --engine starts one: only one of them", status=2)
@@ -134,14 +131,12 @@ def client_options(transport: AudioTransport, api_key: str | None = None) -> Cli
 
 
 def write_report(result: LoadResult, about: dict[str, Any], out: Path, console: Console) -> None:
-    """Print the report, and write it to files in `out`."""
+    """Print the report, and write it to `report.json` in `out`."""
     report = report_of(result, about)
     show(report, console)
     out.mkdir(parents=True, exist_ok=True)
     (out / "report.json").write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2) + b"\n")
-    title = f"{result.plan.sessions} sessions of {', '.join(result.plan.kinds)}, {report['at']}"
-    (out / "latency.svg").write_text(plot(result.requests, title))
-    console.print(f"\nin full: {out / 'report.json'}, {out / 'latency.svg'}")
+    console.print(f"\nin full: {out / 'report.json'}")
 
 
 def _usage_of_running(url: str) -> MeasureUsage:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +34,7 @@ from antiphon.edge.recordings.store import (
     RecordingStore,
     StoreUnavailable,
 )
+from antiphon.recorder_service.journal.files import atomic_file
 from antiphon.shared_schemas.recording import (
     ChunkRecord,
     DuplexRecording,
@@ -82,29 +81,13 @@ def export(
         fail(f"{target} exists; --force writes over it", status=2)
     store = RecordingStore(sessions_folder(data_dir))
     try:
-        size = write_atomically(target, zip_blocks(store, session, session))
+        with atomic_file(target, durable=False) as temporary, temporary.open("xb") as file:
+            size = sum(map(file.write, zip_blocks(store, session, session)))
     except (InvalidName, RecordingNotFound, StoreUnavailable) as error:
         fail(f"{error}; sought in {store.root}")
     except OSError as error:
         fail(f"cannot write {target}: {error.strerror}")
     typer.echo(f"{target}: {size / 1e6:.1f} MB")
-
-
-def write_atomically(target: Path, pieces: Iterable[bytes]) -> int:
-    """Write the pieces to a file that appears only when complete; returns its size in bytes.
-
-    Raises OSError, and then leaves no file.
-    """
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
-    size = 0
-    try:
-        with temporary.open("xb") as file:
-            for piece in pieces:
-                size += file.write(piece)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return size
 
 
 def summary(recording: LoadedRecording) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from antiphon.cli.conversation.latency import LatencySummary, SendLog, UnitLatency
+from antiphon.cli.conversation.latency import SendLog, UnitLatency
 from antiphon.cli.conversation.sound import speech_end_s
 from antiphon.client.duplex import DuplexSession, Unit
 from antiphon.client.errors import ClientError, ServerError
@@ -49,10 +49,6 @@ class ConversationResult:
     def speech(self) -> Samples:
         """All speech, float32 mono 24 kHz."""
         return np.concatenate([SILENCE, *self.audio])
-
-    @property
-    def summary(self) -> LatencySummary:
-        return LatencySummary.of(self.latencies)
 
     def add(self, unit: Unit, latency: UnitLatency | None) -> None:
         if latency is not None:

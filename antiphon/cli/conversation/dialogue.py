@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from antiphon.cli.conversation.conversation import (
     listen,
     speak,
 )
-from antiphon.cli.conversation.latency import LatencySummary, UnitLatency
+from antiphon.cli.conversation.latency import UnitLatency, hop_spread
 from antiphon.cli.conversation.sound import Headset, load_speech, save_reply
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import ServerError
@@ -68,7 +68,7 @@ class Transcript:
         if result.first_words_s is not None:
             text = f"{result.first_words_s:.2f} s after the end of the question"
             self._line("answered", text, "dim")
-        for label, text in summary_lines(result.summary):
+        for label, text in summary_lines(result.latencies):
             self._line(label, text, "dim")
 
     def _line(self, label: str, text: str, style: str) -> None:
@@ -92,17 +92,16 @@ def unit_line(unit: Unit, latency: UnitLatency | None) -> Text:
     return line
 
 
-def summary_lines(summary: LatencySummary) -> list[tuple[str, str]]:
-    """Labels and texts of a conversation's latencies."""
-    if summary.total is None:
-        return []
-    lines = [("unit", f"{summary.total} over {summary.units} units, from chunk sent to result")]
+def summary_lines(latencies: Sequence[UnitLatency]) -> list[tuple[str, str]]:
+    """Labels and texts of a conversation's latencies; omits hops that the server did not report."""
     hops = (
-        ("of it", summary.engine, "engine"),
-        ("", summary.inward, "pipeline, edge in → worker"),
-        ("", summary.outward, "pipeline, worker → client out"),
+        ("unit", "total", f"over {len(latencies)} units, from chunk sent to result"),
+        ("of it", "engine", "engine"),
+        ("", "to_worker", "pipeline, edge in → worker"),
+        ("", "outward", "pipeline, worker → client out"),
     )
-    return lines + [(label, f"{spread} {hop}") for label, spread, hop in hops if spread]
+    spreads = ((label, hop_spread(latencies, hop), text) for label, hop, text in hops)
+    return [(label, f"{spread} {text}") for label, spread, text in spreads if spread]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,21 +86,7 @@ class LatencySpread:
         return f"p50 {self.p50:.1f} ms, p99 {self.p99:.1f} ms"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LatencySummary:
-    """A conversation's latencies; a hop that the server did not report is None."""
-
-    units: int
-    total: LatencySpread | None
-    inward: LatencySpread | None
-    engine: LatencySpread | None
-    outward: LatencySpread | None
-
-    @classmethod
-    def of(cls, latencies: Sequence[UnitLatency]) -> LatencySummary:
-        def spread(hop: str) -> LatencySpread | None:
-            values = (getattr(one, hop) for one in latencies)
-            return LatencySpread.of([value for value in values if value is not None])
-
-        names = {"total": "total", "inward": "to_worker", "engine": "engine", "outward": "outward"}
-        return cls(units=len(latencies), **{name: spread(hop) for name, hop in names.items()})
+def hop_spread(latencies: Sequence[UnitLatency], hop: str) -> LatencySpread | None:
+    """The spread of one field of the latencies; None if the server did not report it."""
+    values = (getattr(one, hop) for one in latencies)
+    return LatencySpread.of([value for value in values if value is not None])

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import numpy as np
+
 from antiphon.cli.conversation.latency import percentile
 
 CHUNK_S = 1.0
@@ -137,26 +139,34 @@ class LoadLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSummary:
-    """Figures of one kind of user. A high `sent_late_ms` mostly means that the generator is slow."""
+    """Figures of one kind of user. A high `sent_late_ms` mostly means that the generator is slow.
+
+    `worst_ms` is the largest latency of each tenth of the answers, in the order of their due times.
+    """
 
     due: int
     answered: int
     lost: int
     late: int
     latency_ms: dict[str, float]
+    worst_ms: list[float]
     sent_late_ms: dict[str, float]
 
     @classmethod
     def of(cls, requests: Iterable[LoadRequest]) -> LoadSummary:
-        due = list(requests)
+        due = sorted(requests, key=lambda one: one.due_at)
         answered = [(one, ms) for one in due if (ms := one.latency_ms) is not None]
+        latencies = [ms for _, ms in answered]
         sent = [max(0.0, one.sent_at - one.due_at) * 1000 for one in due if one.sent_at is not None]
         return cls(
             due=len(due),
             answered=len(answered),
             lost=len(due) - len(answered),
             late=sum(ms > LATE_S[one.kind] * 1000 for one, ms in answered),
-            latency_ms=percentiles([ms for _, ms in answered]),
+            latency_ms=percentiles(latencies),
+            worst_ms=[
+                round(max(tenth), 1) for tenth in np.array_split(latencies, 10) if len(tenth)
+            ],
             sent_late_ms=percentiles(sent),
         )
 

@@ -1,11 +1,10 @@
-"""The journal's lines: what is read back from them, and from those of the older format."""
+"""The journal's lines: what is read back from them."""
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
 
-import orjson
 import pytest
 
 from antiphon.recorder_service.journal.journal import (
@@ -21,13 +20,8 @@ from antiphon.recorder_service.journal.journal import (
     to_journal,
     transcript,
 )
-from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
-    ChunkIn,
-    PrepareIn,
-    ResultOut,
     StopIn,
-    StreamEntry,
     StreamPosition,
 )
 from support.recorder_conversations import SIDES, chunk, result
@@ -102,61 +96,3 @@ def test_what_cannot_be_read_ends_a_journal_in_progress(tmp_path: Path) -> None:
         assert (len(contents.inputs), contents.size) == (1, len(whole))
     with pytest.raises(ValueError, match="cannot be read"):
         read_finished_journal(path)
-
-
-def older_line(side: Side, n: int, entry: StreamEntry, **more: object) -> dict[str, object]:
-    """Fields and files side by side, as the recorder wrote them before entries were kept whole."""
-    values = {
-        field.name: getattr(entry, field.name)
-        for field in dataclasses.fields(entry)
-        if not field.metadata.get("binary") and field.name != "memo"
-    }
-    if isinstance(entry, PrepareIn):
-        values["config"] = entry.config.model_dump()
-    return {"stream": side, "id": f"7001-{n}", "type": entry.tag, **values, **more}
-
-
-def test_a_journal_of_the_older_format_is_read(tmp_path: Path) -> None:
-    for name in ("ref_audio.wav", "u.wav", "f.jpg", "a.wav"):
-        (tmp_path / name).write_bytes(b"12345")
-    prepare = PrepareIn(at=T0, system_prompt="p", config=DuplexConfig(top_k=7))
-    sizes = {"u.wav": 5, "f.jpg": 5}
-    lines = [
-        older_line("in", 1, prepare, ref_audio="ref_audio.wav", files={"ref_audio.wav": 5}),
-        older_line(
-            *("in", 2, chunk(0, at=T0 + 1)),
-            user_audio="u.wav",
-            samples=3,
-            index=0,
-            user_frames=["f.jpg"],
-            files=sizes,
-        ),
-        older_line(
-            *("out", 1, result(2, speak=True, at=T0 + 2)),
-            ai_audio="a.wav",
-            samples=4,
-            files={"a.wav": 5},
-            user_text="hi",
-        ),
-        older_line("in", 3, chunk(1, at=T0 + 3), unreadable="NaN", index=1, user_frames=[]),
-    ]
-    path = tmp_path / "timeline.jsonl"
-    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-    contents = read_journal(path)
-    assert contents.size == path.stat().st_size
-    first, second, third = contents.inputs
-    (answer,) = contents.outputs
-    assert first.entry == prepare
-    assert first.media.references["ref_audio"].file == "ref_audio.wav"
-    assert isinstance(second.entry, ChunkIn)
-    assert second.media == SavedMedia(
-        audio=SavedFile(file="u.wav", size=5, samples=3),
-        frames=(SavedFile(file="f.jpg", size=5, samples=None),),
-        chunk_index=0,
-    )
-    assert third.media.audio == SavedFile(unreadable="NaN")
-    assert isinstance(answer.entry, ResultOut)
-    assert (transcript(answer.entry), answer.media.audio) == (
-        "hi",
-        SavedFile(file="a.wav", size=5, samples=4),
-    )

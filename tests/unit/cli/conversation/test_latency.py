@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from antiphon.cli.conversation.latency import (
     LatencySpread,
-    LatencySummary,
     SendLog,
     UnitLatency,
+    hop_spread,
     percentile,
 )
 from antiphon.client.duplex import PARSER, Unit
@@ -75,8 +75,8 @@ def test_no_timing_no_hops() -> None:
     latency = UnitLatency.of(unit(1000, 10.050), log)
     assert latency is not None
     assert latency.outward is None
-    summary = LatencySummary.of([latency])
-    assert (summary.engine, summary.inward, summary.outward) == (None, None, None)
+    for hop in ("engine", "to_worker", "outward"):
+        assert hop_spread([latency], hop) is None
 
 
 def test_percentiles_by_nearest_rank() -> None:
@@ -101,9 +101,8 @@ def test_summary_over_units() -> None:
     latencies = [
         UnitLatency(total=float(n), to_worker=1.0, engine=float(n) - 3) for n in range(10, 20)
     ]
-    summary = LatencySummary.of(latencies)
-    assert summary.units == 10
-    assert summary.total == LatencySpread(14.0, 19.0)
-    assert summary.outward == LatencySpread(2.0, 2.0)
-    assert str(summary.total) == "p50 14.0 ms, p99 19.0 ms"
-    assert LatencySummary.of([]).total is None
+    total = hop_spread(latencies, "total")
+    assert total == LatencySpread(14.0, 19.0)
+    assert hop_spread(latencies, "outward") == LatencySpread(2.0, 2.0)
+    assert str(total) == "p50 14.0 ms, p99 19.0 ms"
+    assert hop_spread([], "total") is None

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from antiphon.cli.conversation.conversation import ConversationResult, SpokenQuestion
 from antiphon.cli.conversation.dialogue import Transcript, summary_lines, unit_line
-from antiphon.cli.conversation.latency import LatencySummary, UnitLatency
+from antiphon.cli.conversation.latency import UnitLatency
 from antiphon.client.duplex import PARSER, Unit
 from antiphon.client.errors import ServerError
 from antiphon.shared_schemas.duplex_messages import Prepared, Result
@@ -69,10 +69,11 @@ def test_a_whole_conversation_in_order_and_uncut() -> None:
 
 def test_summary_names_every_hop_that_was_told() -> None:
     latency = UnitLatency(total=50.0, to_worker=2.0, engine=40.0)
-    lines = [text for _, text in summary_lines(LatencySummary.of([latency]))]
-    assert lines[1:] == [
+    lines = [text for _, text in summary_lines([latency])]
+    assert lines == [
+        "p50 50.0 ms, p99 50.0 ms over 1 units, from chunk sent to result",
         "p50 40.0 ms, p99 40.0 ms engine",
         "p50 2.0 ms, p99 2.0 ms pipeline, edge in → worker",
         "p50 8.0 ms, p99 8.0 ms pipeline, worker → client out",
     ]
-    assert summary_lines(LatencySummary.of([])) == []
+    assert summary_lines([]) == []
