@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import field
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, FailFast, Field, ValidationError
 
@@ -126,36 +126,28 @@ def parse_chat_request(data: object, payload: Payload | None = None) -> ChatRequ
     return request
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrefillProgress(ServerMessage):
+class PrefillProgress(ServerMessage, type="progress"):
     """The share of the request, 0 to 1, that has been processed; only for clients that asked."""
 
-    type: ClassVar[str] = "progress"
     done: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrefillDone(ServerMessage):
+class PrefillDone(ServerMessage, type="prefill_done"):
     """The request has been processed."""
 
-    type: ClassVar[str] = "prefill_done"
     input_tokens: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatChunk(ServerMessage):
+class ChatChunk(ServerMessage, type="chunk"):
     """A part of the answer; float32 PCM at 24 kHz. None-valued fields are not sent."""
 
-    type: ClassVar[str] = "chunk"
     text_delta: str | None
     audio_data: bytes | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatDone(ServerMessage):
+class ChatDone(ServerMessage, type="done"):
     """The streamed answer is complete. `stopped` is sent when the client interrupted it."""
 
-    type: ClassVar[str] = "done"
     text: str
     generated_tokens: int
     input_tokens: int
@@ -163,7 +155,6 @@ class ChatDone(ServerMessage):
     stopped: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UnstreamedChatDone(ChatDone):
     """The whole answer, not streamed; `audio_data` is null if it was not spoken."""
 
@@ -225,11 +216,9 @@ class ChatProblem(BaseModel):
     retryable: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpBody(ServerMessage):
+class HttpBody(ServerMessage, type="body"):
     """The only message to an HTTP client."""
 
-    type: ClassVar[str] = "body"
     body: ChatResponse | ChatProblem
 
     def wire(self) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter
 
@@ -114,21 +113,16 @@ _READER: MessageReader[DuplexClientMessage] = MessageReader(
 parse_duplex_message = _READER.parse
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared(ServerMessage):
+class Prepared(ServerMessage, type="prepared", bears_token=True):
     """Audio may be sent. `prompt_length` in tokens."""
 
-    type: ClassVar[str] = "prepared"
-    bears_token: ClassVar[bool] = True
     prompt_length: int
     recording_session_id: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result(ServerMessage):
+class Result(ServerMessage, type="result"):
     """The result of one unit. `audio_data` is float32 PCM at 24 kHz; `current_time`, costs in ms."""
 
-    type: ClassVar[str] = "result"
     is_listen: bool
     text: str
     audio_data: bytes
@@ -151,19 +145,15 @@ class Result(ServerMessage):
     user_text: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paused(ServerMessage):
+class Paused(ServerMessage, type="paused"):
     """The session is paused for at most `timeout` seconds."""
 
-    type: ClassVar[str] = "paused"
     timeout: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeout(ServerMessage):
+class Timeout(ServerMessage, type="timeout"):
     """The pause lasted too long; the session has ended."""
 
-    type: ClassVar[str] = "timeout"
     reason: str
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import orjson
@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, samples_from_bytes
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage, restore
+from antiphon.shared_schemas.tagged import TaggedDataclass
 from antiphon.shared_schemas.unit_result import UnitResult
 
 BINARY = {"binary": True}
@@ -57,8 +58,7 @@ class StreamPosition(NamedTuple):
         return cls(ticket, 0, 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamEntry:
+class StreamEntry(metaclass=TaggedDataclass):
     """Base of every entry; a subclass is identified by its `tag`."""
 
     tag: ClassVar[str]
@@ -152,11 +152,9 @@ def _parts(name: str, data: Mapping[bytes, bytes]) -> tuple[bytes, ...]:
     return tuple(parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrepareIn(StreamEntry):
+class PrepareIn(StreamEntry, tag="prepare"):
     """The client's `prepare`. References are float32 PCM at 16 kHz; empty means none."""
 
-    tag: ClassVar[str] = "prepare"
     system_prompt: str
     config: DuplexConfig = field(metadata={"load": DuplexConfig.model_validate})
     ref_audio: bytes = field(default=b"", metadata=BINARY, repr=False)
@@ -164,11 +162,9 @@ class PrepareIn(StreamEntry):
     deferred_finalize: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkIn(StreamEntry):
+class ChunkIn(StreamEntry, tag="chunk"):
     """One chunk of user audio (16 kHz) with its JPEG frames."""
 
-    tag: ClassVar[str] = "chunk"
     audio: bytes = field(metadata=BINARY, repr=False)
     pcm: PcmFormat = field(default=PcmFormat.F32, metadata={"load": PcmFormat})
     frames: tuple[bytes, ...] = field(default=(), metadata=BINARY, repr=False)
@@ -180,55 +176,40 @@ class ChunkIn(StreamEntry):
         return samples_from_bytes(self.audio, self.pcm)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PauseIn(StreamEntry):
+class PauseIn(StreamEntry, tag="pause"):
     """Pause for at most `timeout_s`."""
 
-    tag: ClassVar[str] = "pause"
     timeout_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeIn(StreamEntry):
+class ResumeIn(StreamEntry, tag="resume"):
     """Resume after a pause."""
 
-    tag: ClassVar[str] = "resume"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaybackIn(StreamEntry):
+class PlaybackIn(StreamEntry, tag="playback"):
     """How much of the current answer's audio, or else of the last one's, the client has played."""
 
-    tag: ClassVar[str] = "playback"
     played_ms: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopIn(StreamEntry):
+class StopIn(StreamEntry, tag="stop"):
     """End the session."""
 
-    tag: ClassVar[str] = "stop"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiagnosticIn(StreamEntry):
+class DiagnosticIn(StreamEntry, tag="diagnostic"):
     """Metrics measured by the client; the worker ignores them, the recorder stores them."""
 
-    tag: ClassVar[str] = "diagnostic"
     metrics: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedOut(StreamEntry):
+class PreparedOut(StreamEntry, tag="prepared"):
     """The engine has processed the prompt. `input_n`: the `prepare` that this answers."""
 
-    tag: ClassVar[str] = "prepared"
     input_n: int
     prompt_length: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultOut(StreamEntry):
+class ResultOut(StreamEntry, tag="result"):
     """One unit's result (24 kHz float32 audio).
 
     `input_n` is the chunk it answers, `skipped` the chunks dropped just before it under
@@ -236,7 +217,6 @@ class ResultOut(StreamEntry):
     chunk and the worker read it; `at` is when the worker published.
     """
 
-    tag: ClassVar[str] = "result"
     input_n: int
     skipped: tuple[int, ...] = field(default=(), metadata={"load": tuple})
     received_at: float
@@ -269,50 +249,39 @@ class ResultOut(StreamEntry):
         return cls(**values, **context)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PausedOut(StreamEntry):
+class PausedOut(StreamEntry, tag="paused"):
     """The session is paused."""
 
-    tag: ClassVar[str] = "paused"
     input_n: int
     timeout_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResumedOut(StreamEntry):
+class ResumedOut(StreamEntry, tag="resumed"):
     """The session is active again after a pause."""
 
-    tag: ClassVar[str] = "resumed"
     input_n: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoppedOut(StreamEntry):
+class StoppedOut(StreamEntry, tag="stopped"):
     """Last entry of a session that was stopped."""
 
-    tag: ClassVar[str] = "stopped"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeoutOut(StreamEntry):
+class TimeoutOut(StreamEntry, tag="timeout"):
     """Last entry of a session whose pause, or the silence of its client, lasted too long.
 
     `elapsed_s`: the seconds without audio that ended a half-duplex session.
     """
 
-    tag: ClassVar[str] = "timeout"
     reason: str
     elapsed_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorOut(StreamEntry):
+class ErrorOut(StreamEntry, tag="error"):
     """A step failed; `fatal` ends the session. `input_n`: the entry that could not be served, 0 if none.
 
     `skipped`: the chunks dropped just before it under backpressure.
     """
 
-    tag: ClassVar[str] = "error"
     input_n: int = 0
     skipped: tuple[int, ...] = field(default=(), metadata={"load": tuple})
     code: str
@@ -321,14 +290,12 @@ class ErrorOut(StreamEntry):
     fatal: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HalfDuplexPrepareIn(StreamEntry):
+class HalfDuplexPrepareIn(StreamEntry, tag="half_prepare"):
     """A half-duplex `prepare`. `content`, `blobs`: the flattened system message (see `content`).
 
     `ref_audio` is float32 PCM at 16 kHz; empty means none.
     """
 
-    tag: ClassVar[str] = "half_prepare"
     content: list[dict[str, Any]]
     blobs: tuple[bytes, ...] = field(default=(), metadata=BINARY, repr=False)
     config: HalfDuplexConfig = field(metadata={"load": HalfDuplexConfig.model_validate})
@@ -338,21 +305,16 @@ class HalfDuplexPrepareIn(StreamEntry):
         return restore(self.content, self.blobs)[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakIn(StreamEntry):
+class BreakIn(StreamEntry, tag="break"):
     """Stop the answer that is being generated; the session stays active."""
 
-    tag: ClassVar[str] = "break"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatIn(StreamEntry):
+class ChatIn(StreamEntry, tag="chat"):
     """A whole chat request. `ref_audio` is float32 PCM at 16 kHz; empty means none.
 
     `progress`: the client wants progress messages during a long prefill.
     """
 
-    tag: ClassVar[str] = "chat"
     content: list[dict[str, Any]]
     blobs: tuple[bytes, ...] = field(default=(), metadata=BINARY, repr=False)
     options: ChatOptions = field(metadata={"load": ChatOptions.model_validate})
@@ -363,44 +325,36 @@ class ChatIn(StreamEntry):
         return restore(self.content, self.blobs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VadOut(StreamEntry):
+class VadOut(StreamEntry, tag="vad"):
     """The user started or stopped speaking, within input `input_n`."""
 
-    tag: ClassVar[str] = "vad"
     input_n: int
     speaking: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GeneratingOut(StreamEntry):
+class GeneratingOut(StreamEntry, tag="generating"):
     """An utterance is complete and its answer starts. `audio`: the utterance, float32 at 16 kHz."""
 
-    tag: ClassVar[str] = "generating"
     input_n: int
     turn_index: int
     speech_duration_ms: int
     audio: bytes = field(default=b"", metadata=BINARY, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaOut(StreamEntry):
+class DeltaOut(StreamEntry, tag="delta"):
     """A part of an answer: text, and audio (float32 at 24 kHz) that may lag behind it."""
 
-    tag: ClassVar[str] = "delta"
     text_delta: str
     audio: bytes = field(default=b"", metadata=BINARY, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnDoneOut(StreamEntry):
+class TurnDoneOut(StreamEntry, tag="turn_done"):
     """A half-duplex answer is complete, was stopped, or failed. `input_n`: the last input it used.
 
     After a failure (an ErrorOut came before) the context is as before the turn. `memo` is the
     engine's data for recovery; costs are milliseconds.
     """
 
-    tag: ClassVar[str] = "turn_done"
     input_n: int
     turn_index: int
     text: str
@@ -412,27 +366,21 @@ class TurnDoneOut(StreamEntry):
     memo: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressOut(StreamEntry):
+class ProgressOut(StreamEntry, tag="progress"):
     """The share of a chat request, 0 to 1, that has been processed; only for clients that asked."""
 
-    tag: ClassVar[str] = "progress"
     done: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrefillDoneOut(StreamEntry):
+class PrefillDoneOut(StreamEntry, tag="prefill_done"):
     """A chat request has been processed: it has `input_tokens` tokens."""
 
-    tag: ClassVar[str] = "prefill_done"
     input_tokens: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatDoneOut(StreamEntry):
+class ChatDoneOut(StreamEntry, tag="chat_done"):
     """Last entry of a chat: the whole answer. `audio` (float32 at 24 kHz) unless it was streamed."""
 
-    tag: ClassVar[str] = "chat_done"
     text: str
     audio: bytes = field(default=b"", metadata=BINARY, repr=False)
     generated_tokens: int
@@ -441,8 +389,7 @@ class ChatDoneOut(StreamEntry):
     stopped: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint(StreamEntry):
+class Checkpoint(StreamEntry, tag="mark"):
     """What an edge records after an event of a resumable session, so that any edge can resume it.
 
     `seq` numbers the last message sent. `last_output` is the stream id of the last output entry
@@ -451,7 +398,6 @@ class Checkpoint(StreamEntry):
     them has the number `seq`.
     """
 
-    tag: ClassVar[str] = "mark"
     seq: int
     last_output: str = field(metadata={"stored_as": "heard"})
     last_input: str = field(metadata={"stored_as": "sent"})

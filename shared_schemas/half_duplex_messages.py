@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, TypeAdapter
 
@@ -78,57 +77,44 @@ _READER: MessageReader[HalfDuplexClientMessage] = MessageReader(
 parse_half_duplex_message = _READER.parse
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HalfDuplexPrepared(ServerMessage):
+class HalfDuplexPrepared(ServerMessage, type="prepared", bears_token=True):
     """Audio may be sent; the session ends after `timeout_s` without any. `prompt_length` in tokens."""
 
-    type: ClassVar[str] = "prepared"
-    bears_token: ClassVar[bool] = True
     session_id: str
     timeout_s: float
     recording_session_id: str
     prompt_length: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VadState(ServerMessage):
+class VadState(ServerMessage, type="vad_state"):
     """The user started or stopped speaking."""
 
-    type: ClassVar[str] = "vad_state"
     speaking: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generating(ServerMessage):
+class Generating(ServerMessage, type="generating"):
     """The user has finished; the answer starts."""
 
-    type: ClassVar[str] = "generating"
     speech_duration_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnChunk(ServerMessage):
+class TurnChunk(ServerMessage, type="chunk"):
     """A part of the answer; text or audio may be empty. Float32 PCM at 24 kHz."""
 
-    type: ClassVar[str] = "chunk"
     text_delta: str
     audio_data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnDone(ServerMessage):
+class TurnDone(ServerMessage, type="turn_done"):
     """The answer is complete. `turn_index` counts from 0."""
 
-    type: ClassVar[str] = "turn_done"
     turn_index: int
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HalfDuplexTimeout(ServerMessage):
+class HalfDuplexTimeout(ServerMessage, type="timeout"):
     """The session has ended because no audio arrived for too long."""
 
-    type: ClassVar[str] = "timeout"
     elapsed_s: float
 
 

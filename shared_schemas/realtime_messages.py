@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
@@ -119,85 +118,62 @@ class ClosedReason(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionQueueUpdate(ServerMessage):
+class SessionQueueUpdate(ServerMessage, type="session.queue_update"):
     """The position in the queue (1-based), or the estimate (seconds), has changed."""
 
-    type: ClassVar[str] = "session.queue_update"
     position: int
     estimated_wait_s: float
     queue_length: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionQueued(ServerMessage):
+class SessionQueued(ServerMessage, type="session.queued", bears_token=True):
     """The session waits; sent only when there is a wait."""
 
-    type: ClassVar[str] = "session.queued"
-    bears_token: ClassVar[bool] = True
     position: int
     estimated_wait_s: float
     ticket_id: str
     queue_length: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionQueueDone(ServerMessage):
+class SessionQueueDone(ServerMessage, type="session.queue_done", bears_token=True):
     """A worker holds the session; `session.update` may be sent."""
 
-    type: ClassVar[str] = "session.queue_done"
-    bears_token: ClassVar[bool] = True
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionCreated(ServerMessage):
+class SessionCreated(ServerMessage, type="session.created", bears_token=True):
     """Audio may be sent. `prompt_length` in tokens."""
 
-    type: ClassVar[str] = "session.created"
-    bears_token: ClassVar[bool] = True
     session_id: str
     prompt_length: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AudioDelta(ServerMessage):
+class AudioDelta(ServerMessage, type="response.output_audio.delta"):
     """The model speaks: float32 PCM at 24 kHz, never empty."""
 
-    type: ClassVar[str] = "response.output_audio.delta"
     text: str
     audio: bytes
     end_of_turn: bool
     kv_cache_length: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listen(ServerMessage):
+class Listen(ServerMessage, type="response.listen"):
     """The model listens."""
 
-    type: ClassVar[str] = "response.listen"
     kv_cache_length: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionClosed(ServerMessage):
+class SessionClosed(ServerMessage, type="session.closed"):
     """Last event of a session."""
 
-    type: ClassVar[str] = "session.closed"
     reason: ClosedReason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionNotice(Notice):
+class SessionNotice(Notice, type="session.notice"):
     """A limit is near; only for clients that asked for notices."""
 
-    type: ClassVar[str] = "session.notice"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorEvent(ServerMessage):
+class ErrorEvent(ServerMessage, type="error"):
     """Something went wrong; `code` says whether the connection closes."""
 
-    type: ClassVar[str] = "error"
     error: dict[str, Any]
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from antiphon.shared_schemas.audio import PcmFormat, samples_from_bytes, to_pcm16
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, from_validation
 from antiphon.shared_schemas.media import Payload, Raw, to_frame, to_text
+from antiphon.shared_schemas.tagged import TaggedDataclass
 
 NULLABLE = {"nullable": True}
 """Field metadata: None is sent as null instead of being left out."""
@@ -25,8 +26,7 @@ class ClientMessage(BaseModel):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerMessage:
+class ServerMessage(metaclass=TaggedDataclass):
     """Base of what the edge sends; None-valued fields are left out, `bytes` are float32 audio.
 
     The fields here are sent only to clients that request them in the URL (`resume`, `capabilities`).
@@ -49,12 +49,9 @@ class ServerMessage:
         return message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Queued(ServerMessage):
+class Queued(ServerMessage, type="queued", bears_token=True):
     """The session waits; sent only when there is a wait. `position` is 1-based."""
 
-    type: ClassVar[str] = "queued"
-    bears_token: ClassVar[bool] = True
     ticket_id: str
     position: int
     queue_length: int
@@ -62,55 +59,38 @@ class Queued(ServerMessage):
     estimated_wait_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueUpdate(Queued):
+class QueueUpdate(Queued, type="queue_update", bears_token=False):
     """The position in the queue, or the estimate, has changed."""
 
-    type: ClassVar[str] = "queue_update"
-    bears_token: ClassVar[bool] = False
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueDone(ServerMessage):
+class QueueDone(ServerMessage, type="queue_done", bears_token=True):
     """A worker holds the session; the client may prepare."""
 
-    type: ClassVar[str] = "queue_done"
-    bears_token: ClassVar[bool] = True
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stopped(ServerMessage):
+class Stopped(ServerMessage, type="stopped"):
     """The session has ended as the client asked."""
 
-    type: ClassVar[str] = "stopped"
     session_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resumed(ServerMessage):
+class Resumed(ServerMessage, type="resumed"):
     """The session is active again after a pause.
 
     With a `resume_token`, in any protocol, it is the first message to a client that has resumed:
     everything after `seq` follows.
     """
 
-    type: ClassVar[str] = "resumed"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notice(ServerMessage):
+class Notice(ServerMessage, type="notice"):
     """A limit is near. `limit`: `duration` or `context`; `seconds_left` is an estimate for the latter."""
 
-    type: ClassVar[str] = "notice"
     limit: str
     seconds_left: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Error(ServerMessage):
+class Error(ServerMessage, type="error"):
     """Something went wrong. `error` and `message` are the same text."""
 
-    type: ClassVar[str] = "error"
     error: str
     message: str
     code: str

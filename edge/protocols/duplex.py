@@ -86,15 +86,15 @@ WIRE_NAMES: dict[type[DuplexCommand], str] = {
     DiagnosticIn: "client_diagnostic",
 }
 
-_ALWAYS = frozenset({DiagnosticIn, StopIn})
+_ALWAYS: frozenset[type[DuplexCommand]] = frozenset({DiagnosticIn, StopIn})
 
 LEGAL: dict[Phase, frozenset[type[DuplexCommand]]] = {
-    Phase.QUEUED: _ALWAYS | {PrepareIn},
+    Phase.QUEUED: frozenset({*_ALWAYS, PrepareIn}),
     Phase.QUEUED_PREPARED: _ALWAYS,
-    Phase.ASSIGNED: _ALWAYS | {PrepareIn},
+    Phase.ASSIGNED: frozenset({*_ALWAYS, PrepareIn}),
     Phase.PREPARING: _ALWAYS,
-    Phase.ACTIVE: _ALWAYS | {ChunkIn, CameraFrame, PauseIn, PlaybackIn},
-    Phase.PAUSED: _ALWAYS | {ResumeIn, PlaybackIn},
+    Phase.ACTIVE: frozenset({*_ALWAYS, ChunkIn, CameraFrame, PauseIn, PlaybackIn}),
+    Phase.PAUSED: frozenset({*_ALWAYS, ResumeIn, PlaybackIn}),
     Phase.STOPPING: frozenset({DiagnosticIn}),
     Phase.OVER: frozenset(),
 }

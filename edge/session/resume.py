@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import structlog
 
@@ -27,11 +27,9 @@ from antiphon.shared_schemas.wire import ServerMessage
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredMessage(ServerMessage):
+class StoredMessage(ServerMessage, type="stored"):
     """A message from a checkpoint."""
 
-    type: ClassVar[str] = "stored"
     body: dict[str, Any]
 
     @property

@@ -24,7 +24,7 @@ from antiphon.recorder_service.manifest.common import (
 from antiphon.recorder_service.manifest.meta import final_meta
 from antiphon.recorder_service.manifest.turns import turn_recording
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
-from antiphon.shared_schemas.entries import ChunkIn, DiagnosticIn, ErrorOut, ResultOut
+from antiphon.shared_schemas.entries import ChunkIn, DiagnosticIn, ErrorOut, ResultOut, StreamEntry
 from antiphon.shared_schemas.recording import (
     ChunkRecord,
     DiagnosticRecord,
@@ -35,7 +35,7 @@ from antiphon.shared_schemas.recording import (
     UnitTiming,
 )
 
-_NOT_EVENTS = frozenset({ChunkIn, ResultOut, DiagnosticIn})
+_NOT_EVENTS: frozenset[type[StreamEntry]] = frozenset({ChunkIn, ResultOut, DiagnosticIn})
 
 
 def build_manifest(

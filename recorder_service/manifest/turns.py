@@ -48,9 +48,11 @@ from antiphon.shared_schemas.recording import (
 )
 from antiphon.shared_schemas.states import SessionKind
 
-_NOT_EVENTS = frozenset(
-    {ChunkIn, DiagnosticIn, GeneratingOut, DeltaOut, TurnDoneOut}
-    | {ChatIn, PrefillDoneOut, ChatDoneOut}
+_NOT_EVENTS: frozenset[type[StreamEntry]] = frozenset(
+    {
+        *(ChunkIn, DiagnosticIn, GeneratingOut, DeltaOut, TurnDoneOut),
+        *(ChatIn, PrefillDoneOut, ChatDoneOut),
+    }
 )
 
 
