@@ -1,4 +1,4 @@
-"""The documents: links lead somewhere, commands and their flags exist, settings are settings."""
+"""The documents: links have targets, commands and their flags exist, settings exist."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def named(path: Path) -> str:
 
 
 def anchors(path: Path) -> set[str]:
-    """As GitHub makes them of headings."""
+    """The anchors that GitHub makes of headings."""
     headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """Lines of examples that call `antiphon`, without what follows the call."""
+    """Lines of examples that call `antiphon`, without the text after the call."""
     for line in text.splitlines():
         example = re.match(
             r"^(?: {4}|> )?(?:ANTIPHON_\w+=\S+ )*(?:\.venv/bin/)?antiphon ([^#|]+)", line
@@ -46,7 +46,7 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_have_targets(path: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
         if re.match(r"\w+:", target):
             continue
@@ -61,7 +61,7 @@ TOP_LEVEL = {path.name for path in ROOT.iterdir() if path.is_dir()}
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)
-def test_files_that_are_named_exist(path: Path) -> None:
+def test_named_files_exist(path: Path) -> None:
     names = set(re.findall(r"`([a-z_]+/[\w/.-]+\.(?:py|lua|ts|yml|json|sh))`", path.read_text()))
     named_from_root = {name for name in names if name.split("/")[0] in TOP_LEVEL}
     assert {name for name in named_from_root if not (ROOT / name).exists()} == set()
@@ -86,7 +86,7 @@ def test_the_reading_of_examples_finds_them() -> None:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)
-def test_settings_that_are_named_exist(path: Path) -> None:
+def test_named_settings_exist(path: Path) -> None:
     for name in set(re.findall(r"\bANTIPHON_[A-Z0-9_]+[A-Z0-9]\b", path.read_text())) - ELSEWHERE:
         known = re.search(rf"\b{name}\b|`{name.removeprefix('ANTIPHON_')}`", SETTINGS)
         assert known or f"${{{name}" in COMPOSE, name

@@ -218,11 +218,11 @@ def _docstrings(tree: ast.AST) -> Iterator[ast.AST]:
             yield node.value
 
 
-def test_the_checks_see_late_and_relative_imports() -> None:
+def test_the_checks_find_late_and_relative_imports() -> None:
     source = "import a.b\nfrom c import d\ndef f():\n    from .e import g\n    import_module('h.i')"
     assert set(imports_in(ast.parse(source), ["p", "q"])) == {"a.b", "c.d", "p.q.e.g", "h.i"}
     assert set(imports_in(ast.parse("from .. import x"), ["p", "q"])) == {"p.x"}
 
 
-def test_the_checks_see_a_cycle() -> None:
+def test_the_checks_find_a_cycle() -> None:
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == [["b", "c"]]

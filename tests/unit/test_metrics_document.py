@@ -30,7 +30,7 @@ ONLY_WITH_REDIS = {
 
 
 def exported() -> set[str]:
-    """What the services' registries hold, under the names that a query uses."""
+    """The metrics in the services' registries, under the names that a query uses."""
     registry = CollectorRegistry()
     WorkerMetrics(registry).show(WorkerCounters(), 1, lambda: 0)
     RecorderMetrics(registry)
@@ -57,6 +57,6 @@ def test_manifests_are_yaml_over_metrics_that_exist() -> None:
         assert set(re.findall(r"antiphon_\w+", "".join(queries))) <= exported()
 
 
-def test_units_stand_in_the_names() -> None:
+def test_units_are_in_the_names() -> None:
     for name in exported():
         assert not name.endswith(("_ms", "_milliseconds", "_s")), name

@@ -23,19 +23,19 @@ TARGETS = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["scrape_config
 
 
 def documented() -> set[str]:
-    """The metrics of the table, which another test holds against the code."""
+    """The metrics of the table, which another test compares with the code."""
     table = "".join(line for line in RUNBOOK.splitlines() if line.startswith("| "))
     return set(re.findall(r"`(antiphon_\w+)`", table))
 
 
-def test_every_metric_that_is_drawn_or_watched_exists() -> None:
+def test_every_metric_in_a_panel_or_an_alert_exists() -> None:
     names = set(re.findall(r"antiphon_\w+", " ".join([*drawn(), *watched()])))
     bare = {re.sub(r"_(bucket|sum|count)$", "", name) for name in names}
     assert len(bare) > 30
     assert bare <= documented()
 
 
-def test_no_two_panels_lie_on_each_other() -> None:
+def test_panels_do_not_overlap() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         place = panel["gridPos"]
@@ -50,7 +50,7 @@ def test_no_two_panels_lie_on_each_other() -> None:
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
 
 
-def test_every_panel_asks_the_provisioned_source() -> None:
+def test_every_panel_uses_the_provisioned_source() -> None:
     source = yaml.safe_load((DEPLOY / "grafana" / "datasource.yml").read_text())["datasources"][0]
     assert all(
         target["datasource"]["uid"] == source["uid"] for p in PANELS for target in p["targets"]
@@ -59,7 +59,7 @@ def test_every_panel_asks_the_provisioned_source() -> None:
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
-def test_every_alert_names_a_part_of_the_runbook(alert: dict[str, dict[str, str]]) -> None:
+def test_every_alert_names_a_section_of_the_runbook(alert: dict[str, dict[str, str]]) -> None:
     assert f"\n### {alert['annotations']['runbook']}\n" in RUNBOOK
     assert alert["labels"]["severity"] in ("warning", "critical")
 
@@ -78,7 +78,7 @@ def aliases(service: dict[str, Any]) -> list[str]:
     return networks["inside"]["aliases"] if isinstance(networks, dict) and networks else []
 
 
-def test_prometheus_looks_where_the_services_listen() -> None:
+def test_prometheus_scrapes_the_ports_of_the_services() -> None:
     ports = {
         "edge": EdgeSettings.model_fields["port"].default,
         "worker": WorkerSettings.model_fields["health_port"].default,
@@ -96,7 +96,7 @@ def test_prometheus_looks_where_the_services_listen() -> None:
     assert not ports
 
 
-def test_grafana_lets_nobody_in_without_its_password() -> None:
+def test_grafana_requires_its_password() -> None:
     grafana = COMPOSE["services"]["grafana"]
     assert grafana["environment"]["GF_AUTH_ANONYMOUS_ENABLED"] == "false"
     assert grafana["environment"]["GF_SECURITY_ADMIN_PASSWORD__FILE"].endswith("/grafana_admin")
@@ -107,7 +107,7 @@ def test_grafana_lets_nobody_in_without_its_password() -> None:
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="needs Debian's package prometheus")
-def test_promtool_finds_nothing_wrong(tmp_path: Path) -> None:
+def test_promtool_finds_no_error(tmp_path: Path) -> None:
     config = (DEPLOY / "prometheus.yml").read_text()
     (tmp_path / "alerts.yml").write_text((DEPLOY / "alerts.yml").read_text())
     path = tmp_path / "prometheus.yml"

@@ -10,7 +10,7 @@ from antiphon.broker.connection import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 
 
-async def test_it_gives_up_when_the_patience_is_over_and_not_a_pause_earlier() -> None:
+async def test_retries_stop_exactly_at_the_time_limit() -> None:
     loop = asyncio.get_running_loop()
     tried: list[float] = []
 
@@ -25,7 +25,7 @@ async def test_it_gives_up_when_the_patience_is_over_and_not_a_pause_earlier() -
     assert len(tried) > 3
 
 
-async def test_without_patience_there_is_one_attempt() -> None:
+async def test_without_a_time_limit_there_is_one_attempt() -> None:
     tried = 0
 
     async def away() -> None:

@@ -48,7 +48,7 @@ def test_one_slot_serves_one_after_the_other() -> None:
     assert estimate_waits([AUDIO, CHAT, AUDIO], [], [worker()], LENGTHS) == [0.0, 120.0, 135.0]
 
 
-def test_what_runs_is_waited_for() -> None:
+def test_running_sessions_delay_the_queue() -> None:
     running = [job(remaining_s=30.0), job(remaining_s=7.0)]
     assert estimate_waits([AUDIO, AUDIO], running, [worker(slots=2)], LENGTHS) == [7.0, 30.0]
 
@@ -68,15 +68,15 @@ def test_a_closed_worker_does_not_count() -> None:
     assert estimate_waits([AUDIO, AUDIO], [], [worker(open_=False)], LENGTHS) == [0.0, 120.0]
 
 
-def test_without_a_worker_sessions_are_taken_to_run_in_turn() -> None:
+def test_without_a_worker_sessions_are_assumed_to_run_in_turn() -> None:
     assert estimate_waits([AUDIO, CHAT, CHAT], [], [], LENGTHS) == [0.0, 120.0, 135.0]
 
 
-def test_a_job_of_an_unknown_or_slotless_worker_is_no_harm() -> None:
+def test_a_job_of_an_unknown_or_slotless_worker_is_ignored() -> None:
     assert estimate_waits([AUDIO], [job("gone", 9.0)], [worker(slots=0)], LENGTHS) == [0.0]
 
 
-def test_lengths_are_learnt_after_enough_samples() -> None:
+def test_durations_are_learnt_after_enough_samples() -> None:
     few = {b"ema:audio_duplex": b"40.0", b"count:audio_duplex": str(ENOUGH_SAMPLES - 1).encode()}
     many = {**few, b"count:audio_duplex": str(ENOUGH_SAMPLES).encode()}
     assert SessionLengths.read(flat(few)).expected_s(AUDIO) == 120.0
@@ -84,7 +84,7 @@ def test_lengths_are_learnt_after_enough_samples() -> None:
     assert SessionLengths.read(flat({b"baseline:audio_duplex": b"9"})).expected_s(AUDIO) == 9.0
 
 
-def test_an_average_that_was_deleted_by_hand_is_the_baseline_again() -> None:
+def test_a_deleted_average_is_replaced_by_the_baseline() -> None:
     assert SessionLengths.read([b"count:audio_duplex", b"9"]).expected_s(AUDIO) == 120.0
 
 
@@ -93,7 +93,7 @@ def flat(row: dict[bytes, bytes]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("kind", SessionKind)
-def test_the_seeds_baselines(kind: SessionKind) -> None:
+def test_the_default_baselines(kind: SessionKind) -> None:
     expected = {"chat": 15, "half_duplex_audio": 180, "audio_duplex": 120, "omni_duplex": 90}
     assert SessionLengths.read([]).expected_s(kind) == expected[kind]
 

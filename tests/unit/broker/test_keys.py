@@ -27,7 +27,7 @@ def test_all_keys_of_a_script_are_in_one_slot(keys: Keys) -> None:
     assert len({key_slot(key.encode()) for key in everything}) == 1
 
 
-def test_a_sessions_streams_share_a_slot_of_their_own(keys: Keys) -> None:
+def test_a_sessions_streams_share_a_separate_slot(keys: Keys) -> None:
     slots = [key_slot(keys.inbound(sid).encode()) for sid in SIDS]
     assert slots == [key_slot(keys.outbound(sid).encode()) for sid in SIDS]
     assert slots == [key_slot(sid.encode()) for sid in SIDS]
@@ -41,7 +41,7 @@ def test_no_two_keys_are_the_same(keys: Keys) -> None:
     assert len(set(made)) == len(made)
 
 
-def test_the_names_that_operators_know() -> None:
+def test_the_documented_key_names() -> None:
     keys = Keys()
     assert keys.queue == "{antiphon}:queue"
     assert keys.session("adx_1") == "{antiphon}:session:adx_1"
@@ -49,7 +49,7 @@ def test_the_names_that_operators_know() -> None:
     assert keys.outbound("adx_1") == "antiphon:out:{adx_1}"
 
 
-def test_prefixes_keep_apart() -> None:
+def test_prefixes_share_no_keys() -> None:
     one, other = Keys("a"), Keys("b")
     assert not set(one.script_keys()) & set(other.script_keys())
     assert one.inbound("s") != other.inbound("s")

@@ -49,7 +49,7 @@ def test_every_file_is_declared_and_every_declaration_has_a_file() -> None:
     )
 
 
-def test_the_prelude_names_the_keys_in_the_order_they_are_sent() -> None:
+def test_the_prelude_names_the_keys_in_the_order_of_the_arguments() -> None:
     keys = Keys()
     assert [getattr(keys, name) for name in KEY_NAMES] == keys.script_keys()
     assert f"local {', '.join(KEY_NAMES)} = unpack(KEYS)" in code("prelude")
@@ -57,7 +57,7 @@ def test_the_prelude_names_the_keys_in_the_order_they_are_sent() -> None:
 
 
 @pytest.mark.parametrize("name", [*NAMES, "prelude"])
-def test_a_script_touches_declared_keys_and_the_control_prefix_only(name: str) -> None:
+def test_a_script_uses_only_declared_keys_and_the_control_prefix(name: str) -> None:
     text = code(name)
     assert text.count("redis.call(") == len(calls(name))
     for command, key in calls(name):
@@ -68,7 +68,7 @@ def test_a_script_touches_declared_keys_and_the_control_prefix_only(name: str) -
 
 
 def made_in(text: str, variable: str) -> bool:
-    """True when a local variable only ever holds a key built from the control prefix, or KEYS."""
+    """True if a local variable only ever contains a key built from the control prefix, or KEYS."""
     values = re.findall(rf"local {variable} = ([^\n]+)", text)
     loops = re.findall(rf"for _, {variable} in ipairs\(\{{([^}}]*)\}}\)", text)
     built = all(re.match(r"(session|worker|shares?)_key\(", value) for value in values)
@@ -77,7 +77,7 @@ def made_in(text: str, variable: str) -> bool:
 
 
 @pytest.mark.parametrize("name", STREAM_NAMES)
-def test_a_script_over_a_stream_touches_nothing_else(name: str) -> None:
+def test_a_script_over_a_stream_uses_no_other_key(name: str) -> None:
     text = code(name)
     assert SCRIPTS[name].source.startswith("local stream = KEYS[1]\n")
     assert "KEYS" not in text
@@ -108,7 +108,7 @@ def test_a_script_uses_every_argument_by_its_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*NAMES, *STREAM_NAMES])
-def test_no_script_uses_a_host_clock_or_chance(name: str) -> None:
+def test_no_script_uses_a_host_clock_or_random_numbers(name: str) -> None:
     text = SCRIPTS[name].source
     for forbidden in ("os.time", "os.clock", "math.random", "SPOP", "SRANDMEMBER"):
         assert forbidden not in text

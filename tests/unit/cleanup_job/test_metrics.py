@@ -41,7 +41,7 @@ def value(metrics: CleanupMetrics, name: str, **labels: str) -> float:
     return found
 
 
-def test_a_sweep_is_told_whole(metrics: CleanupMetrics) -> None:
+def test_a_sweep_sets_every_metric(metrics: CleanupMetrics) -> None:
     before = time.time()
     metrics.observe(REPORT)
     assert value(metrics, "sweeps_total", status="done") == 1
@@ -70,15 +70,13 @@ def test_a_dry_run_removes_nothing(metrics: CleanupMetrics) -> None:
 
 
 @pytest.mark.parametrize("status", [SweepStatus.BUSY, SweepStatus.DISABLED])
-def test_a_sweep_that_did_not_look_leaves_the_gauges(
-    metrics: CleanupMetrics, status: SweepStatus
-) -> None:
+def test_a_skipped_sweep_keeps_the_gauges(metrics: CleanupMetrics, status: SweepStatus) -> None:
     metrics.observe(REPORT)
     metrics.observe(SweepReport(status=status))
     assert value(metrics, "kept_recordings") == 7
     assert value(metrics, "sweeps_total", status=status) == 1
 
 
-def test_a_sweep_that_failed_counts_as_such(metrics: CleanupMetrics) -> None:
+def test_a_failed_sweep_is_counted(metrics: CleanupMetrics) -> None:
     metrics.fail()
     assert value(metrics, "sweeps_total", status="failed") == 1

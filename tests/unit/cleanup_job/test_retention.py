@@ -1,4 +1,4 @@
-"""The decision: what goes, in which order, and what never does."""
+"""Which recordings are deleted, in which order, and which never are."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ def test_by_size_the_least_recently_used_first_and_no_more_than_needed() -> None
     assert names(sessions, policy(max_bytes=15)) == [("b", Rule.SIZE), ("c", Rule.SIZE)]
 
 
-def test_what_age_takes_away_counts_for_size() -> None:
+def test_deletions_by_age_count_for_size() -> None:
     sessions = [stored("old", age=50, unused=0), stored("unused", unused=40), stored("used")]
     assert names(sessions, policy(max_age_s=20, max_bytes=20)) == [("old", Rule.AGE)]
 
 
-def test_minus_one_switches_a_rule_off_and_zero_does_not() -> None:
+def test_minus_one_disables_a_rule_and_zero_does_not() -> None:
     sessions = [stored("a", age=1e9, size=10**15)]
     assert names(sessions, policy()) == []
     assert names(sessions, policy(max_age_s=0)) == [("a", Rule.AGE)]
     assert names(sessions, policy(max_bytes=0)) == [("a", Rule.SIZE)]
 
 
-def test_a_live_session_stays_but_its_size_counts() -> None:
+def test_a_live_session_is_kept_but_its_size_counts() -> None:
     live = stored("live", size=100, age=1e6, unused=1e6, busy=True, silent=99)
     sessions = [live, stored("used", unused=1), stored("unused", unused=2)]
     rules = policy(max_age_s=10, max_bytes=105)
     assert names(sessions, rules) == [("unused", Rule.SIZE), ("used", Rule.SIZE)]
 
 
-def test_a_recording_that_was_given_up_is_like_any_other() -> None:
+def test_an_abandoned_recording_is_treated_like_any_other() -> None:
     sessions = [stored("given-up", age=1e6, busy=True, silent=101)]
     assert names(sessions, policy(max_age_s=10)) == [("given-up", Rule.AGE)]
 
@@ -84,7 +84,7 @@ SESSIONS = st.lists(
 
 
 @given(SESSIONS, st.floats(-1, NOW), st.floats(-1, 10_000), st.floats(1, NOW))
-def test_whatever_lies_there(
+def test_the_rules_hold_for_any_recordings(
     sessions: list[StoredSession], max_age_s: float, max_bytes: float, orphan_s: float
 ) -> None:
     rules = policy(max_age_s, max_bytes, orphan_s)
@@ -99,7 +99,7 @@ def test_whatever_lies_there(
     if max_bytes >= 0:
         assert sum(s.size for s in kept) <= max_bytes or kept == [s for s in sessions if s in live]
     by_size = [s for s, rule in decided if rule is Rule.SIZE]
-    if by_size:  # SIZE deletes the least recently used first, and no more than needed
+    if by_size:  # SIZE deletes the least recently used first, and as few as possible
         idle_kept = [s.last_used for s in kept if s not in live]
         assert max(s.last_used for s in by_size) <= min(idle_kept, default=NOW)
         assert sum(s.size for s in kept) + by_size[-1].size > max_bytes

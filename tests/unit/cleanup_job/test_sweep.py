@@ -95,7 +95,7 @@ def removed(report: SweepReport) -> list[tuple[str, Rule]]:
     return [(removal.session, removal.rule) for removal in report.removed]
 
 
-def test_old_ones_go_and_the_report_says_why(data: Path) -> None:
+def test_old_recordings_are_deleted_and_the_report_has_the_reason(data: Path) -> None:
     make(data, "old", age_days=31)
     make(data, "young", age_days=29)
     report = swept(settings(data))
@@ -108,7 +108,7 @@ def test_old_ones_go_and_the_report_says_why(data: Path) -> None:
     assert json.loads(report.model_dump_json())["removed"][0]["rule"] == "age"
 
 
-def test_above_the_limit_the_least_recently_used_go(data: Path) -> None:
+def test_above_the_limit_the_least_recently_used_are_deleted(data: Path) -> None:
     for name, unused in (("a", 3), ("b", 5), ("c", 1), ("d", 4)):
         make(data, name, unused_days=unused, size=100_000)
     report = swept(settings(data, max_storage_gb=250_000 / GIB))
@@ -134,7 +134,7 @@ def test_a_dry_run_deletes_nothing(data: Path) -> None:
     assert (data / "sessions" / TRASH / "x").exists()
 
 
-def test_a_live_session_stays_until_it_is_given_up(data: Path) -> None:
+def test_a_live_session_is_kept_until_it_is_abandoned(data: Path) -> None:
     make(data, "live", age_days=40, unused_days=0.5, state=RecordingState.RECORDING)
     make(data, "given-up", age_days=40, unused_days=2, state=RecordingState.RECORDING)
     report = swept(settings(data, max_storage_gb=0))
@@ -143,14 +143,14 @@ def test_a_live_session_stays_until_it_is_given_up(data: Path) -> None:
 
 
 @pytest.mark.parametrize("replay", [ReplayState.MERGING, ReplayState.READY, ReplayState.FAILED])
-def test_one_that_is_being_merged_stays(data: Path, replay: ReplayState) -> None:
+def test_a_recording_that_is_being_merged_is_kept(data: Path, replay: ReplayState) -> None:
     make(data, "one", age_days=40, unused_days=0.5, replay=replay)
     report = swept(settings(data, max_storage_gb=0))
     assert left(data) == (["one"] if replay is ReplayState.MERGING else [])
     assert report.live == (replay is ReplayState.MERGING)
 
 
-def test_a_session_that_goes_on_stays_however_silent_it_is(data: Path) -> None:
+def test_a_running_session_is_kept_even_if_it_is_silent(data: Path) -> None:
     for name in ("silent", "other"):
         make(data, name, age_days=40, unused_days=3, state=RecordingState.RECORDING)
     report = sweep(settings(data, max_storage_gb=0), threading.Event(), {"silent"})
@@ -158,7 +158,7 @@ def test_a_session_that_goes_on_stays_however_silent_it_is(data: Path) -> None:
     assert (report.live, removed(report)) == (1, [("other", Rule.AGE)])
 
 
-def test_reading_keeps_no_recording_alive_that_was_given_up(data: Path) -> None:
+def test_reading_does_not_keep_an_abandoned_recording(data: Path) -> None:
     folder = make(data, "given-up", age_days=40, unused_days=2, state=RecordingState.RECORDING)
     written = folder.stat().st_mtime
     (folder / USED_FILE).touch()
@@ -166,7 +166,7 @@ def test_reading_keeps_no_recording_alive_that_was_given_up(data: Path) -> None:
     assert removed(swept(settings(data))) == [("given-up", Rule.AGE)]
 
 
-def test_what_an_edge_left_of_an_upload_is_removed(data: Path) -> None:
+def test_leftovers_of_an_upload_are_removed(data: Path) -> None:
     uploads = data / "sessions" / UPLOADS
     uploads.mkdir()
     for name, age in (("old.part", 25), ("new.part", 1)):
@@ -183,7 +183,7 @@ def test_a_chunk_just_written_keeps_a_session_alive(data: Path) -> None:
     assert removed(swept(settings(data))) == []
 
 
-def test_without_meta_it_counts_as_being_made(data: Path) -> None:
+def test_a_recording_without_meta_counts_as_live(data: Path) -> None:
     (make(data, "making", unused_days=0.1) / "meta.json").unlink()
     broken = make(data, "broken", unused_days=40)
     (broken / "meta.json").write_text("{")
@@ -194,7 +194,7 @@ def test_without_meta_it_counts_as_being_made(data: Path) -> None:
     assert removed(report) == [("broken", Rule.AGE)]
 
 
-def test_other_things_in_the_folder_are_left_alone(data: Path) -> None:
+def test_other_files_in_the_folder_are_kept(data: Path) -> None:
     old = make(data, "old", age_days=31)
     elsewhere = data / "elsewhere"
     old.rename(elsewhere)
@@ -223,12 +223,12 @@ def test_both_rules_off_does_nothing(data: Path) -> None:
     assert left(data) == ["old"]
 
 
-def test_without_a_data_directory_there_is_nothing_to_do(tmp_path: Path) -> None:
+def test_a_missing_data_directory_is_no_error(tmp_path: Path) -> None:
     report = swept(settings(tmp_path / "new"))
     assert (report.status, report.scanned) == (SweepStatus.DONE, 0)
 
 
-def test_two_never_sweep_at_once(data: Path) -> None:
+def test_two_sweeps_never_run_at_once(data: Path) -> None:
     make(data, "old", age_days=31)
     with sweep_lock(data) as mine:
         assert mine
@@ -253,7 +253,7 @@ def test_the_lock_of_a_killed_sweep_is_free(data: Path) -> None:
     assert swept(settings(data)).status is SweepStatus.DONE
 
 
-def test_what_an_interrupted_sweep_left_is_removed(data: Path) -> None:
+def test_leftovers_of_an_interrupted_sweep_are_removed(data: Path) -> None:
     make(data, "old", age_days=31).rename(data / "sessions" / "x")
     (data / "sessions" / TRASH).mkdir()
     (data / "sessions" / "x").rename(data / "sessions" / TRASH / "x.1234")
@@ -270,7 +270,7 @@ def test_a_session_that_vanished_is_no_failure(data: Path) -> None:
     assert examine(folder) is None
 
 
-def test_files_vanish_under_the_sweep(data: Path) -> None:
+def test_files_vanish_during_the_sweep(data: Path) -> None:
     """Another process deletes the same directories while two sweeps run over them."""
     for i in range(60):
         make(data, f"s{i:02d}", age_days=31, size=10)
@@ -294,7 +294,7 @@ def test_files_vanish_under_the_sweep(data: Path) -> None:
     assert left(data) == []
 
 
-def test_one_that_cannot_be_deleted_does_not_stop_the_rest(data: Path) -> None:
+def test_a_failed_deletion_does_not_stop_the_others(data: Path) -> None:
     make(data, "a", age_days=33)
     make(data, "b", age_days=32)
     (data / "sessions" / TRASH).write_bytes(b"")  # a file where the trash must be
@@ -304,7 +304,7 @@ def test_one_that_cannot_be_deleted_does_not_stop_the_rest(data: Path) -> None:
     assert report.remaining == 2
 
 
-def test_a_halted_sweep_deletes_no_more(data: Path) -> None:
+def test_a_stopped_sweep_deletes_no_more(data: Path) -> None:
     make(data, "old", age_days=31)
     halt = threading.Event()
     halt.set()
@@ -318,7 +318,7 @@ async def test_run_once_reports(data: Path) -> None:
     assert removed(await run_once(settings(data))) == [("old", Rule.AGE)]
 
 
-async def test_the_loop_sweeps_again_and_ends_when_told(data: Path) -> None:
+async def test_the_loop_repeats_the_sweep_and_stops_on_request(data: Path) -> None:
     stop = asyncio.Event()
     loop = asyncio.create_task(run_loop(settings(data, interval_s=0.02), stop))
     for i in range(3):
@@ -362,7 +362,9 @@ def test_one_shot_and_dry_run_from_the_command_line(data: Path) -> None:
         assert left(data) == rest
 
 
-def test_settings_come_from_environment_and_flags_win(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_come_from_the_environment_and_flags_override_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("ANTIPHON_RETENTION_DAYS", "7")
     monkeypatch.setenv("ANTIPHON_MAX_STORAGE_GB", "-1")
     assert CleanupSettings().retention_days == 7

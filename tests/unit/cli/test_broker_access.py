@@ -17,7 +17,7 @@ def test_stack_file_lasts_as_long_as_the_stack(tmp_path: Path) -> None:
     assert StackFile.read(tmp_path) is None
 
 
-def test_stack_file_of_a_dead_stack_is_not_believed(tmp_path: Path) -> None:
+def test_the_stack_file_of_a_dead_stack_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "stack.json").write_bytes(
         orjson.dumps({"pid": 2**22 + 1, "redis_url": "r", "edge_url": "e"})
     )

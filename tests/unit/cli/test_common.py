@@ -7,7 +7,7 @@ import pytest
 from antiphon.cli.common import print_table, rows_table
 
 
-def test_tables_are_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_are_never_truncated(capsys: pytest.CaptureFixture[str]) -> None:
     wide = "x" * 120
     rows = [{"id": wide, "kinds": ["a", "b"], "none": None, "counters": {"n": 1}}]
     print_table(rows_table(rows))

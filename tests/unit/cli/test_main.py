@@ -37,7 +37,7 @@ def antiphon(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(command: str) -> None:
+def test_every_command_has_help(command: str) -> None:
     shown = antiphon(command, "--help")
     assert shown.returncode == 0
     assert f"antiphon {command}" in shown.stdout.replace("python -m antiphon", "antiphon")
@@ -64,7 +64,7 @@ def test_help_imports_nothing_heavy(command: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", list(CLI.commands))
-def test_help_says_of_a_command_what_the_command_says(name: str) -> None:
+def test_help_and_command_have_the_same_description(name: str) -> None:
     listed = CLI.commands[name]
     assert isinstance(listed, LazyCommand)
     loaded = listed.loaded()
@@ -85,7 +85,7 @@ def test_help_says_of_a_command_what_the_command_says(name: str) -> None:
         (("queue", "--redis-url", "redis://127.0.0.1:1/0"), 1, "Redis does not answer"),
     ],
 )
-def test_mistakes_are_told_without_a_traceback(
+def test_mistakes_are_reported_without_a_traceback(
     args: tuple[str, ...], status: int, words: str
 ) -> None:
     shown = antiphon(*args)
@@ -94,7 +94,7 @@ def test_mistakes_are_told_without_a_traceback(
     assert "Traceback" not in shown.stderr
 
 
-def test_talking_to_nobody_names_the_address() -> None:
+def test_talk_to_an_unreachable_edge_names_the_address() -> None:
     shown = antiphon("talk", str(QUESTION), "--url", "ws://127.0.0.1:1")
     assert shown.returncode == 1
     assert "cannot connect to ws://127.0.0.1:1/ws/duplex/" in shown.stderr
@@ -105,7 +105,7 @@ def test_talking_to_nobody_names_the_address() -> None:
     [(("--api-key", KEY), {}), ((), {"ANTIPHON_API_KEY": KEY})],
     ids=["option", "environment"],
 )
-async def test_talk_presents_its_key(args: tuple[str, ...], env: dict[str, str]) -> None:
+async def test_talk_sends_its_key(args: tuple[str, ...], env: dict[str, str]) -> None:
     async def script(wire: Wire) -> None:
         await wire.send("error", error="no", message="not today", code="queue_full")
         await wire.socket.close(1013)
@@ -118,5 +118,5 @@ async def test_talk_presents_its_key(args: tuple[str, ...], env: dict[str, str])
     assert KEY not in shown.stdout + shown.stderr
 
 
-def test_the_demo_takes_a_key_too() -> None:
+def test_demo_sends_its_key() -> None:
     assert "ANTIPHON_API_KEY" in antiphon("demo", "--help").stdout

@@ -23,12 +23,12 @@ def test_session_address_under_an_edge(url: str, expected: str) -> None:
     assert edge_address(url, "/ws/duplex/s") == expected
 
 
-def test_what_is_asked_joins_what_the_query_holds() -> None:
+def test_options_are_added_to_the_query() -> None:
     assert edge_address("ws://h?key=1", "/s", timing="1", pcm=None).endswith("/s?key=1&timing=1")
 
 
 @pytest.mark.parametrize("url", ["", "ftp://h", "ws://"])
-def test_what_is_no_edge_is_refused(url: str) -> None:
+def test_invalid_edge_addresses_are_refused(url: str) -> None:
     with pytest.raises(CannotConnect, match="no address of an edge"):
         edge_address(url, "/s")
 

@@ -1,4 +1,4 @@
-"""The client against a real WebSocket server that speaks a script of wire messages."""
+"""The client against a real WebSocket server that follows a script of messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def collect(session: DuplexSession) -> list[Unit]:
     return [unit async for unit in session.results()]
 
 
-async def test_conversation_from_queue_to_goodbye() -> None:
+async def test_a_conversation_from_the_queue_to_stopped() -> None:
     wires: list[Wire] = []
 
     async def script(wire: Wire) -> None:
@@ -66,7 +66,7 @@ async def test_conversation_from_queue_to_goodbye() -> None:
     assert pybase64.b64decode(full["frame_base64_list"][0]) == b"\xff\xd8jpeg"
 
 
-async def test_prepare_may_precede_the_turn_and_carry_a_voice() -> None:
+async def test_prepare_may_precede_the_grant_and_contain_a_voice() -> None:
     async def script(wire: Wire) -> None:
         prepare = await wire.expect("prepare")
         assert pybase64.b64decode(prepare["ref_audio_base64"]) == b"\0" * 12
@@ -95,7 +95,7 @@ async def test_pause_and_resume_are_answered() -> None:
         await session.resume()
 
 
-async def test_error_names_code_and_field_and_the_session_goes_on() -> None:
+async def test_an_error_names_code_and_field_and_the_session_continues() -> None:
     async def script(wire: Wire) -> None:
         await wire.begin()
         await wire.expect("audio_chunk")
@@ -113,7 +113,7 @@ async def test_error_names_code_and_field_and_the_session_goes_on() -> None:
         assert (await anext(session.results())).is_listen
 
 
-async def test_error_answers_the_call_that_waits() -> None:
+async def test_an_error_answers_the_call_that_waits() -> None:
     async def script(wire: Wire) -> None:
         await wire.send("queue_done")
         await wire.expect("prepare")
@@ -126,7 +126,7 @@ async def test_error_answers_the_call_that_waits() -> None:
             await session.prepare(ref_audio_path="nowhere.wav")
 
 
-async def test_refusal_before_the_turn_reaches_whoever_waits_for_it() -> None:
+async def test_a_refusal_before_the_grant_reaches_the_waiting_call() -> None:
     async def script(wire: Wire) -> None:
         text = "the queue is full"
         await wire.send("error", error=text, message=text, code="queue_full", retryable=True)
@@ -141,7 +141,7 @@ async def test_refusal_before_the_turn_reaches_whoever_waits_for_it() -> None:
             await session.prepare()
 
 
-async def test_pause_timeout_ends_the_results_quietly() -> None:
+async def test_a_pause_timeout_ends_the_results_without_an_error() -> None:
     async def script(wire: Wire) -> None:
         await wire.begin()
         await wire.expect("pause")
@@ -157,7 +157,7 @@ async def test_pause_timeout_ends_the_results_quietly() -> None:
             await session.resume()
 
 
-async def test_lost_connection_is_told_to_everyone_and_stays_told() -> None:
+async def test_a_lost_connection_is_reported_to_every_call() -> None:
     async def script(wire: Wire) -> None:
         await wire.begin()
         await wire.send("error", error="gone", message="no worker", code="worker_lost")
@@ -216,7 +216,7 @@ async def test_unreadable_messages_are_refused(raw: str | bytes) -> None:
             await collect(session)
 
 
-async def test_a_server_that_knows_no_binary_frames_is_spoken_to_in_text() -> None:
+async def test_a_server_without_binary_frames_gets_text() -> None:
     async def script(wire: Wire) -> None:
         await wire.begin()
         chunk = await wire.expect("audio_chunk")
@@ -248,7 +248,7 @@ async def test_leaving_the_block_stops_the_session_and_closes() -> None:
         assert server.path == "/ws/duplex/adx_mine?timing=1"
 
 
-async def test_no_server_is_told_by_its_address() -> None:
+async def test_an_unreachable_server_is_reported_by_its_address() -> None:
     with pytest.raises(CannotConnect, match=r"ws://127\.0\.0\.1:1/ws/duplex/adx_"):
         async with connect_duplex("ws://127.0.0.1:1"):
             pass

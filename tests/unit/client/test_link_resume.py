@@ -22,7 +22,7 @@ def _query(wire: Wire) -> dict[str, str]:
 
 
 class Server:
-    """Counts connections; each has its own script."""
+    """Counts connections; each has a separate script."""
 
     def __init__(self) -> None:
         self.queries: list[dict[str, str]] = []
@@ -46,7 +46,7 @@ async def _break(wire: Wire) -> None:
     wire.socket.transport.abort()
 
 
-async def test_a_broken_connection_is_not_noticed() -> None:
+async def test_a_broken_connection_is_resumed_transparently() -> None:
     server = Server()
 
     async def script(wire: Wire) -> None:
@@ -79,7 +79,7 @@ async def test_a_broken_connection_is_not_noticed() -> None:
     assert second == {"resume": "1", "resume_token": "s.one", "seq": "3"}
 
 
-async def test_it_comes_back_again_and_through_another_edge() -> None:
+async def test_it_resumes_repeatedly_and_through_another_edge() -> None:
     server = Server()
 
     async def script(wire: Wire) -> None:
@@ -117,7 +117,7 @@ async def test_it_comes_back_again_and_through_another_edge() -> None:
 
 
 @pytest.mark.parametrize("arrived", [True, False])
-async def test_what_was_asked_is_asked_again(arrived: bool) -> None:
+async def test_an_unanswered_command_is_sent_again(arrived: bool) -> None:
     server = Server()
 
     async def script(wire: Wire) -> None:
@@ -127,7 +127,7 @@ async def test_what_was_asked_is_asked_again(arrived: bool) -> None:
             await _break(wire)
             return
         await server.resume(wire)
-        if arrived:  # the answer was on its way when the link broke
+        if arrived:  # the answer was in flight when the link broke
             await wire.send("prepared", seq=2, prompt_length=3)
             await wire.expect("prepare")
             await wire.send("error", seq=3, error="no", message="no", code="not_ready")
@@ -150,7 +150,7 @@ async def test_what_was_asked_is_asked_again(arrived: bool) -> None:
 
 
 @pytest.mark.parametrize("code", [4410, 4409, 1008])
-async def test_an_end_is_an_end(code: int) -> None:
+async def test_a_session_that_has_ended_is_not_resumed(code: int) -> None:
     server = Server()
 
     async def script(wire: Wire) -> None:
@@ -173,7 +173,7 @@ async def test_an_end_is_an_end(code: int) -> None:
             await session.send_audio(SECOND)
 
 
-async def test_patience_has_an_end() -> None:
+async def test_retries_end_at_the_time_limit() -> None:
     server = Server()
     gone = asyncio.Event()
 
@@ -193,7 +193,7 @@ async def test_patience_has_an_end() -> None:
             await anext(session.results())
 
 
-async def test_without_a_token_there_is_no_way_back() -> None:
+async def test_without_a_token_the_session_is_not_resumed() -> None:
     async def script(wire: Wire) -> None:
         await wire.send("queue_done")
         await wire.expect("prepare")

@@ -1,4 +1,4 @@
-"""A `wss://` address is trusted as this machine's authorities say, unless the caller brings others."""
+"""A `wss://` address is verified with this machine's authorities, or with the caller's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
-    """For localhost, signed by itself; and its key."""
+    """A self-signed certificate for localhost, with its key."""
     made, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
         [
@@ -38,7 +38,7 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
 
 @asynccontextmanager
 async def greeting(certificate: tuple[Path, Path]) -> AsyncIterator[str]:
-    """A server that says one word; its address."""
+    """A server that sends one message; yields its address."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
 
@@ -57,7 +57,7 @@ async def received(address: str, how: ClientOptions) -> object:
         await socket.close()
 
 
-async def test_the_machines_authorities_are_asked(
+async def test_the_machines_authorities_are_used_by_default(
     certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with greeting(certificate) as address:
@@ -67,7 +67,7 @@ async def test_the_machines_authorities_are_asked(
         assert await received(address, ClientOptions()) == "welcome"
 
 
-async def test_the_caller_may_bring_others(certificate: tuple[Path, Path]) -> None:
+async def test_the_caller_may_pass_other_authorities(certificate: tuple[Path, Path]) -> None:
     async with greeting(certificate) as address:
         trust = ssl.create_default_context(cafile=str(certificate[0]))
         assert await received(address, ClientOptions(tls=trust)) == "welcome"

@@ -1,4 +1,4 @@
-"""Exceptions and ends, as clients hear of them."""
+"""Exceptions and ends, as messages to clients."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_exception_has_a_message_and_a_close_code(
     assert fault.expected is (code != "internal")
 
 
-def test_a_defect_tells_nothing_of_itself() -> None:
+def test_a_defect_reveals_no_details() -> None:
     assert "secret" not in explain(ZeroDivisionError("secret")).message.message
 
 

@@ -1,4 +1,4 @@
-"""What a connection hears of its session, and which places are worth a message."""
+"""Notices of a session to its connection, and which places are sent."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_a_grant_is_one_notice_and_ends_the_wait() -> None:
     assert await _silent(seat)
 
 
-async def test_what_happened_before_the_ticket_was_known_counts() -> None:
+async def test_events_before_the_ticket_was_known_count() -> None:
     seat = SessionSubscription("adx_1")
     seat.on_event(_event(SessionState.ENDED, ticket=6, reason=EndReason.STOPPED))
     seat.on_event(_event(SessionState.ASSIGNED, ticket=7))
@@ -80,7 +80,7 @@ async def test_what_happened_before_the_ticket_was_known_counts() -> None:
     assert await _silent(seat)
 
 
-async def test_another_session_of_the_same_id_is_no_news() -> None:
+async def test_another_session_of_the_same_id_is_ignored() -> None:
     seat = _seat()
     seat.on_event(_event(SessionState.ASSIGNED, ticket=8))
     seat.on_event(_event(SessionState.ENDED, ticket=6, reason=EndReason.STOPPED))
@@ -121,7 +121,7 @@ def _snapshot(waiting: list[str], running: list[str]) -> QueueSnapshot:
     )
 
 
-async def test_a_snapshot_gives_everyone_a_place_or_a_grant() -> None:
+async def test_a_snapshot_gives_every_session_a_place_or_a_grant() -> None:
     seats = {sid: SessionSubscription(sid) for sid in ("a", "b", "c")}
     for number, seat in enumerate(seats.values()):
         seat.bind(number)
@@ -162,7 +162,7 @@ def test_the_first_place_is_queued_and_the_next_ones_updates() -> None:
         (Place(2, 4, 10.0), True),
     ],
 )
-def test_only_changes_are_worth_a_message(place: Place, worth: bool) -> None:
+def test_only_changes_are_sent(place: Place, worth: bool) -> None:
     report = _report(wait=True, clock=Clock())
     report.select(Place(3, 4, 10.0))
     assert (report.select(place) is not None) is worth

@@ -30,7 +30,7 @@ from antiphon.shared_schemas.recording import (
 from antiphon.shared_schemas.states import SessionKind
 
 
-def test_wav_is_read_back_as_it_was_rounded() -> None:
+def test_a_wav_has_the_rounded_samples() -> None:
     samples = np.array([0.0, 1.0, -1.0, 0.5, 2.0, -2.0, 1.4 / 32767], dtype=np.float32)
     data = wav_bytes(samples, 24000)
     assert len(data) == HEADER_BYTES + 2 * len(samples)
@@ -67,7 +67,7 @@ def test_frames_are_kept_byte_by_byte(tmp_path: Path) -> None:
     assert (tmp_path / "user_frames/003_1.jpg").read_bytes() == frames[1]
 
 
-def test_a_file_is_replaced_whole_and_leaves_no_temporary(tmp_path: Path) -> None:
+def test_a_file_is_replaced_atomically_and_leaves_no_temporary(tmp_path: Path) -> None:
     path = tmp_path / "meta.json"
     write_atomic(path, b"one")
     write_atomic(path, b"two", durable=True)
@@ -77,7 +77,7 @@ def test_a_file_is_replaced_whole_and_leaves_no_temporary(tmp_path: Path) -> Non
         write_atomic(tmp_path / "missing" / "x", b"")
 
 
-def test_sync_tree_removes_what_a_killed_writer_left(tmp_path: Path) -> None:
+def test_sync_tree_removes_the_leftovers_of_a_killed_writer(tmp_path: Path) -> None:
     (tmp_path / "user_audio").mkdir()
     (tmp_path / "user_audio" / "000.wav").write_bytes(b"kept")
     (tmp_path / "user_audio" / ".001.wav.1a2b3c4d.tmp").write_bytes(b"half")
@@ -88,7 +88,7 @@ def test_sync_tree_removes_what_a_killed_writer_left(tmp_path: Path) -> None:
     assert left == ["meta.json", "user_audio/000.wav"]
 
 
-def test_the_json_files_read_back_as_what_they_were() -> None:
+def test_the_json_files_are_read_back_unchanged() -> None:
     common = {
         "session_id": "adx_1",
         "recording_id": "ab" * 16,
@@ -117,7 +117,7 @@ def test_the_json_files_read_back_as_what_they_were() -> None:
     assert b"null" not in text
 
 
-def test_a_recording_is_told_apart_by_its_mode(tmp_path: Path) -> None:
+def test_the_mode_determines_the_class_of_a_recording(tmp_path: Path) -> None:
     common = {"session_id": "s", "recording_id": "r", "worker_id": "w", "events": [], "config": {}}
     start = {"start_ts": "2025-01-02T03:04:05Z"}
     duplex = {**common, **start, "mode": "duplex", "app_type": "omni_duplex"}

@@ -104,8 +104,8 @@ def test_a_crash_at_any_byte_changes_no_byte(
     assert_same(finish(root / "data", entries), expected)
 
 
-def test_a_kill_between_the_last_steps_is_made_good(tmp_path: Path) -> None:
-    """After recording.json but before meta.json; before the merge; after it but before the journal went."""
+def test_a_kill_between_the_last_steps_is_repaired(tmp_path: Path) -> None:
+    """After recording.json; before the merge; after the merge and before the journal is deleted."""
     entries = script(4)
     expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
     folder = RecordingFolder(tmp_path, JOB)
@@ -133,8 +133,8 @@ def test_a_kill_between_the_last_steps_is_made_good(tmp_path: Path) -> None:
     assert_same(tree(folder.path), expected)
 
 
-def test_two_that_write_at_once_count_once(tmp_path: Path) -> None:
-    """A recorder that does not know of its takeover still writes; the second to finish finds it done."""
+def test_concurrent_writers_count_once(tmp_path: Path) -> None:
+    """A recorder that does not know of its takeover still writes; the second to finish finds it finished."""
     entries = script(12)
     expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
     first, second = RecordingFolder(tmp_path, JOB), RecordingFolder(tmp_path, JOB)
@@ -155,7 +155,7 @@ def test_two_that_write_at_once_count_once(tmp_path: Path) -> None:
     assert_same(tree(first.path), expected)
 
 
-def test_nothing_said_leaves_nothing(tmp_path: Path) -> None:
+def test_a_session_without_entries_leaves_nothing(tmp_path: Path) -> None:
     folder = RecordingFolder(tmp_path, JOB)
     assert not folder.begun
     assert folder.finish(ENDING) is None
@@ -172,7 +172,7 @@ def test_an_unknown_end_is_interrupted(tmp_path: Path) -> None:
     assert meta.duration_s == pytest.approx(3.080, abs=0.001)
 
 
-def test_gaps_are_named(tmp_path: Path) -> None:
+def test_gaps_are_listed(tmp_path: Path) -> None:
     entries = [
         (side, position, entry)
         for side, position, entry in script(8)
@@ -188,7 +188,7 @@ def test_gaps_are_named(tmp_path: Path) -> None:
     assert gaps == [("in", 3, 4), ("in", 6, 6), ("out", 5, 5)]
 
 
-def test_unreadable_sound_is_said_and_nothing_stops(tmp_path: Path) -> None:
+def test_unreadable_audio_is_logged_and_recording_continues(tmp_path: Path) -> None:
     entries = script(2)
     broken = ChunkIn(at=T0 + 9000, audio=b"\x00\x00\xc0\x7f")  # NaN
     entries.append(("in", StreamPosition(7, 1, 4), broken))
@@ -217,8 +217,8 @@ def test_outages_are_noted_once_and_only_in_meta(tmp_path: Path) -> None:
     assert_same({**files, "meta.json": b""}, {**expected, "meta.json": b""})
 
 
-def test_a_full_disk_leaves_no_half_file(tmp_path: Path) -> None:
-    """/dev/full cannot be renamed over, so the limit on file sizes plays the full disk."""
+def test_a_full_disk_leaves_no_partial_file(tmp_path: Path) -> None:
+    """/dev/full cannot be renamed over, so a limit on file sizes simulates the full disk."""
     import resource
     import signal
 
@@ -245,7 +245,7 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path) -> None:
     assert (tmp_path / "timeline.jsonl").stat().st_size == contents.size
 
 
-def test_what_was_skipped_is_marked_also_where_the_next_step_failed(tmp_path: Path) -> None:
+def test_skipped_input_is_marked_even_if_the_next_step_failed(tmp_path: Path) -> None:
     entries = [e for e in script(6) if not (e[0] == "out" and e[1].n > 2)]
     error = ErrorOut(at=T0 + 9000, input_n=5, skipped=(3, 4), code="inference_error", message="no")
     late = result(7, skipped=(6,), at=T0 + 9500)
@@ -254,10 +254,10 @@ def test_what_was_skipped_is_marked_also_where_the_next_step_failed(tmp_path: Pa
     assert [chunk.get("skipped") for chunk in chunks] == [None, True, True, None, True, None]
 
 
-def test_what_a_wav_cannot_hold_is_said_and_the_recording_kept(
+def test_audio_too_long_for_a_wav_is_logged_and_the_recording_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More than eleven hours; here a second is too much."""
+    """The real limit is more than eleven hours; here one second is too long."""
     monkeypatch.setattr(media, "_MAX_DATA_BYTES", 5000)
     files = finish(tmp_path, script(4))
     meta = read_meta(tmp_path / JOB.recording)

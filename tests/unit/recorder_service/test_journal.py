@@ -1,4 +1,4 @@
-"""The journal's lines: what is read back from them."""
+"""Reads the journal's lines back."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_every_entry_is_read_back_without_its_media(tmp_path: Path, talk: object
                 assert not getattr(item.entry, field.name)
 
 
-def test_the_memo_keeps_the_transcript_alone() -> None:
+def test_of_a_memo_only_the_transcript_is_stored() -> None:
     transcribed = result(3, memo={"user": "hello", "tokens": [1, 2]})
     item = to_journal("out", StreamPosition(7, 1, 3), transcribed, NO_MEDIA)
     assert item.entry.memo == {"user": "hello"}
@@ -84,7 +84,7 @@ def test_media_and_outages_are_read_back(tmp_path: Path) -> None:
     assert read_finished_journal(tmp_path / "timeline.jsonl").inputs == [item]
 
 
-def test_what_cannot_be_read_ends_a_journal_in_progress(tmp_path: Path) -> None:
+def test_an_unreadable_line_ends_a_journal_in_progress(tmp_path: Path) -> None:
     path = tmp_path / "timeline.jsonl"
     journal = Journal(path)
     journal.append(to_journal("in", StreamPosition(7, 1, 1), StopIn(at=1.0), NO_MEDIA))

@@ -1,4 +1,4 @@
-"""`merged_replay.wav`, sample by sample against what a client sent and played."""
+"""`merged_replay.wav`, sample by sample against the audio that a client sent and played."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def assert_user_is(track: Track, *sounds: tuple[float, Samples]) -> None:
     np.testing.assert_allclose(track[: len(expected)], expected, atol=1.0)
 
 
-def test_both_sides_lie_where_they_were_heard(tmp_path: Path) -> None:
+def test_both_sides_are_at_the_times_of_playback(tmp_path: Path) -> None:
     """The model answers while the user still speaks; two units arrive early, one late."""
     talk = TimedTalk.prepared()
     asked = [noise(i, 1.0, IN) for i in range(6)]
@@ -55,7 +55,7 @@ def test_both_sides_lie_where_they_were_heard(tmp_path: Path) -> None:
     talk.listen(1.1)
     talk.speak(2.1, said[0])
     talk.speak(3.05, said[1])  # before the first has played
-    talk.speak(4.4, said[2], end=True)  # after the second has: a gap
+    talk.speak(4.4, said[2], end=True)  # after the second has played: a gap
     talk.listen(5.1)
     replay = talk.record(tmp_path).replay()
     assert len(replay) == 6 * OUT
@@ -64,7 +64,7 @@ def test_both_sides_lie_where_they_were_heard(tmp_path: Path) -> None:
     np.testing.assert_array_equal(replay[:, 1], model)
 
 
-def test_a_listen_in_mid_speech_cuts_it_and_a_finished_turn_plays_to_its_end(
+def test_listening_during_speech_cuts_it_and_a_finished_turn_plays_to_its_end(
     tmp_path: Path,
 ) -> None:
     talk = TimedTalk.prepared()
@@ -80,8 +80,8 @@ def test_a_listen_in_mid_speech_cuts_it_and_a_finished_turn_plays_to_its_end(
     np.testing.assert_array_equal(replay[:, 1], model)
 
 
-def test_a_barge_in_cuts_what_still_plays(tmp_path: Path) -> None:
-    """From the first chunk with `force_listen` on, the player is silent."""
+def test_a_barge_in_cuts_the_audio_that_still_plays(tmp_path: Path) -> None:
+    """From the first chunk with `force_listen`, the player is silent."""
     talk = TimedTalk.prepared()
     said = noise(1, 3.0, OUT)
     for second in range(4):
@@ -92,8 +92,8 @@ def test_a_barge_in_cuts_what_still_plays(tmp_path: Path) -> None:
     np.testing.assert_array_equal(replay[:, 1], model)
 
 
-def test_what_a_second_worker_says_again_is_heard_again(tmp_path: Path) -> None:
-    """Its clock is a little behind; the stream has the order that the client played."""
+def test_audio_that_a_second_worker_repeats_is_played_twice(tmp_path: Path) -> None:
+    """Its clock is slightly behind; the stream has the order in which the client played."""
     talk = TimedTalk.prepared()
     talk.chunk(1.0, noise(0, 1.0, IN))
     first, second = noise(1, 0.5, OUT), noise(2, 0.5, OUT)
@@ -105,7 +105,7 @@ def test_what_a_second_worker_says_again_is_heard_again(tmp_path: Path) -> None:
     np.testing.assert_array_equal(replay[:, 1], model)
 
 
-def test_skipped_input_was_said_all_the_same(tmp_path: Path) -> None:
+def test_skipped_input_is_in_the_replay(tmp_path: Path) -> None:
     talk = TimedTalk.prepared()
     asked = [noise(i, 1.0, IN) for i in range(4)]
     for second, samples in enumerate(asked):
@@ -118,7 +118,7 @@ def test_skipped_input_was_said_all_the_same(tmp_path: Path) -> None:
 
 
 def test_full_scale_is_clipped_not_wrapped(tmp_path: Path) -> None:
-    """Between samples at full scale the resampled wave goes beyond."""
+    """Between samples at full scale the resampled wave exceeds full scale."""
     talk = TimedTalk.prepared()
     square = np.where(np.arange(IN) // 4 % 2, 1.0, -1.0).astype(np.float32)
     talk.chunk(1.0, square)
@@ -128,7 +128,7 @@ def test_full_scale_is_clipped_not_wrapped(tmp_path: Path) -> None:
     assert (np.sign(left)[np.abs(smooth) > 0.5] == np.sign(smooth)[np.abs(smooth) > 0.5]).all()
 
 
-def test_half_duplex_with_its_silences_and_a_reply_that_was_stopped(tmp_path: Path) -> None:
+def test_half_duplex_with_its_silences_and_a_stopped_answer(tmp_path: Path) -> None:
     talk = TimedTalk(SessionKind.HALF_DUPLEX)
     talk.into(0.0, half_prepare())
     asked = [noise(i, 0.5, IN) for i in range(4)]
@@ -151,7 +151,7 @@ def test_half_duplex_with_its_silences_and_a_reply_that_was_stopped(tmp_path: Pa
     assert not (recorded.folder / ".pieces").exists()
 
 
-def test_a_chat_begins_with_what_its_user_said(tmp_path: Path) -> None:
+def test_a_chat_begins_with_the_users_audio(tmp_path: Path) -> None:
     """The request arrives after the user has spoken, so the replay starts that much earlier."""
     talk = TimedTalk(SessionKind.CHAT)
     talk.into(0.0, chat_request())
@@ -171,7 +171,7 @@ def test_a_chat_begins_with_what_its_user_said(tmp_path: Path) -> None:
     assert_user_is(replay[:, 0], (0.0, sound(1, 1600)), (0.1, sound(2, 801)))
 
 
-def test_where_nobody_is_heard_there_is_no_replay(tmp_path: Path) -> None:
+def test_without_audio_there_is_no_replay(tmp_path: Path) -> None:
     talk = TimedTalk.prepared()
     talk.listen(1.0)
     recorded = talk.record(tmp_path)
@@ -181,7 +181,7 @@ def test_where_nobody_is_heard_there_is_no_replay(tmp_path: Path) -> None:
     assert not (recorded.folder / "timeline.jsonl").exists()
 
 
-def test_a_file_that_has_vanished_is_silence(tmp_path: Path) -> None:
+def test_a_missing_file_becomes_silence(tmp_path: Path) -> None:
     talk = TimedTalk.prepared()
     said = [noise(i, 1.0, OUT) for i in range(3)]
     talk.chunk(1.0, noise(9, 1.0, IN))
@@ -196,7 +196,7 @@ def test_a_file_that_has_vanished_is_silence(tmp_path: Path) -> None:
     np.testing.assert_array_equal(replay[:, 1], model)
 
 
-def test_a_merge_that_is_broken_off_leaves_nothing_and_is_made_anew(tmp_path: Path) -> None:
+def test_an_interrupted_merge_leaves_nothing_and_is_repeated(tmp_path: Path) -> None:
     talk = TimedTalk.prepared()
     for second in range(5):
         talk.chunk(1.0 + second, noise(second, 1.0, IN))
@@ -212,7 +212,7 @@ def test_a_merge_that_is_broken_off_leaves_nothing_and_is_made_anew(tmp_path: Pa
     assert tree(recorded.folder) == expected
 
 
-def test_a_session_that_was_deleted_meanwhile_is_no_trouble(tmp_path: Path) -> None:
+def test_a_session_deleted_during_the_merge_is_no_error(tmp_path: Path) -> None:
     assert merge(tmp_path / "gone", keep_going) is None
 
 
@@ -227,8 +227,8 @@ def _unmerge(folder: Path, talk: TimedTalk) -> None:
     opened.close()
 
 
-def test_a_recording_that_cannot_be_merged_is_told_once(tmp_path: Path) -> None:
-    """An unreadable journal stays unreadable, so there is no second attempt."""
+def test_a_recording_that_cannot_be_merged_is_logged_once(tmp_path: Path) -> None:
+    """An unreadable journal remains unreadable, so there is no second attempt."""
     talk = TimedTalk.prepared()
     talk.chunk(1.0, noise(0, 1.0, IN))
     recorded = talk.record(tmp_path)
@@ -255,8 +255,8 @@ class _Halt:
             raise MergeStopped
 
 
-def test_two_that_merge_at_once_make_the_same(tmp_path: Path) -> None:
-    """A recorder that lost its session still works for a while; the second one finds nothing left."""
+def test_two_concurrent_merges_give_the_same_file(tmp_path: Path) -> None:
+    """A recorder that lost its session continues for a while; the second one finds nothing to do."""
     talk = TimedTalk.prepared()
     for second in range(40):
         talk.chunk(1.0 + second, noise(second, 1.0, IN))
@@ -266,7 +266,7 @@ def test_two_that_merge_at_once_make_the_same(tmp_path: Path) -> None:
 
     def work() -> None:
         while recorded.meta.is_busy:
-            with suppress(FileNotFoundError):  # as the recorder tries again
+            with suppress(FileNotFoundError):  # as the recorder retries
                 merge(recorded.folder, keep_going)
 
     with ThreadPoolExecutor(3) as pool:

@@ -10,7 +10,7 @@ from antiphon.recorder_service.service import health
 
 
 def value(registry: CollectorRegistry, name: str, **labels: str) -> float:
-    """As a scrape would read it."""
+    """The value that a scrape would read."""
     text = generate_latest(registry).decode()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -33,7 +33,7 @@ def test_lag_is_a_histogram_in_seconds() -> None:
     assert value(registry, "lag_seconds_sum") == 90.134
 
 
-def test_a_disk_that_fails_shows_and_the_recorder_stays_well() -> None:
+def test_a_failing_disk_is_visible_and_the_recorder_stays_healthy() -> None:
     registry = CollectorRegistry()
     metrics = RecorderMetrics(registry)
     metrics.sessions, metrics.degraded = 3, 1
@@ -45,7 +45,7 @@ def test_a_disk_that_fails_shows_and_the_recorder_stays_well() -> None:
     assert about == {"status": "degraded", "sessions": 3, "degraded": 1}
 
 
-def test_recordings_and_merges_count_by_how_they_ended() -> None:
+def test_recordings_and_merges_are_counted_by_outcome() -> None:
     registry = CollectorRegistry()
     metrics = RecorderMetrics(registry)
     metrics.complete.inc(4)

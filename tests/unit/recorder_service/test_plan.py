@@ -1,4 +1,4 @@
-"""The places of captured and played sounds on the time line, and the captions."""
+"""The positions of captured and played audio on the time line, and the captions."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def starts(clips: list[PlacedClip]) -> list[int]:
     return [clip.start for clip in clips]
 
 
-def test_a_chunk_ended_when_it_came() -> None:
+def test_a_chunk_ends_at_its_arrival() -> None:
     assert starts(place_captured(chunks(1000, 2000, 3000), RATE)) == [0, 1000, 2000]
 
 
-def test_a_late_chunk_lies_where_it_was_spoken() -> None:
+def test_a_late_chunk_is_placed_where_it_was_spoken() -> None:
     """The network delayed the third chunk; those after it were on time."""
     assert starts(place_captured(chunks(1000, 2000, 3700, 4000, 5000), RATE)) == [
         0,
@@ -44,7 +44,7 @@ def test_a_late_chunk_lies_where_it_was_spoken() -> None:
     ]
 
 
-def test_a_burst_after_an_outage_lies_in_the_outage() -> None:
+def test_a_burst_after_an_outage_is_placed_in_the_outage() -> None:
     assert starts(place_captured(chunks(1000, 5000, 5001, 5002, 6000), RATE)) == [
         0,
         2000,
@@ -54,12 +54,12 @@ def test_a_burst_after_an_outage_lies_in_the_outage() -> None:
     ]
 
 
-def test_a_pause_stays_a_pause() -> None:
+def test_a_pause_remains_a_pause() -> None:
     assert starts(place_captured(chunks(1000, 2000, 9500, 10500), RATE)) == [0, 1000, 8500, 9500]
 
 
 def test_jitter_makes_no_gaps() -> None:
-    """40 ms to and fro, and a clock that is a ten-thousandth slow."""
+    """A jitter of 40 ms, and a clock that is slow by a ten-thousandth."""
     times = [1000.1 * n + 20 * (-1) ** n + 20 for n in range(1, 1000)]
     clips = place_captured(chunks(*times), RATE)
     gaps = [b.start - a.stop for a, b in pairwise(clips)]
@@ -67,19 +67,19 @@ def test_jitter_makes_no_gaps() -> None:
     assert all(abs(clip.stop - at) <= 240 for clip, at in zip(clips, times, strict=True))
 
 
-def test_a_drift_is_made_up_for_in_steps() -> None:
+def test_drift_is_corrected_in_steps() -> None:
     times = [1001.0 * n for n in range(1, 1000)]
     clips = place_captured(chunks(*times), RATE)
     assert all(0 <= at - clip.stop <= 201 for clip, at in zip(clips, times, strict=True))
 
 
-def test_what_comes_faster_than_it_can_be_spoken_lies_end_to_end_from_the_start() -> None:
+def test_audio_faster_than_real_time_is_placed_end_to_end_from_the_start() -> None:
     assert starts(place_captured(chunks(5, 6, 7), RATE)) == [0, 1000, 2000]
     assert starts(place_captured(chunks(0, 0, 0), RATE, not_before=None)) == [-3000, -2000, -1000]
 
 
 @given(st.lists(st.tuples(st.floats(0, 3000), st.integers(0, 2000)), max_size=30))
-def test_captured_sounds_keep_their_order_and_never_overlap(steps: list[tuple[float, int]]) -> None:
+def test_captured_audio_keeps_its_order_and_never_overlaps(steps: list[tuple[float, int]]) -> None:
     at, sounds = 0.0, []
     for place, (step, samples) in enumerate(steps):
         at += step
@@ -92,22 +92,22 @@ def test_captured_sounds_keep_their_order_and_never_overlap(steps: list[tuple[fl
         pen = clip.stop
 
 
-def test_what_arrives_early_waits_its_turn() -> None:
+def test_audio_that_arrives_early_is_played_after_the_earlier_one() -> None:
     clips = place_played(chunks(100, 1050, 2300), (), RATE)
     assert starts(clips) == [100, 1100, 2300]
 
 
-def test_a_hush_drops_what_was_not_heard() -> None:
+def test_a_barge_in_drops_unplayed_audio() -> None:
     clips = place_played(chunks(100, 101, 102, 2000), [1500.0], RATE)
     assert [(c.start, c.samples) for c in clips] == [(100, 1000), (1100, 400), (2000, 1000)]
 
 
-def test_a_hush_in_silence_changes_nothing() -> None:
+def test_a_barge_in_during_silence_changes_nothing() -> None:
     clips = place_played(chunks(100), [50.0, 5000.0], RATE)
     assert [(c.start, c.samples) for c in clips] == [(100, 1000)]
 
 
-def test_captions_grow_with_the_turn_and_stay_a_while() -> None:
+def test_captions_grow_with_the_turn_and_remain_for_a_while() -> None:
     said = [
         SpokenText(1000, 2000, "The capital of Italy ", ends_turn=False),
         SpokenText(2000, 2600, "is Rome.", ends_turn=True),

@@ -112,10 +112,10 @@ def test_a_crash_at_any_byte_changes_no_byte(
 
 
 @pytest.mark.parametrize(("job", "entries"), CASES)
-def test_a_kill_between_the_last_steps_is_made_good(
+def test_a_kill_between_the_last_steps_is_repaired(
     job: RecordingJob, entries: Script, tmp_path: Path
 ) -> None:
-    """After recording.json but before meta.json; before the merge; before the journal, or the pieces, went."""
+    """After recording.json, before the merge, before the journal is deleted, before the pieces are deleted."""
     expected = record_undisturbed(tmp_path / "quiet", job, entries, ENDING)
     folder = RecordingFolder(tmp_path, job)
     feed(folder, entries)
@@ -148,7 +148,7 @@ def _put_back(path: Path, files: dict[str, bytes]) -> None:
         (path / name).write_bytes(content)
 
 
-def test_one_that_was_overtaken_while_finishing_spoils_nothing(tmp_path: Path) -> None:
+def test_a_takeover_while_finishing_damages_nothing(tmp_path: Path) -> None:
     entries = numbered(half_duplex_talk(), TICKET)
     expected = record_undisturbed(tmp_path / "quiet", HALF, entries, ENDING)
     first, second = RecordingFolder(tmp_path, HALF), RecordingFolder(tmp_path, HALF)
@@ -164,7 +164,7 @@ def test_one_that_was_overtaken_while_finishing_spoils_nothing(tmp_path: Path) -
     assert_same(tree(first.path), expected)
 
 
-def test_how_the_turns_of_a_half_duplex_session_went(tmp_path: Path) -> None:
+def test_the_outcome_of_each_half_duplex_turn(tmp_path: Path) -> None:
     files = finish(tmp_path, HALF, numbered(half_duplex_talk(), TICKET))
     answered, broken, failed, left = turns_of(files)
     assert answered["input"] == {
@@ -211,7 +211,7 @@ def test_how_the_turns_of_a_half_duplex_session_went(tmp_path: Path) -> None:
     assert (meta.turns, meta.chunks, meta.state) == (4, None, RecordingState.COMPLETE)
 
 
-def test_a_chat_that_failed_and_one_that_asked_nothing(tmp_path: Path) -> None:
+def test_a_failed_chat_and_one_without_a_request(tmp_path: Path) -> None:
     error = ErrorOut(input_n=1, code="inference_error", message="no", fatal=True)
     files = finish(tmp_path / "a", CHAT, numbered([("in", chat_request()), ("out", error)], TICKET))
     (turn,) = turns_of(files)
@@ -221,7 +221,7 @@ def test_a_chat_that_failed_and_one_that_asked_nothing(tmp_path: Path) -> None:
     assert turns_of(finish(tmp_path / "b", CHAT, silence)) == []
 
 
-def test_an_answer_that_was_begun_anew_keeps_all_that_was_sent(tmp_path: Path) -> None:
+def test_an_answer_that_was_started_again_keeps_everything_that_was_sent(tmp_path: Path) -> None:
     talk = [("in", chat_request()), ("out", delta(1)), ("out", delta(2)), ("out", chat_done("w2 "))]
     files = finish(tmp_path, CHAT, numbered(talk, TICKET, after=2))
     (turn,) = turns_of(files)
@@ -230,7 +230,7 @@ def test_an_answer_that_was_begun_anew_keeps_all_that_was_sent(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("lost", range(1, 12))
-def test_a_lost_entry_is_named_and_mixes_up_no_turns(tmp_path: Path, lost: int) -> None:
+def test_a_lost_entry_is_listed_and_turns_stay_separate(tmp_path: Path, lost: int) -> None:
     talk = [("in", half_prepare())]
     for i in range(4):
         talk += [("out", generating(i, 1)), ("out", delta(i)), ("out", turn_done(i, 1, f"w{i} "))]
@@ -249,7 +249,7 @@ def test_a_lost_entry_is_named_and_mixes_up_no_turns(tmp_path: Path, lost: int) 
             assert lost == 3 * i + 2
 
 
-def test_unreadable_sound_is_said_and_nothing_stops(tmp_path: Path) -> None:
+def test_unreadable_audio_is_logged_and_recording_continues(tmp_path: Path) -> None:
     nan = b"\x00\x00\xc0\x7f"
     utterance = GeneratingOut(input_n=1, turn_index=0, speech_duration_ms=9, audio=nan)
     talk = [

@@ -1,4 +1,4 @@
-"""`merged_replay.mp4`, decoded again: its frames, its sound, its words."""
+"""`merged_replay.mp4`, decoded again: its frames, audio and subtitles."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def pictures(path: Path) -> list[tuple[float, np.ndarray]]:
 
 
 def audio_of(path: Path) -> np.ndarray:
-    """The sound, shape (2, n)."""
+    """The audio, shape (2, n)."""
     with av.open(str(path)) as container:
         return np.concatenate([f.to_ndarray() for f in container.decode(audio=0)], axis=1)
 
 
 def words(path: Path) -> list[tuple[float, float, str]]:
-    """Subtitles that show something: from, until, text."""
+    """Subtitles with text: from, until, text."""
     with av.open(str(path)) as container:
         packets = [p for p in container.demux(subtitles=0) if p.size > 2]
         return [
@@ -46,7 +46,7 @@ def words(path: Path) -> list[tuple[float, float, str]]:
 
 
 def omni(*frames: bytes) -> TimedTalk:
-    """A chunk a second, one frame each, answered in the middle."""
+    """A chunk per second, one frame each, answered in the middle."""
     talk = TimedTalk.prepared(SessionKind.OMNI_DUPLEX)
     for second, frame in enumerate(frames):
         talk.chunk(1.0 + second, tone(1.0, 300, IN), *([frame] if frame else []))
@@ -68,7 +68,7 @@ def assert_colour(picture: np.ndarray, colour: tuple[int, int, int]) -> None:
     np.testing.assert_allclose(centre, colour, atol=12)
 
 
-def test_it_holds_what_was_seen_and_heard(tmp_path: Path) -> None:
+def test_it_contains_all_frames_and_audio(tmp_path: Path) -> None:
     frames = [jpeg(320, 240, colour) for colour in (RED, GREEN, BLUE, RED, GREEN)]
     recorded = omni(*frames).record(tmp_path)
     path = video(recorded)
@@ -88,7 +88,7 @@ def test_it_holds_what_was_seen_and_heard(tmp_path: Path) -> None:
     for channel in (0, 1):
         energy, expected = (float(np.sum(np.square(x[channel]))) for x in (sound, replay))
         assert energy == pytest.approx(expected, rel=0.05)
-    for second in range(5):  # each where it belongs, not only as much in all
+    for second in range(5):  # each at its time, not only the total
         part = slice(second * OUT, (second + 1) * OUT)
         levels = [float(np.sqrt(np.mean(np.square(x[1, part])))) for x in (sound, replay)]
         assert levels[0] == pytest.approx(levels[1], abs=0.03)
@@ -101,7 +101,7 @@ def test_it_holds_what_was_seen_and_heard(tmp_path: Path) -> None:
 
 
 def test_sizes_may_be_odd_and_may_change(tmp_path: Path) -> None:
-    """The first frame's size holds; a picture turned on its side is shown whole."""
+    """The first frame's size is used; a picture in portrait format is shown completely."""
     frames = [jpeg(321, 241, RED), jpeg(120, 300, GREEN), jpeg(2000, 700, BLUE), jpeg(1, 1, RED)]
     shown = pictures(video(omni(*frames).record(tmp_path)))
     assert {picture.shape for _, picture in shown} == {(240, 320, 3)}
@@ -110,12 +110,12 @@ def test_sizes_may_be_odd_and_may_change(tmp_path: Path) -> None:
     assert shown[1][1][120, 20].max() < 30, "black beside it"
 
 
-def test_large_frames_are_made_smaller(tmp_path: Path) -> None:
+def test_large_frames_are_scaled_down(tmp_path: Path) -> None:
     (_, picture), *_ = pictures(video(omni(jpeg(4000, 3000, RED), b"").record(tmp_path)))
     assert picture.shape == (960, 1280, 3)
 
 
-def test_one_frame_stays_to_the_end(tmp_path: Path) -> None:
+def test_one_frame_is_shown_to_the_end(tmp_path: Path) -> None:
     path = video(omni(b"", b"", jpeg(64, 48, GREEN), b"", b"").record(tmp_path))
     ((at, picture),) = pictures(path)
     assert at == pytest.approx(2.0, abs=0.001)
@@ -139,7 +139,7 @@ def test_broken_frames_are_left_out(tmp_path: Path) -> None:
 
 
 def odd_exif() -> bytes:
-    """Turned on its side, and with a width that is no number: Pillow raises `struct.error`."""
+    """Portrait format, with a width that is not a number: Pillow raises `struct.error`."""
     odd = [struct.pack("<HHI4s", 0x0100, 2, 4, b"abc\0"), struct.pack("<HHIHH", 0x0112, 3, 1, 6, 0)]
     exif = b"Exif\0\0II*\0" + struct.pack("<IH", 8, len(odd)) + b"".join(odd) + bytes(4)
     file = io.BytesIO()
@@ -148,7 +148,7 @@ def odd_exif() -> bytes:
 
 
 def endless_scans() -> bytes:
-    """A progressive JPEG that goes over its picture again and again: 33 bytes, 10 ms each time."""
+    """A progressive JPEG that repeats its scans: 33 bytes, 10 ms each time."""
     file = io.BytesIO()
     Image.new("RGB", (64, 48), RED).save(file, "JPEG", progressive=True)
     data = file.getvalue()
@@ -157,7 +157,7 @@ def endless_scans() -> bytes:
 
 
 def swollen_text() -> bytes:
-    """A PNG whose remarks unpack to some MiB."""
+    """A PNG whose text chunks unpack to some MiB."""
     remarks = PngImagePlugin.PngInfo()
     for n in range(3):
         remarks.add_text(f"n{n}", "a" * 1_000_000, zip=True)
@@ -167,7 +167,7 @@ def swollen_text() -> bytes:
 
 
 @pytest.mark.parametrize("make", [odd_exif, endless_scans, swollen_text])
-def test_a_hostile_frame_costs_only_itself(tmp_path: Path, make: Callable[[], bytes]) -> None:
+def test_a_hostile_frame_is_left_out_alone(tmp_path: Path, make: Callable[[], bytes]) -> None:
     hostile, good = make(), jpeg(64, 48, BLUE)
     recorded = omni(hostile, good, hostile, good).record(tmp_path)
     assert [round(at) for at, _ in pictures(video(recorded))] == [1, 3]
@@ -181,7 +181,7 @@ def test_a_hostile_frame_costs_only_itself(tmp_path: Path, make: Callable[[], by
         pytest.param(jpeg(64, 48, RED) + bytes(2**20), 4, [0.0, 0.75], id="of_many_bytes"),
     ],
 )
-def test_frames_are_left_out_that_would_cost_too_much(
+def test_frames_that_cost_too_much_are_left_out(
     tmp_path: Path, frame: bytes, frames: int, times: list[float]
 ) -> None:
     """Other sessions wait for the same thread."""
@@ -191,7 +191,7 @@ def test_frames_are_left_out_that_would_cost_too_much(
     assert shown == pytest.approx([1.0 + at for at in times], abs=0.001)
 
 
-def test_the_last_frame_that_can_be_shown_stays_to_the_end(tmp_path: Path) -> None:
+def test_the_last_valid_frame_is_shown_to_the_end(tmp_path: Path) -> None:
     path = video(omni(jpeg(64, 48, GREEN), b"no picture", b"", b"", b"").record(tmp_path))
     assert len(pictures(path)) == 1
     with av.open(str(path)) as container:
@@ -200,7 +200,7 @@ def test_the_last_frame_that_can_be_shown_stays_to_the_end(tmp_path: Path) -> No
 
 
 def test_a_frame_is_shown_upright(tmp_path: Path) -> None:
-    """Telephones turn the camera, and say so in the file."""
+    """Phones rotate the camera and store that in the file."""
     file = io.BytesIO()
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -218,7 +218,7 @@ def test_without_a_frame_there_is_only_the_wav(tmp_path: Path, frames: tuple[byt
     assert not (recorded.folder / "merged_replay.mp4").exists()
 
 
-def test_made_twice_it_is_the_same(tmp_path: Path) -> None:
+def test_a_repeated_merge_gives_the_same_file(tmp_path: Path) -> None:
     frames = [jpeg(320, 240, colour) for colour in (RED, GREEN, BLUE)]
     one, other = (omni(*frames).record(tmp_path / name) for name in ("a", "b"))
     assert video(one).read_bytes() == video(other).read_bytes()

@@ -26,7 +26,7 @@ def test_float_samples_survive_exactly(samples: Samples) -> None:
 
 
 @given(values=st.lists(st.integers(-32768, 32767), max_size=50))
-def test_pcm16_is_recorded_as_it_came(values: list[int]) -> None:
+def test_pcm16_is_recorded_unchanged(values: list[int]) -> None:
     samples = samples_from_bytes(np.array(values, "<i2").tobytes(), PcmFormat.S16)
     assert samples.dtype == np.float32
     assert (np.abs(samples) < 1.0001).all()
@@ -43,7 +43,7 @@ def test_recording_scale_clips_and_is_off_by_half_a_step_at_most(samples: Sample
     assert (np.abs(pcm[~inside].astype(np.int32)) >= 32767).all()
 
 
-def test_nothing_is_no_sample() -> None:
+def test_empty_bytes_have_no_sample() -> None:
     for pcm_format in PcmFormat:
         assert samples_from_bytes(b"", pcm_format).shape == (0,)
 
@@ -57,6 +57,6 @@ def test_a_partial_sample_is_refused(size: int, pcm: PcmFormat) -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_what_is_no_number_is_refused(bad: float) -> None:
+def test_values_that_are_not_numbers_are_refused(bad: float) -> None:
     with pytest.raises(ValueError, match="NaN"):
         samples_from_bytes(float_bytes(np.array([0.0, bad], np.float32)), PcmFormat.F32)

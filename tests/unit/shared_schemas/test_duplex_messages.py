@@ -67,7 +67,7 @@ def test_both_names_of_a_field_are_understood(alias: str, name: str, extra: dict
     assert refused({**extra, alias: 5}).field == alias
 
 
-def test_the_seeds_prepare_is_understood_in_full() -> None:
+def test_a_prepare_of_the_reference_client_is_decoded_in_full() -> None:
     config = {
         "generate_audio": True,
         "chunk_ms": 1000,
@@ -94,7 +94,7 @@ def test_the_seeds_prepare_is_understood_in_full() -> None:
     assert message.ref_audio_path == "assets/ref_audio/ref_minicpm_signature.wav"
 
 
-def test_unknown_fields_are_ignored_and_a_diagnostic_keeps_its_own() -> None:
+def test_unknown_fields_are_ignored_and_a_diagnostic_keeps_its_fields() -> None:
     assert parse_duplex_message({"type": "stop", "why": 1}) == Stop(type="stop")
     config = {"type": "prepare", "config": {"novelty": 1}}
     assert parse_duplex_message(config) == Prepare(type="prepare")
@@ -157,7 +157,7 @@ def test_a_missing_field_is_named(message: dict[str, Any], field: str) -> None:
 
 
 @pytest.mark.parametrize("unknown", ["shout", "", "Prepare", None, 5, [], {}, "x" * 10_000])
-def test_an_unknown_type_is_answered_with_the_known_ones(unknown: object) -> None:
+def test_an_unknown_type_is_refused_with_the_known_ones(unknown: object) -> None:
     error = refused({"type": unknown})
     assert (error.field, error.code) == ("type", ErrorCode.UNKNOWN_TYPE)
     assert "audio_chunk" in error.message

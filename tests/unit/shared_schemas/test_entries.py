@@ -50,7 +50,7 @@ def test_every_field_of_every_entry_survives(cls: type[Entry], data: st.DataObje
     assert unpack(as_read(pack(entry))) == entry
 
 
-def test_tags_tell_all_entries_apart() -> None:
+def test_tags_identify_entries() -> None:
     assert len({cls.tag for cls in ENTRY_CLASSES}) == len(ENTRY_CLASSES) >= 13
 
 
@@ -136,12 +136,12 @@ def test_before_separates_a_session_from_the_one_before(ticket: int, epoch: int,
 
 
 @pytest.mark.parametrize("epoch", [-1, EPOCHS_PER_TICKET])
-def test_an_epoch_cannot_run_into_another_ticket(epoch: int) -> None:
+def test_an_epoch_cannot_overflow_into_another_ticket(epoch: int) -> None:
     with pytest.raises(ValueError, match="epoch"):
         StreamPosition(1, epoch, 1).id()
 
 
-def test_a_result_takes_over_every_figure_of_the_engine() -> None:
+def test_a_result_has_every_figure_of_the_engine() -> None:
     samples = np.linspace(-1, 1, 5, dtype=np.float32)
     result = UnitResult(is_listen=False, text="hi", audio=samples, n_tokens=3, memo={"tokens": [1]})
     entry = ResultOut.of(

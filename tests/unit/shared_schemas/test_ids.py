@@ -9,7 +9,7 @@ from antiphon.shared_schemas.states import SessionKind
 
 
 @given(text=st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True))
-def test_good_ids(text: str) -> None:
+def test_valid_ids(text: str) -> None:
     assert is_session_id(text)
 
 
@@ -17,7 +17,7 @@ def test_good_ids(text: str) -> None:
     "text",
     ["", "a" * 65, "a b", "a/b", "../x", "a\n", "ä", "a.b", "a{b}", "a%2e", "a\0", "\u0661", "a:b"],
 )
-def test_ids_that_are_refused(text: str) -> None:
+def test_invalid_ids_are_refused(text: str) -> None:
     assert not is_session_id(text)
 
 
@@ -35,7 +35,7 @@ def test_the_id_names_the_variant(sid: str, kind: SessionKind) -> None:
     assert duplex_kind(sid) is kind
 
 
-def test_made_ids_are_valid_and_never_repeat() -> None:
+def test_new_ids_are_valid_and_never_repeat() -> None:
     recordings = {new_recording_id() for _ in range(100)}
     assert len(recordings) == 100
     assert all(len(name) == 32 and is_session_id(name) for name in recordings)

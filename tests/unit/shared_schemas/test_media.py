@@ -36,7 +36,7 @@ def read(value: Any, payload: bytes) -> str | Raw:
     pcm=st.sampled_from(PcmFormat),
     text=st.text(max_size=20),
 )
-def test_what_goes_in_comes_out(
+def test_a_frame_is_read_back_unchanged(
     sound: bytes, pictures: list[bytes], pcm: PcmFormat, text: str
 ) -> None:
     packed = to_frame({"type": "x", "text": text, "audio": Raw(sound, pcm), "frames": pictures})
@@ -46,10 +46,10 @@ def test_what_goes_in_comes_out(
     assert (message["type"], message["text"]) == ("x", text)
     assert payload.part(message["audio"]) == Raw(sound, pcm)
     assert [payload.part(reference).data for reference in message["frames"]] == pictures
-    assert (4 + len(header)) % 4 == 0  # so that floats may be looked at in place
+    assert (4 + len(header)) % 4 == 0  # so that floats may be viewed in place
 
 
-def test_text_has_the_same_as_base64() -> None:
+def test_text_contains_the_same_as_base64() -> None:
     message = {"audio": Raw(b"\0\1\2\3"), "frames": [b"jpeg"]}
     expected = [pybase64.b64encode_as_string(b"\0\1\2\3"), pybase64.b64encode_as_string(b"jpeg")]
     text = orjson.loads(to_text(message))
@@ -62,7 +62,7 @@ def test_a_message_without_media_stays_text() -> None:
     assert to_frame({"type": "chunk", "audio_data": Raw(b"")}) == '{"type":"chunk","audio_data":""}'
 
 
-def test_sound_is_sent_in_the_format_asked_for() -> None:
+def test_audio_is_sent_in_the_requested_format() -> None:
     sound = np.array([0.0, 0.5, -1.0, 1.0], dtype=np.float32)
     message = TurnChunk(text_delta="Hi", audio_data=float_bytes(sound))
     for pcm, exact in ((PcmFormat.F32, 0.0), (PcmFormat.S16, 1 / 32767)):
@@ -87,7 +87,7 @@ def test_sound_is_sent_in_the_format_asked_for() -> None:
         (b"\xff\xff\xff\xff", "4294967295 bytes announced"),
     ],
 )
-def test_a_frame_that_is_cut_short(data: bytes, says: str) -> None:
+def test_a_truncated_frame_is_refused(data: bytes, says: str) -> None:
     with pytest.raises(InvalidInput, match=says) as refused:
         split_frame(data)
     assert refused.value.field == "header"
@@ -110,13 +110,13 @@ def test_a_frame_that_is_cut_short(data: bytes, says: str) -> None:
         ([], "valid string"),
     ],
 )
-def test_a_reference_that_leads_nowhere(reference: Any, says: str) -> None:
+def test_an_invalid_reference_is_refused(reference: Any, says: str) -> None:
     with pytest.raises(ValidationError) as refused:
         read(reference, bytes(8))
     assert says in refused.value.errors()[0]["msg"]
 
 
-def test_base64_is_taken_in_a_binary_frame_too() -> None:
+def test_base64_is_accepted_in_a_binary_frame() -> None:
     assert read("AAAA", b"") == "AAAA"
 
 
@@ -125,7 +125,7 @@ def test_a_reference_without_a_payload_is_no_string() -> None:
         MEDIA.validate_python({"at": 0, "bytes": 0})
 
 
-def test_bytes_may_be_named_once_only() -> None:
+def test_a_payload_may_be_referenced_once_only() -> None:
     """Otherwise a small frame would expand a thousand times in memory and in Redis."""
     payload = Payload(memoryview(bytes(100)))
     payload.part({"at": 0, "bytes": 60})

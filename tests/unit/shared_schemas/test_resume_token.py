@@ -11,7 +11,7 @@ def test_a_token_is_read_back_from_its_text() -> None:
     assert token.matches(token.digest)
 
 
-def test_tokens_cannot_be_guessed_and_do_not_show() -> None:
+def test_tokens_cannot_be_guessed_and_are_not_printed() -> None:
     one, other = ResumeToken.new("adx_1"), ResumeToken.new("adx_1")
     assert one.secret != other.secret
     assert len(one.secret) >= 32
@@ -23,9 +23,9 @@ def test_tokens_cannot_be_guessed_and_do_not_show() -> None:
 @pytest.mark.parametrize(
     "text", ["", ".", "adx_1", "adx_1.", ".secret", "a b.secret", "x" * 65 + ".s"]
 )
-def test_what_is_none(text: str) -> None:
+def test_invalid_tokens(text: str) -> None:
     assert ResumeToken.parse(text) is None
 
 
-def test_nothing_matches_no_digest() -> None:
+def test_no_token_matches_an_empty_digest() -> None:
     assert not ResumeToken("adx_1", "").matches("")

@@ -35,19 +35,19 @@ RESULT = Result(
 )
 
 
-def test_a_result_that_says_nothing_still_has_every_field_of_the_seed() -> None:
+def test_an_empty_result_has_every_field_of_the_reference_server() -> None:
     wire = orjson.loads(encode(RESULT))
     assert wire.keys() >= SEED_RESULT_FIELDS
     assert (wire["type"], wire["text"], wire["audio_data"]) == ("result", "", "")
     assert "simulated" not in wire
 
 
-def test_a_simulated_result_says_so() -> None:
+def test_a_simulated_result_is_marked() -> None:
     assert dataclasses.replace(RESULT, simulated=True).wire()["simulated"] is True
 
 
 @pytest.mark.parametrize("kind", [Queued, QueueUpdate])
-def test_a_place_in_the_queue_carries_both_names_of_the_estimate(kind: type[Queued]) -> None:
+def test_a_place_has_both_names_of_the_estimate(kind: type[Queued]) -> None:
     message = kind(ticket_id="7", position=2, queue_length=3, eta_seconds=4.5, estimated_wait_s=4.5)
     assert message.wire() == {
         "type": "queued" if kind is Queued else "queue_update",
@@ -59,7 +59,7 @@ def test_a_place_in_the_queue_carries_both_names_of_the_estimate(kind: type[Queu
     }
 
 
-def test_what_is_none_is_left_out() -> None:
+def test_fields_that_are_none_are_left_out() -> None:
     assert QueueDone().wire() == {"type": "queue_done"}
     assert Prepared(prompt_length=9, recording_session_id=None).wire() == {
         "type": "prepared",
@@ -76,7 +76,7 @@ def test_text_of_any_language_is_encoded_as_it_is() -> None:
     assert encode(Stopped(session_id="adx_1")) == '{"type":"stopped","session_id":"adx_1"}'
 
 
-def test_types_tell_all_messages_apart() -> None:
+def test_types_identify_messages() -> None:
     kinds = typing.get_args(DuplexServerMessage)
     assert len({kind.type for kind in kinds}) == len(kinds) == 11
 

@@ -17,7 +17,7 @@ def test_the_document_is_up_to_date() -> None:
     ("name", "description"),
     [(f"{cls.__name__}.{name}", field.description) for cls, name, field in FIELDS],
 )
-def test_every_setting_says_what_it_is_for(name: str, description: str | None) -> None:
+def test_every_setting_has_a_description(name: str, description: str | None) -> None:
     assert description, name
 
 
@@ -35,5 +35,5 @@ def test_rows_carry_default_and_limits(row: str) -> None:
     assert row in reference()
 
 
-def test_a_setting_stands_where_it_is_declared_and_nowhere_else() -> None:
+def test_a_setting_is_listed_where_it_is_declared_only() -> None:
     assert reference().count("`ANTIPHON_REDIS_URL`") == 1

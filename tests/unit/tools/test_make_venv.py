@@ -1,4 +1,4 @@
-"""Installing: when it must be done again, and what is said when something is missing."""
+"""Installation: when it is repeated, and the messages when something is missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from make_venv import CONSTRAINTS, ROOT, CannotInstall, main
 
 @pytest.fixture
 def installs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The extras of each installation that would have been made."""
+    """The extras of each simulated installation."""
     done: list[str] = []
     monkeypatch.setattr(make_venv, "_make", lambda folder: folder.mkdir(exist_ok=True))
     monkeypatch.setattr(make_venv, "_install", lambda _folder, extras: done.append(extras))
@@ -29,7 +29,7 @@ def test_the_second_run_installs_nothing(tmp_path: Path, installs: list[str]) ->
     assert installs == ["local"]
 
 
-def test_more_extras_add_to_what_is_there(tmp_path: Path, installs: list[str]) -> None:
+def test_more_extras_are_added_to_the_installed_ones(tmp_path: Path, installs: list[str]) -> None:
     for extras in (["local"], ["local", "test"], ["local"]):
         assert main(tmp_path / "venv", extras) == 0
     assert installs == ["local", "local,test"]
@@ -46,7 +46,7 @@ def test_changed_requirements_install_again(
     assert installs == ["local", "local"]
 
 
-def test_a_failure_leaves_no_stamp_and_tells_the_remedy(
+def test_a_failure_leaves_no_stamp_and_prints_the_remedy(
     tmp_path: Path,
     installs: list[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -61,7 +61,7 @@ def test_a_failure_leaves_no_stamp_and_tells_the_remedy(
     assert list((tmp_path / "venv").iterdir()) == []
 
 
-def test_the_vocoder_that_tests_run_stands_beside_the_packages(
+def test_the_vocoder_is_installed_next_to_the_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands: list[list[str]] = []
@@ -93,7 +93,7 @@ def test_every_requirement_is_pinned() -> None:
     assert "torch==2.13.0" in CONSTRAINTS.read_text().split()
 
 
-def test_a_python_that_is_too_old_is_told_the_command() -> None:
+def test_a_python_that_is_too_old_is_reported_with_the_command() -> None:
     shown = subprocess.run(
         ["make", "--no-print-directory", "CANDIDATES=no-such-python", "demo"],
         cwd=ROOT,
@@ -105,7 +105,7 @@ def test_a_python_that_is_too_old_is_told_the_command() -> None:
     assert "apt-get install -y python3 python3-venv" in shown.stderr
 
 
-def test_a_python_without_venv_is_told_the_command(
+def test_a_python_without_venv_is_reported_with_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)

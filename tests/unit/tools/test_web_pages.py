@@ -33,7 +33,7 @@ def web(tmp_path: Path) -> Path:
         ("", False),
     ],
 )
-def test_node_must_be_one_that_vite_runs_on(version: str, fits: bool) -> None:
+def test_node_must_be_a_version_that_vite_supports(version: str, fits: bool) -> None:
     assert new_enough(version) is fits
 
 
@@ -45,7 +45,7 @@ def test_a_changed_source_changes_the_fingerprint(web: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["src/ui/a.test.ts", "README.md", "node_modules/lit/index.js"])
-def test_what_no_page_holds_does_not(web: Path, name: str) -> None:
+def test_a_file_outside_the_pages_does_not_change_the_fingerprint(web: Path, name: str) -> None:
     before = fingerprint(web)
     (web / name).parent.mkdir(parents=True, exist_ok=True)
     (web / name).write_text("2")
@@ -65,7 +65,7 @@ def _lock(folder: Path, name: str, **packages: dict[str, object]) -> None:
     file.write_text(json.dumps({"packages": {"": {}, **entries}}))
 
 
-def test_packages_are_there_when_npm_installed_these_versions(tmp_path: Path) -> None:
+def test_packages_are_current_when_npm_installed_these_versions(tmp_path: Path) -> None:
     assert not installed(_locked(tmp_path, lit="3.3.3"), development=False)
     there = "node_modules/.package-lock.json"
     _lock(tmp_path, there, lit={"version": "3.3.2"})
@@ -74,7 +74,7 @@ def test_packages_are_there_when_npm_installed_these_versions(tmp_path: Path) ->
     assert installed(tmp_path, development=False)
 
 
-def test_tools_for_development_are_asked_for_only_where_they_are_used(tmp_path: Path) -> None:
+def test_development_tools_are_required_only_where_they_are_used(tmp_path: Path) -> None:
     _lock(
         tmp_path,
         "package-lock.json",
@@ -93,7 +93,7 @@ def _locked(folder: Path, **versions: str) -> Path:
     return folder
 
 
-def test_the_lock_file_serves_every_machine_and_every_registry() -> None:
+def test_the_lock_file_works_on_every_machine_and_registry() -> None:
     packages = json.loads((WEB / "package-lock.json").read_text())["packages"]
     assert not [name for name, row in packages.items() if "resolved" in row]
     missing = {

@@ -60,7 +60,7 @@ def test_lines_of_libraries_have_the_same_form() -> None:
     }
 
 
-def test_what_is_bound_stands_on_every_line_of_both() -> None:
+def test_bound_fields_are_on_every_line_of_both() -> None:
     bind = "structlog.contextvars.bind_contextvars(session='adx_1', instance='edge-1')\n"
     for entry in entries(f"{bind}{OURS}\n{THEIRS}"):
         assert (entry["session"], entry["instance"]) == ("adx_1", "edge-1")
@@ -74,18 +74,18 @@ def test_an_exception_is_one_line() -> None:
         assert "ZeroDivisionError: division by zero" in entry["exception"]
 
 
-def test_warnings_of_python_go_the_same_way() -> None:
+def test_python_warnings_are_logged_in_the_same_form() -> None:
     [entry] = entries("warnings.warn('old')")
     assert entry["logger"] == "py.warnings"
     assert "old" in entry["event"]
 
 
-def test_what_cannot_be_json_is_shown_all_the_same() -> None:
+def test_values_that_are_not_json_are_logged_as_text() -> None:
     [entry] = entries("structlog.get_logger().info('x', thing={1, 2}, path=__import__('pathlib'))")
     assert entry["thing"] == "{1, 2}"
 
 
-def test_chatter_of_libraries_is_left_out_unless_asked_for() -> None:
+def test_debug_lines_of_libraries_are_left_out_by_default() -> None:
     chatter = "logging.getLogger('httpx').info('GET /')"
     assert lines(chatter) == []
     assert lines(chatter, ANTIPHON_LOG_LEVEL="DEBUG") != []
@@ -95,7 +95,7 @@ def test_the_level_is_a_setting() -> None:
     assert lines(OURS, ANTIPHON_LOG_LEVEL="WARNING") == []
 
 
-def test_a_bad_setting_ends_the_process_in_words() -> None:
+def test_a_bad_setting_ends_the_process_with_a_message() -> None:
     shown = subprocess.run(
         _command(""), env=_env({"ANTIPHON_LOG_FORMAT": "xml"}), capture_output=True, text=True
     )
@@ -118,7 +118,7 @@ def test_a_terminal_gets_colours(format_: str, coloured: bool) -> None:
     assert "began" in shown
 
 
-def test_console_lines_can_be_had_anywhere() -> None:
+def test_the_console_format_can_be_forced() -> None:
     [line] = lines(OURS, ANTIPHON_LOG_FORMAT="console", NO_COLOR="1")
     assert "began" in line
     assert not line.startswith("{")
@@ -138,5 +138,5 @@ def test_console_lines_can_be_had_anywhere() -> None:
         ("url", "ws://127.0.0.1:80/x@y", "ws://127.0.0.1:80/x@y"),
     ],
 )
-def test_secrets_do_not_reach_a_log(name: str, value: Any, shown: Any) -> None:
+def test_secrets_are_not_logged(name: str, value: Any, shown: Any) -> None:
     assert hide_secrets(None, "info", {name: value}) == {name: shown}

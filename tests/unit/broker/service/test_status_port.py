@@ -50,7 +50,7 @@ async def test_health_is_a_status(health: Any, path: str, status: int) -> None:
         assert reply.json() == health()[1]
 
 
-async def test_a_port_that_is_taken_is_named() -> None:
+async def test_a_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}"):
@@ -65,7 +65,7 @@ async def test_the_port_is_free_again_afterwards() -> None:
         pass
 
 
-def test_a_process_says_who_it_is() -> None:
+def test_a_process_reports_its_identity() -> None:
     registry = new_registry("worker", "worker-1")
     labels = {family.name: family.samples[0].labels for family in registry.collect()}
     assert labels["antiphon"]["service"] == "worker"

@@ -1,4 +1,4 @@
-"""What `antiphon doctor` makes of this machine: disk, ports, certificates, engines."""
+"""How `antiphon doctor` checks this machine: disk, ports, certificates, engines."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ def by_name(findings: Iterator[Finding] | list[Finding]) -> dict[str, Finding]:
     return {finding.about: finding for finding in findings}
 
 
-def test_this_python_is_one_of_those_that_are_tested() -> None:
+def test_this_python_is_a_tested_one() -> None:
     assert examine_python().verdict is FindingStatus.OK
 
 
-def test_a_folder_that_is_yet_to_be_made(tmp_path: Path) -> None:
+def test_a_folder_that_does_not_exist_yet(tmp_path: Path) -> None:
     findings = by_name(examine_disk(tmp_path / "a" / "b", max_storage_gb=0))
     assert findings["recordings"].found.endswith("sessions (to be made)")
     assert {finding.verdict for finding in findings.values()} == {FindingStatus.OK}
     assert not (tmp_path / "a").exists()
 
 
-def test_a_folder_nobody_may_write() -> None:
-    finding = by_name(examine_disk(Path("/proc"), 0))["recordings"]  # not even root
+def test_a_folder_without_write_access() -> None:
+    finding = by_name(examine_disk(Path("/proc"), 0))["recordings"]  # not even for root
     assert finding.verdict is FindingStatus.FAILURE
     assert "ANTIPHON_DATA_DIR" in finding.remedy
 
 
-def test_a_file_in_the_way_of_the_folder(tmp_path: Path) -> None:
+def test_a_file_at_the_path_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
     with pytest.raises(NotADirectoryError):
         (tmp_path / "data" / "sessions").mkdir()
@@ -52,7 +52,7 @@ def test_a_file_in_the_way_of_the_folder(tmp_path: Path) -> None:
     assert finding.verdict is FindingStatus.FAILURE
 
 
-def test_more_to_be_kept_than_the_disk_holds(tmp_path: Path) -> None:
+def test_a_size_limit_larger_than_the_disk(tmp_path: Path) -> None:
     finding = by_name(examine_disk(tmp_path, max_storage_gb=1e9))["disk space"]
     assert finding.verdict is FindingStatus.WARNING
     assert "ANTIPHON_MAX_STORAGE_GB" in finding.remedy
@@ -62,7 +62,7 @@ def port_of(listener: socket.socket) -> int:
     return int(listener.getsockname()[1])
 
 
-def test_a_port_that_somebody_else_has() -> None:
+def test_a_port_that_another_program_uses() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         services = [("edge", "127.0.0.1", port_of(listener), "ANTIPHON_PORT")]
         [finding] = examine_ports(services)
@@ -78,10 +78,10 @@ class _Healthy(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *args: object) -> None:
-        """Nothing."""
+        """Logs nothing."""
 
 
-def test_a_port_on_which_the_service_runs_already() -> None:
+def test_a_port_on_which_the_service_already_runs() -> None:
     with HTTPServer(("127.0.0.1", 0), _Healthy) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -96,7 +96,7 @@ def test_a_port_on_which_the_service_runs_already() -> None:
 
 
 def certificate(folder: Path, name: str, days: int) -> tuple[Path, Path]:
-    """Self-signed, with its key; `days` may lie in the past."""
+    """Self-signed, with its key; `days` may be negative."""
     made, key, names = (folder / f"{name}.{kind}" for kind in ("pem", "key", "names"))
     names.write_text("subjectAltName=DNS:voice.example")
     openssl("ecparam", "-genkey", "-name", "prime256v1", "-noout", "-out", key)
@@ -113,40 +113,40 @@ def openssl(*args: object, given: bytes = b"") -> bytes:
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
 class TestCertificates:
-    def test_one_in_order(self, tmp_path: Path) -> None:
+    def test_a_valid_certificate(self, tmp_path: Path) -> None:
         finding = examine_certificate(*certificate(tmp_path, "good", 90))
         assert finding.verdict is FindingStatus.OK
         assert finding.found.startswith("voice.example; valid for ")
 
-    def test_one_that_ends_soon(self, tmp_path: Path) -> None:
+    def test_a_certificate_that_expires_soon(self, tmp_path: Path) -> None:
         finding = examine_certificate(*certificate(tmp_path, "old", 3))
         assert finding.verdict is FindingStatus.WARNING
 
-    def test_one_that_has_ended(self, tmp_path: Path) -> None:
+    def test_an_expired_certificate(self, tmp_path: Path) -> None:
         finding = examine_certificate(*certificate(tmp_path, "over", -1))
         assert finding.verdict is FindingStatus.FAILURE
         assert "expired" in finding.found
 
-    def test_one_with_anothers_key(self, tmp_path: Path) -> None:
+    def test_a_certificate_with_another_key(self, tmp_path: Path) -> None:
         (mine, _), (_, other) = certificate(tmp_path, "a", 90), certificate(tmp_path, "b", 90)
         finding = examine_certificate(mine, other)
         assert finding.verdict is FindingStatus.FAILURE
         assert "private key" in finding.remedy
 
-    def test_a_file_that_is_none(self, tmp_path: Path) -> None:
+    def test_a_file_that_is_not_a_certificate(self, tmp_path: Path) -> None:
         (tmp_path / "x.pem").write_text("no certificate")
         finding = examine_certificate(tmp_path / "x.pem", tmp_path / "absent.key")
         assert finding.verdict is FindingStatus.FAILURE
 
 
-def test_the_local_engine_has_all_it_needs() -> None:
+def test_the_local_engine_is_complete() -> None:
     findings = by_name(examine_engine("local", 4, None, {}))
     assert {finding.verdict for finding in findings.values()} == {FindingStatus.OK}
     assert findings["model weights"].found.startswith("SmolLM2")
 
 
 @pytest.mark.parametrize("content", [b"no model", None], ids=["another file", "no file"])
-def test_weights_that_are_none(tmp_path: Path, content: bytes | None) -> None:
+def test_invalid_weights(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "model.gguf"
     if content is not None:
         path.write_bytes(content)
@@ -163,13 +163,13 @@ def test_weights_that_are_none(tmp_path: Path, content: bytes | None) -> None:
         ("minicpmo", {}, "not set"),
     ],
 )
-def test_an_engine_that_cannot_be(engine: str, options: dict[str, object], words: str) -> None:
+def test_an_unknown_engine(engine: str, options: dict[str, object], words: str) -> None:
     [finding] = examine_engine(engine, 4, None, options)
     assert finding.verdict is FindingStatus.FAILURE
     assert words in finding.found
 
 
-def test_a_whole_checkpoint() -> None:
+def test_a_complete_checkpoint() -> None:
     findings = by_name(examine_engine("minicpmo", 2, CHECKPOINT, {"device": "cpu"}))
     failed = {name for name, one in findings.items() if one.verdict is FindingStatus.FAILURE}
     assert failed == set()
@@ -177,7 +177,7 @@ def test_a_whole_checkpoint() -> None:
     assert findings["model folder"].found.endswith("tensors")
 
 
-def test_a_checkpoint_that_is_cut_off(tmp_path: Path) -> None:
+def test_a_truncated_checkpoint(tmp_path: Path) -> None:
     folder = tmp_path / "ckpt"
     shutil.copytree(CHECKPOINT, folder)
     with (folder / "model.safetensors").open("r+b") as file:

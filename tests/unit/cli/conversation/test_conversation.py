@@ -1,4 +1,4 @@
-"""Asking a question against a scripted server, a second lasting a few milliseconds."""
+"""Asking a question against a scripted server, with seconds of a few milliseconds."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def asked(reply: Callable[[int], dict[str, Any] | None], seen: Seen) -> Co
         return await ask(session, SpokenQuestion(TONE), seen, patience_s=0.5)
 
 
-async def test_listens_until_the_turn_has_ended() -> None:
+async def test_listening_continues_until_the_turn_has_ended() -> None:
     replies = {
         3: speaking("One", current_time=3000),
         4: speaking(" two.", current_time=4000, end_of_turn=True),
@@ -79,7 +79,7 @@ async def test_listens_until_the_turn_has_ended() -> None:
     assert result.first_words_s is not None
 
 
-async def test_a_turn_that_ended_before_the_question_is_no_answer() -> None:
+async def test_a_turn_that_ended_before_the_question_is_not_the_answer() -> None:
     early = {1: speaking("Hm?", current_time=1000, end_of_turn=True)}
     result = await asked(lambda n: early.get(n, {}), Seen())
     assert not result.answered
@@ -87,13 +87,13 @@ async def test_a_turn_that_ended_before_the_question_is_no_answer() -> None:
     assert result.first_words_s is None
 
 
-async def test_silence_exhausts_patience() -> None:
+async def test_silence_ends_at_the_time_limit() -> None:
     result = await asked(lambda _: {}, Seen())
     assert not result.answered
     assert not len(result.speech)
 
 
-async def test_an_error_is_shown_and_the_conversation_goes_on() -> None:
+async def test_an_error_is_shown_and_the_conversation_continues() -> None:
     trouble = {"kind": "error", "error": "e", "message": "late", "code": "input_backpressure"}
     replies: dict[int, dict[str, Any]] = {
         2: trouble,
@@ -117,7 +117,7 @@ async def test_a_lost_session_is_raised() -> None:
             await ask(session, SpokenQuestion(TONE), Seen(), patience_s=5)
 
 
-async def test_what_is_sent_is_the_recording_then_silence() -> None:
+async def test_the_recording_is_sent_and_then_silence() -> None:
     sent: list[bytes] = []
 
     async def script(wire: Wire) -> None:
@@ -136,7 +136,7 @@ async def test_what_is_sent_is_the_recording_then_silence() -> None:
     assert not spoken[len(TONE) :].any()
 
 
-async def test_chunks_leave_when_a_microphone_would_have_them() -> None:
+async def test_chunks_are_sent_at_the_pace_of_a_microphone() -> None:
     start = time.monotonic()
     chunks = [chunk async for chunk in paced(islice(SpokenQuestion(TONE).chunks(), 5), start)]
     assert len(chunks) == 5

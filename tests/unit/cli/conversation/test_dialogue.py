@@ -1,4 +1,4 @@
-"""Talking live, with a sound card that the test moves by hand."""
+"""A live conversation, with a sound card that the test controls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from support.scripted_server import SPOKEN, Scripted, Wire, speaking
 
 
 class HalfDeaf(Headset):
-    """Plays half of what it is given before the playback is dropped."""
+    """Plays half of the audio before the rest is dropped."""
 
     def __init__(self) -> None:
         self._captured: asyncio.Queue[Samples] = asyncio.Queue()
@@ -41,7 +41,7 @@ class HalfDeaf(Headset):
         return self.given / 2 / 24
 
 
-async def test_an_interrupted_answer_is_told_as_far_as_it_was_played(
+async def test_the_playback_position_of_an_interrupted_answer_is_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acks: list[dict[str, Any]] = []

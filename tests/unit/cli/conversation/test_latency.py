@@ -29,7 +29,7 @@ def unit(current_time: int, received_at: float, **fields: Any) -> Unit:
     return Unit(message=message, audio=np.zeros(0, np.float32), received_at=received_at)
 
 
-def test_a_result_is_held_against_the_chunk_it_answers() -> None:
+def test_a_result_belongs_to_the_chunk_it_answers() -> None:
     log = SendLog()
     for second in range(1, 4):
         log.add(1000, 100.0 + second)
@@ -52,7 +52,7 @@ def test_a_unit_of_two_half_chunks_counts_from_the_second() -> None:
     assert log.sent_at(1000) == 1.0
 
 
-def test_what_was_never_sent_has_no_latency() -> None:
+def test_a_chunk_that_was_not_sent_has_no_latency() -> None:
     log = SendLog()
     assert UnitLatency.of(unit(1000, 1.0), log) is None
     log.add(1000, 1.0)
@@ -69,7 +69,7 @@ def test_the_hops_add_up_to_the_total() -> None:
     assert latency.outward == pytest.approx(8.0)
 
 
-def test_no_timing_no_hops() -> None:
+def test_without_timing_there_are_no_hops() -> None:
     log = SendLog()
     log.add(1000, 10.0)
     latency = UnitLatency.of(unit(1000, 10.050), log)

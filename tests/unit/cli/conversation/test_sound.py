@@ -1,4 +1,4 @@
-"""Sound files, and what the headset does between its callbacks."""
+"""Sound files, and the headset between its callbacks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_sound_of_any_shape_becomes_16_khz_mono(tmp_path: Path) -> None:
     assert samples[8000] == pytest.approx(0.2, abs=1e-3)
 
 
-def test_the_reply_is_a_16_bit_wav(tmp_path: Path) -> None:
+def test_the_answer_is_a_16_bit_wav(tmp_path: Path) -> None:
     path = tmp_path / "new" / "reply.wav"
     save_reply(path, np.array([0.0, 1.0, -0.5], np.float32))
     samples, rate = soundfile.read(path, dtype="int16")
@@ -39,7 +39,7 @@ def test_the_reply_is_a_16_bit_wav(tmp_path: Path) -> None:
     assert samples.tolist() == [0, 32767, -16384]
 
 
-def test_unusable_sound_is_told_by_name(tmp_path: Path) -> None:
+def test_unusable_sound_is_reported_by_file_name(tmp_path: Path) -> None:
     with pytest.raises(UnusableAudio, match=r"cannot read .*absent\.wav"):
         load_speech(tmp_path / "absent.wav")
     soundfile.write(tmp_path / "empty.wav", np.zeros(0), 16000)
@@ -51,7 +51,7 @@ def test_unusable_sound_is_told_by_name(tmp_path: Path) -> None:
 
 
 class Card:
-    """A sound card that never calls back by itself."""
+    """A sound card whose callbacks the test calls."""
 
     PortAudioError = OSError
 
@@ -79,7 +79,7 @@ def played(card: Card, frames: int) -> list[float]:
     return [float(sample) for sample in block[:, 0]]
 
 
-async def test_seconds_of_the_microphone_come_out_in_order(card: Card) -> None:
+async def test_seconds_of_the_microphone_are_returned_in_order(card: Card) -> None:
     with Headset() as headset:
         for value in (0.25, 0.5):
             card.streams[0].callback(np.full((16000, 1), value, np.float32), 16000, None, None)
@@ -91,7 +91,7 @@ async def test_seconds_of_the_microphone_come_out_in_order(card: Card) -> None:
     assert (first[0], second[0]) == (0.25, 0.5)
 
 
-async def test_speech_is_played_in_order_then_silence(card: Card) -> None:
+async def test_speech_is_played_in_order_and_followed_by_silence(card: Card) -> None:
     with Headset() as headset:
         headset.play(np.array([1, 2, 3], np.float32))
         headset.play(np.array([4], np.float32))
@@ -99,7 +99,7 @@ async def test_speech_is_played_in_order_then_silence(card: Card) -> None:
         assert played(card, 4) == [3, 4, 0, 0]
 
 
-async def test_an_interrupted_reply_falls_silent(card: Card) -> None:
+async def test_an_interrupted_answer_stops(card: Card) -> None:
     with Headset() as headset:
         headset.play(np.ones(2400, np.float32))
         played(card, 1200)
@@ -108,13 +108,13 @@ async def test_an_interrupted_reply_falls_silent(card: Card) -> None:
         assert headset.drop_unplayed() == 0.0
 
 
-def test_a_missing_library_is_told_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sounddevice", None)
     with pytest.raises(NoMicrophone, match="pip install sounddevice"):
         Headset()
 
 
-async def test_a_card_that_cannot_be_opened_is_told(
+async def test_a_card_that_cannot_be_opened_is_reported(
     card: Card, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def busy(**_options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a conversation looks like on the terminal."""
+"""A conversation as the terminal shows it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_speaking_line_shows_the_text_and_the_end_of_the_turn() -> None:
     assert line == "     4.0 s  speaking         -   [x] Paris.  (end of turn)"
 
 
-def test_a_whole_conversation_in_order_and_uncut() -> None:
+def test_a_complete_conversation_in_order_without_truncation() -> None:
     shown, out = transcript()
     shown.connected("ws://h", "adx_1")
     shown.place(
@@ -67,7 +67,7 @@ def test_a_whole_conversation_in_order_and_uncut() -> None:
     ]
 
 
-def test_summary_names_every_hop_that_was_told() -> None:
+def test_the_summary_names_every_measured_hop() -> None:
     latency = UnitLatency(total=50.0, to_worker=2.0, engine=40.0)
     lines = [text for _, text in summary_lines([latency])]
     assert lines == [

@@ -41,7 +41,7 @@ def answered(
     seconds=st.floats(1, 60),
     start=st.floats(0, 1e6),
 )
-def test_everything_due_lies_on_the_users_grid(
+def test_everything_due_is_on_the_users_grid(
     number: int, period_s: float, seconds: float, start: float
 ) -> None:
     times = LoadTimes.of(plan(seconds=seconds), start)
@@ -72,7 +72,7 @@ def test_the_warm_up_is_not_measured() -> None:
     assert [m.due_at for m in log.measured(times)] == [52.0 + n for n in range(10)]
 
 
-def test_a_stall_counts_for_everything_that_it_held_up() -> None:
+def test_a_stall_counts_for_every_request_that_it_delayed() -> None:
     """Ten answers of 10 ms each, but nothing could be sent from 2 to 7: five chunks were late."""
     requests = [
         answered(due, sent := max(due, 7.0) if due >= 2 else due, sent + 0.010)
@@ -98,7 +98,7 @@ def test_a_stall_counts_for_everything_that_it_held_up() -> None:
     assert summary.sent_late_ms["max"] == 5000.0
 
 
-def test_a_question_is_waited_for_from_the_end_of_its_speech() -> None:
+def test_an_answer_is_timed_from_the_end_of_the_question() -> None:
     request = LoadRequest(UserKind.HALF_DUPLEX, 10.0, 13.5, 10.0, 15.0)
     assert request.latency_ms == pytest.approx(1500)
     assert LoadSummary.of([request]).late == 0
@@ -118,7 +118,7 @@ def test_percentiles_of_a_thousand_and_one() -> None:
 
 
 @pytest.mark.parametrize(("ratio", "chunks"), [(1.0, 3), (0.5, 6), (0.25, 12), (0.0, 1)])
-def test_silence_fills_what_is_not_speech(ratio: float, chunks: int) -> None:
+def test_silence_fills_the_gaps_between_speech(ratio: float, chunks: int) -> None:
     speech = np.full(int(2.5 * INPUT_RATE), 0.3, np.float32)
     inputs = LoadInputs.of([speech], ratio)
     assert len(inputs.chunks) == chunks
@@ -129,7 +129,7 @@ def test_silence_fills_what_is_not_speech(ratio: float, chunks: int) -> None:
     assert inputs.image[:2] == b"\xff\xd8"
 
 
-def test_usage_is_of_processes_that_lived_all_the_time() -> None:
+def test_usage_is_of_processes_that_ran_all_the_time() -> None:
     pids = with_generator({})
     before = ProcessUsage.of({**pids, "gone": 2**22 + 1})
     assert set(before.cpu_s) == {"generator"}
@@ -148,13 +148,13 @@ def test_usage_is_of_processes_that_lived_all_the_time() -> None:
         (["--sessions", "257"], "256 sessions at most"),
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments: list[str], complaint: str) -> None:
+def test_invalid_options_are_refused(arguments: list[str], complaint: str) -> None:
     refused = CliRunner().invoke(app, ["bench", *arguments])
     assert refused.exit_code == 2
     assert complaint in refused.output
 
 
-def test_an_edge_that_is_not_there_is_named(tmp_path: object) -> None:
+def test_an_unreachable_edge_is_reported_by_address(tmp_path: object) -> None:
     found = CliRunner().invoke(app, ["bench", "--url", "ws://127.0.0.1:1", "--sessions", "2"])
     assert found.exit_code == 1
     assert "Nothing was measured" in found.output

@@ -1,4 +1,4 @@
-"""Two runs side by side: when they count as the same."""
+"""Two runs compared: when they count as the same."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def pairs(*runs: tuple[ReplayOutcome | None, ReplayOutcome | None]) -> list[Outc
     return [OutcomePair(i, float(i), before, after) for i, (before, after) in enumerate(runs)]
 
 
-def test_the_same_run_twice_differs_in_nothing() -> None:
+def test_the_same_run_twice_has_no_differences() -> None:
     verdict = compare(pairs((LISTEN, LISTEN), (says("Rome"), says("Rome"))), Tolerance())
     assert (verdict.units, verdict.decisions, verdict.text) == (2, 1.0, 1.0)
     assert not verdict.differs
     assert verdict.before == verdict.after
 
 
-def test_decisions_that_disagree_are_counted() -> None:
+def test_different_decisions_are_counted() -> None:
     runs = pairs((LISTEN, says("uh")), (says("Rome"), says("Rome")), (LISTEN, LISTEN))
     verdict = compare(runs, Tolerance(text=0, slower=99))
     assert verdict.decisions == pytest.approx(2 / 3)
@@ -34,18 +34,18 @@ def test_decisions_that_disagree_are_counted() -> None:
     assert not compare(runs, Tolerance(text=0, decisions=0.6, slower=99)).differs
 
 
-def test_a_unit_without_an_answer_agrees_with_nothing() -> None:
+def test_a_unit_without_an_answer_never_agrees() -> None:
     verdict = compare(pairs((LISTEN, LISTEN), (LISTEN, None)), Tolerance())
     assert verdict.decisions == 0.5
     assert verdict.differs
 
 
-def test_what_the_first_run_did_not_answer_is_no_fault_of_the_second() -> None:
+def test_units_that_the_first_run_did_not_answer_are_no_difference() -> None:
     verdict = compare(pairs((None, LISTEN), (None, None), (LISTEN, LISTEN)), Tolerance())
     assert (verdict.units, verdict.decisions) == (1, 1.0)
 
 
-def test_words_that_come_a_second_later_are_the_same_words() -> None:
+def test_the_same_words_a_second_later_are_no_difference() -> None:
     runs = pairs((says("It is "), LISTEN), (says("Rome."), says("It is ")), (None, says("Rome.")))
     verdict = compare(runs, Tolerance(decisions=0))
     assert verdict.text == 1.0
@@ -56,19 +56,19 @@ def test_words_that_come_a_second_later_are_the_same_words() -> None:
     ("before", "after", "slower"),
     [(100, 190, False), (100, 210, True), (10, 55, False), (10, 70, True), (500, 90, False)],
 )
-def test_slower_by_a_factor_and_by_more_than_chance(
+def test_slower_by_a_factor_and_by_more_than_noise(
     before: float, after: float, slower: bool
 ) -> None:
     verdict = compare(pairs((says("a", before), says("a", after))), Tolerance())
     assert [reason.split(":")[0] for reason in verdict.reasons] == ["latency"] * slower
 
 
-def test_nothing_at_all_is_the_same_as_nothing() -> None:
+def test_two_empty_runs_are_the_same() -> None:
     verdict = compare([], Tolerance())
     assert (verdict.units, verdict.differs, verdict.before) == (0, False, None)
 
 
-def test_similarity_is_about_words() -> None:
+def test_similarity_compares_words() -> None:
     assert similarity("It is Rome.", "it is rome") == 1.0
     assert similarity("", "") == 1.0
     assert similarity("Rome", "") == 0.0

@@ -1,4 +1,4 @@
-"""Recorded sessions from the command line, and as something to be played again."""
+"""Recorded sessions from the command line, and their replay plans."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def planned(data: Path, recording: str) -> DuplexPlan:
     return plan
 
 
-def test_show_tells_what_happened(data: Path, recording: str) -> None:
+def test_show_prints_the_conversation(data: Path, recording: str) -> None:
     status, shown, _ = antiphon(data, "sessions", "show", recording)
     assert status == 0
     for words in (recording, "omni_1 (omni_duplex)", "complete, ended by: stopped", "word3"):
         assert words in shown
-    assert "Say [bold]nothing[/x]." in shown  # as it was said, not as markup
+    assert "Say [bold]nothing[/x]." in shown  # printed literally, not as markup
     assert antiphon(data, "sessions", "show", str(data / "sessions" / recording))[1] == shown
 
 
@@ -59,14 +59,14 @@ def test_show_as_json(data: Path, recording: str) -> None:
     assert [row["did"] for row in output["rows"]] == ["listening", "speaking"] * 2
 
 
-def test_show_while_the_session_goes_on(data: Path, recording: str) -> None:
+def test_show_of_a_running_session(data: Path, recording: str) -> None:
     (data / "sessions" / recording / RECORDING_FILE).unlink()
     status, shown, _ = antiphon(data, "sessions", "show", recording)
     assert (status, recording in shown) == (0, True)
     assert antiphon(data, "replay", recording)[0] == 2
 
 
-def test_export_is_the_whole_recording(data: Path, recording: str, tmp_path: Path) -> None:
+def test_export_contains_the_whole_recording(data: Path, recording: str, tmp_path: Path) -> None:
     target = tmp_path / "out.zip"
     assert antiphon(data, "sessions", "export", recording, str(target))[0] == 0
     with zipfile.ZipFile(target) as archive:
@@ -80,7 +80,7 @@ def test_export_is_the_whole_recording(data: Path, recording: str, tmp_path: Pat
 
 @pytest.mark.parametrize("command", [("sessions", "show"), ("sessions", "export"), ("replay",)])
 @pytest.mark.parametrize("name", ["f" * 32, "adx_1", "../..", ""])
-def test_what_is_not_there_is_told_without_a_traceback(
+def test_an_unknown_recording_is_reported_without_a_traceback(
     data: Path, command: tuple[str, ...], name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -90,7 +90,7 @@ def test_what_is_not_there_is_told_without_a_traceback(
     assert list(tmp_path.glob("*.zip")) == []
 
 
-def test_a_plan_is_what_was_sent(data: Path, recording: str) -> None:
+def test_a_plan_contains_what_was_sent(data: Path, recording: str) -> None:
     folder = data / "sessions" / recording
     played = planned(data, recording)
     assert played.with_video
@@ -109,7 +109,7 @@ def test_a_plan_is_what_was_sent(data: Path, recording: str) -> None:
         assert np.array_equal(to_pcm16(step.samples()), _pcm(step.audio))
 
 
-def test_recorded_sound_is_played_on_the_scale_it_came(tmp_path: Path) -> None:
+def test_recorded_audio_is_replayed_with_its_amplitude(tmp_path: Path) -> None:
     import soundfile
 
     pcm = np.array([-32768, -32767, -1, 0, 1, 12345, 32767], np.int16)
@@ -122,7 +122,7 @@ def test_recorded_sound_is_played_on_the_scale_it_came(tmp_path: Path) -> None:
             load_pcm(tmp_path / name)
 
 
-def test_a_pause_is_not_waited_for_and_skipped_chunks_are_left_out(
+def test_pauses_are_not_replayed_and_skipped_chunks_are_left_out(
     data: Path, recording: str
 ) -> None:
     path = data / "sessions" / recording / RECORDING_FILE

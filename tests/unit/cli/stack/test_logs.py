@@ -12,7 +12,7 @@ from rich.console import Console
 from antiphon.cli.stack.logs import LogFiles, render
 
 
-def test_json_log_entries_are_put_in_order() -> None:
+def test_json_log_entries_are_formatted() -> None:
     entry = {
         "session": "adx_1",
         "level": "warning",
@@ -30,11 +30,11 @@ def test_tracebacks_keep_their_lines() -> None:
 
 
 @pytest.mark.parametrize("line", ["plain words", "{not json", '{"no": "event"}', "[bold]x"])
-def test_other_lines_stay_as_they_are(line: str) -> None:
+def test_other_lines_are_unchanged(line: str) -> None:
     assert render("redis", line).plain == f"redis    │ {line}"
 
 
-def test_log_files_keep_all_and_show_the_last(tmp_path: Path) -> None:
+def test_log_files_keep_every_line_and_show_the_last(tmp_path: Path) -> None:
     out = io.StringIO()
     with LogFiles(tmp_path) as logs:
         for number in range(30):

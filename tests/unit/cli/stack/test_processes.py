@@ -1,4 +1,4 @@
-"""Supervision, with real child processes."""
+"""Supervision of real child processes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("antiphon.cli.stack.processes.RESTART_PAUSES_S", (0.01, 0.01))
 
 
-async def test_lines_and_environment_reach_the_right_places() -> None:
+async def test_output_and_environment_of_a_service() -> None:
     log = Log()
     thing = service(
         "import os; print(os.environ['X']); print('\\xe9'); import time; time.sleep(60)", log, X="7"
@@ -57,7 +57,7 @@ async def test_lines_and_environment_reach_the_right_places() -> None:
     assert thing.pid is None
 
 
-async def test_a_death_is_told_and_repaired() -> None:
+async def test_a_service_that_exits_is_reported_and_restarted() -> None:
     log = Log()
     thing = service(OBEDIENT, log)
     running = asyncio.create_task(thing.run())
@@ -72,7 +72,7 @@ async def test_a_death_is_told_and_repaired() -> None:
     await running
 
 
-async def test_a_service_that_keeps_failing_is_given_up() -> None:
+async def test_a_service_that_keeps_failing_is_abandoned() -> None:
     log = Log()
     thing = service("raise SystemExit(3)", log)
     with pytest.raises(ServiceFailed, match=r"thing keeps failing \(ended with exit status 3"):
@@ -81,7 +81,7 @@ async def test_a_service_that_keeps_failing_is_given_up() -> None:
     assert [line.rpartition("(")[2] for line in lines] == ["1 of 2)", "2 of 2)"]
 
 
-async def test_the_stubborn_are_killed_with_their_children() -> None:
+async def test_processes_that_ignore_sigterm_are_killed_with_their_children() -> None:
     log = Log()
     thing = service(STUBBORN, log, grace_s=0.2)
     running = asyncio.create_task(thing.run())

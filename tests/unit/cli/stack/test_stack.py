@@ -1,4 +1,4 @@
-"""What the stack is started with: flags over environment over `antiphon.toml` over defaults."""
+"""The settings of a stack: flags over environment over `antiphon.toml` over defaults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_defaults(tmp_path: Path) -> None:
     assert plan.data_dir == tmp_path / "data"
 
 
-def test_flags_win_over_environment_over_file(
+def test_flags_override_the_environment_and_that_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "antiphon.toml").write_text('port = 1001\nslots = 11\nengine = "simulated"\n')
@@ -39,7 +39,7 @@ def test_a_configured_redis_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan_from(redis_url="redis://flag:1/0", redis_port=0).redis_url == "redis://flag:1/0"
 
 
-def test_services_are_told_what_is_decided_and_nothing_else(tmp_path: Path) -> None:
+def test_services_receive_the_chosen_settings_only(tmp_path: Path) -> None:
     plan = StackPlan(data_dir=tmp_path, host="127.0.0.1", port=8006)
     env = plan.env("redis://r")
     assert env["ANTIPHON_REDIS_URL"] == "redis://r"
@@ -55,11 +55,11 @@ def test_services_are_told_what_is_decided_and_nothing_else(tmp_path: Path) -> N
         ("10.0.0.2", "ws://10.0.0.2:80"),
     ],
 )
-def test_the_shown_address_can_be_connected_to(tmp_path: Path, host: str, url: str) -> None:
+def test_the_displayed_address_can_be_connected_to(tmp_path: Path, host: str, url: str) -> None:
     assert StackPlan(data_dir=tmp_path, host=host, port=80).edge_url == url
 
 
-def test_a_configured_drain_is_granted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configured_drain_time_is_granted(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_from(redis_url=None, redis_port=0)
     assert float(plan.env("redis://r")["ANTIPHON_DRAIN_S"]) == 2
     monkeypatch.setenv("ANTIPHON_DRAIN_S", "45")

@@ -248,5 +248,5 @@ def test_every_route_and_every_socket_has_a_guard() -> None:
             *("comment", "upload-recording"),
         )
     }
-    for both in ("comment", "upload-recording"):  # written by id, read by link too
+    for both in ("comment", "upload-recording"):  # written by id, also read by link
         assert guards[f"{recording}/{both}"] == [[CLIENT], [READER]]

@@ -27,7 +27,7 @@ class Clock:
         return self.now
 
 
-def test_a_bucket_empties_and_fills() -> None:
+def test_a_bucket_drains_and_refills() -> None:
     bucket = TokenBucket(capacity=10, rate=2, now=0)
     assert bucket.take(10, now=0)
     assert not bucket.take(1, now=0)

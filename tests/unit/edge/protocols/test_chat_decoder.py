@@ -1,4 +1,4 @@
-"""Chat: from a request to what lies in the stream, or to the field that is wrong."""
+"""Chat: a request becomes a stream entry, or an error that names the wrong field."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ async def test_the_shortest_request() -> None:
     assert entry.ref_audio == b""
 
 
-async def test_a_thousand_messages_with_long_texts_are_taken() -> None:
+async def test_a_thousand_messages_with_long_texts_are_accepted() -> None:
     turn = {"type": "text", "text": "a list: " + "x, " * 20}
     roles = ("user", "assistant")
     history = [{"role": roles[i % 2], "content": [turn, turn]} for i in range(1000)]
     assert len((await _read({"messages": history})).messages()) == 1000
 
 
-async def test_a_request_of_nothing_but_structure_is_refused_before_it_is_parsed() -> None:
+async def test_a_request_of_only_structure_is_refused_before_it_is_parsed() -> None:
     text = f'{{"messages":[{{"role":"user","content":"a"}}],"x":[{",".join(["[]"] * 1_000_000)}]}}'
     for asked in (decode_request(text, EdgeSettings()), decode_body(text.encode(), EdgeSettings())):
         with pytest.raises(InvalidInput, match="brackets and commas; send less") as refused:
@@ -76,8 +76,8 @@ async def test_a_request_of_nothing_but_structure_is_refused_before_it_is_parsed
         assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_the_first_wrong_part_is_the_last_one_looked_at() -> None:
-    """To gather what is wrong with each of thousands would take longer than to read them."""
+def test_checking_stops_at_the_first_wrong_part() -> None:
+    """Collecting the errors of thousands of parts would take longer than reading them."""
     wrong = {"messages": [{"role": "user", "content": [0] * 900}] * 100}
     with pytest.raises(ValidationError) as refused:
         ChatRequest.model_validate(wrong)
@@ -136,7 +136,7 @@ async def test_null_sections_are_the_defaults() -> None:
     assert entry.options == ChatOptions()
 
 
-async def test_the_voice_to_speak_with(tmp_path: Path) -> None:
+async def test_the_output_voice(tmp_path: Path) -> None:
     data = _base64(_pcm(32_000))
 
     async def voice(**tts: Any) -> bytes:
@@ -150,7 +150,7 @@ async def test_the_voice_to_speak_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("video", [MP4, MOV, WEBM])
-async def test_videos_by_their_first_bytes(video: bytes) -> None:
+async def test_videos_are_recognised_by_their_first_bytes(video: bytes) -> None:
     entry = await _read(_user({"type": "video", "data": _base64(video)}))
     assert entry.messages()[0].parts == (VideoPart(video, 1),)
 
@@ -236,7 +236,7 @@ async def test_bad_requests_name_their_field(request_: object, code: ErrorCode, 
     assert (refused.value.code, refused.value.field) == (code, field)
 
 
-async def test_too_long_and_not_json() -> None:
+async def test_requests_that_are_too_long_or_not_json() -> None:
     with pytest.raises(InvalidInput, match="the limit is 1024"):
         await _read(_user({"type": "text", "text": "a" * 1024}), max_chat_bytes=1024)
     with pytest.raises(NotJson):
@@ -245,7 +245,7 @@ async def test_too_long_and_not_json() -> None:
         await decode_body(b"\xff", EdgeSettings())
 
 
-async def test_after_the_request_only_a_stop_is_taken() -> None:
+async def test_after_the_request_only_a_stop_is_accepted() -> None:
     decoder = ChatDecoder(EdgeSettings())
     assert await decoder.decode('{"type": "stop"}') == StopIn()
     for text in ("{}", "[]", '{"messages": []}'):

@@ -1,4 +1,4 @@
-"""Chat: every message in every phase, what the worker's answers become, on the socket and over HTTP."""
+"""Chat: every message in every phase, and the messages of a worker's entries, on the socket and over HTTP."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_stop_in_every_phase(phase: Phase) -> None:
 
 
 @pytest.mark.parametrize("phase", list(LEGAL))
-def test_a_page_may_stop_what_is_being_answered(phase: Phase) -> None:
+def test_a_page_may_stop_the_current_answer(phase: Phase) -> None:
     machine = _machine(phase)
     answering = phase is Phase.ACTIVE
     assert machine.commanded(SessionCommand.INTERRUPT) == ([Forward(StopIn())] if answering else [])
@@ -82,7 +82,7 @@ def test_no_queue_messages_without_a_wait() -> None:
     assert ChatMachine(STREAMED, "rec").granted() == [Forward(STREAMED)]
 
 
-def test_queue_messages_where_there_is_one() -> None:
+def test_queue_messages_with_a_wait() -> None:
     machine = ChatMachine(STREAMED, "rec")
     assert [wire["type"] for wire in _wires(machine.placed(PLACE))] == ["queued"]
     told, forwarded = machine.granted()
@@ -116,7 +116,7 @@ def test_a_streamed_answer() -> None:
 
 
 @pytest.mark.parametrize(("audio", "sent"), [(b"\0\0\0\0", "AAAAAA=="), (b"", None)])
-def test_an_answer_in_one_piece(audio: bytes, sent: str | None) -> None:
+def test_a_non_streaming_answer(audio: bytes, sent: str | None) -> None:
     machine = _machine(Phase.ACTIVE, WHOLE)
     done = ChatDoneOut(text="Hi.", audio=audio, generated_tokens=2, input_tokens=9, duration_ms=1)
     assert _wires(machine.deliver(done, 0)) == [
@@ -163,7 +163,7 @@ def test_every_end_is_reported_and_closes(
     assert finish.close is not Close.NORMAL
 
 
-def test_what_belongs_to_others_is_a_defect() -> None:
+def test_entries_of_other_protocols_are_a_defect() -> None:
     with pytest.raises(TypeError, match="vad"):
         _machine(Phase.ACTIVE).deliver(VadOut(input_n=1, speaking=True), 0)
 
@@ -202,7 +202,7 @@ def test_over_http_there_is_one_body() -> None:
     assert actions[-1] == Finish(Close.NORMAL, EndReason.STOPPED)
 
 
-def test_over_http_errors_have_all_the_usual_names() -> None:
+def test_over_http_errors_have_the_usual_fields() -> None:
     machine = ChatHttpMachine(WHOLE, "rec")
     machine.granted()
     [wire] = _wires(machine.deliver(_refused("invalid_field"), 0))

@@ -1,4 +1,4 @@
-"""`record: false`, wherever a protocol's client may say it, reaches the entry that the recorder reads."""
+"""`record: false` in any of its places reaches the entry that the recorder reads."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def _http_chat(**said: Any) -> bool:
 
 
 @pytest.mark.parametrize("ask", [_duplex, _half_duplex, _realtime, _chat, _http_chat])
-async def test_every_protocol_may_refuse(ask: Any) -> None:
+async def test_every_protocol_may_refuse_recording(ask: Any) -> None:
     assert await ask() is True
     assert await ask(record=True) is True
     assert await ask(record=False) is False

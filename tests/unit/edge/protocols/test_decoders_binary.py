@@ -1,4 +1,4 @@
-"""Binary frames at every decoder: the same limits and the same words as for base64."""
+"""Binary frames at every decoder: the same limits and the same errors as for base64."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def chat(*content: dict[str, Any], **more: Any) -> bytes:
     return frame(messages=[{"role": "user", "content": list(content)}], **more)
 
 
-async def test_duplex_keeps_sound_as_it_came_and_takes_pictures_along() -> None:
+async def test_duplex_keeps_audio_unchanged_and_accepts_pictures() -> None:
     decoder = DuplexDecoder(SETTINGS)
     for sound in (F32, S16):
         entry = await decoder.decode(
@@ -68,7 +68,7 @@ async def test_references_become_float32() -> None:
     assert update.ref_audio == prepare.ref_audio
 
 
-async def test_half_duplex_and_realtime_take_them() -> None:
+async def test_half_duplex_and_realtime_accept_binary_frames() -> None:
     half = await HalfDuplexDecoder(SETTINGS).decode(frame(type="audio_chunk", audio_base64=S16))
     event = frame(type="input_audio_buffer.append", audio=S16, video_frames=[JPEG])
     live = await RealtimeDecoder(SETTINGS, video=True).decode(event)
@@ -78,7 +78,7 @@ async def test_half_duplex_and_realtime_take_them() -> None:
     assert live.frames == (JPEG,)
 
 
-async def test_chat_takes_them_in_parts() -> None:
+async def test_chat_accepts_them_in_parts() -> None:
     request = await decode_request(
         chat(
             {"type": "text", "text": "What is this?"},
@@ -134,7 +134,7 @@ BAD: dict[str, tuple[bytes, str, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-async def test_what_is_refused_names_the_field(name: str) -> None:
+async def test_a_refusal_names_the_field(name: str) -> None:
     data, field, says = BAD[name]
     with pytest.raises(InvalidInput, match=says) as refused:
         await DuplexDecoder(SETTINGS).decode(data)
@@ -147,7 +147,7 @@ async def test_a_short_append_is_refused_by_its_samples() -> None:
         await RealtimeDecoder(SETTINGS, video=False).decode(event)
 
 
-async def test_sixteen_bit_sound_is_charged_by_its_length_in_time() -> None:
+async def test_16_bit_audio_is_charged_by_its_duration() -> None:
     decoder = DuplexDecoder(EdgeSettings(input_ahead_s=2))
     for _ in range(2):
         await decoder.decode(frame(type="audio_chunk", audio=S16))

@@ -1,4 +1,4 @@
-"""Whatever comes in, a decoder answers with a command or with a refusal that names a field."""
+"""For any input, a decoder returns a command or raises an error that names a field."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MESSAGES = VALUES | st.builds(
 
 @pytest.mark.parametrize("decoder", ["half_duplex", "realtime", "chat", "after a chat request"])
 @given(data=MESSAGES)
-async def test_decoders_never_break(decoder: str, data: Any) -> None:
+async def test_decoders_accept_or_refuse_any_message(decoder: str, data: Any) -> None:
     frame = orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS).decode()
     try:
         match decoder:
@@ -62,7 +62,7 @@ async def test_decoders_never_break(decoder: str, data: Any) -> None:
 
 
 @given(frame=st.text(max_size=60) | st.binary(max_size=60))
-async def test_what_is_no_json(frame: str | bytes) -> None:
+async def test_text_that_is_not_json(frame: str | bytes) -> None:
     for decoder in (HalfDuplexDecoder(SETTINGS), RealtimeDecoder(SETTINGS, video=False)):
         try:
             await decoder.decode(frame)

@@ -1,4 +1,4 @@
-"""From a frame to a command."""
+"""Full duplex: a frame becomes a command."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_pause_has_a_default_and_a_limit() -> None:
         await _read({"type": "pause", "timeout": 601})
 
 
-async def test_what_was_played_is_a_time() -> None:
+async def test_the_playback_position_is_a_time() -> None:
     assert await _read({"type": "playback_ack", "played_ms": 0.5}) == PlaybackIn(played_ms=0.5)
     for bad in ({}, {"played_ms": -1}, {"played_ms": "1"}, {"played_ms": 1e9}):
         with pytest.raises(InvalidInput) as refused:
@@ -93,7 +93,7 @@ async def test_a_deep_diagnostic_is_refused(depth: int, taken: bool) -> None:
         await _read({"type": "client_diagnostic", "metrics": metrics})
 
 
-async def test_stop_is_never_refused_for_its_pace() -> None:
+async def test_stop_is_never_rate_limited() -> None:
     decoder = _decoder(input_messages_per_s=0.25)
     await decoder.decode('{"type":"resume"}')
     with pytest.raises(InvalidInput):
@@ -101,7 +101,7 @@ async def test_stop_is_never_refused_for_its_pace() -> None:
     assert await decoder.decode('{"type":"stop"}') == StopIn()
 
 
-async def test_a_named_voice_wins_over_the_one_sent(tmp_path: Path) -> None:
+async def test_a_named_voice_overrides_the_one_sent(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "voice.wav", np.zeros(160, np.float32), 16_000)
     command = await _read(
         {"type": "prepare", "ref_audio_path": "voice.wav", "ref_audio_base64": "AACAPw=="},
@@ -111,7 +111,7 @@ async def test_a_named_voice_wins_over_the_one_sent(tmp_path: Path) -> None:
     assert command.ref_audio == bytes(640)
 
 
-def test_voices_are_brought_to_16_khz_mono(tmp_path: Path) -> None:
+def test_voices_are_converted_to_16_khz_mono(tmp_path: Path) -> None:
     folder = tmp_path / "ref_audio"
     folder.mkdir()
     stereo = np.stack([np.full(48_000, 0.5), np.zeros(48_000)], axis=1)
@@ -159,7 +159,7 @@ def test_a_long_message_is_refused_before_it_is_parsed() -> None:
 
 
 @pytest.mark.parametrize("item", ["[]", "{}", "0", '{"a":0}', "[[0]]"])
-def test_a_message_of_nothing_but_structure_is_refused_before_it_is_parsed(item: str) -> None:
+def test_a_message_of_only_structure_is_refused_before_it_is_parsed(item: str) -> None:
     text = f'{{"type":"x","a":[{",".join([item] * 1_000_000)}]}}'
     for frame in (text, len(text).to_bytes(4, "little") + text.encode()):
         with pytest.raises(InvalidInput, match="brackets and commas; send less") as refused:
@@ -180,8 +180,8 @@ async def test_prompts_may_be_full_of_brackets() -> None:
     assert command.system_prompt == prompt
 
 
-async def test_structure_weighs_more_than_text() -> None:
-    """What takes long to parse comes less often; it is refused unread."""
+async def test_structure_costs_more_than_text() -> None:
+    """A message that is slow to parse is limited to a lower rate, and refused unread."""
     decoder = _decoder(input_bytes_per_s=1024)
     costly = json.dumps({"type": "client_diagnostic", "metrics": {"m": [0] * 30_000}})
     assert len(costly) < 100_000
@@ -203,8 +203,8 @@ async def test_frames_are_charged_by_the_byte() -> None:
     assert await decoder.decode('{"type":"stop"}') == StopIn()
 
 
-async def test_a_diagnostic_is_measured_before_it_is_walked() -> None:
-    """Both wrong: its size is what it is refused for."""
+async def test_the_size_of_a_diagnostic_is_checked_before_its_depth() -> None:
+    """Both are wrong, and the error is about the size."""
     deep = json.loads("[" * 100 + "]" * 100)
     with pytest.raises(InvalidInput) as refused:
         await _read({"type": "client_diagnostic", "metrics": {"a": deep, "log": "x" * 70_000}})

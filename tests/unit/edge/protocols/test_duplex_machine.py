@@ -1,4 +1,4 @@
-"""Every client command in every phase, and what the worker's answers become."""
+"""Every client command in every phase, and the messages of a worker's entries."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def test_every_command_in_every_phase(phase: Phase, command: DuplexCommand) -> N
         assert WIRE_NAMES[legal] in error.message.partition("allowed now: ")[2]
 
 
-def test_what_is_legal_when() -> None:
-    """The table itself, written out once more as a reader would."""
+def test_legal_commands_by_phase() -> None:
+    """The table, written out a second time as a reader would."""
     spoken = {
         phase: {WIRE_NAMES[kind] for kind in legal} - {"client_diagnostic"}
         for phase, legal in LEGAL.items()
@@ -145,7 +145,7 @@ def test_active_commands_go_to_the_worker_in_order() -> None:
     assert entries == [CHUNK, DIAGNOSTIC, PAUSE, RESUME, CHUNK, STOP]
 
 
-def test_what_was_kept_in_the_queue_follows_the_grant() -> None:
+def test_messages_held_in_the_queue_follow_the_grant() -> None:
     machine = _machine(Phase.QUEUED)
     assert machine.receive(DIAGNOSTIC) == []
     assert machine.receive(PREPARE) == []
@@ -165,7 +165,7 @@ def test_at_most_a_few_messages_are_held() -> None:
     assert machine.phase is Phase.QUEUED
 
 
-def test_frames_wait_for_their_chunk_and_the_newest_win() -> None:
+def test_frames_wait_for_their_chunk_and_the_newest_are_kept() -> None:
     machine = _machine(Phase.ACTIVE)
     for name in (b"1", b"2", b"3"):
         assert machine.receive(CameraFrame(name)) == []
@@ -178,7 +178,7 @@ def test_frames_wait_for_their_chunk_and_the_newest_win() -> None:
     assert _forwarded(machine.receive(CHUNK)) == [CHUNK]
 
 
-def test_a_frame_from_before_a_pause_is_stale() -> None:
+def test_a_frame_from_before_a_pause_is_dropped() -> None:
     machine = _machine(Phase.ACTIVE)
     for command in (FRAME, PAUSE, RESUME):
         machine.receive(command)
@@ -213,7 +213,7 @@ ANSWERS: list[tuple[OutEntry, list[str]]] = [
 
 @pytest.mark.parametrize("phase", [Phase.ACTIVE, Phase.PAUSED, Phase.STOPPING])
 @pytest.mark.parametrize(("entry", "sent"), ANSWERS)
-def test_answers_become_messages(phase: Phase, entry: OutEntry, sent: list[str]) -> None:
+def test_entries_become_messages(phase: Phase, entry: OutEntry, sent: list[str]) -> None:
     assert _told(_machine(phase).deliver(entry, 0)) == sent
 
 
@@ -232,7 +232,7 @@ def test_answers_become_messages(phase: Phase, entry: OutEntry, sent: list[str])
         ),
     ],
 )
-def test_last_words_end_the_session(entry: OutEntry, finish: Finish) -> None:
+def test_final_entries_end_the_session(entry: OutEntry, finish: Finish) -> None:
     machine = _machine(Phase.ACTIVE)
     assert machine.deliver(entry, 0)[-1] == finish
     assert machine.phase is Phase.OVER
@@ -295,7 +295,7 @@ def test_every_end_is_reported_and_closes(reason: EndReason | None) -> None:
 
 
 @pytest.mark.parametrize("phase", list(Phase))
-def test_why_a_session_ends_when_its_client_leaves(phase: Phase) -> None:
+def test_the_end_reason_when_the_client_leaves(phase: Phase) -> None:
     wanted = EndReason.STOPPED if phase is Phase.STOPPING else EndReason.CLIENT_GONE
     assert _machine(phase).client_gone() is wanted
 
@@ -313,7 +313,7 @@ STEPS = st.sampled_from(
 
 @given(st.lists(STEPS, max_size=40))
 def test_any_sequence_has_at_most_one_end(steps: list[object]) -> None:
-    """Refusals aside nothing is raised, and a Finish is the last action ever."""
+    """Except for refusals nothing is raised, and no action follows a Finish."""
     machine = DuplexMachine("adx_1", "rec")
     granted = False
     for step in steps:

@@ -1,4 +1,4 @@
-"""Half-duplex: from a frame to a command."""
+"""Half duplex: a frame becomes a command."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def _prepare(**fields: Any) -> HalfDuplexPrepareIn:
     return entry
 
 
-async def test_the_seeds_prepare() -> None:
+async def test_a_prepare_of_the_reference_client() -> None:
     entry = await _prepare(
         system_prompt="Be brief.",
         config={
@@ -49,7 +49,7 @@ async def test_the_seeds_prepare() -> None:
     assert len(entry.ref_audio) == 400
 
 
-async def test_defaults_are_the_seeds() -> None:
+async def test_defaults_are_those_of_the_reference_client() -> None:
     entry = await _prepare()
     assert entry.system().text == "You are a helpful assistant."
     assert entry.config.model_dump() == {
@@ -95,7 +95,7 @@ async def test_a_system_content_list_and_its_voice() -> None:
 @pytest.mark.parametrize(
     "content", [None, [], [{"type": "text", "text": ""}, {"type": "audio", "data": None}]]
 )
-async def test_a_list_that_says_nothing_counts_as_none(content: object) -> None:
+async def test_an_empty_content_list_counts_as_none(content: object) -> None:
     entry = await _prepare(system_prompt="Be brief.", system_content=content)
     assert entry.system().text == "Be brief."
 

@@ -1,4 +1,4 @@
-"""Every half-duplex command in every phase, and what the worker's answers become."""
+"""Every half-duplex command in every phase, and the messages of a worker's entries."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_every_command_in_every_phase(phase: Phase, command: HalfDuplexCommand) 
         assert WIRE_NAMES[legal] in refused.value.message.partition("allowed now: ")[2]
 
 
-def test_a_prepare_that_was_kept_follows_the_grant() -> None:
+def test_a_held_prepare_follows_the_grant() -> None:
     machine = _machine(Phase.QUEUED_PREPARED)
     sent, forwarded = machine.granted()
     assert _wires([sent]) == [{"type": "queue_done"}]
@@ -128,7 +128,9 @@ ANSWERS: list[tuple[OutEntry, list[dict[str, object]]]] = [
 
 
 @pytest.mark.parametrize(("entry", "sent"), ANSWERS)
-def test_answers_become_the_seeds_messages(entry: OutEntry, sent: list[dict[str, object]]) -> None:
+def test_entries_become_the_reference_messages(
+    entry: OutEntry, sent: list[dict[str, object]]
+) -> None:
     assert _wires(_machine(Phase.ACTIVE).deliver(entry, 0)) == sent
 
 
@@ -167,7 +169,7 @@ def test_a_break_reaches_active_sessions_only(phase: Phase) -> None:
         ),
     ],
 )
-def test_last_words_end_the_session(entry: OutEntry, finish: Finish) -> None:
+def test_final_entries_end_the_session(entry: OutEntry, finish: Finish) -> None:
     machine = _machine(Phase.ACTIVE)
     assert machine.deliver(entry, 0)[-1] == finish
     assert machine.phase is Phase.OVER
@@ -190,7 +192,7 @@ def test_every_end_is_reported_and_closes(reason: EndReason | None) -> None:
     assert finish.reason is (reason or EndReason.ERROR)
 
 
-def test_what_belongs_to_others_is_a_defect() -> None:
+def test_entries_of_other_protocols_are_a_defect() -> None:
     with pytest.raises(TypeError, match="resumed"):
         _machine(Phase.ACTIVE).deliver(ResumedOut(input_n=1), 0)
 
@@ -224,7 +226,7 @@ STEPS = st.sampled_from(
 
 @given(st.lists(STEPS, max_size=40))
 def test_any_sequence_has_at_most_one_end(steps: list[object]) -> None:
-    """Refusals aside nothing is raised, and a Finish is the last action ever."""
+    """Except for refusals nothing is raised, and no action follows a Finish."""
     machine = HalfDuplexMachine("hdx_1", "rec")
     granted = False
     for step in steps:

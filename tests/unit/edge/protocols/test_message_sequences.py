@@ -18,7 +18,7 @@ ENDS = [Ended(reason) for reason in (*EndReason, None)]
 
 
 def _steps(protocol: Protocol) -> st.SearchStrategy[list[Step]]:
-    """Mostly what good clients and workers say, so that sequences get far."""
+    """Mostly valid messages and entries, so that sequences get far."""
     good = st.sampled_from([*protocol.messages.values(), *protocol.entries, GRANTED])
     odd = st.sampled_from([*protocol.mistakes.values(), *PLACES, SessionCommand.INTERRUPT])
     ways = st.sampled_from(list(protocol.ways.values()))
@@ -27,7 +27,7 @@ def _steps(protocol: Protocol) -> st.SearchStrategy[list[Step]]:
 
 
 async def _actions(protocol: Protocol, steps: list[Step]) -> list[Action]:
-    """All that is done until the connection closes, as the edge would drive it."""
+    """All actions until the connection closes, as the edge would run them."""
     talk = protocol.talk(protocol)
     actions: list[Action] = []
     for step in steps:
@@ -44,14 +44,14 @@ async def test_one_terminal_message_and_nothing_after_it(
 ) -> None:
     protocol = PROTOCOLS[path]
     steps = data.draw(_steps(protocol), label="steps")
-    # A chat that asked for nothing has no session that could end.
+    # A chat without a request has no session that could end.
     actions = await _actions(protocol, [*steps, *_request(protocol), end])
     *before, finish = actions
     assert isinstance(finish, Finish)
     assert not [action for action in before if isinstance(action, Finish)]
     sent = [action.message.type for action in before if isinstance(action, Send)]
     assert not set(sent[:-1]) & protocol.terminal
-    if finish.close is not Close.UNSUPPORTED:  # bad JSON needs no word
+    if finish.close is not Close.UNSUPPORTED:  # bad JSON needs no message
         assert sent[-1] in protocol.terminal | {"error"}
 
 
@@ -61,7 +61,9 @@ def _request(protocol: Protocol) -> list[Step]:
 
 @pytest.mark.parametrize("path", PROTOCOLS)
 @given(data=st.data())
-async def test_nothing_reaches_a_worker_before_there_is_one(path: str, data: st.DataObject) -> None:
+async def test_nothing_is_forwarded_before_a_worker_is_assigned(
+    path: str, data: st.DataObject
+) -> None:
     protocol = PROTOCOLS[path]
     frames = st.sampled_from([*protocol.messages.values(), *protocol.mistakes.values()])
     talk = protocol.talk(protocol)
@@ -76,8 +78,8 @@ async def test_nothing_reaches_a_worker_before_there_is_one(path: str, data: st.
 
 @pytest.mark.parametrize("path", PROTOCOLS)
 @given(data=st.data())
-async def test_a_mistake_changes_nothing(path: str, data: st.DataObject) -> None:
-    """A session with mistakes in it goes exactly as the one without them."""
+async def test_an_invalid_message_changes_nothing(path: str, data: st.DataObject) -> None:
+    """A session with invalid messages has the same effects as one without them."""
     protocol = PROTOCOLS[path]
     mistakes = [m for name, m in protocol.mistakes.items() if name != "no JSON"]
     good = [*_request(protocol), *data.draw(_steps(protocol), label="good")]

@@ -1,4 +1,4 @@
-"""Every client message in every state: the document says what the code does, cell by cell."""
+"""Every client message in every state: the document equals the code, cell by cell."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _states(machine: type[SessionMachine[Any]]) -> set[str]:
     ],
     ids=lambda value: value.path if isinstance(value, Protocol) else "",
 )
-def test_no_state_and_no_message_is_left_out(
+def test_every_state_and_every_message_is_in_the_table(
     protocol: Protocol, states: Collection[str], messages: Collection[str]
 ) -> None:
     assert set(protocol.ways) == states

@@ -1,4 +1,4 @@
-"""Realtime: from a frame to a command; reference voices in every form."""
+"""Realtime: a frame becomes a command; reference voices in every format."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _update(**session: Any) -> dict[str, Any]:
     return {"type": "session.update", "session": {"instructions": "Be brief.", **session}}
 
 
-async def test_an_update_with_the_documents_defaults() -> None:
+async def test_an_update_with_the_documented_defaults() -> None:
     entry = await _read(_update())
     assert entry == PrepareIn(system_prompt="Be brief.", config=DuplexConfig())
     assert (entry.config.chunk_ms, entry.config.force_listen_count) == (1000, 3)
@@ -76,7 +76,7 @@ async def test_an_append() -> None:
     assert (entry.force_listen, entry.max_slice_nums) == (True, 9)
 
 
-async def test_frames_of_an_audio_session_are_passed_over() -> None:
+async def test_frames_of_an_audio_session_are_ignored() -> None:
     entry = await _read(_append(video_frames=["not a picture"]), video=False)
     assert entry.frames == ()
 
@@ -157,7 +157,7 @@ def _with_rate(rate: int) -> bytes:
 
 
 async def test_a_header_that_claims_four_gigabytes_costs_nothing() -> None:
-    """Refused, or read as far as there is anything: libsndfile goes by the file's true length."""
+    """Refused, or read to the end of the data: libsndfile uses the file's true length."""
     try:
         data = await decode_voice(_base64(_claiming_four_gigabytes()), "ref_audio", 60)
     except InvalidInput:

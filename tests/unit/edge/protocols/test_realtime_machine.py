@@ -1,4 +1,4 @@
-"""Every realtime event in every state, what the worker's answers become, and how sessions close."""
+"""Every realtime event in every state, the events of a worker's entries, and how sessions close."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_every_event_in_every_state(stage: Phase, command: RealtimeCommand) -> N
     assert name in sent.wire()["error"]["message"]
 
 
-def test_the_table_is_the_machines_own() -> None:
+def test_the_table_equals_the_machines() -> None:
     legal = {(stage, WIRE_NAMES[kind]) for stage, kinds in LEGAL.items() for kind in kinds}
     assert legal == set(TABLE)
 
@@ -136,8 +136,8 @@ def test_the_queue_and_the_start() -> None:
     assert machine.deliver(PREPARED, 0) == []  # another worker prepared it again
 
 
-def test_an_update_from_the_queue_is_carried_out_with_the_grant() -> None:
-    """The demo's page sends it 100 ms after it has connected, and gives up on any error."""
+def test_an_update_from_the_queue_is_forwarded_with_the_grant() -> None:
+    """The demo's page sends it 100 ms after it has connected, and aborts on any error."""
     machine = _machine(Phase.QUEUED_PREPARED)
     sent, forwarded = machine.granted()
     assert _wires([sent]) == [{"type": "session.queue_done"}]
@@ -172,14 +172,14 @@ def test_units_become_deltas_and_listening() -> None:
     assert _said(machine, _unit(audio=100, end_of_turn=True)) == [("", 100, True)]
 
 
-def test_words_without_sound_ride_with_the_next_delta() -> None:
+def test_text_without_audio_is_sent_with_the_next_delta() -> None:
     machine = _machine(Phase.ACTIVE)
     assert _said(machine, _unit(text="Hello")) == []
     assert _said(machine, _unit(text=" there")) == []
     assert _said(machine, _unit(text=", you", audio=10)) == [("Hello there, you", 10, False)]
 
 
-def test_words_at_the_end_of_a_turn_get_ten_milliseconds_of_silence() -> None:
+def test_text_at_the_end_of_a_turn_gets_ten_milliseconds_of_silence() -> None:
     machine = _machine(Phase.ACTIVE)
     assert _said(machine, _unit(text="Bye.", end_of_turn=True)) == [("Bye.", 240, True)]
     assert _said(machine, _unit(end_of_turn=True)) == [("", 240, True)]
@@ -199,7 +199,7 @@ def test_words_at_the_end_of_a_turn_get_ten_milliseconds_of_silence() -> None:
         ),
     ],
 )
-def test_last_words(entry: OutEntry, reason: str, finish: Finish) -> None:
+def test_final_entries(entry: OutEntry, reason: str, finish: Finish) -> None:
     actions = _machine(Phase.ACTIVE).deliver(entry, 0)
     assert _wires(actions) == [{"type": "session.closed", "reason": reason}]
     assert actions[-1] == finish
@@ -213,7 +213,7 @@ def test_a_context_of_8192_tokens_is_full() -> None:
 
 
 @pytest.mark.parametrize("stage", [stage for stage in LEGAL if stage is not Phase.OVER])
-def test_time_runs_out_in_any_state(stage: Phase) -> None:
+def test_the_time_limit_applies_in_any_state(stage: Phase) -> None:
     actions = _machine(stage).overdue()
     assert _wires(actions) == [{"type": "session.closed", "reason": "timeout"}]
     assert actions[-1] == Finish(Close.NORMAL, EndReason.PAUSE_TIMEOUT)
@@ -228,7 +228,7 @@ def test_an_inference_error_does_not_close() -> None:
     assert machine.receive(APPEND)
 
 
-def test_a_fatal_one_is_followed_by_the_close() -> None:
+def test_a_fatal_error_is_followed_by_the_close() -> None:
     actions = _machine(Phase.ACTIVE).deliver(
         ErrorOut(code="inference_error", message="broken", fatal=True), 0
     )
@@ -284,7 +284,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("fault", "expected"), FAULTS)
-def test_faults_in_the_documents_words(fault: Exception, expected: str | None) -> None:
+def test_errors_have_the_documented_messages(fault: Exception, expected: str | None) -> None:
     sent = [message.wire() for message in encode_realtime_error(explain(fault))]
     assert all(is_valid(wire) for wire in sent)
     if expected is None:
@@ -295,7 +295,7 @@ def test_faults_in_the_documents_words(fault: Exception, expected: str | None) -
         assert [wire["error"]["code"] for wire in sent] == [expected]
 
 
-def test_what_belongs_to_others_is_a_defect() -> None:
+def test_entries_of_other_protocols_are_a_defect() -> None:
     with pytest.raises(TypeError, match="paused"):
         _machine(Phase.ACTIVE).deliver(PausedOut(input_n=1, timeout_s=1), 0)
 

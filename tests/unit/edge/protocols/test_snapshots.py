@@ -1,4 +1,4 @@
-"""A machine that is recalled from its memory tells on as the one that was lost would have."""
+"""A machine restored from its snapshot sends the same messages as the lost one would have sent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _told(actions: list[Action]) -> list[object]:
 
 @pytest.mark.parametrize("path", PROTOCOLS)
 @given(data=st.data())
-async def test_from_a_memory_the_same_messages_come_again(path: str, data: st.DataObject) -> None:
+async def test_a_restored_machine_sends_the_same_messages(path: str, data: st.DataObject) -> None:
     protocol = PROTOCOLS[path]
     steps: list[Step] = [*protocol.messages.values(), *protocol.entries]
     way = data.draw(st.sampled_from(list(protocol.ways.values())), label="way")
@@ -44,7 +44,7 @@ async def test_from_a_memory_the_same_messages_come_again(path: str, data: st.Da
             return
     machine = talk._machine
     if machine is None:
-        return  # a chat that has not asked for anything yet
+        return  # a chat without a request yet
     again = _fresh(protocol)
     again.restore(json.loads(json.dumps(machine.snapshot())), machine.held)
     assert (again.waiting, list(again.held)) == (machine.waiting, list(machine.held))
@@ -60,7 +60,7 @@ async def test_from_a_memory_the_same_messages_come_again(path: str, data: st.Da
 
 
 @pytest.mark.parametrize("make", [DuplexMachine, RealtimeMachine])
-def test_a_notice_is_given_once_wherever_the_machine_is(make: type) -> None:
+def test_a_notice_is_sent_once_in_any_phase(make: type) -> None:
     unit = next(e for e in PROTOCOLS["/ws/duplex/{session_id}"].entries if isinstance(e, ResultOut))
     entries = [
         replace(unit, kv_cache_length=4000 + 200 * n, current_time=1000 * n) for n in range(20)

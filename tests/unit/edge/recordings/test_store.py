@@ -1,4 +1,4 @@
-"""Only a recording's own files can be opened, for every requested name."""
+"""Only a recording's files can be opened, for every requested name."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_no_descriptor_is_left_open(root: Path) -> None:
 
 @contextmanager
 def without_privileges() -> Iterator[None]:
-    """Run as a user without access: root may do everything."""
+    """Run as a user without access, because root may read everything."""
     was = os.geteuid()
     if was == 0:
         os.seteuid(NOBODY)
@@ -191,7 +191,7 @@ def without_privileges() -> Iterator[None]:
 
 
 def test_a_read_only_directory_can_be_read() -> None:
-    with TemporaryDirectory() as folder:  # pytest's own is closed to others
+    with TemporaryDirectory() as folder:  # pytest's folder is closed to other users
         root = Path(folder) / "sessions"
         (root / ONE).mkdir(parents=True)
         (root / ONE / "meta.json").write_bytes(b"{}")

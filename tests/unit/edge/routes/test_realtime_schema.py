@@ -36,12 +36,12 @@ DEMANDS: dict[str, tuple[set[str], set[str]]] = {
 """What the demo's schema requires of server events, and what else it knows; it takes nothing more."""
 
 
-def test_the_schema_is_one() -> None:
+def test_the_document_and_the_file_have_the_same_schema() -> None:
     Draft202012Validator.check_schema(SCHEMA)
 
 
 @pytest.mark.parametrize("kind", typing.get_args(RealtimeServerEvent))
-def test_server_classes_send_what_both_schemas_know(kind: Any) -> None:
+def test_server_classes_only_have_fields_of_both_schemas(kind: Any) -> None:
     ours = SCHEMA["$defs"]["server"][kind.type]
     asked_for = {field.name for field in dataclasses.fields(ServerMessage)}
     sent = {field.name for field in dataclasses.fields(kind)} - asked_for
@@ -51,7 +51,7 @@ def test_server_classes_send_what_both_schemas_know(kind: Any) -> None:
     assert sent == required | known
 
 
-def test_client_classes_know_what_the_schema_says() -> None:
+def test_client_classes_have_the_fields_of_the_schema() -> None:
     union = typing.get_args(RealtimeClientEvent)[0]
     for kind in typing.get_args(union):
         name = typing.get_args(kind.model_fields["type"].annotation)[0]
@@ -60,7 +60,7 @@ def test_client_classes_know_what_the_schema_says() -> None:
     assert set(SessionSettings.model_fields) == set(settings["properties"])
 
 
-def test_codes_and_reasons_are_the_documents() -> None:
+def test_codes_and_reasons_equal_those_of_the_document() -> None:
     error = SCHEMA["$defs"]["server"]["error"]["properties"]["error"]["properties"]
     assert set(error["code"]["enum"]) == set(RealtimeCode)
     assert {code.blames for code in RealtimeCode} == set(error["type"]["enum"])
@@ -89,14 +89,14 @@ BAD = [
 
 
 @pytest.mark.parametrize("event", GOOD)
-def test_what_the_schema_takes_is_read(event: object) -> None:
+def test_events_that_the_schema_accepts_are_decoded(event: object) -> None:
     assert is_valid(event, CLIENT)
     assert not is_valid(event, SERVER)
     parse_realtime_event(event)
 
 
 @pytest.mark.parametrize("event", BAD)
-def test_what_the_schema_refuses_is_refused(event: object) -> None:
+def test_events_that_the_schema_rejects_are_refused(event: object) -> None:
     assert not is_valid(event, CLIENT)
     with pytest.raises(InvalidInput):
         parse_realtime_event(event)
@@ -108,7 +108,7 @@ def _extended(**asked: bool) -> Draft202012Validator:
     return Draft202012Validator({"$defs": schema["$defs"], "$ref": "#/$defs/server_event"})
 
 
-def test_who_asks_for_nothing_is_served_the_document() -> None:
+def test_without_options_the_document_is_served() -> None:
     assert schema_for(ConnectOptions()) == SCHEMA
 
 
@@ -122,16 +122,16 @@ def test_who_asks_for_nothing_is_served_the_document() -> None:
         ("capabilities", {"type": "session.queue_done", "capabilities": {"features": []}}),
     ],
 )
-def test_wishes_add_to_it(asked: str, event: dict[str, Any]) -> None:
+def test_options_extend_the_schema(asked: str, event: dict[str, Any]) -> None:
     assert _extended(**{asked: True}).is_valid(event)
     assert not is_valid(event)
 
 
-def test_who_may_resume_is_told_numbers() -> None:
+def test_resumable_sessions_have_numbers() -> None:
     assert not _extended(resume=True).is_valid({"type": "session.closed", "reason": "stopped"})
 
 
-def test_playback_is_known_to_who_asked() -> None:
+def test_playback_is_known_only_with_its_option() -> None:
     schema = schema_for(ConnectOptions(playback_ack=True))
     client = Draft202012Validator({"$defs": schema["$defs"], "$ref": "#/$defs/client_event"})
     event = {"type": "output_audio_buffer.playback_ack", "played_ms": 120}

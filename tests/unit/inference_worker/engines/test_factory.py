@@ -20,7 +20,7 @@ def test_engines_are_built_by_name(name: str) -> None:
     engine.close()
 
 
-def test_a_model_of_the_users_own_gives_the_engine_its_name() -> None:
+def test_the_users_model_names_the_engine() -> None:
     engine = build_processor("local", model_path=Path("/models/Qwen3-4B.gguf"))
     assert engine.info.model == "Qwen3-4B"
     engine.close()
@@ -31,12 +31,12 @@ def test_an_unknown_engine_is_refused_with_the_choices() -> None:
         build_processor("nonsense")
 
 
-def test_minicpmo_asks_for_its_checkpoint() -> None:
+def test_minicpmo_requires_its_checkpoint() -> None:
     with pytest.raises(EngineLoadError, match=r"needs the checkpoint's folder: --model-path"):
         build_processor("minicpmo")
 
 
-def test_a_missing_package_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "antiphon.inference_worker.engines.minicpmo.processor", None)
     with pytest.raises(EngineLoadError, match=r"pip install 'antiphon\[minicpmo\]'"):
         build_processor("minicpmo", model_path=Path("/models/MiniCPM-o-4_5"))

@@ -37,7 +37,7 @@ def run(view, units: int, **kwargs: bool) -> list[UnitResult]:  # noqa: ANN001
     return results
 
 
-def test_it_listens_and_speaks_in_cycles_and_says_that_it_is_simulated() -> None:
+def test_it_alternates_between_listening_and_speaking_and_is_marked_as_simulated() -> None:
     results = run(session(), 8)
     assert [result.is_listen for result in results] == [True, True, False, False] * 2
     assert [result.end_of_turn for result in results] == [False, False, False, True] * 2
@@ -63,7 +63,7 @@ def test_speak_ratio(ratio: float, spoken: int) -> None:
     assert sum(not result.is_listen for result in results) == spoken
 
 
-def test_it_listens_when_it_has_to() -> None:
+def test_it_listens_when_forced() -> None:
     view = session(config=DuplexConfig(force_listen_count=4))
     assert all(result.is_listen for result in run(view, 4))
     assert not run(view, 1)[0].is_listen
@@ -83,7 +83,7 @@ def test_an_interrupted_cycle_begins_again() -> None:
     assert [result.is_listen for result in run(view, 4)] == [True, True, False, False]
 
 
-def test_replay_goes_on_in_the_cycle() -> None:
+def test_replay_continues_the_cycle() -> None:
     whole = run(session(), 8)
     successor = session()
     successor.replay(

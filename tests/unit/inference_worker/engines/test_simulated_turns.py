@@ -20,7 +20,7 @@ SYSTEM = ConversationMessage(Role.SYSTEM, (TextPart("be brief"),))
 WORDS = ["This is simulated.", " 2", " 3", " 4"]
 
 
-def test_it_offers_every_kind() -> None:
+def test_it_supports_every_kind() -> None:
     assert SimulatedProcessor(FAST).info.kinds == frozenset(SessionKind)
 
 
@@ -41,7 +41,7 @@ def test_half_duplex_turns() -> None:
     assert [delta.text for delta in view.resume("This is simulated. 2")] == WORDS[2:]
 
 
-def test_a_break_ends_one_answer_and_a_stop_all() -> None:
+def test_a_break_ends_one_answer_and_a_stop_ends_all() -> None:
     view = SimulatedProcessor(FAST).set_half_duplex_mode()
     view.prepare(SYSTEM, HalfDuplexConfig())
     view.prefill(SECOND)
@@ -56,7 +56,7 @@ def test_a_break_ends_one_answer_and_a_stop_all() -> None:
     assert list(view.generate()) == []
 
 
-def test_chat_obeys_its_options() -> None:
+def test_chat_follows_its_options() -> None:
     view = SimulatedProcessor(FAST).set_chat_mode()
     short = ChatOptions(generation=GenerationConfig(max_new_tokens=2), tts=TtsConfig(enabled=True))
     assert view.prefill([SYSTEM, SYSTEM], short) == 4

@@ -18,7 +18,7 @@ async def engine() -> AsyncIterator[EngineExecutor]:
     thread.close()
 
 
-async def test_pieces_come_while_the_iterator_runs(engine: EngineExecutor) -> None:
+async def test_pieces_arrive_while_the_iterator_runs(engine: EngineExecutor) -> None:
     go_on = threading.Event()
 
     def pieces() -> Iterator[int]:
@@ -32,7 +32,7 @@ async def test_pieces_come_while_the_iterator_runs(engine: EngineExecutor) -> No
         assert [piece async for piece in stream] == [2]
 
 
-async def test_a_failure_comes_after_the_pieces_before_it(engine: EngineExecutor) -> None:
+async def test_a_failure_follows_the_pieces_before_it(engine: EngineExecutor) -> None:
     def pieces() -> Iterator[int]:
         yield 1
         raise ValueError("enough")

@@ -14,7 +14,7 @@ from antiphon.shared_schemas.entries import OutEntry, ProgressOut
 
 
 class PublishedProgress:
-    """Records published progress; can be made to fail."""
+    """Records published progress, and can raise an error."""
 
     def __init__(self, failure: Exception | None = None) -> None:
         self.entries: list[float] = []

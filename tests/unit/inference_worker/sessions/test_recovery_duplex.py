@@ -72,7 +72,7 @@ def test_each_unit_has_the_playback_position_before_it() -> None:
     outputs = placed([PreparedOut(input_n=1, prompt_length=9), *(answer(n) for n in (2, 5, 6))])
     state = recover_duplex(StreamHistory(inputs, outputs))
     assert [unit.played_ms for unit in state.units] == [None, 900, None]
-    assert state.played_ms is None  # what follows the last answer is still to be read
+    assert state.played_ms is None  # the entries after the last answer are still to be read
     paused = [*outputs, (StreamPosition(5, 1, 5), PausedOut(input_n=8, timeout_s=7.0))]
     assert recover_duplex(StreamHistory(inputs, paused)).played_ms == 1500
 

@@ -62,7 +62,7 @@ def test_a_refused_prepare_is_not_tried_again() -> None:
     assert state == RecoveredHalfDuplex(position=StreamPosition(7, 1, 1))
 
 
-def test_a_session_that_only_listened_processes_all_input_again() -> None:
+def test_a_session_without_a_turn_processes_all_input_again() -> None:
     state = recalled(PREPARED, VadOut(input_n=4, speaking=True))
     assert state.prepare is PREPARE
     assert state.position == StreamPosition(7, 1, 1)

@@ -112,7 +112,7 @@ def test_padding_stops_where_the_audio_does() -> None:
 
 
 @given(st.lists(st.sampled_from([0.0, 0.7, 0.9]), max_size=80), st.integers(1, 5000))
-def test_it_does_not_matter_how_the_audio_is_cut(windows: list[float], size: int) -> None:
+def test_the_chunk_size_does_not_matter(windows: list[float], size: int) -> None:
     audio = level([*windows, *[0.0] * END])
     whole = detector().feed(audio)
     pieces = detector()
@@ -131,14 +131,14 @@ def test_a_long_silence_is_not_kept() -> None:
     assert len(vad._tape) < 2 * WINDOW_SAMPLES
 
 
-def test_a_reset_forgets_speech_that_was_going_on() -> None:
+def test_a_reset_forgets_unfinished_speech() -> None:
     vad = detector()
     assert vad.feed(level([0.9] * 4)) == [SpeechStarted(0)]
     vad.reset()
     assert vad.feed(level([0.0] * END)) == []
 
 
-def test_a_window_is_as_likely_speech_as_its_likelier_half() -> None:
+def test_the_probability_of_a_window_is_that_of_its_likelier_half() -> None:
     vad = detector(VadConfig(min_speech_duration_ms=64))
     half = np.zeros(WINDOW_SAMPLES, dtype=np.float32)
     half[STEP_SAMPLES:] = 0.9

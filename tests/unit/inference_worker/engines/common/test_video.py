@@ -23,7 +23,7 @@ TONE = np.sin(2 * np.pi * 440 * np.arange(2 * INPUT_RATE) / INPUT_RATE).astype(n
 
 
 @pytest.mark.parametrize("kind", ["mp4", "webm"])
-def test_a_frame_each_second_and_all_of_the_sound(kind: str) -> None:
+def test_a_frame_each_second_and_all_of_the_audio(kind: str) -> None:
     clip = decode_video(video(seconds=3, sound=TONE, kind=kind))
     assert clip.times == (0.0, 1.0, 2.0)
     assert clip.audio.dtype == np.float32
@@ -35,7 +35,7 @@ def test_a_frame_each_second_and_all_of_the_sound(kind: str) -> None:
     assert levels == sorted(levels)
 
 
-def test_stacked_frames_are_taken_more_often() -> None:
+def test_stacked_frames_are_sampled_more_often() -> None:
     assert decode_video(video(seconds=2), stack_frames=5).times == tuple(n / 5 for n in range(10))
 
 
@@ -51,7 +51,7 @@ def test_a_silent_video_and_one_without_frames() -> None:
     assert len(clip.audio) > INPUT_RATE
 
 
-def test_large_pictures_become_smaller() -> None:
+def test_large_pictures_are_scaled_down() -> None:
     (frame,) = decode_video(video(seconds=1, size=(640, 320)), limits=VideoLimits(side=128)).frames
     assert Image.open(io.BytesIO(frame)).size == (128, 64)
 
@@ -60,7 +60,7 @@ def test_large_pictures_become_smaller() -> None:
     ("limits", "text"),
     [(VideoLimits(seconds=1.0), "longer than 1 s"), (VideoLimits(pixels=1000), "64 x 48")],
 )
-def test_what_is_beyond_the_limits_is_refused(limits: VideoLimits, text: str) -> None:
+def test_videos_beyond_the_limits_are_refused(limits: VideoLimits, text: str) -> None:
     with pytest.raises(InvalidVideo, match=text):
         decode_video(video(), limits=limits)
 
@@ -86,7 +86,7 @@ def test_a_cancelled_request_stops_between_two_frames() -> None:
         decode_video(video(), budget=VideoBudget(cancelled=lambda: next(asked)))
 
 
-def test_long_sound_under_a_short_picture_is_refused() -> None:
+def test_long_audio_under_a_short_picture_is_refused() -> None:
     with pytest.raises(InvalidVideo, match="longer than"):
         decode_video(video(seconds=0.5, sound=TONE), limits=VideoLimits(seconds=1.0))
 
@@ -94,7 +94,7 @@ def test_long_sound_under_a_short_picture_is_refused() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"#EXTM3U\nhttp://x/y.ts\n", b"ffconcat version 1.0", video()[:300]]
 )
-def test_what_is_no_video_is_refused(data: bytes) -> None:
+def test_files_that_are_not_videos_are_refused(data: bytes) -> None:
     with pytest.raises(InvalidVideo):
         decode_video(data)
 

@@ -1,4 +1,4 @@
-"""The pieces of an answer: each clause has audio, and the same prompt gives the same words."""
+"""The pieces of an answer: each clause has audio, and the same prompt gives the same text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SYSTEM = {"role": "system", "content": HINT}
 
 
 def generated(*pieces: str) -> Generation:
-    """A reply that the model has finished."""
+    """An answer that the model has finished."""
     call: Future[None] = Future()
     call.set_result(None)
     chunks: SimpleQueue[Any] = SimpleQueue()
@@ -38,7 +38,7 @@ def speaker() -> SpeechSynthesiser:
 
 
 @pytest.mark.parametrize("tail", ["\n\n", " --", ' "', "\n* "])
-def test_only_a_tail_that_cannot_be_read_out_has_no_sound(
+def test_only_a_tail_that_cannot_be_spoken_has_no_audio(
     speaker: SpeechSynthesiser, tail: str
 ) -> None:
     deltas = list(
@@ -48,7 +48,7 @@ def test_only_a_tail_that_cannot_be_read_out_has_no_sound(
     assert [bool(len(delta.audio)) for delta in deltas] == [True] * (len(deltas) - 1) + [False]
 
 
-def test_what_a_slot_has_read_before_does_not_change_the_answer(
+def test_earlier_prompts_of_a_slot_do_not_change_the_answer(
     local_engine: LocalProcessor,
 ) -> None:
     """The result of llama.cpp for a prompt's start depends on the length of its batch."""
@@ -67,5 +67,5 @@ def test_what_a_slot_has_read_before_does_not_change_the_answer(
     assert len(answers) == 1
 
 
-def test_bytes_that_are_no_character_are_not_said() -> None:
+def test_bytes_that_are_not_a_character_are_not_spoken() -> None:
     assert list(generated("Rome", "\ufffd", " is\ufffd old.")) == ["Rome", " is old."]

@@ -70,7 +70,7 @@ def test_a_spoken_question_is_answered_in_speech(view: LocalChatView) -> None:
     assert share_recognised(text_of(deltas), transcribe(sound)) >= 0.6
 
 
-def test_it_tells_how_much_of_the_sound_it_has_written_down(view: LocalChatView) -> None:
+def test_the_progress_of_the_transcription_is_reported(view: LocalChatView) -> None:
     long = np.concatenate([spoken(GERMANY), np.zeros(16_000 * 16, dtype=np.float32)])
     history = [asks(AudioPart(float_bytes(long)), AudioPart(float_bytes(spoken(ITALY))))]
     told: list[float] = []
@@ -95,7 +95,7 @@ def test_the_audio_of_a_video_is_transcribed_with_omni_mode(view: LocalChatView)
         (VideoPart(b"nonsense"), True, "neither MP4"),
     ],
 )
-def test_what_would_have_to_be_seen_is_refused_by_name(
+def test_images_are_refused_by_name(
     view: LocalChatView, part: Part, words: str, *, omni: bool
 ) -> None:
     history = [asks(TextPart("Hello.")), asks(TextPart("What is this?"), part)]
@@ -127,7 +127,7 @@ def test_an_answer_is_as_long_as_the_client_wants(local_engine: LocalProcessor) 
     assert lengths[0] < lengths[1] <= 120
 
 
-def test_temperature_zero_always_says_the_same(local_engine: LocalProcessor) -> None:
+def test_temperature_zero_always_gives_the_same_answer(local_engine: LocalProcessor) -> None:
     answers = set()
     for _ in range(2):
         view = local_engine.set_chat_mode()
@@ -137,7 +137,7 @@ def test_temperature_zero_always_says_the_same(local_engine: LocalProcessor) -> 
     assert len(answers) == 1
 
 
-def test_a_successor_finishes_the_answer(local_engine: LocalProcessor) -> None:
+def test_another_worker_finishes_the_answer(local_engine: LocalProcessor) -> None:
     first, second = local_engine.set_chat_mode(), local_engine.set_chat_mode()
     for view in (first, second):
         view.prefill([asks(TextPart(ITALY))], options())

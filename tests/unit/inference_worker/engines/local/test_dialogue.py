@@ -8,7 +8,7 @@ def turns(dialogue: Dialogue) -> list[tuple[str, str]]:
     return [(message["role"], message["content"]) for message in dialogue.messages()[1:]]
 
 
-def test_the_system_prompt_is_the_users_own_and_a_hint() -> None:
+def test_the_system_prompt_is_the_users_prompt_and_a_hint() -> None:
     (message,) = Dialogue("  You are a pirate. ").messages()
     assert message == {"role": "system", "content": f"You are a pirate. {STYLE_HINT}"}
 
@@ -31,7 +31,7 @@ def test_words_after_unanswered_words_continue_the_turn() -> None:
     assert turns(dialogue) == [("user", "What is the capital?")]
 
 
-def test_expected_words_are_seen_as_if_said_and_leave_no_trace() -> None:
+def test_expected_words_are_treated_as_said_and_leave_no_trace() -> None:
     dialogue = Dialogue("")
     dialogue.add_user_text("What is")
     (_, expected) = dialogue.messages(expected="the capital?")
@@ -40,7 +40,7 @@ def test_expected_words_are_seen_as_if_said_and_leave_no_trace() -> None:
     assert dialogue.messages()[1:] == [expected]
 
 
-def test_expected_words_follow_only_what_was_played_of_the_answer() -> None:
+def test_expected_words_follow_only_the_played_part_of_the_answer() -> None:
     dialogue = Dialogue("")
     dialogue.add_user_text("Tell me.")
     dialogue.add_spoken([TimedWord(0.0, "Once"), TimedWord(900.0, " upon")], 1800.0)
@@ -52,7 +52,7 @@ def test_expected_words_follow_only_what_was_played_of_the_answer() -> None:
     assert turns(dialogue)[1] == ("assistant", "Once")
 
 
-def test_words_left_unanswered_need_no_reply_until_more_are_said() -> None:
+def test_unanswered_words_need_no_answer_until_more_are_said() -> None:
     dialogue = Dialogue("")
     dialogue.add_user_text("Mm.")
     dialogue.leave_unanswered()
@@ -62,7 +62,7 @@ def test_words_left_unanswered_need_no_reply_until_more_are_said() -> None:
     assert turns(dialogue) == [("user", "Mm. Why?")]
 
 
-def test_a_reply_so_far_extends_only_an_open_turn() -> None:
+def test_a_partial_answer_extends_only_an_open_turn() -> None:
     dialogue = Dialogue("")
     dialogue.add_user_text("Count.")
     dialogue.add_assistant_text("One,")
@@ -71,7 +71,7 @@ def test_a_reply_so_far_extends_only_an_open_turn() -> None:
     assert dialogue.messages(" two,")[-1]["content"] == "One,"
 
 
-def test_trim_forgets_the_oldest_turns_and_begins_with_the_user() -> None:
+def test_trim_drops_the_oldest_turns_and_begins_with_the_user() -> None:
     dialogue = Dialogue("system")
     for number in range(20):
         dialogue.add_user_text(f"question {number} " + "x" * 60)
@@ -86,7 +86,7 @@ def test_trim_forgets_the_oldest_turns_and_begins_with_the_user() -> None:
     assert dialogue.messages()[0]["content"].startswith("system")
 
 
-def test_trim_keeps_the_last_words_however_long() -> None:
+def test_trim_keeps_the_last_words_at_any_length() -> None:
     dialogue = Dialogue("")
     dialogue.add_user_text("x" * 9000)
     dialogue.trim(100)
@@ -120,7 +120,7 @@ def test_an_interrupted_answer_contains_the_played_words(played_ms: float, heard
     assert turns(dialogue) == [("user", "Count."), ("assistant", heard)]
 
 
-def test_without_a_word_of_playback_everything_that_was_sent_counts() -> None:
+def test_without_a_playback_report_everything_that_was_sent_counts() -> None:
     dialogue = spoken_answer()
     dialogue.interrupt_turn()
     dialogue.add_user_text("Stop.")
@@ -144,7 +144,7 @@ def test_an_open_or_completely_played_answer_is_whole() -> None:
     assert dialogue.messages(" four")[-1]["content"] == "One, two, three. four"
     dialogue.end_turn()
     assert turns(dialogue)[-1] == ("assistant", "One, two, three.")
-    dialogue.add_user_text("Wait.")  # the client was still playing: that, too, breaks in
+    dialogue.add_user_text("Wait.")  # the client was still playing: this interrupts the answer, too
     assert turns(dialogue)[1:] == [("assistant", "One,"), ("user", "Wait.")]
 
 
@@ -156,7 +156,7 @@ def test_user_messages_around_an_unplayed_answer_are_joined() -> None:
     assert turns(dialogue) == [("user", "Count. Never mind.")]
 
 
-def test_playback_is_of_the_last_answer_only() -> None:
+def test_playback_reports_apply_to_the_last_answer_only() -> None:
     dialogue = spoken_answer()
     dialogue.end_turn()
     dialogue.add_user_text("Again.")
@@ -169,7 +169,7 @@ def test_playback_is_of_the_last_answer_only() -> None:
     ]
 
 
-def test_an_answer_without_sound_cannot_be_played() -> None:
+def test_an_answer_without_audio_cannot_be_played() -> None:
     dialogue = Dialogue("")
     dialogue.set_played(5)
     dialogue.add_user_text("Hello")

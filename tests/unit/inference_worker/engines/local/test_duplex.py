@@ -101,7 +101,7 @@ def test_results_account_for_the_work(view: LocalDuplexView) -> None:
     assert results[-1].kv_cache_length > results[0].kv_cache_length > 0
 
 
-def test_it_falls_silent_when_the_user_talks_over_it_and_answers_them(
+def test_barge_in_stops_the_answer_and_is_answered(
     view: LocalDuplexView,
 ) -> None:
     before = ask_until_speech(view, STORY)
@@ -121,13 +121,13 @@ def test_it_falls_silent_when_the_user_talks_over_it_and_answers_them(
 
 
 def first_clause(result: UnitResult) -> tuple[str, float]:
-    """The words of a speaking unit up to its second last, and a time at which the next ones began."""
+    """The words of a speaking unit before its last clause, and a time at which the next ones began."""
     notes = result.memo["words"]
     assert len(notes) > 2
     return "".join(text for _, text in notes[:-1]), notes[-1][0]
 
 
-def test_what_was_not_played_before_it_was_interrupted_is_not_remembered(
+def test_the_unplayed_part_of_an_interrupted_answer_is_not_remembered(
     view: LocalDuplexView, other_view: LocalDuplexView
 ) -> None:
     heard = [*units_of(spoken(STORY)), silence(1.0), silence(1.0)]
@@ -155,14 +155,14 @@ def test_what_was_not_played_before_it_was_interrupted_is_not_remembered(
     assert turns(other_view) == turns(view)[:2]
 
 
-def test_a_cough_does_not_silence_it(view: LocalDuplexView) -> None:
+def test_a_cough_does_not_interrupt_the_answer(view: LocalDuplexView) -> None:
     ask_until_speech(view, STORY)
     noise = silence(1.0)
     noise[4000:5600] = np.random.default_rng(1).normal(0, 0.2, 1600)
     assert not run_unit(view, noise).is_listen
 
 
-def test_force_listen_breaks_a_turn_off(view: LocalDuplexView) -> None:
+def test_force_listen_ends_a_turn(view: LocalDuplexView) -> None:
     before = ask_until_speech(view, STORY)
     forced = run_unit(view, silence(1.0), force_listen=True)
     assert forced.is_listen
@@ -203,7 +203,7 @@ def test_the_conversation_is_remembered(view: LocalDuplexView) -> None:
     assert second[-1].kv_cache_length > first[-1].kv_cache_length
 
 
-def test_text_only_sessions_make_no_sound(view: LocalDuplexView) -> None:
+def test_text_only_sessions_have_no_audio(view: LocalDuplexView) -> None:
     config = STEADY.model_copy(
         update={"generate_audio": False, "max_new_speak_tokens_per_chunk": 4}
     )
@@ -215,7 +215,7 @@ def test_text_only_sessions_make_no_sound(view: LocalDuplexView) -> None:
     assert sum(not result.is_listen for result in results) >= 2
 
 
-def test_the_token_limit_slows_the_speech_down_at_word_boundaries(
+def test_the_token_limit_slows_speech_down_at_word_boundaries(
     local_engine: LocalProcessor, view: LocalDuplexView
 ) -> None:
     config = STEADY.model_copy(update={"max_new_speak_tokens_per_chunk": 2})
@@ -258,7 +258,7 @@ def test_words_after_a_pause_extend_the_question(view: LocalDuplexView) -> None:
 
 
 def ending_in_its_unit(text: str, pause_s: float) -> list[Samples]:
-    """`text` in units, `pause_s` before the end of the last of which it ends."""
+    """`text` in units; its end is `pause_s` before the end of its last unit."""
     speech = spoken(text)
     lead = -(len(speech) + round(pause_s * INPUT_RATE)) % INPUT_RATE
     return units_of(np.concatenate([silence(lead / INPUT_RATE), speech, silence(pause_s)]))
@@ -269,7 +269,7 @@ def reply_of(view: LocalDuplexView) -> object:
     return view._conversation._reply
 
 
-def test_a_reply_is_prepared_before_the_end_of_the_utterance_is_certain(
+def test_an_answer_is_prepared_before_the_end_of_the_utterance_is_certain(
     view: LocalDuplexView,
 ) -> None:
     asked = run_units(view, ending_in_its_unit(ITALY, 0.25))
@@ -285,7 +285,7 @@ def test_a_reply_is_prepared_before_the_end_of_the_utterance_is_certain(
     assert "Rome" in text_of([answer] if answer.end_of_turn else [answer, *listen(view)])
 
 
-def test_a_reply_to_half_a_question_is_not_said(view: LocalDuplexView) -> None:
+def test_an_answer_to_half_a_question_is_not_spoken(view: LocalDuplexView) -> None:
     first = run_units(view, ending_in_its_unit("I have a question.", 0.25))
     half = reply_of(view)
     rest = units_of(np.concatenate([spoken(ITALY, lead_s=0.0), silence(1.0)]))
@@ -297,14 +297,14 @@ def test_a_reply_to_half_a_question_is_not_said(view: LocalDuplexView) -> None:
     assert len([result for result in results if "user" in result.memo]) == 1
 
 
-def test_nothing_is_said_before_the_silence_that_ends_an_utterance(view: LocalDuplexView) -> None:
+def test_nothing_is_spoken_before_the_silence_that_ends_an_utterance(view: LocalDuplexView) -> None:
     run_units(view, ending_in_its_unit(ITALY, 0.1))
     pauses = [run_unit(view, silence(0.1)) for _ in range(3)]
     assert reply_of(view) is not None
     assert all(result.is_listen for result in pauses)
 
 
-def test_what_was_not_played_is_not_known_to_a_reply_that_was_expected(
+def test_an_expected_answer_does_not_know_the_unplayed_part(
     view: LocalDuplexView,
 ) -> None:
     converse(view, ITALY)
@@ -315,7 +315,7 @@ def test_what_was_not_played_is_not_known_to_a_reply_that_was_expected(
     assert [role for role, _ in turns(view)] == ["user", "assistant"]
 
 
-def test_two_sessions_talk_at_once(view: LocalDuplexView, other_view: LocalDuplexView) -> None:
+def test_two_sessions_run_at_once(view: LocalDuplexView, other_view: LocalDuplexView) -> None:
     other_view.prepare("You are a helpful assistant.", STEADY)
     with ThreadPoolExecutor(2) as pool:
         italy = pool.submit(converse, view, ITALY)
@@ -328,7 +328,7 @@ def test_two_sessions_talk_at_once(view: LocalDuplexView, other_view: LocalDuple
     assert len(turns(view)) == len(turns(other_view)) == 2
 
 
-def test_replay_in_mid_reply_says_the_rest(
+def test_replay_during_an_answer_continues_it(
     view: LocalDuplexView, other_view: LocalDuplexView
 ) -> None:
     heard = units_of(spoken(STORY))
@@ -347,7 +347,7 @@ def test_replay_in_mid_reply_says_the_rest(
     assert turns(other_view)[-1] == ("assistant", text_of(results) + text_of(said))
 
 
-def test_replay_in_mid_utterance_processes_it_again(
+def test_replay_during_an_utterance_processes_it_again(
     view: LocalDuplexView, other_view: LocalDuplexView
 ) -> None:
     heard = units_of(spoken(GERMANY))
@@ -394,7 +394,7 @@ def test_a_history_longer_than_the_context_is_trimmed(view: LocalDuplexView) -> 
     assert 100 < view.kv_cache_length <= 768
 
 
-def test_a_failure_in_the_background_is_this_sessions_alone(
+def test_a_failure_in_the_background_affects_only_its_session(
     view: LocalDuplexView, other_view: LocalDuplexView
 ) -> None:
     other_view.prepare("You are a helpful assistant.", STEADY)
@@ -413,7 +413,7 @@ def test_a_system_prompt_that_does_not_fit_is_refused(view: LocalDuplexView) -> 
     assert view.prepare("Be kind.", STEADY) > 5
 
 
-def test_stop_from_another_thread_ends_a_reply(view: LocalDuplexView) -> None:
+def test_stop_from_another_thread_ends_an_answer(view: LocalDuplexView) -> None:
     ask_until_speech(view, STORY)
     view.prefill(silence(1.0))
     stopper = threading.Thread(target=lambda: [view.stop() for _ in range(2)])
@@ -423,7 +423,9 @@ def test_stop_from_another_thread_ends_a_reply(view: LocalDuplexView) -> None:
     assert all(result.is_listen for result in results)
 
 
-def test_the_chain_is_kept(local_engine: LocalProcessor, other_view: LocalDuplexView) -> None:
+def test_calls_in_the_wrong_order_are_refused(
+    local_engine: LocalProcessor, other_view: LocalDuplexView
+) -> None:
     with pytest.raises(EngineError, match="not prepared"):
         other_view.prefill(silence(1.0))
     other_view.prepare("", STEADY)
@@ -456,14 +458,14 @@ def terminated() -> Iterator[threading.Event]:
     signal.signal(signal.SIGTERM, previous)
 
 
-def test_loading_a_model_leaves_the_processs_signals_alone(terminated: threading.Event) -> None:
+def test_loading_a_model_keeps_the_process_signal_handlers(terminated: threading.Event) -> None:
     model = LocalLanguageModel(bundled_model(), slots=1, context_tokens=512, threads=1)
     signal.raise_signal(signal.SIGTERM)
     assert terminated.is_set()
     model.close()
 
 
-def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EngineLoadError, match="there is no model file"):
         LocalLanguageModel(tmp_path / "none.gguf", slots=1, context_tokens=512, threads=1)
     bad = tmp_path / "bad.gguf"

@@ -39,7 +39,7 @@ def retold(*units: PastUnit) -> list[tuple[str, str]]:
     return [(message["role"], message["content"]) for message in dialogue.messages()[1:]]
 
 
-def test_history_comes_from_memos_and_texts() -> None:
+def test_history_is_rebuilt_from_memos_and_texts() -> None:
     units = [
         listened(),
         listened("Hello"),
@@ -60,7 +60,7 @@ def test_an_interrupted_turn_keeps_what_was_spoken() -> None:
     assert retold(*units) == [("user", "Sing"), ("assistant", "La la"), ("user", "Stop")]
 
 
-def test_what_the_client_had_played_is_remembered_by_the_successor() -> None:
+def test_another_worker_knows_the_playback_position() -> None:
     song = [
         listened("Sing"),
         said(TimedWord(0.0, "La"), TimedWord(700.0, " la")),
@@ -72,7 +72,7 @@ def test_what_the_client_had_played_is_remembered_by_the_successor() -> None:
     assert retold(*song, cut, late) == [("user", "Sing"), ("assistant", "La"), ("user", "Stop")]
 
 
-def test_only_a_unit_that_breaks_off_leaves_a_rest() -> None:
+def test_only_an_interrupted_unit_leaves_a_rest() -> None:
     memo = memo_of_unfinished(UnfinishedReply((Word("two", 1), Word("three.", 2)), more=False))
     assert unfinished_reply([spoke("one", **memo)]) == UnfinishedReply(
         (Word("two", 1), Word("three.", 2)), more=False
@@ -82,6 +82,6 @@ def test_only_a_unit_that_breaks_off_leaves_a_rest() -> None:
     assert unfinished_reply([]) is None
 
 
-def test_a_quiet_unit_leaves_no_note() -> None:
+def test_a_listening_unit_leaves_no_memo() -> None:
     assert memo_of_input(UnitTranscription("", 0, 0.0, 0.0)) == {}
     assert memo_of_input(UnitTranscription("Hi", 7, 0.0, 0.0)) == {"user": "Hi", "until": 7}

@@ -14,7 +14,7 @@ def feed(detector: EndpointDetector, probability: float, frames: int) -> list[En
     return [result for result in results if result]
 
 
-def test_silence_never_ends_anything() -> None:
+def test_silence_never_ends_an_utterance() -> None:
     assert feed(EndpointDetector(RULES), 0.1, 500) == []
 
 
@@ -35,7 +35,7 @@ def test_a_pause_shorter_than_the_silence_does_not_end_it() -> None:
     assert feed(detector, 0.0, END_FRAMES) == [Endpoint(0, 39, is_utterance=True)]
 
 
-def test_doubtful_frames_carry_speech_on_but_do_not_begin_it() -> None:
+def test_uncertain_frames_continue_speech_but_do_not_begin_it() -> None:
     detector = EndpointDetector(RULES)
     feed(detector, 0.4, 50)
     assert detector.start is None
@@ -49,7 +49,7 @@ def test_a_short_noise_is_no_utterance() -> None:
     assert feed(detector, 0.0, END_FRAMES) == [Endpoint(0, MIN_FRAMES - 1, is_utterance=False)]
 
 
-def test_voiced_time_counts_this_speech_only() -> None:
+def test_voiced_time_counts_the_current_speech_only() -> None:
     detector = EndpointDetector(RULES)
     feed(detector, 0.9, 10)
     assert detector.voiced_ms == 320.0
@@ -72,7 +72,7 @@ def test_a_likely_end_is_known_before_the_end_and_is_the_same() -> None:
     assert detector.likely is None
 
 
-def test_no_end_is_likely_of_a_noise_or_while_somebody_talks() -> None:
+def test_no_end_is_likely_after_a_noise_or_during_speech() -> None:
     detector = EndpointDetector(RULES)
     feed(detector, 0.9, MIN_FRAMES - 1)
     feed(detector, 0.0, 6)

@@ -82,14 +82,14 @@ def test_two_spoken_turns_of_which_the_second_needs_the_first(view: LocalHalfDup
         assert sum(delta.n_tokens for delta in deltas) >= len(text_of(deltas).split())
 
 
-def test_without_speech_the_text_comes_token_by_token(view: LocalHalfDuplexView) -> None:
+def test_without_speech_the_text_arrives_token_by_token(view: LocalHalfDuplexView) -> None:
     deltas = answer(view, ITALY)
     assert len(deltas) > 4
     assert {delta.n_tokens for delta in deltas} == {1}
     assert not any(len(delta.audio) for delta in deltas)
 
 
-def test_a_clause_is_spoken_while_the_rest_is_still_being_made(view: LocalHalfDuplexView) -> None:
+def test_a_clause_is_spoken_while_the_rest_is_generated(view: LocalHalfDuplexView) -> None:
     view.prepare(SYSTEM, config(tokens=100))
     spoken_answer = answer(view, STORY)
     assert len(spoken_answer) > 1
@@ -98,14 +98,14 @@ def test_a_clause_is_spoken_while_the_rest_is_still_being_made(view: LocalHalfDu
     assert text_of(answer(view, STORY)) == text_of(spoken_answer)
 
 
-def test_a_turn_that_is_rolled_back_never_was(sessions: list[LocalHalfDuplexView]) -> None:
+def test_rollback_removes_a_turn(sessions: list[LocalHalfDuplexView]) -> None:
     tried, fresh = sessions
     answer(tried, ITALY)
     tried.rollback()
     assert text_of(answer(tried, AND_GERMANY)) == text_of(answer(fresh, AND_GERMANY))
 
 
-def test_a_break_keeps_what_was_said(view: LocalHalfDuplexView) -> None:
+def test_a_break_keeps_the_spoken_text(view: LocalHalfDuplexView) -> None:
     view.prefill(spoken(STORY))
     deltas = view.generate()
     said = [next(deltas) for _ in range(5)]
@@ -115,7 +115,7 @@ def test_a_break_keeps_what_was_said(view: LocalHalfDuplexView) -> None:
     assert "Rome" in text_of(answer(view, ITALY))
 
 
-def test_a_stop_silences_for_good(view: LocalHalfDuplexView) -> None:
+def test_a_stop_is_final(view: LocalHalfDuplexView) -> None:
     view.prefill(spoken(STORY))
     deltas = view.generate()
     next(deltas)
@@ -124,13 +124,13 @@ def test_a_stop_silences_for_good(view: LocalHalfDuplexView) -> None:
     assert answer(view, ITALY) == []
 
 
-def test_what_holds_no_word_is_no_turn(view: LocalHalfDuplexView) -> None:
+def test_audio_without_a_word_is_no_turn(view: LocalHalfDuplexView) -> None:
     view.prefill(silence(0.0))
     assert list(view.generate()) == []
     assert view.memo() == {}
 
 
-def test_a_successor_knows_the_turns(sessions: list[LocalHalfDuplexView]) -> None:
+def test_another_worker_has_the_turns(sessions: list[LocalHalfDuplexView]) -> None:
     first, second = sessions
     said = text_of(answer(first, ITALY))
     second.replay([Past(audio=None, text=said, memo=first.memo())])
@@ -143,7 +143,7 @@ def test_a_turn_without_a_transcript_is_transcribed_again(view: LocalHalfDuplexV
     assert "Italy" in view._prepared_dialogue().messages()[1]["content"]
 
 
-def test_a_successor_finishes_the_answer(sessions: list[LocalHalfDuplexView]) -> None:
+def test_another_worker_finishes_the_answer(sessions: list[LocalHalfDuplexView]) -> None:
     first, second = sessions
     deltas = answer(first, ITALY)
     said, rest = text_of(deltas[:3]), text_of(deltas[3:])
@@ -152,13 +152,13 @@ def test_a_successor_finishes_the_answer(sessions: list[LocalHalfDuplexView]) ->
     assert second._prepared_dialogue().messages() == first._prepared_dialogue().messages()
 
 
-def test_the_oldest_turns_are_forgotten_in_time(view: LocalHalfDuplexView) -> None:
+def test_the_oldest_turns_are_dropped_at_the_limit(view: LocalHalfDuplexView) -> None:
     view.replay([Past(audio=None, text="word " * 40, memo={"user": "more " * 40})] * 12)
     assert view.kv_cache_length < 768
     assert "Rome" in text_of(answer(view, ITALY))
 
 
-def test_what_cannot_be_prepared_is_named(view: LocalHalfDuplexView) -> None:
+def test_an_invalid_prepare_is_refused_by_name(view: LocalHalfDuplexView) -> None:
     voice = AudioPart(np.zeros(16000, dtype="<f4").tobytes())
     mimic = (TextPart("Mimic the voice."), voice, TextPart("Be brief."))
     assert view.prepare(ConversationMessage(Role.SYSTEM, mimic), config()) > 0
@@ -169,7 +169,7 @@ def test_what_cannot_be_prepared_is_named(view: LocalHalfDuplexView) -> None:
         view.prepare(ConversationMessage(Role.SYSTEM, (TextPart("word " * 600),)), config())
 
 
-def test_the_chain_has_an_order(local_engine: LocalProcessor) -> None:
+def test_calls_in_the_wrong_order_are_refused(local_engine: LocalProcessor) -> None:
     view = local_engine.set_half_duplex_mode()
     with pytest.raises(EngineError, match="not prepared"):
         view.prefill(spoken(ITALY))
@@ -179,7 +179,7 @@ def test_the_chain_has_an_order(local_engine: LocalProcessor) -> None:
         view.prepare(SYSTEM, config())
 
 
-def test_long_speech_is_cut_where_it_is_quiet() -> None:
+def test_long_speech_is_split_where_it_is_quiet() -> None:
     speech = np.ones(40 * INPUT_RATE, dtype=np.float32)
     for second in (10, 19, 33):
         speech[second * INPUT_RATE : second * INPUT_RATE + 1600] = 0.0

@@ -28,17 +28,17 @@ from antiphon.inference_worker.engines.local.clauses import is_speakable, normal
         ("1,500", "1,500"),
     ],
 )
-def test_words_are_fit_for_speech(raw: str, spoken: str) -> None:
+def test_words_are_written_as_they_are_spoken(raw: str, spoken: str) -> None:
     assert normalise_word(raw, begins_line=False) == spoken
 
 
-def test_bullets_and_heading_marks_go_only_from_the_beginning_of_a_line() -> None:
+def test_bullets_and_heading_marks_are_removed_at_the_beginning_of_a_line_only() -> None:
     assert normalise_word("-", begins_line=True) == ""
     assert normalise_word("##", begins_line=True) == ""
     assert normalise_word("-", begins_line=False) == "-"
     assert normalise_word("7.", begins_line=True) == "7."
 
 
-def test_punctuation_alone_makes_no_sound() -> None:
+def test_punctuation_alone_has_no_spoken_form() -> None:
     assert not is_speakable("—")
     assert is_speakable("7.")

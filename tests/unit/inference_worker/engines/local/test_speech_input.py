@@ -33,7 +33,7 @@ def speaker() -> SpeechSynthesiser:
     return SpeechSynthesiser("en-us+Hugo", 150)
 
 
-def test_a_spoken_clause_has_its_words_in_place(speaker: SpeechSynthesiser) -> None:
+def test_the_words_of_a_spoken_clause_have_positions(speaker: SpeechSynthesiser) -> None:
     speech = speaker.synthesise(clause(SENTENCE), None, StageCosts())
     assert speech.audio.dtype == np.float32
     assert 1.0 < len(speech.audio) / OUTPUT_RATE < 4.0
@@ -54,7 +54,7 @@ def test_a_clause_begins_with_the_pause_after_the_one_before(speaker: SpeechSynt
     assert not second.audio[:pause].any()
 
 
-def test_a_word_is_where_its_start_says(speaker: SpeechSynthesiser, recogniser: Recogniser) -> None:
+def test_a_word_is_at_its_stated_start(speaker: SpeechSynthesiser, recogniser: Recogniser) -> None:
     speech = speaker.synthesise(clause("Hello my friend. I live in London."), None, StageCosts())
     tail = soxr.resample(speech.audio[speech.starts[3] :], OUTPUT_RATE, INPUT_RATE)
     heard = recogniser.transcribe(tail.astype(np.float32)).lower()
@@ -62,7 +62,7 @@ def test_a_word_is_where_its_start_says(speaker: SpeechSynthesiser, recogniser: 
     assert "hello" not in heard
 
 
-def test_an_unknown_voice_is_refused_when_it_is_loaded() -> None:
+def test_an_unknown_voice_is_refused_at_load() -> None:
     with pytest.raises(EngineLoadError, match="no voice 'xx-nowhere'"):
         SpeechSynthesiser("xx-nowhere", 150)
 
@@ -93,7 +93,7 @@ def test_an_utterance_continues_while_the_user_speaks(recogniser: Recogniser) ->
 
 @pytest.fixture
 def calls(recogniser: Recogniser, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The length of each piece of audio that the recogniser is given."""
+    """The length of each piece of audio that the recogniser gets."""
     lengths: list[int] = []
     transcribe = recogniser.transcribe
     monkeypatch.setattr(
@@ -129,7 +129,7 @@ def test_the_last_piece_of_a_long_speech_is_recognised_once(
     assert len(calls) == before
 
 
-def test_an_utterance_that_went_on_is_recognised_whole(recogniser: Recogniser) -> None:
+def test_an_utterance_that_continues_is_recognised_completely(recogniser: Recogniser) -> None:
     speech_input = SpeechInput(recogniser, RULES)
     speech_input.feed(np.concatenate([spoken("I have a question."), silence(0.25)]))
     assert "question" in speech_input.likely_utterance()
@@ -138,7 +138,7 @@ def test_an_utterance_that_went_on_is_recognised_whole(recogniser: Recogniser) -
     assert "Italy" in whole
 
 
-def test_a_long_speech_is_transcribed_piece_by_piece_and_whole(recogniser: Recogniser) -> None:
+def test_a_long_speech_is_transcribed_in_pieces_and_completely(recogniser: Recogniser) -> None:
     speech_input = SpeechInput(recogniser, RULES)
     sentences = ["The capital of France is Paris."] * 6
     audio = np.concatenate([*(spoken(text, lead_s=0.35) for text in sentences), silence(1.0)])

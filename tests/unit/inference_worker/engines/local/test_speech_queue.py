@@ -33,7 +33,7 @@ def drain(queue: SpeechQueue, samples: int, tokens: int = FAR) -> list[UnitSpeec
     return units
 
 
-def test_a_unit_has_the_words_that_begin_in_it_and_a_continuing_one_a_leading_space() -> None:
+def test_a_unit_has_the_words_that_begin_in_it_and_a_continued_one_a_leading_space() -> None:
     queue = SpeechQueue()
     queue.push(clause("one", "two", "three"))
     queue.finish()
@@ -43,7 +43,7 @@ def test_a_unit_has_the_words_that_begin_in_it_and_a_continuing_one_a_leading_sp
     assert (first.phonemes, second.phonemes) == (3, 3)
 
 
-def test_the_token_limit_ends_the_audio_before_the_first_word_left_out() -> None:
+def test_the_token_limit_ends_the_audio_before_the_first_omitted_word() -> None:
     queue = SpeechQueue()
     queue.push(clause("one", "two", "three", tokens=2))
     queue.finish()
@@ -72,7 +72,7 @@ def test_a_continued_turn_begins_with_a_space() -> None:
     assert queue.take(FAR, FAR).text == " more"
 
 
-def test_an_unfinished_reply_is_not_over_when_it_runs_dry() -> None:
+def test_an_unfinished_answer_does_not_end_when_the_queue_is_empty() -> None:
     queue = SpeechQueue()
     queue.push(clause("one"))
     assert not queue.take(FAR, FAR).last
@@ -82,14 +82,14 @@ def test_an_unfinished_reply_is_not_over_when_it_runs_dry() -> None:
     assert queue.take(FAR, FAR).last
 
 
-def test_remaining_has_the_words_not_begun() -> None:
+def test_remaining_has_the_words_that_have_not_begun() -> None:
     queue = SpeechQueue()
     queue.push(clause("one", "two", "three"))
     queue.take(150, FAR)
     assert [word.text for word in queue.remaining()] == ["three"]
 
 
-def test_wait_ends_when_a_whole_unit_is_there() -> None:
+def test_wait_ends_when_a_complete_unit_is_queued() -> None:
     queue = SpeechQueue()
     pusher = threading.Thread(target=lambda: [queue.push(clause("one", "two")) for _ in range(3)])
     pusher.start()
@@ -98,7 +98,7 @@ def test_wait_ends_when_a_whole_unit_is_there() -> None:
     pusher.join()
 
 
-def test_wait_ends_when_the_reply_does() -> None:
+def test_wait_ends_with_the_answer() -> None:
     queue = SpeechQueue()
     finisher = threading.Thread(target=queue.finish)
     finisher.start()
@@ -118,7 +118,7 @@ def test_wait_ends_at_the_deadline() -> None:
     st.integers(min_value=1, max_value=700),
     st.integers(min_value=1, max_value=6),
 )
-def test_nothing_is_lost_or_said_twice(clauses: list[list[str]], samples: int, tokens: int) -> None:
+def test_nothing_is_lost_or_repeated(clauses: list[list[str]], samples: int, tokens: int) -> None:
     queue = SpeechQueue()
     pushed = [clause(*words) for words in clauses]
     for item in pushed:

@@ -1,4 +1,4 @@
-"""The unit bench runs and reports what it ran on."""
+"""The unit bench runs and reports its environment."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ BENCH = Path(__file__).parents[5] / "bench" / "gpu_duplex.py"
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="takes minutes on a GPU")
 def test_the_bench_runs_without_a_gpu() -> None:
-    """Paced, and for the stages all at once."""
+    """Paced, and all at once for the stages."""
     flags = ["--sessions", "2", "--units", "1", "--paced", "--frames"]
     asked = [sys.executable, str(BENCH), *flags]
     ran = subprocess.run(asked, capture_output=True, text=True, check=False)

@@ -63,7 +63,7 @@ async def test_a_chat_about_a_video(stack: Stack) -> None:
         done = await answer.whole()
     assert done.generated_tokens <= 4
     assert answer.input_tokens is not None
-    assert answer.input_tokens > 2 * (66 + 12 + 66)  # per second: a picture, its sound, a sheet
+    assert answer.input_tokens > 2 * (66 + 12 + 66)  # per second: a picture, its audio, a sheet
 
 
 async def test_an_invalid_video_is_refused_by_name(stack: Stack) -> None:

@@ -1,4 +1,4 @@
-"""Images that only their decoder can refuse: the edge reads nothing but their size."""
+"""Images that only their decoder can refuse, because the edge reads only their size."""
 
 import io
 import struct
@@ -43,5 +43,5 @@ def test_an_unreadable_image_fails_its_session(data: bytes) -> None:
         decode_image(data)
 
 
-def test_a_small_text_does_no_harm() -> None:
+def test_a_small_text_is_accepted() -> None:
     assert decode_image(_png(b"zTXt", b"a\0\0" + zlib.compress(b"hello"))).size == (16, 12)

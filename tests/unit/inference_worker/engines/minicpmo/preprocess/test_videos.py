@@ -70,7 +70,7 @@ def slow_video(times: list[float]) -> bytes:
     return buffer.getvalue()
 
 
-def test_a_second_is_a_frame_and_its_audio() -> None:
+def test_a_segment_is_one_second_of_frame_and_audio() -> None:
     sound = golden_set.waves()["w_user"][: 5 * INPUT_RATE // 2]
     segments = list(read_video(video(seconds=3, sound=sound), 1))
     assert [s.frame.size for s in segments] == [(64, 48)] * 3
@@ -186,7 +186,7 @@ def heard_in(tokenizer: Tokenizer, runner: Runner, sent: list[AudioPart]) -> tor
     return torch.cat([piece for piece in step.pieces if isinstance(piece, torch.Tensor)])
 
 
-def test_videos_beyond_what_a_request_may_cost_are_refused_by_name() -> None:
+def test_videos_beyond_the_cost_limit_of_a_request_are_refused_by_name() -> None:
     reading = ReadOptions(settings=SliceConfig(), videos=VideoBudget(packets=30))
     twice = ConversationMessage(Role.USER, (VideoPart(video()), VideoPart(video())))
     with pytest.raises(UnsupportedContent, match="send fewer frames") as refused:

@@ -59,7 +59,7 @@ def test_size_of_an_audio_chunk(frames: int, leading: int, trailing: int, size: 
     assert EncodeAudio(0, 0, torch.zeros(80, frames), leading, trailing).size == size
 
 
-def test_a_job_ends_with_what_its_generator_returns_or_raises() -> None:
+def test_a_job_ends_with_the_result_or_the_exception_of_its_generator() -> None:
     def work(*, fail: bool) -> Steps[int]:
         yield ClearSlot(0)
         if fail:

@@ -172,7 +172,7 @@ def test_speech_with_forced_draws(runner: Runner) -> None:
 
 
 def variant(network: MiniCPMO, tokenizer: Tokenizer, runner: Runner, **changed: Any) -> Any:
-    """The recorded conversation with other settings: what each unit fed and said."""
+    """The recorded conversation with other settings: the fed tokens and the text of each unit."""
     spec = golden_set.facts("d_duplex_omni")["spec"]
     session = new_session(network, tokenizer, spec)
     session.settings = replace(session.settings, **changed)

@@ -45,7 +45,7 @@ Piece = tuple[list[int], bool]
 
 
 def pieces(units: list[list[int]]) -> list[Piece]:
-    """The chunks of a whole turn: five of a second, and the flush."""
+    """The chunks of a complete turn: five of a second, and the flush."""
     waiting, cut = list(SILENT_PREFIX), list[Piece]()
     for n, codes in enumerate(units, 1):
         waiting += codes

@@ -1,4 +1,4 @@
-"""Answers that another worker began: the rest equals what would have followed."""
+"""Answers that another worker began: the rest equals an uninterrupted answer."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What recovery rebuilds of a turn that was being spoken."""
+"""How recovery rebuilds a turn that was being spoken."""
 
 from collections.abc import Iterator
 from dataclasses import replace

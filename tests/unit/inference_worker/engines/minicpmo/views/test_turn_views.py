@@ -93,7 +93,7 @@ def test_another_worker_rebuilds_a_conversation(processor: MiniCPMOProcessor) ->
     second.replay([PastTurn(audio=None, text="the world")])
 
 
-def test_a_break_keeps_what_was_said(processor: MiniCPMOProcessor) -> None:
+def test_a_break_keeps_the_spoken_text(processor: MiniCPMOProcessor) -> None:
     long = TEXT_ONLY.model_copy(update={"generation": GenerationConfig(max_new_tokens=400)})
     view = processor.set_half_duplex_mode()
     view.prepare(SYSTEM, long)
@@ -150,7 +150,7 @@ def test_a_chat_about_a_video(processor: MiniCPMOProcessor) -> None:
         lengths.append(view.prefill([message], options))
         answers.append("".join(delta.text for delta in view.generate()))
         view.cleanup()
-    label = len("<image_id>0</image_id>") - len("0")  # no more than a token for each letter
+    label = len("<image_id>0</image_id>") - len("0")  # at most a token for each letter
     assert 2 * (66 + 12) < lengths[1] - lengths[0] <= 2 * (66 + 12 + 1 + label)
     assert lengths[2] == lengths[1] + 2 * 2 * 66  # each image in two slices
     assert answers[1] != answers[0]
