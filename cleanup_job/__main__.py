@@ -9,8 +9,7 @@ import sys
 import structlog
 
 from antiphon.broker.service.logs import configure_logging
-from antiphon.cleanup_job.once import run_once
-from antiphon.cleanup_job.service import run
+from antiphon.cleanup_job.service import run, run_once
 from antiphon.cleanup_job.settings import CleanupSettings
 
 

@@ -13,15 +13,15 @@ from antiphon.recorder_service.journal.journal import (
     transcript,
 )
 from antiphon.recorder_service.journal.state import JournalState
-from antiphon.recorder_service.manifest.common import (
+from antiphon.recorder_service.manifest.meta import (
     config_of,
     duration_ms,
     events,
+    final_meta,
     missing,
     moment,
     since,
 )
-from antiphon.recorder_service.manifest.meta import final_meta
 from antiphon.recorder_service.manifest.turns import turn_recording
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
 from antiphon.shared_schemas.entries import ChunkIn, DiagnosticIn, ErrorOut, ResultOut, StreamEntry

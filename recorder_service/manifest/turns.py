@@ -15,7 +15,7 @@ from antiphon.recorder_service.journal.journal import (
 )
 from antiphon.recorder_service.journal.state import JournalState
 from antiphon.recorder_service.journal.turns import TurnAssembly, assemble_turns
-from antiphon.recorder_service.manifest.common import (
+from antiphon.recorder_service.manifest.meta import (
     duration_ms,
     events,
     missing,

@@ -96,6 +96,8 @@ class LiveTalk:
         self.recording = recording
         self.kind = kind
         self.claim: Claim | None = None
+        self.said: Script = []
+        self.ending = SessionEnding()
         self.into: StreamWriter
         self.out: StreamWriter
 
@@ -165,11 +167,13 @@ class LiveTalk:
                 found.append((side, position, entry))
         return found
 
-    async def end(self, reason: EndReason = EndReason.STOPPED) -> SessionEnding:
+    async def end(self, reason: EndReason = EndReason.STOPPED) -> None:
+        """Keep what both streams hold and the ending, for `assert_undisturbed`."""
+        self.said = await self.script()
         assert await self.broker.sessions.end(self.sid, reason, ticket=self.ticket)
         row = await self.broker.sessions.get(self.sid)
         assert row is not None
-        return SessionEnding(at=row.ended_at, reason=reason, worker=row.worker)
+        self.ending = SessionEnding(at=row.ended_at, reason=reason, worker=row.worker)
 
     @property
     def job(self) -> RecordingJob:
@@ -179,6 +183,14 @@ class LiveTalk:
             kind=self.kind,
             recording=self.recording,
         )
+
+
+def assert_undisturbed(data_dir: Path, *talks: LiveTalk, meta: bool = True) -> None:
+    """Ended talks are recorded as an undisturbed recorder does it; `meta`: so is `meta.json`."""
+    blank = {} if meta else {"meta.json": b""}
+    for talk in talks:
+        expected = record_undisturbed(data_dir.parent / "quiet", talk.job, talk.said, talk.ending)
+        assert_same(tree(data_dir / "sessions" / talk.recording) | blank, expected | blank)
 
 
 def record_undisturbed(
@@ -249,6 +261,12 @@ def meta_of(data_dir: Path, recording: str) -> Meta | None:
     """A session's `meta.json`, which must be complete whenever it exists."""
     path = data_dir / "sessions" / recording / META_FILE
     return Meta.model_validate(orjson.loads(path.read_bytes())) if path.exists() else None
+
+
+def journal_lines(data_dir: Path, talk: LiveTalk) -> int:
+    """What is recorded so far."""
+    journal = data_dir / "sessions" / talk.recording / TIMELINE_FILE
+    return journal.read_bytes().count(b"\n") if journal.exists() else 0
 
 
 async def until(condition: Callable[[], bool], what: str) -> None:

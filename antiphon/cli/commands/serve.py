@@ -85,8 +85,7 @@ def cleanup(
         bool, typer.Option("--dry-run", help="Only report what would be deleted; implies --once.")
     ] = False,
 ) -> None:
-    from antiphon.cleanup_job.once import run_once
-    from antiphon.cleanup_job.service import run
+    from antiphon.cleanup_job.service import run, run_once
     from antiphon.cleanup_job.settings import CleanupSettings
     from antiphon.cli.broker_access import broker_settings
 

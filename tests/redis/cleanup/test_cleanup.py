@@ -12,8 +12,8 @@ from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.cleanup_job.once import run_once
 from antiphon.cleanup_job.report import RedisReport, SweepReport, SweepStatus
+from antiphon.cleanup_job.service import run_once
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import StackFile
 from antiphon.shared_schemas.states import SessionState

@@ -19,10 +19,9 @@ from antiphon.shared_schemas.recording import RecordingState
 from support.recorder_conversations import (
     PATIENCE_S,
     LiveTalk,
-    assert_same,
+    assert_undisturbed,
+    journal_lines,
     meta_of,
-    record_undisturbed,
-    tree,
     unacknowledged,
     until,
     until_acknowledged,
@@ -38,9 +37,8 @@ def _state(settings: RecorderSettings, talk: LiveTalk) -> str:
 
 
 async def test_two_replicas_share_the_sessions_and_the_survivor_takes_over(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
+    broker: Broker, quickly: RecorderSettings
 ) -> None:
-    quickly = quick(settings, tmp_path / "data")
     async with process(quickly) as first, process(quickly):
         async with asyncio.timeout(PATIENCE_S):
             while await _readers(broker) < 2:
@@ -57,13 +55,11 @@ async def test_two_replicas_share_the_sessions_and_the_survivor_takes_over(
         for seed in range(10, 20):
             for talk in talks:
                 await talk.exchange(seed)
-        scripts = [await talk.script() for talk in talks]
-        endings = [await talk.end() for talk in talks]
+        for talk in talks:
+            await talk.end()
         await until_finished(quickly.data_dir, *talks)
         await until_acknowledged(broker)
-    for talk, script, ending in zip(talks, scripts, endings, strict=True):
-        expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
-        assert_same(tree(quickly.data_dir / "sessions" / talk.recording), expected)
+    assert_undisturbed(quickly.data_dir, *talks)
 
 
 async def _readers(broker: Broker) -> int:
@@ -115,11 +111,9 @@ async def test_sigterm_hands_sessions_over_and_finishes_ended_ones(
     assert _state(patient, going_on) == "recording"
     await going_on.exchange(0)
     async with in_process(patient):  # silence_s is a minute: only a hand-over can be this quick
-        script = await going_on.script()
-        ending = await going_on.end()
+        await going_on.end()
         await until_finished(patient.data_dir, going_on)
-    expected = record_undisturbed(tmp_path / "quiet", going_on.job, script, ending)
-    assert_same(tree(patient.data_dir / "sessions" / going_on.recording), expected)
+    assert_undisturbed(patient.data_dir, going_on)
 
 
 async def test_an_outage_of_redis_loses_nothing(redis_server: RedisServer, tmp_path: Path) -> None:
@@ -135,12 +129,10 @@ async def test_an_outage_of_redis_loses_nothing(redis_server: RedisServer, tmp_p
         redis_server.start()
         for seed in range(5, 10):
             await talk.exchange(seed)
-        script = await talk.script()
-        ending = await talk.end()
+        await talk.end()
         await until_finished(quickly.data_dir, talk)
         await until_acknowledged(broker)
-    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
-    assert_same(tree(quickly.data_dir / "sessions" / talk.recording), expected)
+    assert_undisturbed(quickly.data_dir, talk)
 
 
 async def test_a_redis_that_restarts_empty(redis_server: RedisServer, tmp_path: Path) -> None:
@@ -152,7 +144,9 @@ async def test_a_redis_that_restarts_empty(redis_server: RedisServer, tmp_path: 
             lost = await LiveTalk.begin(broker, "adx_lost")
             for seed in range(5):
                 await lost.exchange(seed)
-            await until(lambda: _lines(quickly, lost) == 12, "all of it is recorded")
+            await until(
+                lambda: journal_lines(quickly.data_dir, lost) == 12, "all of it is recorded"
+            )
         redis_server.kill()
         redis_server.start(empty=True)
         async with open_broker(settings) as broker:
@@ -168,15 +162,7 @@ async def test_a_redis_that_restarts_empty(redis_server: RedisServer, tmp_path: 
     assert _state(quickly, again) == "complete"
 
 
-def _lines(settings: RecorderSettings, talk: LiveTalk) -> int:
-    journal = settings.data_dir / "sessions" / talk.recording / "timeline.jsonl"
-    return journal.read_bytes().count(b"\n") if journal.exists() else 0
-
-
-async def test_a_disk_that_fails_for_a_while(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
-) -> None:
-    quickly = quick(settings, tmp_path / "data")
+async def test_a_disk_that_fails_for_a_while(broker: Broker, quickly: RecorderSettings) -> None:
     talk = await LiveTalk.begin(broker)
     other = await LiveTalk.begin(broker)
     obstacle = quickly.data_dir / "sessions" / talk.recording / "user_audio"
@@ -187,53 +173,45 @@ async def test_a_disk_that_fails_for_a_while(
             await talk.exchange(seed)
         await other.end()
         await until_finished(quickly.data_dir, other)  # the others are not affected
-        assert _lines(quickly, talk) == 0
+        assert journal_lines(quickly.data_dir, talk) == 0
         obstacle.unlink()
-        await until(lambda: _lines(quickly, talk) == 13, "it has resumed")
+        await until(lambda: journal_lines(quickly.data_dir, talk) == 13, "it has resumed")
         meta = meta_of(quickly.data_dir, talk.recording)
         assert meta is not None
         assert [trouble.error for trouble in meta.degraded] == ["File exists"]
-        script = await talk.script()
-        ending = await talk.end()
+        await talk.end()
         (meta,) = await until_finished(quickly.data_dir, talk)
         await until_acknowledged(broker)
     assert meta.state is RecordingState.COMPLETE
     assert len(meta.degraded) == 1
-    found = tree(quickly.data_dir / "sessions" / talk.recording)
-    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
-    assert_same({**found, "meta.json": b""}, {**expected, "meta.json": b""})
+    assert_undisturbed(quickly.data_dir, talk, meta=False)
 
 
 async def test_a_recording_is_deleted_while_it_is_written(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
+    broker: Broker, quickly: RecorderSettings, tmp_path: Path
 ) -> None:
     """After an operator's `rm -r` the recording is written again from the streams."""
-    quickly = quick(settings, tmp_path / "data")
     talk = await LiveTalk.begin(broker)
     async with in_process(quickly):
         await talk.exchange(0)
-        await until(lambda: _lines(quickly, talk) == 4, "recorded so far")
+        await until(lambda: journal_lines(quickly.data_dir, talk) == 4, "recorded so far")
         folder = quickly.data_dir / "sessions" / talk.recording
         folder.rename(tmp_path / "gone")
         await talk.exchange(1)
-        script = await talk.script()
-        ending = await talk.end()
+        await talk.end()
         (meta,) = await until_finished(quickly.data_dir, talk)
     assert meta.degraded != []
-    found = tree(folder)
-    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
-    assert_same({**found, "meta.json": b""}, {**expected, "meta.json": b""})
+    assert_undisturbed(quickly.data_dir, talk, meta=False)
 
 
 @pytest.mark.parametrize("lost", ["transition", "everything"])
 async def test_an_orphaned_recording_is_adopted(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path, lost: str
+    broker: Broker, quickly: RecorderSettings, settings: BrokerSettings, tmp_path: Path, lost: str
 ) -> None:
-    quickly = quick(settings, tmp_path / "data")
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
         await talk.exchange(0)
-        await until(lambda: _lines(quickly, talk) == 4, "recorded so far")
+        await until(lambda: journal_lines(quickly.data_dir, talk) == 4, "recorded so far")
         child.kill()
     redis = broker._redis
     await redis.execute_command("DEL", broker.keys.events)
@@ -244,7 +222,7 @@ async def test_an_orphaned_recording_is_adopted(
     async with in_process(quick(settings, tmp_path / "data", recorder_adopt_s=0.4)):
         if lost == "transition":
             await talk.exchange(1)
-            await until(lambda: _lines(quickly, talk) == 6, "it continues")
+            await until(lambda: journal_lines(quickly.data_dir, talk) == 6, "it continues")
             await talk.end()
         (meta,) = await until_finished(quickly.data_dir, talk)
     complete, interrupted = RecordingState.COMPLETE, RecordingState.INTERRUPTED
@@ -252,30 +230,27 @@ async def test_an_orphaned_recording_is_adopted(
     assert meta.chunks == (2 if lost == "transition" else 1)
 
 
-async def test_a_recorder_that_was_frozen_stops(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
-) -> None:
+async def test_a_recorder_that_was_frozen_stops(broker: Broker, quickly: RecorderSettings) -> None:
     """It continues after a takeover: it stops, and entries that both wrote count once."""
-    quickly = quick(settings, tmp_path / "data")
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as sleeper:
-        await until(lambda: _lines(quickly, talk) == 2, "recorded so far")
+        await until(lambda: journal_lines(quickly.data_dir, talk) == 2, "recorded so far")
         sleeper.send_signal(signal.SIGSTOP)
         async with in_process(quickly):
             for seed in range(10):
                 await talk.exchange(seed)
-            await until(lambda: _lines(quickly, talk) >= 22, "the other has taken over")
+            await until(
+                lambda: journal_lines(quickly.data_dir, talk) >= 22, "the other has taken over"
+            )
             sleeper.send_signal(signal.SIGCONT)
             for seed in range(10, 20):
                 await talk.exchange(seed)
                 await asyncio.sleep(0.05)
-            script = await talk.script()
-            ending = await talk.end()
+            await talk.end()
             await until_finished(quickly.data_dir, talk)
             await until_acknowledged(broker)
             assert sleeper.returncode is None
-    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
-    assert_same(tree(quickly.data_dir / "sessions" / talk.recording), expected)
+    assert_undisturbed(quickly.data_dir, talk)
 
 
 async def test_cancelling_the_task_at_any_await_changes_no_byte(
@@ -292,7 +267,9 @@ async def test_cancelling_the_task_at_any_await_changes_no_byte(
         running = asyncio.create_task(recorder.run())
         await talk.exchange(seed)
         if seed % 4 == 0:
-            await until(lambda s=seed: _lines(quickly, talk) > 2 * s, "it got somewhere")  # type: ignore[misc]
+            await until(
+                lambda s=seed: journal_lines(quickly.data_dir, talk) > 2 * s, "it got somewhere"
+            )  # type: ignore[misc]
         for _ in range(dice.randrange(1, 60)):
             await asyncio.sleep(0)
         running.cancel()
@@ -300,9 +277,7 @@ async def test_cancelling_the_task_at_any_await_changes_no_byte(
         await recorder._active.stop()
         await recorder._disconnect()
     assert await unacknowledged(broker) == 1
-    script = await talk.script()
-    ending = await talk.end()
+    await talk.end()
     async with in_process(quickly):
         await until_finished(quickly.data_dir, talk)
-    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
-    assert_same(tree(quickly.data_dir / "sessions" / talk.recording), expected)
+    assert_undisturbed(quickly.data_dir, talk)

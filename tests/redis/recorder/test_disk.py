@@ -13,13 +13,13 @@ from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.metrics import RecorderMetrics
+from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.recording import Meta, RecordingState, ReplayState
 from support.recorder_conversations import (
     LiveTalk,
-    assert_same,
+    assert_undisturbed,
+    journal_lines,
     meta_of,
-    record_undisturbed,
-    tree,
     until,
     until_acknowledged,
     until_finished,
@@ -34,37 +34,22 @@ def limit_files(pid: int, size: int) -> None:
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
-def lines(data_dir: Path, talk: LiveTalk) -> int:
-    journal = data_dir / "sessions" / talk.recording / "timeline.jsonl"
-    return journal.read_bytes().count(b"\n") if journal.exists() else 0
-
-
-def assert_recorded_as_undisturbed(
-    folder: Path, expected: dict[str, bytes], *, but_meta: bool = True
-) -> None:
-    found = tree(folder)
-    blank = {"meta.json": b""} if but_meta else {}
-    assert_same({**found, **blank}, {**expected, **blank})
-
-
-async def test_a_disk_that_is_full_for_a_while(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
-) -> None:
-    quickly = quick(settings, tmp_path / "data")
+async def test_a_disk_that_is_full_for_a_while(broker: Broker, quickly: RecorderSettings) -> None:
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
         for seed in range(3):
             await talk.exchange(seed)
-        await until(lambda: lines(quickly.data_dir, talk) == 8, "it records")
+        await until(lambda: journal_lines(quickly.data_dir, talk) == 8, "it records")
         limit_files(child.pid, 1000)
         for seed in range(3, 6):  # the session is not affected
             await talk.exchange(seed)
         await asyncio.sleep(0.5)
-        assert lines(quickly.data_dir, talk) == 8
+        assert journal_lines(quickly.data_dir, talk) == 8
         resource.prlimit(child.pid, resource.RLIMIT_FSIZE, UNLIMITED)
-        await until(lambda: lines(quickly.data_dir, talk) == 15, "it has resumed, and says so")
-        script = await talk.script()
-        ending = await talk.end()
+        await until(
+            lambda: journal_lines(quickly.data_dir, talk) == 15, "it has resumed, and says so"
+        )
+        await talk.end()
         (meta,) = await until_finished(quickly.data_dir, talk)
         await until_acknowledged(broker)
     assert meta.state is RecordingState.COMPLETE
@@ -74,23 +59,18 @@ async def test_a_disk_that_is_full_for_a_while(
     assert trouble.resumed_at > trouble.at
     late = {(x.stream, x.first, x.last, x.first_chunk, x.last_chunk) for x in trouble.late}
     assert late == {("in", 5, 7, 3, 5), ("out", 5, 7, None, None)}
-    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
-    assert_recorded_as_undisturbed(quickly.data_dir / "sessions" / talk.recording, expected)
+    assert_undisturbed(quickly.data_dir, talk, meta=False)
 
 
-async def test_a_disk_too_full_for_the_replay(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
-) -> None:
+async def test_a_disk_too_full_for_the_replay(broker: Broker, quickly: RecorderSettings) -> None:
     """The session is recorded and acknowledged; its replay is made when the disk has space."""
-    quickly = quick(settings, tmp_path / "data")
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
         for seed in range(12):
             await talk.exchange(seed)
-        script = await talk.script()
-        await until(lambda: lines(quickly.data_dir, talk) == 26, "it records")
+        await until(lambda: journal_lines(quickly.data_dir, talk) == 26, "it records")
         limit_files(child.pid, 40_000)
-        ending = await talk.end()
+        await talk.end()
         await until(lambda: _meta(quickly.data_dir, talk).replay is ReplayState.MERGING, "recorded")
         await asyncio.sleep(0.5)
         meta = _meta(quickly.data_dir, talk)
@@ -99,25 +79,21 @@ async def test_a_disk_too_full_for_the_replay(
         resource.prlimit(child.pid, resource.RLIMIT_FSIZE, UNLIMITED)
         (meta,) = await until_finished(quickly.data_dir, talk)
     assert meta.replay is ReplayState.READY
-    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
-    folder = quickly.data_dir / "sessions" / talk.recording
-    assert_recorded_as_undisturbed(folder, expected, but_meta=False)
+    assert_undisturbed(quickly.data_dir, talk)
 
 
 @pytest.mark.parametrize("lost", ["nothing", "transitions", "everything"])
 async def test_the_replay_of_a_dead_recorder_is_made_by_another(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path, lost: str
+    broker: Broker, quickly: RecorderSettings, settings: BrokerSettings, tmp_path: Path, lost: str
 ) -> None:
     """The recording on disk is complete and unmerged, whether or not Redis still has the session."""
-    quickly = quick(settings, tmp_path / "data")
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
         for seed in range(12):
             await talk.exchange(seed)
-        script = await talk.script()
-        await until(lambda: lines(quickly.data_dir, talk) == 26, "it records")
+        await until(lambda: journal_lines(quickly.data_dir, talk) == 26, "it records")
         limit_files(child.pid, 40_000)
-        ending = await talk.end()
+        await talk.end()
         await until(lambda: _meta(quickly.data_dir, talk).replay is ReplayState.MERGING, "recorded")
         child.kill()
     keys = broker.keys
@@ -128,9 +104,7 @@ async def test_the_replay_of_a_dead_recorder_is_made_by_another(
         await broker._redis.execute_command("DEL", keys.recorded(talk.ticket))
     async with in_process(quick(settings, tmp_path / "data", recorder_adopt_s=0.4)):
         await until_finished(quickly.data_dir, talk)
-    expected = record_undisturbed(tmp_path / "quiet", talk.job, script, ending)
-    folder = quickly.data_dir / "sessions" / talk.recording
-    assert_recorded_as_undisturbed(folder, expected, but_meta=False)
+    assert_undisturbed(quickly.data_dir, talk)
 
 
 async def test_a_recorder_that_cannot_open_more_files_continues(
@@ -141,7 +115,7 @@ async def test_a_recorder_that_cannot_open_more_files_continues(
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
         await talk.exchange(0)
-        await until(lambda: lines(quickly.data_dir, talk) == 4, "it records")
+        await until(lambda: journal_lines(quickly.data_dir, talk) == 4, "it records")
         allowed = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (3, allowed[1]))
         await asyncio.sleep(1.0)
@@ -160,13 +134,12 @@ def _meta(data_dir: Path, talk: LiveTalk) -> Meta:
 
 
 async def test_entries_that_the_disk_rejected_for_too_long_are_lost_and_listed(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
+    broker: Broker, quickly: RecorderSettings
 ) -> None:
-    quickly = quick(settings, tmp_path / "data")
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
         await talk.exchange(0)
-        await until(lambda: lines(quickly.data_dir, talk) == 4, "it records")
+        await until(lambda: journal_lines(quickly.data_dir, talk) == 4, "it records")
         limit_files(child.pid, 100)
         for seed in range(1, 4):
             await talk.exchange(seed)
@@ -184,10 +157,7 @@ async def test_entries_that_the_disk_rejected_for_too_long_are_lost_and_listed(
 
 
 async def test_a_slow_disk_delays_no_other_session(
-    broker: Broker,
-    settings: BrokerSettings,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    broker: Broker, quickly: RecorderSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One session's writes take 0.2 s each; no entry is lost."""
     slow, fast = await LiveTalk.begin(broker), await LiveTalk.begin(broker)
@@ -200,30 +170,23 @@ async def test_a_slow_disk_delays_no_other_session(
 
     monkeypatch.setattr(RecordingFolder, "add", add)
     metrics = RecorderMetrics()
-    quickly = quick(settings, tmp_path / "data")
     async with in_process(quickly, metrics):
         for seed in range(10):
             await slow.exchange(seed)
             await fast.exchange(seed)
-        script = await slow.script()
-        ending = await slow.end()
+        await slow.end()
         await fast.end()
         await until_finished(quickly.data_dir, fast)
-        assert lines(quickly.data_dir, slow) < 22
+        assert journal_lines(quickly.data_dir, slow) < 22
         await until_finished(quickly.data_dir, slow)
     assert count(metrics, "lag_seconds_count") > count(metrics, "lag_seconds_bucket", le="1.0")
     assert count(metrics, "entries_total") >= 40
     monkeypatch.undo()
-    expected = record_undisturbed(tmp_path / "quiet", slow.job, script, ending)
-    folder = quickly.data_dir / "sessions" / slow.recording
-    assert_recorded_as_undisturbed(folder, expected, but_meta=False)
+    assert_undisturbed(quickly.data_dir, slow)
 
 
-async def test_the_metrics_show_it(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
-) -> None:
+async def test_the_metrics_show_it(broker: Broker, quickly: RecorderSettings) -> None:
     metrics = RecorderMetrics()
-    quickly = quick(settings, tmp_path / "data")
     talk, other = await LiveTalk.begin(broker), await LiveTalk.begin(broker)
     obstacle = quickly.data_dir / "sessions" / talk.recording
     obstacle.parent.mkdir(parents=True)

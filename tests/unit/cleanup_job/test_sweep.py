@@ -17,11 +17,10 @@ from pathlib import Path
 import pytest
 
 from antiphon.cleanup_job.inventory import examine
-from antiphon.cleanup_job.once import run_once
 from antiphon.cleanup_job.orphans import TRASH, UPLOADS, discard, empty_trash
 from antiphon.cleanup_job.report import SweepReport, SweepStatus
 from antiphon.cleanup_job.retention import DAY_S, GIB, Rule
-from antiphon.cleanup_job.service import run_loop
+from antiphon.cleanup_job.service import run_loop, run_once
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cleanup_job.sweep import LOCK_FILE, sweep, sweep_lock
 from antiphon.shared_schemas.recording import (
