@@ -9,8 +9,8 @@ from antiphon.broker.eta import SessionLengths, estimate_waits
 from antiphon.broker.registry import read_worker
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.registry import QueuedSession, QueueSnapshot, RunningSession, Ticket
-from antiphon.shared_schemas.resume_token import ResumeToken
 from antiphon.shared_schemas.states import SessionKind, SessionState
 
 

@@ -11,7 +11,7 @@ from antiphon.broker.connection import call, hash_fields
 from antiphon.broker.keys import Keys
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.resume_token import ResumeToken
+from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 
 

@@ -123,34 +123,31 @@ def explain(error: Exception) -> Fault:
     return Fault(message, Close.INTERNAL, expected=False)
 
 
-def _closing(code: ErrorCode, text: str, close: Close) -> Fault:
-    return Fault(error_message(code, text, retryable=False), close)
-
-
-def _retryable(code: ErrorCode, text: str) -> Fault:
-    return Fault(error_message(code, text, retryable=True), Close.TRY_LATER)
+_LOST = (ErrorCode.BROKER_UNAVAILABLE, "the server lost this session; start a new one")
+_CLOSE_OF_END = {
+    ErrorCode.CANCELLED: Close.POLICY,
+    ErrorCode.CONTEXT_FULL: Close.INTERNAL,
+    ErrorCode.INTERNAL: Close.INTERNAL,
+}
+_ENDS: dict[EndReason | None, tuple[ErrorCode, str]] = {
+    EndReason.CANCELLED: (ErrorCode.CANCELLED, "the session was cancelled"),
+    EndReason.CONTEXT_FULL: (ErrorCode.CONTEXT_FULL, "the context is full"),
+    EndReason.WORKER_LOST: (ErrorCode.WORKER_LOST, "the worker was lost and no other took over"),
+    EndReason.SERVER_SHUTDOWN: (
+        ErrorCode.SERVER_SHUTDOWN,
+        "the worker is shutting down; reconnect",
+    ),
+    EndReason.EDGE_LOST: _LOST,
+    None: _LOST,
+}
 
 
 def explain_end(reason: EndReason | None) -> Fault:
     """Map the reason why a session ended to the error that its client receives."""
-    match reason:
-        case EndReason.CANCELLED:
-            return _closing(ErrorCode.CANCELLED, "the session was cancelled", Close.POLICY)
-        case EndReason.WORKER_LOST:
-            return _retryable(ErrorCode.WORKER_LOST, "the worker was lost and no other took over")
-        case EndReason.SERVER_SHUTDOWN:
-            return _retryable(ErrorCode.SERVER_SHUTDOWN, "the worker is shutting down; reconnect")
-        case EndReason.CONTEXT_FULL:
-            return _closing(ErrorCode.CONTEXT_FULL, "the context is full", Close.INTERNAL)
-        case EndReason.EDGE_LOST | None:
-            return _retryable(
-                ErrorCode.BROKER_UNAVAILABLE, "the server lost this session; start a new one"
-            )
-        case _:
-            message = error_message(
-                ErrorCode.INTERNAL, f"the session ended ({reason})", retryable=True
-            )
-            return Fault(message, Close.INTERNAL)
+    code, text = _ENDS.get(reason, (ErrorCode.INTERNAL, f"the session ended ({reason})"))
+    retryable = code not in (ErrorCode.CANCELLED, ErrorCode.CONTEXT_FULL)
+    close = _CLOSE_OF_END.get(code, Close.TRY_LATER)
+    return Fault(error_message(code, text, retryable=retryable), close)
 
 
 class Problem(BaseModel):

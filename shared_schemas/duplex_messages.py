@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter
+from pydantic import AliasChoices, ConfigDict, Field
 
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.media import Media
@@ -99,18 +99,11 @@ class ClientDiagnostic(ClientMessage):
     metrics: dict[str, Any] | None = None
 
 
-DuplexClientMessage = Annotated[
-    Prepare | AudioChunk | VideoFrame | Pause | Resume | PlaybackAck | Stop | ClientDiagnostic,
-    Field(discriminator="type"),
-]
-
-_READER: MessageReader[DuplexClientMessage] = MessageReader(
-    TypeAdapter(DuplexClientMessage),
-    *("prepare", "audio_chunk", "video_frame", "pause", "resume", "playback_ack", "stop"),
-    "client_diagnostic",
+DuplexClientMessage = (
+    Prepare | AudioChunk | VideoFrame | Pause | Resume | PlaybackAck | Stop | ClientDiagnostic
 )
 
-parse_duplex_message = _READER.parse
+parse_duplex_message = MessageReader[DuplexClientMessage](DuplexClientMessage).parse
 
 
 class Prepared(ServerMessage, type="prepared", bears_token=True):

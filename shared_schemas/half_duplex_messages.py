@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, Field, TypeAdapter
+from pydantic import AliasChoices, Field
 
 from antiphon.shared_schemas.config import HalfDuplexConfig
 from antiphon.shared_schemas.duplex_messages import Stop
@@ -66,15 +66,9 @@ class HalfDuplexAudioChunk(ClientMessage):
     audio_base64: Media = Field(validation_alias=AliasChoices("audio_base64", "audio"))
 
 
-HalfDuplexClientMessage = Annotated[
-    HalfDuplexPrepare | HalfDuplexAudioChunk | Stop, Field(discriminator="type")
-]
+HalfDuplexClientMessage = HalfDuplexPrepare | HalfDuplexAudioChunk | Stop
 
-_READER: MessageReader[HalfDuplexClientMessage] = MessageReader(
-    TypeAdapter(HalfDuplexClientMessage), "prepare", "audio_chunk", "stop"
-)
-
-parse_half_duplex_message = _READER.parse
+parse_half_duplex_message = MessageReader[HalfDuplexClientMessage](HalfDuplexClientMessage).parse
 
 
 class HalfDuplexPrepared(ServerMessage, type="prepared", bears_token=True):

@@ -1,11 +1,15 @@
-"""Ids of sessions, recordings, workers and edges."""
+"""Ids of sessions, recordings, workers and edges, and the token to resume a session."""
 
 from __future__ import annotations
 
+import hmac
 import os
 import platform
 import re
 import secrets
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Self
 
 from antiphon.shared_schemas.states import SessionKind
 
@@ -15,6 +19,7 @@ SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 RECORDING_ID = re.compile(r"[0-9a-f]{32}\Z")
 SHARE_TOKEN = re.compile(r"share_[0-9a-f]{32}\Z")
 
+_TOKEN_BYTES = 24
 _AUDIO_PREFIXES = ("adx_", "audio_duplex_")
 
 
@@ -51,3 +56,33 @@ def new_process_id(role: str) -> str:
     """The id of one run of a service, such as `worker-host1-4711-9f3a`; unique across restarts."""
     host = re.sub(r"[^A-Za-z0-9-]", "-", platform.node())[:32]
     return f"{role}-{host}-{os.getpid()}-{secrets.token_hex(2)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeToken:
+    """`<session id>.<192 random bits>`: resumes a session. Redis stores only its digest."""
+
+    sid: str
+    secret: str = field(repr=False)
+
+    @classmethod
+    def new(cls, sid: str) -> Self:
+        return cls(sid, secrets.token_urlsafe(_TOKEN_BYTES))
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Inverse of `text`; None for anything else."""
+        sid, _, secret = text.partition(".")
+        return cls(sid, secret) if is_session_id(sid) and secret else None
+
+    @property
+    def text(self) -> str:
+        return f"{self.sid}.{self.secret}"
+
+    @property
+    def digest(self) -> str:
+        return sha256(self.text.encode()).hexdigest()
+
+    def matches(self, digest: str) -> bool:
+        """Compare in constant time; an empty digest matches nothing."""
+        return hmac.compare_digest(self.digest, digest)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from antiphon.shared_schemas.duplex_messages import MAX_FRAMES, PlayedMs, Slices
 from antiphon.shared_schemas.media import Media, Payload
@@ -59,14 +59,9 @@ class PlaybackEvent(ClientMessage):
 
 
 RealtimeClientEvent = SessionUpdate | Append | SessionClose | PlaybackEvent
-_Documented = Annotated[SessionUpdate | Append | SessionClose, Field(discriminator="type")]
-_Extended = Annotated[RealtimeClientEvent, Field(discriminator="type")]
 
-_TYPES = ("session.update", "input_audio_buffer.append", "session.close")
-_READER: MessageReader[RealtimeClientEvent] = MessageReader(TypeAdapter(_Documented), *_TYPES)
-_EXTENDED: MessageReader[RealtimeClientEvent] = MessageReader(
-    TypeAdapter(_Extended), *_TYPES, "output_audio_buffer.playback_ack"
-)
+_READER = MessageReader[RealtimeClientEvent](SessionUpdate | Append | SessionClose)
+_EXTENDED = MessageReader[RealtimeClientEvent](RealtimeClientEvent)
 
 
 def parse_realtime_event(

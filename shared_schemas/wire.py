@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from antiphon.shared_schemas.audio import PcmFormat, samples_from_bytes, to_pcm16
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, from_validation
@@ -120,11 +120,14 @@ def _in_format(sound: bytes, pcm: PcmFormat) -> Raw:
 
 
 class MessageReader(Generic[Message]):
-    """Parses the client messages of one protocol by their `type`."""
+    """Parses the client messages of one protocol, a union of classes, by their `type`."""
 
-    def __init__(self, adapter: TypeAdapter[Message], *types: str) -> None:
-        self._adapter = adapter
-        self._types = ", ".join(types)
+    def __init__(self, union: Any) -> None:
+        self._adapter: TypeAdapter[Message] = TypeAdapter(
+            Annotated[union, Field(discriminator="type")]
+        )
+        names = (get_args(kind.model_fields["type"].annotation) for kind in get_args(union))
+        self._types = ", ".join(name for (name,) in names)
 
     def parse(self, data: object, payload: Payload | None = None) -> Message:
         """Check one decoded JSON value. Raises InvalidInput naming the field and the remedy.

@@ -268,6 +268,7 @@ class PreRequestLimiter:
             self._reported_at = now
 
 
+@dataclass(frozen=True, slots=True)
 class BodyLimit:
     """ASGI middleware that limits the size of a request body and the time it takes.
 
@@ -275,28 +276,20 @@ class BodyLimit:
     The route raises the error when it reads the body, so that the app's handlers answer it.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        limit: int,
-        by_path: Mapping[str, int],
-        by_suffix: Mapping[str, int],
-        exempt: Collection[str],
-    ) -> None:
-        self._app = app
-        self._limit = limit
-        self._by_path = by_path
-        self._by_suffix = by_suffix
-        self._exempt = exempt
+    app: ASGIApp
+    limit: int
+    by_path: Mapping[str, int]
+    by_suffix: Mapping[str, int]
+    exempt: Collection[str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in self._exempt:
+        if scope["type"] == "http" and scope["path"] not in self.exempt:
             receive = _LimitedBody(receive, self._limit_of(scope["path"])).receive
-        await self._app(scope, receive, send)
+        await self.app(scope, receive, send)
 
     def _limit_of(self, path: str) -> int:
-        matches = (limit for end, limit in self._by_suffix.items() if path.endswith(end))
-        return self._by_path.get(path) or next(matches, self._limit)
+        matches = (limit for end, limit in self.by_suffix.items() if path.endswith(end))
+        return self.by_path.get(path) or next(matches, self.limit)
 
 
 class _LimitedBody:

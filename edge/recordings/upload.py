@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
+from pydantic import BaseModel
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
@@ -42,29 +42,36 @@ class UploadTooLarge(Exception):
     """The file is larger than the limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class UploadedFile:
-    """An asset of a recording; `size` in bytes."""
+class UploadSaved(BaseModel):
+    """The asset that the upload became."""
 
+    status: str
     path: str
-    size: int
+    size_bytes: int
 
 
-def find_upload(store: RecordingStore, recording: str) -> UploadedFile | None:
+class UploadInfo(BaseModel):
+    """The asset that a client uploaded, if any."""
+
+    path: str | None = None
+    size_bytes: int | None = None
+
+
+def find_upload(store: RecordingStore, recording: str) -> UploadInfo:
     """What a client has uploaded. Raises what RecordingStore raises."""
     for container in Container:
         name = f"{FILE_STEM}.{container}"
         try:
             with store.open(recording, name) as file:
-                return UploadedFile(name, os.fstat(file.fileno()).st_size)
+                return UploadInfo(path=name, size_bytes=os.fstat(file.fileno()).st_size)
         except RecordingNotFound:
             continue
-    return None
+    return UploadInfo()
 
 
 async def save_upload(
     request: Request, store: RecordingStore, recording: str, limit: int
-) -> UploadedFile:
+) -> UploadSaved:
     """Save the body's file in a recording; replaces an earlier upload.
 
     Raises InvalidUpload, UploadTooLarge, ClientDisconnect, and what RecordingStore raises; the
@@ -79,7 +86,7 @@ async def save_upload(
         await run_in_threadpool(file.discard)
     for other in set(Container) - {container}:
         await run_in_threadpool(store.remove, recording, f"{FILE_STEM}.{other}")
-    return UploadedFile(name, size)
+    return UploadSaved(status="ok", path=name, size_bytes=size)
 
 
 def check_type(content_type: str, head: bytes) -> Container:

@@ -223,21 +223,6 @@ class Timeline(RootModel[DuplexRecording | TurnRecording]):
     """`recording.json`: by chunk of a duplex session, by turn of the other kinds."""
 
 
-class UploadSaved(BaseModel):
-    """The asset that the upload became."""
-
-    status: str
-    path: str
-    size_bytes: int
-
-
-class UploadInfo(BaseModel):
-    """The asset that a client uploaded, if any."""
-
-    path: str | None = None
-    size_bytes: int | None = None
-
-
 class Comment(BaseModel):
     """The comment of a recording; may be empty."""
 

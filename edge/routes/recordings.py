@@ -28,6 +28,8 @@ from antiphon.edge.recordings.upload import (
     FORM_FIELD,
     MEDIA_TYPES,
     InvalidUpload,
+    UploadInfo,
+    UploadSaved,
     UploadTooLarge,
     find_upload,
     save_upload,
@@ -49,8 +51,6 @@ from antiphon.edge.routes.models import (
     ShareLinkList,
     ShareRequest,
     Timeline,
-    UploadInfo,
-    UploadSaved,
     to_datetime,
 )
 from antiphon.shared_schemas.errors import ErrorCode
@@ -201,8 +201,7 @@ async def download(session: Readable) -> StreamingResponse:
 @router.get(f"/{{session_id}}{UPLOAD_PATH}")
 async def uploaded(session: Readable) -> UploadInfo:
     """The asset that a client uploaded, if there is one."""
-    found = await run_blocking(find_upload, session.store, session.recording)
-    return UploadInfo() if found is None else UploadInfo(path=found.path, size_bytes=found.size)
+    return await run_blocking(find_upload, session.store, session.recording)
 
 
 @write_router.post(
@@ -220,10 +219,9 @@ async def upload(edge: EdgeDep, session: Owned, request: Request) -> UploadSaved
     limit = edge.settings.max_upload_bytes
     try:
         with _http_errors():
-            saved = await save_upload(request, session.store, session.recording, limit)
+            return await save_upload(request, session.store, session.recording, limit)
     except ClientDisconnect:
         raise HttpError(408, ErrorCode.SLOW_CONSUMER, "the client disconnected") from None
-    return UploadSaved(status="ok", path=saved.path, size_bytes=saved.size)
 
 
 @router.get("/{session_id}/comment")

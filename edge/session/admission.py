@@ -19,9 +19,8 @@ from antiphon.edge.protocols.machine import QueuePlace
 from antiphon.edge.session.resume import MissedMessages, load_missed_messages
 from antiphon.edge.tracing import SessionTrace
 from antiphon.shared_schemas.errors import InvalidInput
-from antiphon.shared_schemas.ids import new_recording_id
+from antiphon.shared_schemas.ids import ResumeToken, new_recording_id
 from antiphon.shared_schemas.registry import Ticket
-from antiphon.shared_schemas.resume_token import ResumeToken
 from antiphon.shared_schemas.states import SessionKind
 
 log = structlog.get_logger()

@@ -24,7 +24,7 @@ from antiphon.edge.session.resume import MissedMessages
 from antiphon.edge.settings import Unsent
 from antiphon.edge.transport.connection import ClientConnection, Encoding
 from antiphon.shared_schemas.entries import Checkpoint, StreamPosition
-from antiphon.shared_schemas.resume_token import ResumeToken
+from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.wire import Resumed, ServerMessage
 
 CHECKPOINT_EVERY = 50

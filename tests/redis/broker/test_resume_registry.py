@@ -6,8 +6,8 @@ from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker
 from antiphon.broker.resume_registry import ResumedSession
+from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.registry import SessionRow, Ticket
-from antiphon.shared_schemas.resume_token import ResumeToken
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 from support.control_plane import (
     AUDIO,

@@ -26,7 +26,7 @@ from antiphon.edge.session.session import EdgeSession, ProtocolSpec
 from antiphon.edge.settings import EdgeSettings
 from antiphon.edge.transport.connection import JSON
 from antiphon.shared_schemas.entries import ChatDoneOut, DeltaOut, ErrorOut, OutEntry, ResultOut
-from antiphon.shared_schemas.resume_token import ResumeToken
+from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.control_plane import report
 from support.protocol_driver import Protocol

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.shared_schemas.ids import duplex_kind, is_session_id, new_process_id, new_recording_id
+from antiphon.shared_schemas.ids import (
+    ResumeToken,
+    duplex_kind,
+    is_session_id,
+    new_process_id,
+    new_recording_id,
+)
 from antiphon.shared_schemas.states import SessionKind
 
 
@@ -41,3 +47,29 @@ def test_new_ids_are_valid_and_never_repeat() -> None:
     assert all(len(name) == 32 and is_session_id(name) for name in recordings)
     assert new_process_id("worker") != new_process_id("worker")
     assert new_process_id("edge").startswith("edge-")
+
+
+def test_a_token_is_read_back_from_its_text() -> None:
+    token = ResumeToken.new("adx_1")
+    assert ResumeToken.parse(token.text) == token
+    assert token.matches(token.digest)
+
+
+def test_tokens_cannot_be_guessed_and_are_not_printed() -> None:
+    one, other = ResumeToken.new("adx_1"), ResumeToken.new("adx_1")
+    assert one.secret != other.secret
+    assert len(one.secret) >= 32
+    assert not one.matches(other.digest)
+    assert one.secret not in repr(one)
+    assert one.secret not in one.digest
+
+
+@pytest.mark.parametrize(
+    "text", ["", ".", "adx_1", "adx_1.", ".secret", "a b.secret", "x" * 65 + ".s"]
+)
+def test_invalid_tokens(text: str) -> None:
+    assert ResumeToken.parse(text) is None
+
+
+def test_no_token_matches_an_empty_digest() -> None:
+    assert not ResumeToken("adx_1", "").matches("")
