@@ -13,8 +13,9 @@ from antiphon.edge.errors import NotJson
 from antiphon.edge.media.decode import as_float32, read_audio, read_image
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE
+from antiphon.shared_schemas.entries import ChunkIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.media import Media, Payload, Raw, split_frame
+from antiphon.shared_schemas.media import Media, Payload, split_frame
 
 MAX_JSON_TOKENS = 100_000
 """Opening brackets and commas of one message, including those in its texts.
@@ -120,20 +121,26 @@ class InputReader:
         images_field: str = "",
         *,
         min_samples: int = 1,
-    ) -> tuple[Raw, tuple[bytes, ...]]:
-        """One chunk of microphone audio, in the format it was sent in, and its camera frames.
+        force_listen: bool = False,
+        max_slice_nums: int | None = None,
+    ) -> ChunkIn:
+        """One chunk of microphone audio, in the format it was sent in, with its camera frames.
 
         The duration of the audio is charged once everything else is valid.
         """
         raw = read_audio(audio, field, self._settings.max_chunk_s, min_samples=min_samples)
-        frames: tuple[bytes, ...] = ()
-        if images:
-            frames = tuple(
-                self.read_image(image, f"{images_field}.{index}")
-                for index, image in enumerate(images)
-            )
+        frames = tuple(
+            self.read_image(image, f"{images_field}.{index}")
+            for index, image in enumerate(images or ())
+        )
         self._budget.charge_audio(len(raw.data) / (raw.pcm.width * INPUT_RATE), field)
-        return raw, frames
+        return ChunkIn(
+            audio=raw.data,
+            pcm=raw.pcm,
+            frames=frames,
+            force_listen=force_listen,
+            max_slice_nums=max_slice_nums,
+        )
 
     def read_image(self, media: Media, field: str) -> bytes:
         """One camera frame."""

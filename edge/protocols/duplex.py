@@ -133,13 +133,8 @@ class DuplexDecoder:
                 return _diagnostic(message)
 
     def _chunk(self, message: AudioChunk) -> ChunkIn:
-        audio, frames = self._reader.read_chunk(
-            message.audio, "audio", message.frame_base64_list, "frame_base64_list"
-        )
-        return ChunkIn(
-            audio=audio.data,
-            pcm=audio.pcm,
-            frames=frames,
+        return self._reader.read_chunk(
+            *(message.audio, "audio", message.frame_base64_list, "frame_base64_list"),
             force_listen=message.force_listen,
             max_slice_nums=message.max_slice_nums,
         )

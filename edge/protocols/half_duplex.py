@@ -90,8 +90,7 @@ class HalfDuplexDecoder:
         self._reader.charge_message()
         match message:
             case HalfDuplexAudioChunk():
-                audio, _ = self._reader.read_chunk(message.audio_base64, "audio_base64")
-                return ChunkIn(audio=audio.data, pcm=audio.pcm)
+                return self._reader.read_chunk(message.audio_base64, "audio_base64")
             case HalfDuplexPrepare():
                 return self._prepare(message)
 

@@ -152,13 +152,9 @@ class RealtimeDecoder:
     def _append(self, event: Append) -> ChunkIn:
         """Audio sessions ignore video frames; the document leaves them undefined."""
         images = event.video_frames if self._video else None
-        audio, frames = self._reader.read_chunk(
-            event.audio, "audio", images, "video_frames", min_samples=MIN_SAMPLES
-        )
-        return ChunkIn(
-            audio=audio.data,
-            pcm=audio.pcm,
-            frames=frames,
+        return self._reader.read_chunk(
+            *(event.audio, "audio", images, "video_frames"),
+            min_samples=MIN_SAMPLES,
             force_listen=event.force_listen,
             max_slice_nums=event.max_slice_nums,
         )

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import orjson
@@ -93,23 +94,17 @@ def redact_id(data: bytes, token: str) -> bytes:
 
 
 def zip_blocks(
-    store: RecordingStore, recording: str, top: str, replaced: Mapping[str, bytes] | None = None
-) -> Iterator[bytes]:
-    """The ZIP in blocks of a few hundred kB. Raises RecordingNotFound, StoreUnavailable at the call.
-
-    Files are placed in the folder `top`; `replaced` holds other contents for some of them.
-    A note in the ZIP lists files that were deleted during the download.
-    """
-    return _zip(store, recording, store.files(recording), top, replaced or {})
-
-
-def _zip(
     store: RecordingStore,
     recording: str,
     files: list[StoredFile],
     top: str,
-    replaced: Mapping[str, bytes],
+    replaced: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Iterator[bytes]:
+    """A ZIP of `files` in blocks of a few hundred kB.
+
+    Files are placed in the folder `top`; `replaced` holds other contents for some of them.
+    A note in the ZIP lists files that were deleted during the download.
+    """
     buffer, missing = _WriteBuffer(), list[str]()
     with zipfile.ZipFile(buffer, "w") as archive:
         for file in files:

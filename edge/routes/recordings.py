@@ -191,9 +191,8 @@ async def asset(session: Readable, asset_path: str) -> Response:
 async def download(session: Readable) -> StreamingResponse:
     """All files in one ZIP, created while it is sent."""
     replaced = await _redacted_files(session)
-    blocks = await run_blocking(
-        zip_blocks, session.store, session.recording, session.name, replaced
-    )
+    files = await run_blocking(session.store.files, session.recording)
+    blocks = zip_blocks(session.store, session.recording, files, session.name, replaced)
     headers = {"Content-Disposition": f'attachment; filename="{session.name}.zip"'}
     return StreamingResponse(blocks, media_type="application/zip", headers=headers)
 

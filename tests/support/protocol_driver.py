@@ -11,12 +11,15 @@ from antiphon.edge.protocols.machine import (
     Action,
     ErrorEncoder,
     Finish,
+    Forward,
+    Phase,
     QueuePlace,
     Send,
+    SessionMachine,
     encode_error,
 )
 from antiphon.shared_schemas.entries import OutEntry
-from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import EndReason
 
@@ -85,6 +88,48 @@ class Talk:
         sent: list[Action] = [Send(message) for message in self._protocol.encode_error(fault)]
         closing = fault.close or close
         return [*sent, Finish(closing, EndReason.ERROR)] if closing else sent
+
+
+def run_sequence(
+    machine: SessionMachine[Any], steps: Sequence[object]
+) -> tuple[list[Action], set[ErrorCode]]:
+    """The actions of all steps up to the end, and the codes of rejected commands.
+
+    Steps are commands, entries, places, commands by HTTP, ends, "granted" and "overdue". Those that
+    cannot happen now are skipped. A Finish is the last action of all.
+    """
+    granted, done, rejected = False, list[Action](), set[ErrorCode]()
+    for step in steps:
+        actions: Sequence[Action] = []
+        match step:
+            case "granted":
+                actions = [] if granted else machine.granted()
+                granted = True
+            case "overdue":
+                [over] = machine.deadlines()
+                actions = over.act()
+            case EndReason():
+                actions = machine.ended(step)
+            case SessionCommand():
+                actions = machine.commanded(step)
+            case QueuePlace():
+                actions = [] if granted else machine.placed(step)
+            case _ if isinstance(step, OutEntry):
+                actions = machine.deliver(step, 0) if granted else []
+            case _:
+                try:
+                    actions = machine.receive(step)
+                except InvalidInput as error:
+                    assert error.field == "type"  # noqa: PT017 - either outcome is right
+                    rejected.add(error.code)
+        ends = [index for index, action in enumerate(actions) if isinstance(action, Finish)]
+        assert ends in ([], [len(actions) - 1])
+        assert granted or not any(isinstance(action, Forward) for action in actions)
+        done += actions
+        if ends:
+            assert machine.phase is Phase.OVER
+            break
+    return done, rejected
 
 
 @dataclass(frozen=True)

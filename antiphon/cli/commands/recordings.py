@@ -82,7 +82,7 @@ def export(
     store = RecordingStore(sessions_folder(data_dir))
     try:
         with atomic_file(target, durable=False) as temporary, temporary.open("xb") as file:
-            size = sum(map(file.write, zip_blocks(store, session, session)))
+            size = sum(map(file.write, zip_blocks(store, session, store.files(session), session)))
     except (InvalidName, RecordingNotFound, StoreUnavailable) as error:
         fail(f"{error}; sought in {store.root}")
     except OSError as error:

@@ -39,6 +39,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.unit_result import UnitResult
+from support.protocol_driver import run_sequence
 
 PREPARE = PrepareIn(system_prompt="Hi.", config=DuplexConfig())
 CHUNK = ChunkIn(audio=b"abcd")
@@ -313,26 +314,4 @@ STEPS = st.sampled_from(
 
 @given(st.lists(STEPS, max_size=40))
 def test_any_sequence_has_at_most_one_end(steps: list[object]) -> None:
-    """Except for refusals nothing is raised, and no action follows a Finish."""
-    machine = DuplexMachine("adx_1", "rec")
-    granted = False
-    for step in steps:
-        actions: list[Action] = []
-        if step == "granted":
-            actions = [] if granted else machine.granted()
-            granted = True
-        elif isinstance(step, EndReason):
-            actions = machine.ended(step)
-        elif granted and isinstance(step, OutEntry):
-            actions = machine.deliver(step, 0)
-        elif isinstance(step, DuplexCommand):
-            try:
-                actions = machine.receive(step)
-            except InvalidInput as error:
-                assert error.field == "type"  # noqa: PT017 - either outcome is right
-        ends = [index for index, action in enumerate(actions) if isinstance(action, Finish)]
-        assert ends in ([], [len(actions) - 1])
-        assert granted or not _forwarded(actions)
-        if ends:
-            assert machine.phase is Phase.OVER
-            return
+    run_sequence(DuplexMachine("adx_1", "rec"), steps)

@@ -41,6 +41,7 @@ from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.unit_result import UnitResult
 from antiphon.shared_schemas.wire import encode
+from support.protocol_driver import run_sequence
 from support.realtime_schema import is_valid
 
 UPDATE = PrepareIn(system_prompt="Hi.", config=DuplexConfig())
@@ -314,27 +315,6 @@ STEPS = st.sampled_from([*COMMANDS, PREPARED, *UNITS, "granted", "overdue", EndR
 
 @given(st.lists(STEPS, max_size=40))
 def test_any_sequence_is_valid_and_has_at_most_one_end(steps: list[object]) -> None:
-    machine = RealtimeMachine(SID)
-    granted = False
-    for step in steps:
-        actions: list[Action] = []
-        if step == "granted":
-            actions = [] if granted else machine.granted()
-            granted = True
-        elif step == "overdue":
-            actions = machine.overdue()
-        elif isinstance(step, EndReason):
-            actions = machine.ended(step)
-        elif granted and isinstance(step, OutEntry):
-            actions = machine.deliver(step, 0)
-        elif isinstance(step, RealtimeCommand):
-            try:
-                actions = machine.receive(step)
-            except InvalidInput as error:
-                assert error.code is ErrorCode.NOT_READY  # noqa: PT017 - either outcome is right
-        _wires(actions)
-        ends = [index for index, action in enumerate(actions) if isinstance(action, Finish)]
-        assert ends in ([], [len(actions) - 1])
-        if ends:
-            assert machine.phase is Phase.OVER
-            return
+    actions, rejected = run_sequence(RealtimeMachine(SID, limit_s=60), steps)
+    _wires(actions)
+    assert rejected <= {ErrorCode.NOT_READY}
