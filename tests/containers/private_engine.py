@@ -29,7 +29,7 @@ _UNUSED = (
     *("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*"),
     *("/usr/share/javascript/*", "/usr/share/nodejs/*", "/usr/bin/promtool"),
 )
-"""Half of what the packages would take."""
+"""Halves the size of the packages."""
 _START_S = 30.0
 
 _SETUP = r"""
@@ -39,7 +39,7 @@ rm -f "$1"/usr/lib/python3.*/EXTERNALLY-MANAGED
 ln -sf /usr/bin/python3 "$1/usr/local/bin/python"
 mkdir -p "$1/data/caddy" "$1/config/caddy"
 """
-"""Certificates as this machine has them, pip as the official Python image has it."""
+"""This machine's certificates, and pip like in the official Python image."""
 
 _PATH = "ENV PATH=/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 _IMAGES = {
@@ -55,7 +55,7 @@ _IMAGES = {
         'ENTRYPOINT ["prometheus"]'
     ),
 }
-"""What is made of the one base, under the names in the compose file and the Dockerfile."""
+"""Images made from the one base, under the names in the compose file and the Dockerfile."""
 
 
 @contextlib.contextmanager
@@ -94,7 +94,7 @@ def _mirror() -> str:
         text=True,
     ).stdout
     found = re.search(r"^bookworm (\S+)$", listed, re.MULTILINE)
-    assert found, "apt knows no mirror of Debian 12"
+    assert found, "apt has no mirror of Debian 12"
     return found[1]
 
 

@@ -76,24 +76,24 @@ def test_metrics_are_not_public(stack: Compose) -> None:
 
 async def ask(stack: Compose, question: str) -> tuple[str, int]:
     """The answer that a client receives: its text, and the number of audio samples."""
-    said, heard = "", 0
+    spoken_text, samples = "", 0
     async with connect_duplex(stack.url, tls=stack.trust) as session:
         await session.prepare("You are a helpful assistant.")
         results = session.results()
         for chunk in [*units_of(spoken(question)), *[silence(1.0)] * 10]:
             await session.send_audio(chunk)
             unit = await anext(results)
-            said, heard = said + unit.text, heard + len(unit.audio)
+            spoken_text, samples = spoken_text + unit.text, samples + len(unit.audio)
             if unit.end_of_turn:
                 break
             await asyncio.sleep(0.9)
-    return said, heard
+    return spoken_text, samples
 
 
 async def test_a_question_through_the_load_balancer_is_answered(stack: Compose) -> None:
-    said, heard = await ask(stack, ITALY)
-    assert said
-    assert heard > OUTPUT_RATE / 2
+    spoken_text, samples = await ask(stack, ITALY)
+    assert spoken_text
+    assert samples > OUTPUT_RATE / 2
 
 
 def row_of(stack: Compose, sid: str) -> dict[str, Any]:
@@ -166,8 +166,8 @@ async def test_prometheus_finds_every_process_and_evaluates_every_rule(
     asked = {"edge": 2, "worker": 1, "recorder": 2, "cleanup": 1}
     await until(lambda: targets(stack) == asked, within_s=WITHIN_S)
     stack.prometheus(*(f"query?{urlencode({'query': expression})}" for expression in drawn()))
-    told = {alert["alert"]: "ok" for alert in ALERTS}
-    await until(lambda: rules(stack) == told, within_s=WITHIN_S)
+    states = {alert["alert"]: "ok" for alert in ALERTS}
+    await until(lambda: rules(stack) == states, within_s=WITHIN_S)
 
 
 def edge_now(stack: Compose) -> str:

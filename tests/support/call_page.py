@@ -126,8 +126,8 @@ class CallPage:
         title = self.page.locator(".stage .title")
         await expect(title).to_have_text("Speaking", timeout=60_000)
         await expect(title).to_have_text("Listening", timeout=60_000)
-        return await self._said("user"), await self._said("model")
+        return await self._text_of("user"), await self._text_of("model")
 
-    async def _said(self, role: str) -> str:
+    async def _text_of(self, role: str) -> str:
         lines = self.page.locator(f"an-transcript .line.{role} p")
         return " ".join(await lines.all_text_contents())

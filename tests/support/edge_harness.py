@@ -38,7 +38,7 @@ from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState,
 from antiphon.shared_schemas.unit_result import UnitResult
 
 WITHIN_S = 45.0
-"""Longest wait for anything; reached only by a failing test."""
+"""Longest wait; only a failing test reaches it."""
 
 
 def base64_audio(samples: int = 16_000, value: float = 0.0) -> str:
@@ -113,7 +113,7 @@ class Client:
             return self.socket.close_code
         raise AssertionError(f"expected a close, got {message}")
 
-    async def vanish(self) -> None:
+    async def abort(self) -> None:
         """Cuts the connection without a WebSocket close."""
         self.socket.transport.abort()
         await self.socket.wait_closed()
@@ -230,7 +230,7 @@ class PlayedWorker:
         await session.prepare()
         return session
 
-    def fall_silent(self) -> None:
+    def stop_heartbeat(self) -> None:
         """Stops heartbeats and renewals, as `kill -9` does."""
         self._upkeep.cancel()
 

@@ -22,7 +22,7 @@ errors name. Written by `python tests/message_table.py`; a test holds every cell
 
 - *taken*: goes to the worker, which answers later. *kept*: waits for the worker, or a frame for its chunk.
 - *→ paused*: the state that follows. Where none is named, nothing changes.
-- `not_ready` and other codes: an `error` with that code, after which the session goes on.
+- `not_ready` and other codes: an `error` with that code, after which the session continues.
 - `stopped`, 1000: that message (or an `error` with that code), then the connection closes with this number
   and nothing follows. A number alone closes without a word.
 
@@ -40,10 +40,10 @@ async def _document() -> str:
 
 
 async def _section(protocol: Protocol) -> str:
-    head = ["message", *protocol.ways]
+    head = ["message", *protocol.setup]
     lines = [head, ["---"] * len(head)]
     for name, frame in rows(protocol).items():
-        lines.append([name, *[await answer(protocol, state, frame) for state in protocol.ways]])
+        lines.append([name, *[await answer(protocol, state, frame) for state in protocol.setup]])
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"## `{protocol.path}`\n\n{table}\n"
 
@@ -56,9 +56,9 @@ def rows(protocol: Protocol) -> dict[str, Frame]:
 
 async def answer(protocol: Protocol, state: str, frame: Frame) -> str:
     """The result of one message in one state, in a few words."""
-    talk = await protocol.at(state)
-    actions = await talk.step(frame)
-    after = "" if talk.over or talk.state == state else f" → {talk.state}"
+    connection = await protocol.at(state)
+    actions = await connection.step(frame)
+    after = "" if connection.closed or connection.state == state else f" → {connection.state}"
     return (", ".join(_word(action) for action in actions) or "kept") + after
 
 

@@ -41,11 +41,11 @@ class Ended:
 Step = Frame | Granted | OutEntry | QueuePlace | SessionCommand | Ended
 
 
-class Talk:
+class DrivenConnection:
     """One connection, driven as by the edge; `over` is set after its close."""
 
     def __init__(self, protocol: Protocol) -> None:
-        self.over = False
+        self.closed = False
         self._protocol = protocol
         self._decoder, self._machine = protocol.open()
         self._granted = False
@@ -58,7 +58,7 @@ class Talk:
     async def step(self, step: Step) -> list[Action]:
         """The resulting actions; empty for a step that is impossible in this state."""
         actions = list(await self._step(step))
-        self.over = any(isinstance(action, Finish) for action in actions)
+        self.closed = any(isinstance(action, Finish) for action in actions)
         return actions
 
     async def _step(self, step: Step) -> Sequence[Action]:
@@ -139,21 +139,21 @@ class Protocol:
     path: str
     open: Callable[[], tuple[Any, Any]]
     """A decoder and its machine."""
-    ways: Mapping[str, Sequence[Step]]
-    """How a connection gets into each state but the last."""
+    setup: Mapping[str, Sequence[Step]]
+    """The steps that bring a connection into each state except the last."""
     messages: Mapping[str, Frame]
     mistakes: Mapping[str, Frame]
     entries: Sequence[OutEntry]
     terminal: frozenset[str]
     encode_error: ErrorEncoder = encode_error
-    talk: type[Talk] = Talk
+    connection: type[DrivenConnection] = DrivenConnection
     stop: str = "stop"
     """The message that ends a session."""
 
-    async def at(self, state: str) -> Talk:
+    async def at(self, state: str) -> DrivenConnection:
         """A connection in this state."""
-        talk = self.talk(self)
-        for step in self.ways[state]:
-            await talk.step(step)
-        assert talk.state == state, talk.state
-        return talk
+        connection = self.connection(self)
+        for step in self.setup[state]:
+            await connection.step(step)
+        assert connection.state == state, connection.state
+        return connection

@@ -31,7 +31,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.errors import InvalidInput
 from support.edge_harness import base64_audio, picture, result
-from support.protocol_driver import Frame, Granted, Protocol, Step, Talk
+from support.protocol_driver import DrivenConnection, Frame, Granted, Protocol, Step
 
 SETTINGS = EdgeSettings()
 NO_REQUEST = "waiting for the request"
@@ -67,7 +67,7 @@ _PAUSE = _frame("pause", timeout=5)
 DUPLEX = Protocol(
     path="/ws/duplex/{session_id}",
     open=lambda: (DuplexDecoder(SETTINGS), DuplexMachine("adx_1", "rec")),
-    ways={
+    setup={
         DuplexMachine.PHASE_TEXT[Phase.QUEUED]: (),
         DuplexMachine.PHASE_TEXT[Phase.QUEUED_PREPARED]: (_PREPARE,),
         DuplexMachine.PHASE_TEXT[Phase.ASSIGNED]: (GRANTED,),
@@ -107,7 +107,7 @@ _HALF_PREPARE = _frame("prepare", system_prompt="Be brief.", config={"vad": {"th
 HALF_DUPLEX = Protocol(
     path="/ws/half_duplex/{session_id}",
     open=lambda: (HalfDuplexDecoder(SETTINGS), HalfDuplexMachine("hdx_1", "rec")),
-    ways={
+    setup={
         HalfDuplexMachine.PHASE_TEXT[Phase.QUEUED]: (),
         HalfDuplexMachine.PHASE_TEXT[Phase.QUEUED_PREPARED]: (_HALF_PREPARE,),
         HalfDuplexMachine.PHASE_TEXT[Phase.ASSIGNED]: (GRANTED,),
@@ -147,7 +147,7 @@ REALTIME = Protocol(
         RealtimeDecoder(SETTINGS, video=True, playback_ack=True),
         RealtimeMachine("rt_1714200000000"),
     ),
-    ways={
+    setup={
         RealtimeMachine.PHASE_TEXT[Phase.QUEUED]: (),
         RealtimeMachine.PHASE_TEXT[Phase.QUEUED_PREPARED]: (_UPDATE,),
         RealtimeMachine.PHASE_TEXT[Phase.ASSIGNED]: (GRANTED,),
@@ -173,7 +173,7 @@ REALTIME = Protocol(
 )
 
 
-class ChatTalk(Talk):
+class ChatConnection(DrivenConnection):
     """The first frame is the request; without a valid one there is no session."""
 
     @property
@@ -201,7 +201,7 @@ _REQUEST = orjson.dumps({"messages": [_QUESTION]}).decode()
 CHAT = Protocol(
     path="/ws/chat",
     open=lambda: (ChatDecoder(SETTINGS), None),
-    ways={
+    setup={
         NO_REQUEST: (),
         ChatMachine.PHASE_TEXT[Phase.QUEUED]: (_REQUEST,),
         ChatMachine.PHASE_TEXT[Phase.ACTIVE]: (_REQUEST, GRANTED),
@@ -217,7 +217,7 @@ CHAT = Protocol(
         FULL,
     ),
     terminal=frozenset({"done"}),
-    talk=ChatTalk,
+    connection=ChatConnection,
 )
 
 PROTOCOLS = {protocol.path: protocol for protocol in (DUPLEX, HALF_DUPLEX, CHAT, REALTIME)}

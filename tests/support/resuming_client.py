@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 
 PATIENCE_S = 45.0
 _OF_THE_MOMENT = ("server_send_ts", "resume_token", "timing")
-"""What a message may say otherwise when it is sent again."""
+"""Fields that may differ when a message is sent again."""
 
 
 def content(message: dict[str, Any]) -> dict[str, Any]:

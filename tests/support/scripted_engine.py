@@ -51,7 +51,7 @@ class ScriptedView(DuplexView):
     def __init__(self, step: Step) -> None:
         self.calls: list[str] = []
         self.replayed: list[PastUnit] = []
-        self.heard: list[Samples] = []
+        self.inputs: list[Samples] = []
         self.may_finalize = threading.Event()
         self.may_finalize.set()
         self._step = step
@@ -71,7 +71,7 @@ class ScriptedView(DuplexView):
         self, audio: Samples, frames: Sequence[bytes] = (), max_slice_nums: int = 1
     ) -> PrefillReport:
         self._unit += 1
-        self.heard.append(audio)
+        self.inputs.append(audio)
         self.calls.append(f"prefill {self._unit}")
         return PrefillReport(cost_ms=1.0, vision_slices=len(frames))
 
@@ -108,7 +108,7 @@ class ScriptedView(DuplexView):
         return self._unit
 
 
-class ScriptedTalk:
+class ScriptedConversation:
     """The state that a scripted answer may use: its number (from 1), and the client's request.
 
     `said` is the text that another worker has already published; a break or a stop sets `quiet`.
@@ -118,8 +118,8 @@ class ScriptedTalk:
         self.calls: list[str] = []
         self.number = 0
         self.said = ""
-        self.quiet = threading.Event()
-        self.heard: list[Samples] = []
+        self.silenced = threading.Event()
+        self.inputs: list[Samples] = []
         self.replayed: list[PastTurn] = []
         self.messages: list[ConversationMessage] = []
         self.may_read = threading.Event()
@@ -127,10 +127,10 @@ class ScriptedTalk:
 
     def note_break(self, call: str) -> None:
         self.calls.append(call)
-        self.quiet.set()
+        self.silenced.set()
 
 
-Answer = Callable[[ScriptedTalk], Iterator[Delta]]
+Answer = Callable[[ScriptedConversation], Iterator[Delta]]
 """The pieces of an answer. May raise or block."""
 
 
@@ -139,17 +139,17 @@ def piece(text: str) -> Delta:
     return Delta(text=text, audio=np.full(240, 0.5, dtype=np.float32), n_tokens=1)
 
 
-def says_its_number(talk: ScriptedTalk) -> Iterator[Delta]:
+def two_pieces(conversation: ScriptedConversation) -> Iterator[Delta]:
     """Two pieces, without the part that is already published."""
-    whole = ["answer", f" {talk.number}"]
-    yield from (piece(text) for text in whole if text not in talk.said)
+    whole = ["answer", f" {conversation.number}"]
+    yield from (piece(text) for text in whole if text not in conversation.said)
 
 
 class ScriptedHalfDuplexView(HalfDuplexView):
     """Scripted turns."""
 
     def __init__(self, answer: Answer, *, resumes: bool) -> None:
-        self.talk = ScriptedTalk()
+        self.conversation = ScriptedConversation()
         self._answer = answer
         self._resumes = resumes
 
@@ -159,58 +159,58 @@ class ScriptedHalfDuplexView(HalfDuplexView):
         config: HalfDuplexConfig,
         ref_audio: Samples | None = None,
     ) -> int:
-        self.talk.calls.append("prepare")
+        self.conversation.calls.append("prepare")
         return len(system.text)
 
     def prefill(self, utterance: Samples) -> PrefillReport:
-        self.talk.number += 1
-        self.talk.quiet.clear()
-        self.talk.heard.append(utterance)
-        self.talk.calls.append(f"prefill {self.talk.number}")
+        self.conversation.number += 1
+        self.conversation.silenced.clear()
+        self.conversation.inputs.append(utterance)
+        self.conversation.calls.append(f"prefill {self.conversation.number}")
         return PrefillReport(cost_ms=1.0)
 
     def generate(self) -> Iterator[Delta]:
-        self.talk.calls.append(f"generate {self.talk.number}")
-        self.talk.said = ""
-        return self._answer(self.talk)
+        self.conversation.calls.append(f"generate {self.conversation.number}")
+        self.conversation.said = ""
+        return self._answer(self.conversation)
 
     def resume(self, said: str) -> Iterator[Delta] | None:
         if not self._resumes:
             return None
-        self.talk.calls.append(f"resume {self.talk.number}")
-        self.talk.said = said
-        return self._answer(self.talk)
+        self.conversation.calls.append(f"resume {self.conversation.number}")
+        self.conversation.said = said
+        return self._answer(self.conversation)
 
     def memo(self) -> dict[str, Any]:
-        return {"turn": self.talk.number}
+        return {"turn": self.conversation.number}
 
     def rollback(self) -> None:
-        self.talk.calls.append(f"rollback {self.talk.number}")
+        self.conversation.calls.append(f"rollback {self.conversation.number}")
 
     def replay(self, turns: Sequence[PastTurn]) -> None:
-        self.talk.calls.append("replay")
-        self.talk.replayed.extend(turns)
-        self.talk.number = len(turns)
+        self.conversation.calls.append("replay")
+        self.conversation.replayed.extend(turns)
+        self.conversation.number = len(turns)
 
     def set_break(self) -> None:
-        self.talk.note_break("set_break")
+        self.conversation.note_break("set_break")
 
     def stop(self) -> None:
-        self.talk.note_break("stop")
+        self.conversation.note_break("stop")
 
     def cleanup(self) -> None:
-        self.talk.calls.append("cleanup")
+        self.conversation.calls.append("cleanup")
 
     @property
     def kv_cache_length(self) -> int:
-        return self.talk.number * 10
+        return self.conversation.number * 10
 
 
 class ScriptedChatView(ChatView):
     """One scripted answer."""
 
     def __init__(self, answer: Answer, *, resumes: bool) -> None:
-        self.talk = ScriptedTalk()
+        self.conversation = ScriptedConversation()
         self._answer = answer
         self._resumes = resumes
 
@@ -221,38 +221,38 @@ class ScriptedChatView(ChatView):
         ref_audio: Samples | None = None,
         on_progress: ProgressCallback = no_progress,
     ) -> int:
-        self.talk.number = 1
-        self.talk.messages = list(messages)
-        self.talk.calls.append("prefill")
+        self.conversation.number = 1
+        self.conversation.messages = list(messages)
+        self.conversation.calls.append("prefill")
         on_progress(0.5)
-        self.talk.may_read.wait()
+        self.conversation.may_read.wait()
         return sum(len(message.text) for message in messages)
 
     def generate(self) -> Iterator[Delta]:
-        self.talk.calls.append("generate")
-        return self._answer(self.talk)
+        self.conversation.calls.append("generate")
+        return self._answer(self.conversation)
 
     def resume(self, said: str) -> Iterator[Delta] | None:
         if not self._resumes:
             return None
-        self.talk.said = said
-        return self._answer(self.talk)
+        self.conversation.said = said
+        return self._answer(self.conversation)
 
     def stop(self) -> None:
-        self.talk.note_break("stop")
+        self.conversation.note_break("stop")
 
     def cleanup(self) -> None:
-        self.talk.calls.append("cleanup")
+        self.conversation.calls.append("cleanup")
 
 
 class ScriptedProcessor(UnifiedProcessor):
     """Creates scripted views and keeps them in `views` and `talks` for the test."""
 
     def __init__(
-        self, step: Step = listens, answer: Answer = says_its_number, *, resumes: bool = True
+        self, step: Step = listens, answer: Answer = two_pieces, *, resumes: bool = True
     ) -> None:
         self.views: list[ScriptedView] = []
-        self.talks: list[ScriptedTalk] = []
+        self.conversations: list[ScriptedConversation] = []
         self._step = step
         self._answer = answer
         self._resumes = resumes
@@ -279,12 +279,12 @@ class ScriptedProcessor(UnifiedProcessor):
 
     def set_half_duplex_mode(self) -> HalfDuplexView:
         view = ScriptedHalfDuplexView(self._answer, resumes=self._resumes)
-        self.talks.append(view.talk)
+        self.conversations.append(view.conversation)
         return view
 
     def set_chat_mode(self) -> ChatView:
         view = ScriptedChatView(self._answer, resumes=self._resumes)
-        self.talks.append(view.talk)
+        self.conversations.append(view.conversation)
         return view
 
     def close(self) -> None:

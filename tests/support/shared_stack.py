@@ -12,7 +12,7 @@ TALKATIVE = (
     '{"speak_ratio": 1.0, "speak_ms": 60, "prepare_ms": 10, "prefill_ms": 10, '
     '"answer_pieces": 1000}'
 )
-"""Duplex sessions listen as long as they must, then speak. Answers last a minute unless stopped."""
+"""Duplex sessions listen while they are forced to, then speak. Answers last a minute unless stopped."""
 
 
 @contextmanager

@@ -70,7 +70,7 @@ def ask_until_speech(view: DuplexView, question: str) -> list[UnitResult]:
     """Asks and waits until the answer begins; the last result speaks."""
     results = run_units(view, units_of(spoken(question)))
     while results[-1].is_listen:
-        assert len(results) < MAX_UNITS, "no reply began"
+        assert len(results) < MAX_UNITS, "no answer began"
         results.append(run_unit(view, silence(1.0)))
     return results
 
@@ -93,11 +93,11 @@ def past(results: list[UnitResult], audio: list[Samples]) -> list[PastUnit]:
     """The units as another worker recovers them."""
     return [
         PastUnit(
-            audio=heard,
+            audio=chunk,
             is_listen=result.is_listen,
             text=result.text,
             end_of_turn=result.end_of_turn,
             memo=result.memo,
         )
-        for result, heard in zip(results, audio, strict=True)
+        for result, chunk in zip(results, audio, strict=True)
     ]

@@ -45,7 +45,7 @@ async def broker_of(stack: Stack) -> AsyncIterator[Broker]:
         yield broker
 
 
-async def said(stack: Stack, sid: str) -> bytes:
+async def published_audio(stack: Stack, sid: str) -> bytes:
     """Every sample that the worker has published."""
     async with broker_of(stack) as broker:
         row = await broker.sessions.get(sid)

@@ -38,11 +38,11 @@ def video(
         container.mux(pictures.encode(None))
         if track is not None and sound is not None:
             for start in range(0, len(sound), 960):
-                heard = AudioFrame.from_ndarray(
+                frame_audio = AudioFrame.from_ndarray(
                     sound[np.newaxis, start : start + 960], format="flt", layout="mono"
                 )
-                heard.sample_rate, heard.pts = INPUT_RATE, start
-                heard.time_base = Fraction(1, INPUT_RATE)
-                container.mux(track.encode(heard))
+                frame_audio.sample_rate, frame_audio.pts = INPUT_RATE, start
+                frame_audio.time_base = Fraction(1, INPUT_RATE)
+                container.mux(track.encode(frame_audio))
             container.mux(track.encode(None))
     return buffer.getvalue()

@@ -22,12 +22,12 @@ from antiphon.shared_schemas.registry import SessionRow
 from antiphon.shared_schemas.states import SessionKind, SessionState
 from support.scripted_engine import (
     Answer,
+    ScriptedConversation,
     ScriptedProcessor,
-    ScriptedTalk,
     ScriptedView,
     Step,
     listens,
-    says_its_number,
+    two_pieces,
 )
 
 SID = "adx_test"
@@ -36,21 +36,21 @@ E = TypeVar("E", bound=OutEntry)
 
 
 @dataclass
-class Caller:
+class StreamClient:
     """The client's side of one session, directly on the streams."""
 
     broker: Broker
     writer: StreamWriter
     ticket: int
-    heard: asyncio.Queue[tuple[StreamPosition, OutEntry]] = field(default_factory=asyncio.Queue)
+    received: asyncio.Queue[tuple[StreamPosition, OutEntry]] = field(default_factory=asyncio.Queue)
 
-    async def say(self, *entries: InEntry) -> None:
+    async def send(self, *entries: InEntry) -> None:
         for entry in entries:
             await self.writer.append(entry)
 
-    async def hear(self) -> OutEntry:
+    async def receive(self) -> OutEntry:
         async with asyncio.timeout(10):
-            return (await self.heard.get())[1]
+            return (await self.received.get())[1]
 
     async def row(self) -> SessionRow:
         row = await self.broker.sessions.get(SID)
@@ -63,37 +63,37 @@ class Caller:
                 await asyncio.sleep(0.01)
         return row
 
-    async def hear_until(self, kind: type[E]) -> tuple[list[OutEntry], E]:
+    async def receive_until(self, kind: type[E]) -> tuple[list[OutEntry], E]:
         """All entries before the first one of a class, and that entry."""
         before: list[OutEntry] = []
-        while not isinstance(entry := await self.hear(), kind):
+        while not isinstance(entry := await self.receive(), kind):
             before.append(entry)
         return before, entry
 
 
 @asynccontextmanager
-async def calling(
+async def stream_client(
     broker: Broker, kind: SessionKind = SessionKind.AUDIO_DUPLEX
-) -> AsyncIterator[Caller]:
+) -> AsyncIterator[StreamClient]:
     await broker.registry.edge_beat("edge", [])
     ticket = await broker.queue.join(SID, kind, edge="edge", recording="r")
     writer = await broker.streams.input_writer(SID, ticket.number)
-    caller = Caller(broker, writer, ticket.number)
+    client = StreamClient(broker, writer, ticket.number)
     start = StreamPosition.before(ticket.number)
     async with broker.reader.subscribe(broker.keys.outbound(SID), start) as subscription:
 
         async def listen() -> None:
             async for position, entry in subscription:
-                caller.heard.put_nowait((position, entry))
+                client.received.put_nowait((position, entry))
 
         task = asyncio.create_task(listen())
-        yield caller
+        yield client
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
 @dataclass
-class Working:
+class RunningWorker:
     """One worker's loops in this process."""
 
     context: WorkerContext
@@ -105,8 +105,8 @@ class Working:
         return self.processor.views[-1]
 
     @property
-    def talk(self) -> ScriptedTalk:
-        return self.processor.talks[-1]
+    def conversation(self) -> ScriptedConversation:
+        return self.processor.conversations[-1]
 
     async def idle(self) -> None:
         async with asyncio.timeout(10):
@@ -115,16 +115,16 @@ class Working:
 
 
 @asynccontextmanager
-async def working(
+async def running_worker(
     broker: Broker,
     settings: BrokerSettings,
     step: Step = listens,
     worker_id: str = "w1",
     *,
-    answer: Answer = says_its_number,
+    answer: Answer = two_pieces,
     resumes: bool = True,
     **overrides: object,
-) -> AsyncIterator[Working]:
+) -> AsyncIterator[RunningWorker]:
     values = {**settings.model_dump(), "slots": 2, **overrides}
     processor = ScriptedProcessor(step, answer, resumes=resumes)
     engine = EngineExecutor(2)
@@ -138,7 +138,7 @@ async def working(
     loops = [claimer.listen(watch), claimer.fill(), heartbeat.run()]
     tasks = [asyncio.create_task(loop) for loop in loops]
     try:
-        yield Working(context, pool, processor)
+        yield RunningWorker(context, pool, processor)
     finally:
         for task in tasks:
             task.cancel()

@@ -198,7 +198,7 @@ def test_no_public_class_name_is_defined_twice() -> None:
                 places[node.name].append(place_of(path))
     twice = {name: where for name, where in places.items() if len(where) > 1}
     assert {n: w for n, w in twice.items() if n not in SAME_NAME_ALLOWED} == {}
-    assert set(twice) >= SAME_NAME_ALLOWED, "an entry of the allow-list is not needed any more"
+    assert set(twice) >= SAME_NAME_ALLOWED, "an entry of the allow-list is unused"
 
 
 def test_redis_keys_are_named_in_one_file_only() -> None:

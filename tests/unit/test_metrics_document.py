@@ -26,7 +26,7 @@ ONLY_WITH_REDIS = {
     "antiphon_workers",
     "antiphon_edges",
 }
-"""Shown only once a snapshot was taken; `tests/redis/broker/test_metrics.py` sees every one of them."""
+"""Exported after the first snapshot only; `tests/redis/broker/test_metrics.py` checks all of them."""
 
 
 def exported() -> set[str]:

@@ -22,7 +22,7 @@ from antiphon.shared_schemas.states import SessionState
 from support.control_plane import CHAT, activate, claim, expire_lease, join, reap, serve
 from support.redis_server import RedisServer
 from support.scripted_engine import listens, speaks
-from support.worker_harness import calling, working
+from support.worker_harness import running_worker, stream_client
 
 CHUNK = ChunkIn(audio=float_bytes(np.zeros(16000, dtype=np.float32)))
 
@@ -136,15 +136,15 @@ async def test_without_redis_only_the_outage_is_exported(
 async def test_a_worker_measures_every_hop_of_a_unit(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings, speaks) as worker, calling(broker) as caller:
+    async with running_worker(broker, settings, speaks) as worker, stream_client(broker) as client:
         registry = worker.context.metrics.registry
         worker.context.metrics.show(worker.context.counters, 2, lambda: len(worker.pool))
-        await caller.say(PrepareIn(system_prompt="x", config=DuplexConfig()), CHUNK, CHUNK)
-        assert isinstance(await caller.hear(), PreparedOut)
-        results = [await caller.hear() for _ in range(2)]
+        await client.send(PrepareIn(system_prompt="x", config=DuplexConfig()), CHUNK, CHUNK)
+        assert isinstance(await client.receive(), PreparedOut)
+        results = [await client.receive() for _ in range(2)]
         assert value(registry, "worker_slots_used") == 1
-        await caller.say(StopIn())
-        await caller.ended()
+        await client.send(StopIn())
+        await client.ended()
         await worker.idle()
     assert value(registry, "worker_slots") == 2
     assert value(registry, "worker_slots_used") == 0
@@ -162,16 +162,16 @@ async def test_a_worker_measures_every_hop_of_a_unit(
 async def test_a_recovered_session_counts_for_its_new_worker(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with calling(broker) as caller:
-        async with working(broker, settings, listens, "w1"):
-            await caller.say(PrepareIn(system_prompt="x", config=DuplexConfig()), CHUNK)
+    async with stream_client(broker) as client:
+        async with running_worker(broker, settings, listens, "w1"):
+            await client.send(PrepareIn(system_prompt="x", config=DuplexConfig()), CHUNK)
             for _ in range(2):
-                await caller.hear()
-        async with working(broker, settings, listens, "w2") as second:
+                await client.receive()
+        async with running_worker(broker, settings, listens, "w2") as second:
             metrics = second.context.metrics
             metrics.show(second.context.counters, 2, lambda: len(second.pool))
             async with asyncio.timeout(10):
-                while (await caller.row()).state is not SessionState.ACTIVE:
+                while (await client.row()).state is not SessionState.ACTIVE:
                     await asyncio.sleep(0.01)
                 while value(metrics.registry, "worker_recovered_sessions_total") != 1:
                     await asyncio.sleep(0.01)

@@ -49,7 +49,7 @@ async def proxy(settings: BrokerSettings) -> AsyncIterator[TcpProxy]:
 
 
 @pytest.fixture
-async def unlucky(settings: BrokerSettings, proxy: TcpProxy) -> AsyncIterator[Broker]:
+async def lossy_broker(settings: BrokerSettings, proxy: TcpProxy) -> AsyncIterator[Broker]:
     """A broker whose connection can lose a reply; `broker` reads the same keys without faults."""
     way = {"redis_url": f"redis://{proxy.address}/0"}
     async with open_broker(settings.model_copy(update=way)) as opened:
@@ -228,9 +228,9 @@ async def lose_answer_to(writer: StreamWriter, proxy: TcpProxy, entry: Entry) ->
 
 @pytest.mark.parametrize("first", [0, 3], ids=["first entry", "later entry"])
 async def test_an_append_repeated_after_a_lost_reply_is_stored_once(
-    broker: Broker, unlucky: Broker, proxy: TcpProxy, first: int
+    broker: Broker, lossy_broker: Broker, proxy: TcpProxy, first: int
 ) -> None:
-    writer = await unlucky.streams.input_writer(SID, TICKET)
+    writer = await lossy_broker.streams.input_writer(SID, TICKET)
     for number in range(first):
         await writer.append(chunk(number))
     await lose_answer_to(writer, proxy, chunk(first))
@@ -241,9 +241,9 @@ async def test_an_append_repeated_after_a_lost_reply_is_stored_once(
 
 
 async def test_an_abandoned_append_does_not_suppress_the_next_one(
-    broker: Broker, unlucky: Broker, proxy: TcpProxy
+    broker: Broker, lossy_broker: Broker, proxy: TcpProxy
 ) -> None:
-    writer = await unlucky.streams.input_writer(SID, TICKET)
+    writer = await lossy_broker.streams.input_writer(SID, TICKET)
     await writer.append(chunk(0))
     await lose_answer_to(writer, proxy, PauseIn(timeout_s=1.0))
     assert (await writer.append(PauseIn(timeout_s=2.0))).n == 3
@@ -254,9 +254,9 @@ async def test_an_abandoned_append_does_not_suppress_the_next_one(
 
 
 async def test_an_entry_of_another_writer_is_not_taken_for_a_lost_append(
-    broker: Broker, unlucky: Broker, proxy: TcpProxy
+    broker: Broker, lossy_broker: Broker, proxy: TcpProxy
 ) -> None:
-    writer = await unlucky.streams.input_writer(SID, TICKET)
+    writer = await lossy_broker.streams.input_writer(SID, TICKET)
     await writer.append(chunk(0))
     rival = await broker.streams.input_writer(SID, TICKET)
     await rival.append(chunk(1))

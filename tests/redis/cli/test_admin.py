@@ -34,10 +34,10 @@ async def test_a_waiting_session_is_cancelled_by_its_id(
 ) -> None:
     await join(broker, "adx_a")
     await join(broker, "adx_b")
-    status, said = await antiphon(
+    status, output = await antiphon(
         settings, "queue", "cancel", "adx_a", "--redis-url", settings.redis_url
     )
-    assert (status, said) == (0, "adx_a is out of the queue\n")
+    assert (status, output) == (0, "adx_a is out of the queue\n")
     assert await waiting(broker) == ["adx_b"]
     row = await broker.sessions.get("adx_a")
     assert row is not None
@@ -56,11 +56,11 @@ async def test_a_running_session_is_not_cancelled(broker: Broker, settings: Brok
     await join(broker, "adx_a")
     held = await claim(broker)
     assert not await broker.sessions.cancel("adx_a", held.ticket)
-    status, said = await antiphon(
+    status, output = await antiphon(
         settings, "queue", "--redis-url", settings.redis_url, "cancel", "adx_a"
     )
     assert status == 1
-    assert "adx_a does not wait" in said
+    assert "adx_a does not wait" in output
 
 
 async def test_a_concurrent_claim_wins_over_a_cancel(broker: Broker) -> None:
@@ -93,11 +93,11 @@ async def test_draining_an_unknown_worker_lists_the_known_ones(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     await serve(broker, "w1")
-    status, said = await antiphon(
+    status, output = await antiphon(
         settings, "worker", "drain", "w7", "--redis-url", settings.redis_url
     )
     assert status == 1
-    assert "no worker w7; alive are: w1" in said
+    assert "no worker w7; alive are: w1" in output
     assert await broker.registry.worker_beat("w1", 0, report()) is None
 
 

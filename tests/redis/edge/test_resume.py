@@ -47,13 +47,15 @@ def memory(phase: Phase) -> dict[str, Any]:
     return machine.snapshot()
 
 
-def mark(seq: int, phase: Phase, *received: str, heard: int = 0, sent: int = 0) -> Checkpoint:
-    """`heard`, `sent`: the number of earlier output and input entries."""
+def mark(
+    seq: int, phase: Phase, *received: str, output_count: int = 0, input_count: int = 0
+) -> Checkpoint:
+    """The entries before the checkpoint are counted by `output_count` and `input_count`."""
     first = seq - len(received) + 1
     return Checkpoint(
         seq=seq,
-        last_output=StreamPosition(TICKET, 1, heard).id(),
-        last_input=StreamPosition(TICKET, 1, sent).id(),
+        last_output=StreamPosition(TICKET, 1, output_count).id(),
+        last_input=StreamPosition(TICKET, 1, input_count).id(),
         snapshot=memory(phase),
         messages=[{"type": name, "seq": first + i} for i, name in enumerate(received)],
     )
@@ -101,7 +103,7 @@ async def test_messages_without_a_checkpoint_follow_those_that_the_client_has(
     broker: Broker,
 ) -> None:
     """If `stop` ran first, `prepared` would be lost and every later number would be wrong."""
-    notes = [*BEGUN, mark(1, Phase.PREPARING, sent=1)]
+    notes = [*BEGUN, mark(1, Phase.PREPARING, input_count=1)]
     await write(broker, [*notes], [PREPARE, StopIn()], [PREPARED, StoppedOut()])
     received, machine, past = await replay(broker, 2)
     assert received == [(3, "stopped")]
@@ -110,7 +112,7 @@ async def test_messages_without_a_checkpoint_follow_those_that_the_client_has(
 
 
 async def test_a_later_message_may_precede_an_unconfirmed_one(broker: Broker) -> None:
-    notes = [*BEGUN, mark(1, Phase.PREPARING, sent=1)]
+    notes = [*BEGUN, mark(1, Phase.PREPARING, input_count=1)]
     await write(broker, [*notes], [PREPARE, StopIn()], [PREPARED])
     received, machine, past = await replay(broker, 1)
     assert (received, past.seq, machine.phase) == ([], 1, Phase.STOPPING)
@@ -119,10 +121,10 @@ async def test_a_later_message_may_precede_an_unconfirmed_one(broker: Broker) ->
 async def test_checkpoints_place_other_messages_between_the_entries(broker: Broker) -> None:
     notes = [
         *BEGUN,
-        mark(1, Phase.PREPARING, sent=1),
-        mark(3, Phase.ACTIVE, "error", heard=1, sent=1),
-        mark(3, Phase.PAUSED, heard=1, sent=2),
-        mark(6, Phase.PAUSED, "error", "error", heard=2, sent=2),
+        mark(1, Phase.PREPARING, input_count=1),
+        mark(3, Phase.ACTIVE, "error", output_count=1, input_count=1),
+        mark(3, Phase.PAUSED, output_count=1, input_count=2),
+        mark(6, Phase.PAUSED, "error", "error", output_count=2, input_count=2),
     ]
     inputs = [PREPARE, PauseIn(timeout_s=9)]
     outputs = [PREPARED, PausedOut(input_n=2, timeout_s=9), FAILED]
@@ -193,7 +195,7 @@ def _fields(note: Checkpoint) -> dict[str, Any]:
 
 async def test_audio_between_the_commands_changes_nothing(broker: Broker) -> None:
     chunk = ChunkIn(audio=b"abcd")
-    notes = [*BEGUN, mark(2, Phase.ACTIVE, heard=1, sent=1)]
+    notes = [*BEGUN, mark(2, Phase.ACTIVE, output_count=1, input_count=1)]
     await write(broker, [*notes], [PREPARE, chunk, PauseIn(timeout_s=9), chunk], [PREPARED])
     received, machine, _ = await replay(broker, 2)
     assert (received, machine.phase) == ([], Phase.PAUSED)

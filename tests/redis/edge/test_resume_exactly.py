@@ -1,4 +1,4 @@
-"""A client that resumes gets every message exactly once, wherever its connection or its edge's task failed."""
+"""A client that resumes gets every message exactly once, even if its edge or connection fails at any point."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class ClientConnection:
     def __init__(self) -> None:
         self.frames: asyncio.Queue[str] = asyncio.Queue()
         self.sent: list[dict[str, Any]] = []
-        self.heard = asyncio.Event()
+        self.message_sent = asyncio.Event()
 
     async def receive(self) -> str | bytes:
         return await self.frames.get()
 
     async def send(self, frame: str | bytes) -> None:
         self.sent.append(orjson.loads(frame))
-        self.heard.set()
+        self.message_sent.set()
 
     async def close(self, code: Close) -> None:
         raise ClientGone
@@ -71,7 +71,7 @@ class ClientConnection:
 
 
 @dataclass
-class Play:
+class ResumedSession:
     """One session: its client over several connections, and its worker."""
 
     edge: EdgeContext
@@ -86,27 +86,27 @@ class Play:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[ClientConnection]:
         """A connection that is cut at the end, at any point of the edge's work."""
-        line, seated = ClientConnection(), asyncio.Event()
+        client, started = ClientConnection(), asyncio.Event()
         resumed = None
         if self.token:
             resumed = ResumeRequest(ResumeToken(*self.token.split(".")), self.last)
         task = asyncio.create_task(
-            self._serve(line, ConnectOptions(resume=True, resumed=resumed), seated)
+            self._serve(client, ConnectOptions(resume=True, resumed=resumed), started)
         )
         async with asyncio.timeout(WITHIN_S):
-            await seated.wait()
+            await started.wait()
         try:
-            yield line
+            yield client
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
     async def _serve(
-        self, line: ClientConnection, options: ConnectOptions, seated: asyncio.Event
+        self, client: ClientConnection, options: ConnectOptions, started: asyncio.Event
     ) -> None:
         kind = KINDS[self.protocol.path]
-        asked = SessionRequest(kind, "test", [self.sid], client_id=True)
-        async with admit(self.edge, asked, options) as admitted:
+        wanted = SessionRequest(kind, "test", [self.sid], client_id=True)
+        async with admit(self.edge, wanted, options) as admitted:
             decoder, machine = self.protocol.open()
             if kind is SessionKind.CHAT:
                 request = await decode_request(self.protocol.messages["the request"], SETTINGS)
@@ -114,8 +114,8 @@ class Play:
             spec: ProtocolSpec[Any] = ProtocolSpec(
                 lambda *_: (decoder, machine), self.protocol.encode_error, turns=True
             )
-            seated.set()
-            await EdgeSession(self.edge, line, admitted, spec, decoder, machine).run()
+            started.set()
+            await EdgeSession(self.edge, client, admitted, spec, decoder, machine).run()
 
     async def grant(self) -> None:
         if self.writer is not None:
@@ -143,7 +143,7 @@ class Play:
         await self.writer.append(entry)
         self.marks += [mark] if mark else []
 
-    def listen(self, sent: list[dict[str, Any]], share: float) -> None:
+    def take(self, sent: list[dict[str, Any]], share: float) -> None:
         """Receives messages with some left unread: in order, without a gap."""
         if self.token:
             resumed, *sent = sent or [{"seq": self.last, "type": "resumed"}]
@@ -159,10 +159,10 @@ class Play:
             del self.sent[seq]
         self.last -= lost
 
-    def words(self) -> list[str]:
+    def texts(self) -> list[str]:
         """The received texts, in order."""
-        said = [_MARK.findall(str(self.sent[seq])) for seq in sorted(self.sent)]
-        return [mark for marks in said for mark in dict.fromkeys(marks)]
+        found = [_MARK.findall(str(self.sent[seq])) for seq in sorted(self.sent)]
+        return [mark for marks in found for mark in dict.fromkeys(marks)]
 
 
 Step = str | int
@@ -183,29 +183,29 @@ def _steps(protocol: Protocol) -> st.SearchStrategy[list[Step]]:
     return st.lists(often | st.sampled_from(sorted(_frames(protocol))), max_size=12)
 
 
-async def _act(play: Play, line: ClientConnection, steps: list[Step]) -> None:
-    frames = _frames(play.protocol)
+async def _run_steps(session: ResumedSession, client: ClientConnection, steps: list[Step]) -> None:
+    frames = _frames(session.protocol)
     for step in steps:
         if step == PAUSE:
             await asyncio.sleep(0.003)
         elif step == TURN:
             await asyncio.sleep(0.0003)
         elif step == GRANT:
-            await play.grant()
+            await session.grant()
         elif isinstance(step, int):
-            await play.publish(play.protocol.entries[step])
-        elif play.writer is not None or step != "stop":
-            line.frames.put_nowait(frames[step])
+            await session.publish(session.protocol.entries[step])
+        elif session.writer is not None or step != "stop":
+            client.frames.put_nowait(frames[step])
 
 
-async def _hear_to_the_end(play: Play, line: ClientConnection) -> None:
+async def _read_to_the_end(session: ResumedSession, client: ClientConnection) -> None:
     """Reads until the final text; an answer to a frame may still follow it."""
-    await play.grant()
-    await play.publish(next(entry for entry in play.protocol.entries if _speaks(entry)))
+    await session.grant()
+    await session.publish(next(entry for entry in session.protocol.entries if _speaks(entry)))
     async with asyncio.timeout(WITHIN_S):
-        while not any(play.marks[-1] in str(message) for message in line.sent):
-            line.heard.clear()
-            await line.heard.wait()
+        while not any(session.marks[-1] in str(message) for message in client.sent):
+            client.message_sent.clear()
+            await client.message_sent.wait()
 
 
 def _speaks(entry: OutEntry) -> bool:
@@ -224,37 +224,37 @@ async def edge(settings: BrokerSettings) -> AsyncIterator[EdgeContext]:
 async def test_every_message_once_and_in_order(
     path: str, edge: EdgeContext, data: st.DataObject
 ) -> None:
-    play = Play(edge, PROTOCOLS[path])
+    session = ResumedSession(edge, PROTOCOLS[path])
     worker = report(KINDS[path], slots=1000)
-    await edge.broker.registry.worker_beat(f"w-{play.sid}", 0, worker)
+    await edge.broker.registry.worker_beat(f"w-{session.sid}", 0, worker)
     try:
-        await _live(play, data.draw(_lives(play.protocol), label="connections"))
+        await _run(session, data.draw(_connections(session.protocol), label="connections"))
     finally:
-        await edge.broker.sessions.end(play.sid, EndReason.STOPPED)
-    if play.token:  # else it has no token to resume with
-        assert sorted(play.sent) == list(range(1, play.last + 1))
-        assert play.words() == play.marks
+        await edge.broker.sessions.end(session.sid, EndReason.STOPPED)
+    if session.token:  # else it has no token to resume with
+        assert sorted(session.sent) == list(range(1, session.last + 1))
+        assert session.texts() == session.marks
 
 
-Life = tuple[list[Step], float]
-"""What is done on one connection, and the share of what was sent that is lost with it."""
+ConnectionPlan = tuple[list[Step], float]
+"""The steps on one connection, and the share of the sent messages that is lost with it."""
 
 
-def _lives(protocol: Protocol) -> st.SearchStrategy[list[Life]]:
-    life = st.tuples(_steps(protocol), st.sampled_from([0.0, 0.3, 1.0]))
-    return st.lists(life, min_size=1, max_size=4)
+def _connections(protocol: Protocol) -> st.SearchStrategy[list[ConnectionPlan]]:
+    plan = st.tuples(_steps(protocol), st.sampled_from([0.0, 0.3, 1.0]))
+    return st.lists(plan, min_size=1, max_size=4)
 
 
-async def _live(play: Play, lives: list[Life]) -> None:
-    *early, (final, _) = lives
+async def _run(session: ResumedSession, connections: list[ConnectionPlan]) -> None:
+    *early, (final, _) = connections
     for steps, share in early:
-        async with play.connected() as line:
-            await _act(play, line, steps)
-        await play.edge.terminator.wait_until_done(WITHIN_S)
-        play.listen(line.sent, share)
-        if not play.token:
+        async with session.connected() as client:
+            await _run_steps(session, client, steps)
+        await session.edge.terminator.wait_until_done(WITHIN_S)
+        session.take(client.sent, share)
+        if not session.token:
             return
-    async with play.connected() as line:
-        await _act(play, line, final)
-        await _hear_to_the_end(play, line)
-    play.listen(line.sent, 0)
+    async with session.connected() as client:
+        await _run_steps(session, client, final)
+        await _read_to_the_end(session, client)
+    session.take(client.sent, 0)

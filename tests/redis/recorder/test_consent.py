@@ -48,18 +48,18 @@ CASES = [
     pytest.param(
         SessionKind.AUDIO_DUPLEX,
         [*(("in", WILLING), REFUSED, MEASURED, ("in", DUPLEX)), PREPARED, ("in", chunk(1))],
-        id="asked_anew_without_recording",
+        id="asked_again_without_recording",
     ),
     pytest.param(
         SessionKind.AUDIO_DUPLEX,
         [*(("in", DUPLEX), REFUSED, ("in", WILLING)), PREPARED, ("in", chunk(1))],
-        id="asked_anew_with_recording",
+        id="asked_again_with_recording",
     ),
     pytest.param(SessionKind.AUDIO_DUPLEX, [MEASURED, ("in", StopIn())], id="asked_for_nothing"),
     pytest.param(
         SessionKind.HALF_DUPLEX,
         [("in", half_prepare()), REFUSED, ("in", HALF), *half_duplex_talk()[1:]],
-        id="half_duplex_asked_anew",
+        id="half_duplex_asked_again",
     ),
     pytest.param(
         SessionKind.HALF_DUPLEX, [("in", HALF), *half_duplex_talk()[1:]], id="half_duplex"
@@ -68,12 +68,12 @@ CASES = [
 ]
 
 
-async def say(talk: LiveTalk, entries: list[tuple[str, Entry]]) -> None:
+async def append_all(talk: LiveTalk, entries: list[tuple[str, Entry]]) -> None:
     for side, entry in entries:
         await (talk.into if side == "in" else talk.out).append(entry)
 
 
-async def recorded_meanwhile(broker: Broker, sessions: Path) -> str:
+async def record_another_session(broker: Broker, sessions: Path) -> str:
     """Records another session from beginning to end, so the recorder had time for the first one."""
     talk = await LiveTalk.begin(broker)
     await talk.exchange(2)
@@ -99,8 +99,8 @@ async def test_nothing_is_stored(
     async with in_process(quick(settings, tmp_path), metrics):
         talk = await LiveTalk.queue(broker, kind=kind)
         await talk.assign()
-        await say(talk, entries)
-        other = await recorded_meanwhile(broker, sessions)
+        await append_all(talk, entries)
+        other = await record_another_session(broker, sessions)
         assert names(sessions) == [other]
         assert len(await talk.script()) == len(entries), "its worker and its edge still read them"
         await talk.end()
@@ -122,12 +122,12 @@ async def test_a_session_that_ended_without_a_recorder_is_not_stored(
 ) -> None:
     talk = await LiveTalk.queue(broker, kind=kind)
     await talk.assign()
-    await say(talk, entries)
+    await append_all(talk, entries)
     await talk.end()
     await asyncio.sleep(0.3)
     sessions = tmp_path / "sessions"
     async with in_process(quick(settings, tmp_path)):
-        other = await recorded_meanwhile(broker, sessions)
+        other = await record_another_session(broker, sessions)
         await until_acknowledged(broker)
         assert names(sessions) == [other]
     assert await talk.script() == []
@@ -148,7 +148,7 @@ async def test_a_trimmed_refusal_is_read_from_the_row(
     await talk.out.append(PreparedOut(input_n=1, prompt_length=3))
     sessions = tmp_path / "sessions"
     async with in_process(quick(settings, tmp_path)):
-        other = await recorded_meanwhile(broker, sessions)
+        other = await record_another_session(broker, sessions)
         await talk.end()
         await until_acknowledged(broker)
         assert names(sessions) == [other]
@@ -161,13 +161,13 @@ async def test_nothing_is_on_disk_while_the_client_may_still_refuse(
     async with in_process(quick(settings, tmp_path)):
         talk = await LiveTalk.queue(broker)
         await talk.assign()
-        await say(talk, [("in", WILLING), REFUSED, MEASURED])
-        first = await recorded_meanwhile(broker, sessions)
+        await append_all(talk, [("in", WILLING), REFUSED, MEASURED])
+        first = await record_another_session(broker, sessions)
         assert names(sessions) == [first]
     async with in_process(quick(settings, tmp_path)):  # another replica
-        second = await recorded_meanwhile(broker, sessions)
+        second = await record_another_session(broker, sessions)
         assert set(names(sessions)) == {first, second}
-        await say(talk, [("in", DUPLEX), PREPARED, ("in", chunk(1))])
+        await append_all(talk, [("in", DUPLEX), PREPARED, ("in", chunk(1))])
         await talk.end()
         await until_acknowledged(broker)
         assert set(names(sessions)) == {first, second}
@@ -181,7 +181,7 @@ async def test_a_session_without_a_decision_is_waited_for(
         talk = await LiveTalk.queue(broker)
         await talk.assign()
         await talk.into.append(DiagnosticIn(metrics={"rtt": 3}))
-        await recorded_meanwhile(broker, sessions)
+        await record_another_session(broker, sessions)
         assert talk.recording not in names(sessions)
         await talk.prepare()
         await talk.end()

@@ -47,7 +47,7 @@ async def test_two_replicas_share_the_sessions_and_the_survivor_takes_over(
         while len(talks) < 4 or len(await _owners(broker)) < 2:
             talks.append(await LiveTalk.begin(broker))
             await asyncio.sleep(0.3)
-            assert len(talks) < 60, "one replica is given every session"
+            assert len(talks) < 60, "one replica gets every session"
         for seed in range(10):
             for talk in talks:
                 await talk.exchange(seed)

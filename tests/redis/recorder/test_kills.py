@@ -43,7 +43,7 @@ class Storm:
         self._broker = broker
         self._claiming = asyncio.Lock()
 
-    async def talk_on(self, dice: random.Random) -> None:
+    async def run_sessions(self, dice: random.Random) -> None:
         """Run sessions of every kind one after the other."""
         kinds = [SessionKind.OMNI_DUPLEX, SessionKind.HALF_DUPLEX, SessionKind.CHAT]
         while not self.over.is_set():
@@ -138,7 +138,7 @@ async def test_a_hundred_kills_change_no_byte(
     async with forks(environment(quickly)) as recorders:
         async with asyncio.TaskGroup() as group:
             for seed in range(AT_ONCE):
-                group.create_task(storm.talk_on(random.Random(seed)))
+                group.create_task(storm.run_sessions(random.Random(seed)))
             killing = group.create_task(_kill_at_random(recorders, quickly.data_dir, storm))
         pid = await recorders.start()
         await until_finished(quickly.data_dir, *storm.recorded)
@@ -146,5 +146,5 @@ async def test_a_hundred_kills_change_no_byte(
         await recorders.kill(pid)
     met = killing.result()
     assert met["recording"] > KILLS / 4
-    assert met["merging"] > 10, "some were killed while a replay was made"
+    assert met["merging"] > 10, "some were killed during a merge"
     assert_undisturbed(quickly.data_dir, *storm.recorded)

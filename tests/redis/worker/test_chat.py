@@ -33,8 +33,8 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
-from support.scripted_engine import ScriptedTalk, piece, says_its_number
-from support.worker_harness import SID, Caller, calling, working
+from support.scripted_engine import ScriptedConversation, piece, two_pieces
+from support.worker_harness import SID, StreamClient, running_worker, stream_client
 
 CHAT = SessionKind.CHAT
 HISTORY = (
@@ -48,14 +48,14 @@ def request(*, streaming: bool = True) -> ChatIn:
     return ChatIn(content=content, blobs=blobs, options=ChatOptions(streaming=streaming))
 
 
-async def read(caller: Caller) -> PrefillDoneOut:
-    entry = await caller.hear()
+async def read(client: StreamClient) -> PrefillDoneOut:
+    entry = await client.receive()
     assert isinstance(entry, PrefillDoneOut), entry
     return entry
 
 
-async def done(caller: Caller) -> ChatDoneOut:
-    entry = await caller.hear()
+async def done(client: StreamClient) -> ChatDoneOut:
+    entry = await client.receive()
     assert isinstance(entry, ChatDoneOut), entry
     return entry
 
@@ -66,35 +66,38 @@ class Held:
     def __init__(self) -> None:
         self.release = threading.Event()
 
-    def __call__(self, talk: ScriptedTalk) -> Iterator[Delta]:
-        if not talk.said:
+    def __call__(self, conversation: ScriptedConversation) -> Iterator[Delta]:
+        if not conversation.said:
             yield piece("well")
-        while not (self.release.is_set() or talk.quiet.is_set()):
+        while not (self.release.is_set() or conversation.silenced.is_set()):
             self.release.wait(0.005)
-        if not talk.quiet.is_set():
+        if not conversation.silenced.is_set():
             yield piece(" then")
 
 
 async def test_a_streamed_answer(broker: Broker, settings: BrokerSettings) -> None:
     held = Held()
-    async with working(broker, settings, answer=held) as worker, calling(broker, CHAT) as caller:
-        await caller.say(request())
-        assert (await read(caller)).input_tokens == len("be briefhear this")
-        first = await caller.hear()
+    async with (
+        running_worker(broker, settings, answer=held) as worker,
+        stream_client(broker, CHAT) as client,
+    ):
+        await client.send(request())
+        assert (await read(client)).input_tokens == len("be briefhear this")
+        first = await client.receive()
         assert first == DeltaOut(text_delta="well", audio=float_bytes(piece("").audio), at=first.at)
         assert worker.pool.state() is WorkerState.BUSY_CHAT
         held.release.set()
-        second = await caller.hear()
+        second = await client.receive()
         assert isinstance(second, DeltaOut)
         assert second.text_delta == " then"
-        last = await done(caller)
+        last = await done(client)
         assert (last.text, last.audio, last.stopped) == ("well then", b"", False)
         assert (last.generated_tokens, last.input_tokens) == (2, 17)
         assert last.duration_ms > 0
-        assert (await caller.ended()).reason is EndReason.STOPPED
+        assert (await client.ended()).reason is EndReason.STOPPED
         await worker.idle()
-        assert tuple(worker.talk.messages) == HISTORY
-        assert worker.talk.calls == ["prefill", "generate", "stop", "cleanup"]
+        assert tuple(worker.conversation.messages) == HISTORY
+        assert worker.conversation.calls == ["prefill", "generate", "stop", "cleanup"]
         assert worker.context.counters.chats == 1
         assert (await broker.queue.snapshot()).workers[0].used == 0
 
@@ -102,23 +105,23 @@ async def test_a_streamed_answer(broker: Broker, settings: BrokerSettings) -> No
 async def test_progress_of_a_long_prefill_is_published_on_request(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings) as worker, calling(broker, CHAT) as caller:
+    async with running_worker(broker, settings) as worker, stream_client(broker, CHAT) as client:
         async with asyncio.timeout(10):
-            while not worker.processor.talks:
+            while not worker.processor.conversations:
                 await asyncio.sleep(0.01)
-        worker.talk.may_read.clear()
-        await caller.say(replace(request(), progress=True))
-        told = await caller.hear()
-        assert told == ProgressOut(done=0.5, at=told.at)
-        worker.talk.may_read.set()
-        await read(caller)  # and nothing is published twice
+        worker.conversation.may_read.clear()
+        await client.send(replace(request(), progress=True))
+        published = await client.receive()
+        assert published == ProgressOut(done=0.5, at=published.at)
+        worker.conversation.may_read.set()
+        await read(client)  # and nothing is published twice
 
 
 async def test_a_non_streaming_answer(broker: Broker, settings: BrokerSettings) -> None:
-    async with working(broker, settings), calling(broker, CHAT) as caller:
-        await caller.say(request(streaming=False))
-        await read(caller)
-        last = await done(caller)
+    async with running_worker(broker, settings), stream_client(broker, CHAT) as client:
+        await client.send(request(streaming=False))
+        await read(client)
+        last = await done(client)
         assert last.text == "answer 1"
         assert last.audio == 2 * float_bytes(piece("").audio)
 
@@ -128,36 +131,42 @@ async def test_a_non_streaming_answer(broker: Broker, settings: BrokerSettings) 
 async def test_an_answer_to_a_disconnected_client_is_stopped(
     broker: Broker, settings: BrokerSettings, entry: InEntry, *, streaming: bool
 ) -> None:
-    async with working(broker, settings, answer=Held()) as worker, calling(broker, CHAT) as caller:
-        await caller.say(request(streaming=streaming))
-        await read(caller)
+    async with (
+        running_worker(broker, settings, answer=Held()) as worker,
+        stream_client(broker, CHAT) as client,
+    ):
+        await client.send(request(streaming=streaming))
+        await read(client)
         if streaming:
-            assert isinstance(await caller.hear(), DeltaOut)
-        await caller.say(entry)
-        last = await done(caller)
+            assert isinstance(await client.receive(), DeltaOut)
+        await client.send(entry)
+        last = await done(client)
         assert last.stopped
         assert last.text in ("", "well")
-        assert (await caller.ended()).reason is EndReason.STOPPED
+        assert (await client.ended()).reason is EndReason.STOPPED
         await worker.idle()
 
 
 async def test_a_request_that_is_stopped_before_it_is_sent(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings), calling(broker, CHAT) as caller:
-        await caller.say(StopIn())
-        assert (await done(caller)).stopped
-        assert (await caller.ended()).reason is EndReason.STOPPED
+    async with running_worker(broker, settings), stream_client(broker, CHAT) as client:
+        await client.send(StopIn())
+        assert (await done(client)).stopped
+        assert (await client.ended()).reason is EndReason.STOPPED
 
 
 async def test_a_client_without_a_request_frees_the_worker(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings, prepare_timeout_s=0.2), calling(broker, CHAT) as caller:
-        error = await caller.hear()
+    async with (
+        running_worker(broker, settings, prepare_timeout_s=0.2),
+        stream_client(broker, CHAT) as client,
+    ):
+        error = await client.receive()
         assert isinstance(error, ErrorOut)
         assert (error.code, error.fatal) == (ErrorCode.NOT_READY, True)
-        assert (await caller.ended()).reason is EndReason.ERROR
+        assert (await client.ended()).reason is EndReason.ERROR
 
 
 @pytest.mark.parametrize(
@@ -182,29 +191,35 @@ async def test_an_unanswerable_request_is_refused_and_the_session_ends(
     field: str | None,
     reason: EndReason,
 ) -> None:
-    def fails(talk: ScriptedTalk) -> Iterator[Delta]:
+    def fails(conversation: ScriptedConversation) -> Iterator[Delta]:
         raise failure
         yield
 
-    async with working(broker, settings, answer=fails) as worker, calling(broker, CHAT) as caller:
-        await caller.say(request())
-        await read(caller)
-        error = await caller.hear()
+    async with (
+        running_worker(broker, settings, answer=fails) as worker,
+        stream_client(broker, CHAT) as client,
+    ):
+        await client.send(request())
+        await read(client)
+        error = await client.receive()
         assert isinstance(error, ErrorOut)
         assert (error.code, error.field, error.fatal) == (code, field, True)
-        assert (await caller.ended()).reason is reason
+        assert (await client.ended()).reason is reason
         await worker.idle()
 
 
 async def test_a_client_that_disconnects_frees_the_slot(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings, answer=Held()) as worker, calling(broker, CHAT) as caller:
-        await caller.say(request())
-        await read(caller)
-        await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=caller.ticket)
+    async with (
+        running_worker(broker, settings, answer=Held()) as worker,
+        stream_client(broker, CHAT) as client,
+    ):
+        await client.send(request())
+        await read(client)
+        await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=client.ticket)
         await worker.idle()
-        assert worker.talk.calls[-1] == "cleanup"
+        assert worker.conversation.calls[-1] == "cleanup"
 
 
 @pytest.mark.parametrize(("resumes", "rest"), [(True, [" then"]), (False, ["well", " then"])])
@@ -212,16 +227,16 @@ async def test_the_next_worker_finishes_the_answer(
     broker: Broker, settings: BrokerSettings, *, resumes: bool, rest: list[str]
 ) -> None:
     """The client gets one `prefill_done`, and the rest of the answer if the engine can continue it."""
-    async with calling(broker, CHAT) as caller:
-        async with working(broker, settings, answer=Held()):
-            await caller.say(request())
-            await read(caller)
-            assert isinstance(await caller.hear(), DeltaOut)
+    async with stream_client(broker, CHAT) as client:
+        async with running_worker(broker, settings, answer=Held()):
+            await client.send(request())
+            await read(client)
+            assert isinstance(await client.receive(), DeltaOut)
         await broker.registry.worker_gone("w1")
         held = Held()
         held.release.set()
-        async with working(broker, settings, worker_id="w2", answer=held, resumes=resumes):
-            before, last = await caller.hear_until(ChatDoneOut)
+        async with running_worker(broker, settings, worker_id="w2", answer=held, resumes=resumes):
+            before, last = await client.receive_until(ChatDoneOut)
             assert [e.text_delta for e in before if isinstance(e, DeltaOut)] == rest
             assert len(before) == len(rest)
             assert last.text == "well then"
@@ -230,11 +245,11 @@ async def test_the_next_worker_finishes_the_answer(
 async def test_an_answered_request_frees_its_slot_for_the_next(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings, slots=1, answer=says_its_number) as worker:
+    async with running_worker(broker, settings, slots=1, answer=two_pieces) as worker:
         for _ in range(3):
-            async with calling(broker, CHAT) as caller:
-                await caller.say(request())
-                _, last = await caller.hear_until(ChatDoneOut)
+            async with stream_client(broker, CHAT) as client:
+                await client.send(request())
+                _, last = await client.receive_until(ChatDoneOut)
                 assert last.text == "answer 1"
-                await caller.ended()
-        assert len(worker.processor.talks) == 3
+                await client.ended()
+        assert len(worker.processor.conversations) == 3

@@ -33,7 +33,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.states import EndReason, SessionState
 from antiphon.shared_schemas.unit_result import UnitResult
 from support.scripted_engine import listens, speaks
-from support.worker_harness import SID, Caller, calling, working
+from support.worker_harness import SID, StreamClient, running_worker, stream_client
 
 PREPARE = PrepareIn(system_prompt="be brief", config=DuplexConfig())
 
@@ -43,19 +43,19 @@ def chunk(level: float = 0.1, **fields: object) -> ChunkIn:
     return ChunkIn(audio=audio, **fields)  # type: ignore[arg-type]
 
 
-async def prepared(caller: Caller) -> None:
-    await caller.say(PREPARE)
-    assert isinstance(await caller.hear(), PreparedOut)
+async def prepared(client: StreamClient) -> None:
+    await client.send(PREPARE)
+    assert isinstance(await client.receive(), PreparedOut)
 
 
-async def hear_result(caller: Caller) -> ResultOut:
-    entry = await caller.hear()
+async def receive_result(client: StreamClient) -> ResultOut:
+    entry = await client.receive()
     assert isinstance(entry, ResultOut), entry
     return entry
 
 
-async def hear_error(caller: Caller) -> ErrorOut:
-    entry = await caller.hear()
+async def receive_error(client: StreamClient) -> ErrorOut:
+    entry = await client.receive()
     assert isinstance(entry, ErrorOut), entry
     return entry
 
@@ -63,22 +63,22 @@ async def hear_error(caller: Caller) -> ErrorOut:
 async def test_a_conversation_from_prepare_to_stop(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings, speaks) as worker, calling(broker) as caller:
-        await caller.say(PREPARE, chunk(0.1), chunk(0.2))
-        first = await caller.hear()
+    async with running_worker(broker, settings, speaks) as worker, stream_client(broker) as client:
+        await client.send(PREPARE, chunk(0.1), chunk(0.2))
+        first = await client.receive()
         assert isinstance(first, PreparedOut)
         assert first.prompt_length == len(PREPARE.system_prompt)
-        results = [await hear_result(caller) for _ in range(2)]
+        results = [await receive_result(client) for _ in range(2)]
         assert [r.input_n for r in results] == [2, 3]
         assert [r.text for r in results] == ["unit 1", "unit 2"]
         assert [r.current_time for r in results] == [1000, 2000]
         assert results[0].audio == float_bytes(speaks(1).audio)
         assert results[0].received_at <= results[0].read_at <= results[0].at
-        assert (await caller.row()).state is SessionState.ACTIVE
-        assert (await caller.row()).config["system_prompt"] == "be brief"
-        await caller.say(StopIn())
-        assert isinstance(await caller.hear(), StoppedOut)
-        assert (await caller.ended()).reason is EndReason.STOPPED
+        assert (await client.row()).state is SessionState.ACTIVE
+        assert (await client.row()).config["system_prompt"] == "be brief"
+        await client.send(StopIn())
+        assert isinstance(await client.receive(), StoppedOut)
+        assert (await client.ended()).reason is EndReason.STOPPED
         await worker.idle()
         assert worker.view.calls[-2:] == ["stop", "cleanup"]
         assert (await broker.queue.snapshot()).workers[0].used == 0
@@ -89,26 +89,26 @@ async def test_an_id_is_reused_while_the_worker_still_cleans_up(
 ) -> None:
     """A client may reconnect at once with its old id."""
     may_clean_up = threading.Event()
-    async with working(broker, settings) as worker:
-        async with calling(broker) as caller:
-            await prepared(caller)
+    async with running_worker(broker, settings) as worker:
+        async with stream_client(broker) as client:
+            await prepared(client)
             first = worker.view
             first.cleanup = may_clean_up.wait  # type: ignore[method-assign, assignment]
-            await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=caller.ticket)
-        async with calling(broker) as caller:
-            await prepared(caller)
+            await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=client.ticket)
+        async with stream_client(broker) as client:
+            await prepared(client)
             assert len(worker.pool) == 2
-            assert worker.pool.claims()[SID].ticket == caller.ticket
+            assert worker.pool.claims()[SID].ticket == client.ticket
             may_clean_up.set()
             async with asyncio.timeout(5):
                 while len(worker.pool) == 2:
                     await asyncio.sleep(0.01)
-            assert worker.pool.claims()[SID].ticket == caller.ticket  # its lease is still renewed
-            await caller.say(chunk())
-            await hear_result(caller)
-            await caller.say(StopIn())
-            assert isinstance(await caller.hear(), StoppedOut)
-            assert (await caller.ended()).reason is EndReason.STOPPED
+            assert worker.pool.claims()[SID].ticket == client.ticket  # its lease is still renewed
+            await client.send(chunk())
+            await receive_result(client)
+            await client.send(StopIn())
+            assert isinstance(await client.receive(), StoppedOut)
+            assert (await client.ended()).reason is EndReason.STOPPED
         await worker.idle()
         assert worker.pool.free == 2
 
@@ -116,27 +116,27 @@ async def test_an_id_is_reused_while_the_worker_still_cleans_up(
 async def test_the_result_precedes_finalize_and_finalize_the_next_prefill(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings) as worker, calling(broker) as caller:
-        await prepared(caller)
+    async with running_worker(broker, settings) as worker, stream_client(broker) as client:
+        await prepared(client)
         worker.view.may_finalize.clear()
-        await caller.say(chunk(), chunk())
-        await hear_result(caller)
+        await client.send(chunk(), chunk())
+        await receive_result(client)
         assert worker.view.calls == ["prepare", "prefill 1", "generate 1"]
         worker.view.may_finalize.set()
-        await hear_result(caller)
+        await receive_result(client)
         assert worker.view.calls[3:6] == ["finalize 1", "prefill 2", "generate 2"]
 
 
 async def test_finalize_precedes_the_result_on_request(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings) as worker, calling(broker) as caller:
-        await caller.say(
+    async with running_worker(broker, settings) as worker, stream_client(broker) as client:
+        await client.send(
             PrepareIn(system_prompt="x", config=DuplexConfig(), deferred_finalize=False)
         )
-        await caller.hear()
-        await caller.say(chunk())
-        await hear_result(caller)
+        await client.receive()
+        await client.send(chunk())
+        await receive_result(client)
         assert worker.view.calls[-1] == "finalize 1"
 
 
@@ -149,22 +149,22 @@ async def test_audio_that_waits_too_long_is_skipped_and_listed(
         busy.wait()
         return listens(unit)
 
-    async with working(broker, settings, slow) as worker, calling(broker) as caller:
-        await prepared(caller)
-        await caller.say(chunk(0.0))
+    async with running_worker(broker, settings, slow) as worker, stream_client(broker) as client:
+        await prepared(client)
+        await client.send(chunk(0.0))
         while "generate 1" not in worker.view.calls:
             await asyncio.sleep(0.01)
-        await caller.say(*(chunk(level / 10) for level in range(1, 7)))
-        probe = StreamPosition.before(caller.ticket)
+        await client.send(*(chunk(level / 10) for level in range(1, 7)))
+        probe = StreamPosition.before(client.ticket)
         async with broker.reader.subscribe(broker.keys.inbound(SID), probe) as same_shard:
             while same_shard.unread < 8:  # the worker received these entries earlier
                 await asyncio.sleep(0.01)
         busy.set()
-        results = [await hear_result(caller) for _ in range(4)]
+        results = [await receive_result(client) for _ in range(4)]
         assert [r.input_n for r in results] == [2, 6, 7, 8]
         assert results[1].skipped == (3, 4, 5)
         assert [r.current_time for r in results] == [1000, 5000, 6000, 7000]
-        assert [round(float(heard[0]), 1) for heard in worker.view.heard] == [0.0, 0.4, 0.5, 0.6]
+        assert [round(float(inputs[0]), 1) for inputs in worker.view.inputs] == [0.0, 0.4, 0.5, 0.6]
         assert worker.context.counters.chunks_skipped == 3
 
 
@@ -179,44 +179,47 @@ async def test_an_error_lists_the_chunks_skipped_before_it(
             raise EngineError("hiccup")
         return listens(unit)
 
-    async with working(broker, settings, slow_then_broken) as worker, calling(broker) as caller:
-        await prepared(caller)
-        await caller.say(chunk())
+    async with (
+        running_worker(broker, settings, slow_then_broken) as worker,
+        stream_client(broker) as client,
+    ):
+        await prepared(client)
+        await client.send(chunk())
         while "generate 1" not in worker.view.calls:
             await asyncio.sleep(0.01)
-        await caller.say(*(chunk() for _ in range(5)))
-        probe = StreamPosition.before(caller.ticket)
+        await client.send(*(chunk() for _ in range(5)))
+        probe = StreamPosition.before(client.ticket)
         async with broker.reader.subscribe(broker.keys.inbound(SID), probe) as same_shard:
             while same_shard.unread < 7:
                 await asyncio.sleep(0.01)
         busy.set()
-        assert (await hear_result(caller)).input_n == 2
-        error = await hear_error(caller)
+        assert (await receive_result(client)).input_n == 2
+        error = await receive_error(client)
         assert (error.input_n, error.skipped) == (5, (3, 4))
 
 
 async def test_pause_and_resume(broker: Broker, settings: BrokerSettings) -> None:
-    async with working(broker, settings), calling(broker) as caller:
-        await prepared(caller)
-        await caller.say(PauseIn(timeout_s=30.0))
-        paused = await caller.hear()
+    async with running_worker(broker, settings), stream_client(broker) as client:
+        await prepared(client)
+        await client.send(PauseIn(timeout_s=30.0))
+        paused = await client.receive()
         assert isinstance(paused, PausedOut)
         assert paused.timeout_s == 30.0
-        await caller.say(chunk(), ResumeIn(), chunk())
-        assert isinstance(await caller.hear(), ResumedOut)
-        assert (await hear_result(caller)).input_n == 5
-        assert (await caller.row()).state is SessionState.ACTIVE
+        await client.send(chunk(), ResumeIn(), chunk())
+        assert isinstance(await client.receive(), ResumedOut)
+        assert (await receive_result(client)).input_n == 5
+        assert (await client.row()).state is SessionState.ACTIVE
 
 
 async def test_a_pause_that_lasts_too_long_ends_the_session(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings) as worker, calling(broker) as caller:
-        await prepared(caller)
-        await caller.say(PauseIn(timeout_s=0.2))
-        assert isinstance(await caller.hear(), PausedOut)
-        assert isinstance(await caller.hear(), TimeoutOut)
-        assert (await caller.ended()).reason is EndReason.PAUSE_TIMEOUT
+    async with running_worker(broker, settings) as worker, stream_client(broker) as client:
+        await prepared(client)
+        await client.send(PauseIn(timeout_s=0.2))
+        assert isinstance(await client.receive(), PausedOut)
+        assert isinstance(await client.receive(), TimeoutOut)
+        assert (await client.ended()).reason is EndReason.PAUSE_TIMEOUT
         await worker.idle()
 
 
@@ -224,29 +227,32 @@ async def test_a_client_that_sends_nothing_without_a_pause_frees_the_worker(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     async with (
-        working(broker, settings, silence_timeout_s=0.5) as worker,
-        calling(broker) as caller,
+        running_worker(broker, settings, silence_timeout_s=0.5) as worker,
+        stream_client(broker) as client,
     ):
-        await prepared(caller)
-        await caller.say(chunk())
-        await hear_result(caller)
-        await caller.say(PauseIn(timeout_s=0.7), ResumeIn())
-        assert [type(await caller.hear()) for _ in range(2)] == [PausedOut, ResumedOut]
-        timeout = await caller.hear()
+        await prepared(client)
+        await client.send(chunk())
+        await receive_result(client)
+        await client.send(PauseIn(timeout_s=0.7), ResumeIn())
+        assert [type(await client.receive()) for _ in range(2)] == [PausedOut, ResumedOut]
+        timeout = await client.receive()
         assert isinstance(timeout, TimeoutOut)
         assert timeout.reason == "nothing was received for 0.5 s"
-        assert (await caller.ended()).reason is EndReason.PAUSE_TIMEOUT
+        assert (await client.ended()).reason is EndReason.PAUSE_TIMEOUT
         await worker.idle()
 
 
 async def test_a_client_that_never_prepares_frees_the_worker(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings, prepare_timeout_s=0.2), calling(broker) as caller:
-        error = await hear_error(caller)
+    async with (
+        running_worker(broker, settings, prepare_timeout_s=0.2),
+        stream_client(broker) as client,
+    ):
+        error = await receive_error(client)
         assert error.fatal
         assert "prepare" in error.message
-        assert (await caller.ended()).reason is EndReason.ERROR
+        assert (await client.ended()).reason is EndReason.ERROR
 
 
 async def test_a_failed_step_is_published_and_the_session_continues(
@@ -257,12 +263,12 @@ async def test_a_failed_step_is_published_and_the_session_continues(
             raise EngineError("hiccup")
         return speaks(unit)
 
-    async with working(broker, settings, fails_once), calling(broker) as caller:
-        await prepared(caller)
-        await caller.say(chunk(), chunk())
-        error = await hear_error(caller)
+    async with running_worker(broker, settings, fails_once), stream_client(broker) as client:
+        await prepared(client)
+        await client.send(chunk(), chunk())
+        error = await receive_error(client)
         assert (error.input_n, error.fatal, error.message) == (2, False, "hiccup")
-        assert (await hear_result(caller)).input_n == 3
+        assert (await receive_result(client)).input_n == 3
 
 
 @pytest.mark.parametrize(
@@ -275,11 +281,11 @@ async def test_a_fatal_error_ends_only_its_session(
     def fails(_: int) -> UnitResult:
         raise failure
 
-    async with working(broker, settings, fails) as worker, calling(broker) as caller:
-        await prepared(caller)
-        await caller.say(chunk())
-        assert (await hear_error(caller)).fatal
-        assert (await caller.ended()).reason is reason
+    async with running_worker(broker, settings, fails) as worker, stream_client(broker) as client:
+        await prepared(client)
+        await client.send(chunk())
+        assert (await receive_error(client)).fatal
+        assert (await client.ended()).reason is reason
         await worker.idle()
         assert worker.view.calls[-1] == "cleanup"
 
@@ -287,9 +293,9 @@ async def test_a_fatal_error_ends_only_its_session(
 async def test_a_session_that_ends_elsewhere_frees_its_slot(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings) as worker, calling(broker) as caller:
-        await prepared(caller)
-        await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=caller.ticket)
+    async with running_worker(broker, settings) as worker, stream_client(broker) as client:
+        await prepared(client)
+        await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=client.ticket)
         await worker.idle()
         assert worker.view.calls[-2:] == ["stop", "cleanup"]
 
@@ -305,12 +311,12 @@ async def test_a_slot_is_free_only_after_its_running_step(
         release.wait()
         return listens(unit)
 
-    async with working(broker, settings, stuck) as worker, calling(broker) as caller:
-        await prepared(caller)
-        await caller.say(chunk())
+    async with running_worker(broker, settings, stuck) as worker, stream_client(broker) as client:
+        await prepared(client)
+        await client.send(chunk())
         await asyncio.to_thread(inside.wait)
         claim = worker.pool.claims()[SID]
-        await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=caller.ticket)
+        await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=client.ticket)
         for _ in range(3):
             worker.pool.abort(claim)
             await asyncio.sleep(0.01)
@@ -325,23 +331,23 @@ async def test_another_worker_continues_with_the_context(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     """The first worker releases the session; the second has every unit and continues the count."""
-    async with calling(broker) as caller:
-        async with working(broker, settings, speaks, "w1"):
-            await prepared(caller)
-            await caller.say(chunk(0.1), chunk(0.2))
+    async with stream_client(broker) as client:
+        async with running_worker(broker, settings, speaks, "w1"):
+            await prepared(client)
+            await client.send(chunk(0.1), chunk(0.2))
             for _ in range(2):
-                await hear_result(caller)
-        assert (await caller.row()).state is SessionState.RECOVERING
+                await receive_result(client)
+        assert (await client.row()).state is SessionState.RECOVERING
         await broker.registry.worker_gone("w1")
-        await caller.say(chunk(0.3))
-        async with working(broker, settings, speaks, "w2") as second:
-            result = await hear_result(caller)
+        await client.send(chunk(0.3))
+        async with running_worker(broker, settings, speaks, "w2") as second:
+            result = await receive_result(client)
             assert (result.input_n, result.current_time, result.text) == (4, 3000, "unit 3")
             assert second.view.calls[:2] == ["prepare", "replay"]
             assert [unit.text for unit in second.view.replayed] == ["unit 1", "unit 2"]
             assert [unit.memo for unit in second.view.replayed] == [{"unit": 1}, {"unit": 2}]
             assert second.context.counters.recovered == 1
-            row = await caller.row()
+            row = await client.row()
             assert (row.worker, row.epoch, row.attempt) == ("w2", 2, 1)
 
 
@@ -354,38 +360,38 @@ async def forget_all_but_the_newest(raw: Redis, *keys: str) -> None:
 async def test_a_session_longer_than_its_streams_is_recovered(
     broker: Broker, settings: BrokerSettings, raw: Redis
 ) -> None:
-    async with calling(broker) as caller:
-        async with working(broker, settings, speaks, "w1"):
-            await prepared(caller)
-            await caller.say(chunk(0.1), chunk(0.2), chunk(0.3))
+    async with stream_client(broker) as client:
+        async with running_worker(broker, settings, speaks, "w1"):
+            await prepared(client)
+            await client.send(chunk(0.1), chunk(0.2), chunk(0.3))
             for _ in range(3):
-                await hear_result(caller)
+                await receive_result(client)
         await broker.registry.worker_gone("w1")
         keys = broker.keys.inbound(SID), broker.keys.outbound(SID)
         await forget_all_but_the_newest(raw, *keys)
-        await caller.say(chunk(0.4))
-        async with working(broker, settings, speaks, "w2") as second:
-            result = await hear_result(caller)
+        await client.send(chunk(0.4))
+        async with running_worker(broker, settings, speaks, "w2") as second:
+            result = await receive_result(client)
             assert (result.input_n, result.current_time) == (5, 4000)
             assert second.view.calls[:2] == ["prepare", "replay"]
             assert [unit.text for unit in second.view.replayed] == ["unit 3"]
-            await caller.say(StopIn())
-            assert isinstance(await caller.hear(), StoppedOut)
+            await client.send(StopIn())
+            assert isinstance(await client.receive(), StoppedOut)
 
 
 async def test_an_unrecoverable_session_is_ended_and_its_slot_freed(
     broker: Broker, settings: BrokerSettings, raw: Redis
 ) -> None:
-    async with calling(broker) as caller:
-        async with working(broker, settings, speaks, "w1"):
-            await prepared(caller)
-            await caller.say(chunk(0.1))
-            await hear_result(caller)
+    async with stream_client(broker) as client:
+        async with running_worker(broker, settings, speaks, "w1"):
+            await prepared(client)
+            await client.send(chunk(0.1))
+            await receive_result(client)
         await broker.registry.worker_gone("w1")
         await raw.delete(broker.keys.prepare(SID))
         await forget_all_but_the_newest(raw, broker.keys.outbound(SID))
-        async with working(broker, settings, speaks, "w2") as second:
-            assert (await caller.ended()).reason is EndReason.WORKER_LOST
+        async with running_worker(broker, settings, speaks, "w2") as second:
+            assert (await client.ended()).reason is EndReason.WORKER_LOST
             await second.idle()
             assert second.view.calls == ["stop", "cleanup"]
 
@@ -393,39 +399,42 @@ async def test_an_unrecoverable_session_is_ended_and_its_slot_freed(
 async def test_other_input_does_not_extend_the_prepare_timeout(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings, prepare_timeout_s=0.5), calling(broker) as caller:
+    async with (
+        running_worker(broker, settings, prepare_timeout_s=0.5),
+        stream_client(broker) as client,
+    ):
 
         async def chatter() -> None:
             while True:
-                await caller.say(chunk())
+                await client.send(chunk())
                 await asyncio.sleep(0.05)
 
         talking = asyncio.create_task(chatter())
-        error = await hear_error(caller)
+        error = await receive_error(client)
         talking.cancel()
         assert "prepare" in error.message
-        assert (await caller.ended()).reason is EndReason.ERROR
+        assert (await client.ended()).reason is EndReason.ERROR
 
 
 async def test_the_playback_position_reaches_the_engine_and_the_next_worker(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with calling(broker) as caller:
-        async with working(broker, settings, speaks) as first:
-            await prepared(caller)
-            await caller.say(chunk(), PlaybackIn(played_ms=50), chunk(), PlaybackIn(played_ms=150))
-            await hear_result(caller)
-            await hear_result(caller)
-            await caller.say(PauseIn(timeout_s=9))
-            assert isinstance(await caller.hear(), PausedOut)
+    async with stream_client(broker) as client:
+        async with running_worker(broker, settings, speaks) as first:
+            await prepared(client)
+            await client.send(chunk(), PlaybackIn(played_ms=50), chunk(), PlaybackIn(played_ms=150))
+            await receive_result(client)
+            await receive_result(client)
+            await client.send(PauseIn(timeout_s=9))
+            assert isinstance(await client.receive(), PausedOut)
             calls = first.view.calls
             assert calls.index("finalize 1") < calls.index("played 50") < calls.index("prefill 2")
             assert "played 150" in calls
         await broker.registry.worker_gone("w1")
-        async with working(broker, settings, speaks, "w2") as second:
-            await caller.say(ResumeIn(), PlaybackIn(played_ms=200), chunk())
-            assert isinstance(await caller.hear(), ResumedOut)
-            await hear_result(caller)
+        async with running_worker(broker, settings, speaks, "w2") as second:
+            await client.send(ResumeIn(), PlaybackIn(played_ms=200), chunk())
+            assert isinstance(await client.receive(), ResumedOut)
+            await receive_result(client)
             assert [unit.played_ms for unit in second.view.replayed] == [None, 50]
             calls = second.view.calls
             assert [call for call in calls if "played" in call] == ["played 150", "played 200"]
@@ -435,15 +444,15 @@ async def test_the_playback_position_reaches_the_engine_and_the_next_worker(
 async def test_the_next_worker_keeps_a_pause_and_its_deadline(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with calling(broker) as caller:
-        async with working(broker, settings, worker_id="w1"):
-            await prepared(caller)
-            await caller.say(PauseIn(timeout_s=1.5))
-            assert isinstance(await caller.hear(), PausedOut)
+    async with stream_client(broker) as client:
+        async with running_worker(broker, settings, worker_id="w1"):
+            await prepared(client)
+            await client.send(PauseIn(timeout_s=1.5))
+            assert isinstance(await client.receive(), PausedOut)
         await broker.registry.worker_gone("w1")
-        async with working(broker, settings, worker_id="w2"):
-            assert isinstance(await caller.hear(), TimeoutOut)
-            assert (await caller.ended()).reason is EndReason.PAUSE_TIMEOUT
+        async with running_worker(broker, settings, worker_id="w2"):
+            assert isinstance(await client.receive(), TimeoutOut)
+            assert (await client.ended()).reason is EndReason.PAUSE_TIMEOUT
 
 
 async def test_a_worker_that_lost_its_lease_publishes_nothing(
@@ -457,17 +466,19 @@ async def test_a_worker_that_lost_its_lease_publishes_nothing(
         release.wait()
         return speaks(unit)
 
-    one_slot = working(broker, settings, stuck, "w1", slots=1)  # so that it cannot claim it again
-    async with one_slot as first, calling(broker) as caller:
-        await prepared(caller)
-        await caller.say(chunk())
+    one_slot = running_worker(
+        broker, settings, stuck, "w1", slots=1
+    )  # so that it cannot claim it again
+    async with one_slot as first, stream_client(broker) as client:
+        await prepared(client)
+        await client.send(chunk())
         await asyncio.to_thread(inside.wait)
         assert await broker.leases.give_back(SID, "w1", 1)
         await broker.registry.worker_gone("w1")
-        async with working(broker, settings, speaks, "w2"):
-            result = await hear_result(caller)
+        async with running_worker(broker, settings, speaks, "w2"):
+            result = await receive_result(client)
             release.set()
             await first.idle()
             assert result.text == "unit 1"
-            assert caller.heard.empty()
-            assert (await caller.row()).worker == "w2"
+            assert client.received.empty()
+            assert (await client.row()).worker == "w2"

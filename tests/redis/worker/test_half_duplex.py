@@ -38,9 +38,9 @@ from antiphon.shared_schemas.entries import (
     VadOut,
 )
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
-from support.scripted_engine import ScriptedTalk, piece, says_its_number
+from support.scripted_engine import ScriptedConversation, piece, two_pieces
 from support.synthetic_speech import ITALY, silence, spoken
-from support.worker_harness import SID, Caller, Working, calling, working
+from support.worker_harness import SID, RunningWorker, StreamClient, running_worker, stream_client
 
 HALF = SessionKind.HALF_DUPLEX
 QUESTION = np.concatenate([spoken(ITALY, lead_s=0.6), silence(1.3)])
@@ -59,15 +59,15 @@ def chunks(audio: Samples, size: int = INPUT_RATE // 2) -> list[ChunkIn]:
     return [ChunkIn(audio=float_bytes(audio[i : i + size])) for i in range(0, len(audio), size)]
 
 
-async def prepared(caller: Caller) -> None:
-    await caller.say(prepare())
-    assert isinstance(await caller.hear(), PreparedOut)
+async def prepared(client: StreamClient) -> None:
+    await client.send(prepare())
+    assert isinstance(await client.receive(), PreparedOut)
 
 
-async def turn(caller: Caller, audio: Samples = QUESTION) -> list[OutEntry]:
+async def turn(client: StreamClient, audio: Samples = QUESTION) -> list[OutEntry]:
     """Send one utterance; returns every entry up to the end of its turn."""
-    await caller.say(*chunks(audio))
-    before, done = await caller.hear_until(TurnDoneOut)
+    await client.send(*chunks(audio))
+    before, done = await client.receive_until(TurnDoneOut)
     return [*before, done]
 
 
@@ -82,43 +82,43 @@ class Held:
         self.inside = threading.Event()
         self.release = threading.Event()
 
-    def __call__(self, talk: ScriptedTalk) -> Iterator[Delta]:
-        if not talk.said:
+    def __call__(self, conversation: ScriptedConversation) -> Iterator[Delta]:
+        if not conversation.said:
             yield piece("well")
         self.inside.set()
-        while not (self.release.is_set() or talk.quiet.is_set()):
+        while not (self.release.is_set() or conversation.silenced.is_set()):
             self.release.wait(0.005)
-        if not talk.quiet.is_set():
-            yield piece(f" {talk.number}")
+        if not conversation.silenced.is_set():
+            yield piece(f" {conversation.number}")
 
 
-async def answering(caller: Caller) -> GeneratingOut:
+async def answering(client: StreamClient) -> GeneratingOut:
     """Send a question and wait for the first piece of the answer."""
-    await caller.say(*chunks(QUESTION))
-    _, generating = await caller.hear_until(GeneratingOut)
-    assert isinstance(await caller.hear(), DeltaOut)
+    await client.send(*chunks(QUESTION))
+    _, generating = await client.receive_until(GeneratingOut)
+    assert isinstance(await client.receive(), DeltaOut)
     return generating
 
 
-async def read_all(broker: Broker, caller: Caller, worker: Working, count: int) -> None:
+async def read_all(broker: Broker, client: StreamClient, worker: RunningWorker, count: int) -> None:
     """Wait until the worker has `count` inputs."""
     from antiphon.shared_schemas.entries import StreamPosition
 
-    start = StreamPosition.before(caller.ticket)
+    start = StreamPosition.before(client.ticket)
     async with broker.reader.subscribe(broker.keys.inbound(SID), start) as same_shard:
         while same_shard.unread < count:
             await asyncio.sleep(0.01)
 
 
 async def test_two_turns_from_prepare_to_stop(broker: Broker, settings: BrokerSettings) -> None:
-    async with working(broker, settings) as worker, calling(broker, HALF) as caller:
-        await caller.say(prepare())
-        first = await caller.hear()
+    async with running_worker(broker, settings) as worker, stream_client(broker, HALF) as client:
+        await client.send(prepare())
+        first = await client.receive()
         assert isinstance(first, PreparedOut)
         assert (first.input_n, first.prompt_length) == (1, len("be brief"))
         assert worker.pool.state() is WorkerState.BUSY_HALF_DUPLEX
         for index in range(2):
-            entries = await turn(caller)
+            entries = await turn(client)
             assert types_of(entries) == ONE_TURN
             begun, ended, generating, *pieces, done = entries
             assert isinstance(begun, VadOut)
@@ -137,132 +137,144 @@ async def test_two_turns_from_prepare_to_stop(broker: Broker, settings: BrokerSe
             assert (done.turn_index, done.text) == (index, f"answer {index + 1}")
             assert (done.stopped, done.failed, done.n_tokens) == (False, False, 2)
             assert (done.memo, done.kv_cache_length) == ({"turn": index + 1}, (index + 1) * 10)
-        assert (await caller.row()).state is SessionState.ACTIVE
-        await caller.say(StopIn())
-        assert isinstance(await caller.hear(), StoppedOut)
-        assert (await caller.ended()).reason is EndReason.STOPPED
+        assert (await client.row()).state is SessionState.ACTIVE
+        await client.send(StopIn())
+        assert isinstance(await client.receive(), StoppedOut)
+        assert (await client.ended()).reason is EndReason.STOPPED
         await worker.idle()
-        assert worker.talk.calls[-2:] == ["stop", "cleanup"]
+        assert worker.conversation.calls[-2:] == ["stop", "cleanup"]
         assert worker.context.counters.turns == 2
 
 
 async def test_the_first_half_second_is_ignored(broker: Broker, settings: BrokerSettings) -> None:
     loud = spoken(ITALY, lead_s=0.0)[: INPUT_RATE // 2]
-    async with working(broker, settings) as worker, calling(broker, HALF) as caller:
-        await prepared(caller)
-        entries = await turn(caller, np.concatenate([loud, silence(1.2), QUESTION]))
+    async with running_worker(broker, settings) as worker, stream_client(broker, HALF) as client:
+        await prepared(client)
+        entries = await turn(client, np.concatenate([loud, silence(1.2), QUESTION]))
         assert types_of(entries) == ONE_TURN
-        assert len(worker.talk.heard) == 1
+        assert len(worker.conversation.inputs) == 1
 
 
 async def test_audio_sent_during_the_answer_is_ignored(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     held = Held()
-    async with working(broker, settings, answer=held) as worker, calling(broker, HALF) as caller:
-        await prepared(caller)
-        await answering(caller)
+    async with (
+        running_worker(broker, settings, answer=held) as worker,
+        stream_client(broker, HALF) as client,
+    ):
+        await prepared(client)
+        await answering(client)
         sent = 1 + 2 * len(chunks(QUESTION))
-        await caller.say(*chunks(QUESTION))
-        await read_all(broker, caller, worker, sent)
+        await client.send(*chunks(QUESTION))
+        await read_all(broker, client, worker, sent)
         held.release.set()
-        _, done = await caller.hear_until(TurnDoneOut)
+        _, done = await client.receive_until(TurnDoneOut)
         assert done.input_n == sent
-        entries = await turn(caller)
+        entries = await turn(client)
         assert types_of(entries) == ONE_TURN
-        assert len(worker.talk.heard) == 2
+        assert len(worker.conversation.inputs) == 2
 
 
 async def test_a_break_ends_the_answer_and_the_session_continues(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     held = Held()
-    async with working(broker, settings, answer=held), calling(broker, HALF) as caller:
-        await prepared(caller)
-        await answering(caller)
-        await caller.say(BreakIn())
-        done = await caller.hear()
+    async with running_worker(broker, settings, answer=held), stream_client(broker, HALF) as client:
+        await prepared(client)
+        await answering(client)
+        await client.send(BreakIn())
+        done = await client.receive()
         assert isinstance(done, TurnDoneOut)
         assert (done.text, done.stopped, done.failed) == ("well", True, False)
         held.release.set()
-        await caller.say(BreakIn())  # there is no answer to stop
-        entries = await turn(caller)
+        await client.send(BreakIn())  # there is no answer to stop
+        entries = await turn(client)
         assert types_of(entries) == ONE_TURN
 
 
 async def test_a_stop_during_an_answer_ends_the_session(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings, answer=Held()) as worker, calling(broker, HALF) as caller:
-        await prepared(caller)
-        await answering(caller)
-        await caller.say(StopIn())
-        assert isinstance(await caller.hear(), StoppedOut)
-        assert (await caller.ended()).reason is EndReason.STOPPED
+    async with (
+        running_worker(broker, settings, answer=Held()) as worker,
+        stream_client(broker, HALF) as client,
+    ):
+        await prepared(client)
+        await answering(client)
+        await client.send(StopIn())
+        assert isinstance(await client.receive(), StoppedOut)
+        assert (await client.ended()).reason is EndReason.STOPPED
         await worker.idle()
 
 
 async def test_a_client_that_disconnects_during_an_answer_frees_the_slot(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings, answer=Held()) as worker, calling(broker, HALF) as caller:
-        await prepared(caller)
-        await answering(caller)
-        await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=caller.ticket)
+    async with (
+        running_worker(broker, settings, answer=Held()) as worker,
+        stream_client(broker, HALF) as client,
+    ):
+        await prepared(client)
+        await answering(client)
+        await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=client.ticket)
         await worker.idle()
-        assert worker.talk.calls[-1] == "cleanup"
+        assert worker.conversation.calls[-1] == "cleanup"
 
 
 async def test_a_client_that_sends_nothing_times_out(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings), calling(broker, HALF) as caller:
-        await caller.say(prepare(timeout_s=0.2))
-        assert isinstance(await caller.hear(), PreparedOut)
-        timeout = await caller.hear()
+    async with running_worker(broker, settings), stream_client(broker, HALF) as client:
+        await client.send(prepare(timeout_s=0.2))
+        assert isinstance(await client.receive(), PreparedOut)
+        timeout = await client.receive()
         assert isinstance(timeout, TimeoutOut)
         assert timeout.elapsed_s is not None
         assert timeout.elapsed_s >= 0.2
-        assert (await caller.ended()).reason is EndReason.PAUSE_TIMEOUT
+        assert (await client.ended()).reason is EndReason.PAUSE_TIMEOUT
 
 
 async def test_a_client_that_never_prepares_frees_the_worker(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with working(broker, settings, prepare_timeout_s=0.2), calling(broker, HALF) as caller:
-        error = await caller.hear()
+    async with (
+        running_worker(broker, settings, prepare_timeout_s=0.2),
+        stream_client(broker, HALF) as client,
+    ):
+        error = await client.receive()
         assert isinstance(error, ErrorOut)
         assert error.fatal
-        assert (await caller.ended()).reason is EndReason.ERROR
+        assert (await client.ended()).reason is EndReason.ERROR
 
 
 async def test_a_failed_answer_is_rolled_back_and_the_session_continues(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    def fails_once(talk: ScriptedTalk) -> Iterator[Delta]:
-        if talk.number == 1:
+    def fails_once(conversation: ScriptedConversation) -> Iterator[Delta]:
+        if conversation.number == 1:
             yield piece("oh")
             raise EngineError("hiccup")
-        yield from says_its_number(talk)
+        yield from two_pieces(conversation)
 
-    async with calling(broker, HALF) as caller:
-        async with working(broker, settings, answer=fails_once) as worker:
-            await prepared(caller)
-            entries = await turn(caller)
+    async with stream_client(broker, HALF) as client:
+        async with running_worker(broker, settings, answer=fails_once) as worker:
+            await prepared(client)
+            entries = await turn(client)
             assert types_of(entries)[3:] == [DeltaOut, ErrorOut, TurnDoneOut]
             error, done = entries[-2:]
             assert isinstance(error, ErrorOut)
             assert (error.fatal, error.message) == (False, "hiccup")
             assert isinstance(done, TurnDoneOut)
             assert (done.turn_index, done.text, done.failed) == (0, "oh", True)
-            assert worker.talk.calls[-1] == "rollback 1"
-            done = (await turn(caller))[-1]
+            assert worker.conversation.calls[-1] == "rollback 1"
+            done = (await turn(client))[-1]
             assert isinstance(done, TurnDoneOut)
             assert (done.turn_index, done.text) == (1, "answer 2")
         await broker.registry.worker_gone("w1")
-        async with working(broker, settings, worker_id="w2") as second:
-            await turn(caller)
-            assert [past.text for past in second.talk.replayed] == ["answer 2"]
+        async with running_worker(broker, settings, worker_id="w2") as second:
+            await turn(client)
+            assert [past.text for past in second.conversation.replayed] == ["answer 2"]
 
 
 @pytest.mark.parametrize(
@@ -272,35 +284,38 @@ async def test_a_failed_answer_is_rolled_back_and_the_session_continues(
 async def test_a_fatal_error_ends_the_session(
     broker: Broker, settings: BrokerSettings, failure: Exception, reason: EndReason
 ) -> None:
-    def fails(talk: ScriptedTalk) -> Iterator[Delta]:
+    def fails(conversation: ScriptedConversation) -> Iterator[Delta]:
         raise failure
         yield
 
-    async with working(broker, settings, answer=fails) as worker, calling(broker, HALF) as caller:
-        await prepared(caller)
-        await caller.say(*chunks(QUESTION))
-        _, error = await caller.hear_until(ErrorOut)
+    async with (
+        running_worker(broker, settings, answer=fails) as worker,
+        stream_client(broker, HALF) as client,
+    ):
+        await prepared(client)
+        await client.send(*chunks(QUESTION))
+        _, error = await client.receive_until(ErrorOut)
         assert error.fatal
-        assert (await caller.ended()).reason is reason
+        assert (await client.ended()).reason is reason
         await worker.idle()
 
 
 async def test_another_worker_has_the_turns_and_continues_their_count(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with calling(broker, HALF) as caller:
-        async with working(broker, settings):
-            await prepared(caller)
-            generating = (await turn(caller))[2]
-        assert (await caller.row()).state is SessionState.RECOVERING
+    async with stream_client(broker, HALF) as client:
+        async with running_worker(broker, settings):
+            await prepared(client)
+            generating = (await turn(client))[2]
+        assert (await client.row()).state is SessionState.RECOVERING
         await broker.registry.worker_gone("w1")
-        async with working(broker, settings, worker_id="w2") as second:
-            entries = await turn(caller)
+        async with running_worker(broker, settings, worker_id="w2") as second:
+            entries = await turn(client)
             assert types_of(entries) == ONE_TURN
             done = entries[-1]
             assert isinstance(done, TurnDoneOut)
             assert (done.turn_index, done.text) == (1, "answer 2")
-            (past,) = second.talk.replayed
+            (past,) = second.conversation.replayed
             assert (past.text, past.memo) == ("answer 1", {"turn": 1})
             assert isinstance(generating, GeneratingOut)
             assert past.audio is not None
@@ -310,21 +325,21 @@ async def test_another_worker_has_the_turns_and_continues_their_count(
 async def test_a_session_longer_than_its_streams_is_recovered(
     broker: Broker, settings: BrokerSettings, raw: Redis
 ) -> None:
-    async with calling(broker, HALF) as caller:
-        async with working(broker, settings, worker_id="w1"):
-            await prepared(caller)
+    async with stream_client(broker, HALF) as client:
+        async with running_worker(broker, settings, worker_id="w1"):
+            await prepared(client)
             for _ in range(2):
-                await turn(caller)
+                await turn(client)
         await broker.registry.worker_gone("w1")
         newest_turn = len(ONE_TURN)
         await raw.xtrim(broker.keys.inbound(SID), maxlen=1, approximate=False)
         await raw.xtrim(broker.keys.outbound(SID), maxlen=newest_turn, approximate=False)
-        async with working(broker, settings, worker_id="w2") as second:
-            entries = await turn(caller)
+        async with running_worker(broker, settings, worker_id="w2") as second:
+            entries = await turn(client)
             done = entries[-1]
             assert isinstance(done, TurnDoneOut)
             assert done.turn_index == 2
-            assert [past.text for past in second.talk.replayed] == ["answer 2"]
+            assert [past.text for past in second.conversation.replayed] == ["answer 2"]
 
 
 @pytest.mark.parametrize(("resumes", "rest"), [(True, [" 1"]), (False, ["well", " 1"])])
@@ -332,35 +347,37 @@ async def test_the_next_worker_finishes_the_answer(
     broker: Broker, settings: BrokerSettings, *, resumes: bool, rest: list[str]
 ) -> None:
     """If the engine can, it continues the answer that the client has; otherwise it starts again."""
-    async with calling(broker, HALF) as caller:
-        async with working(broker, settings, answer=Held()):
-            await prepared(caller)
-            generating = await answering(caller)
-            await caller.say(*chunks(silence(0.5)))
+    async with stream_client(broker, HALF) as client:
+        async with running_worker(broker, settings, answer=Held()):
+            await prepared(client)
+            generating = await answering(client)
+            await client.send(*chunks(silence(0.5)))
         await broker.registry.worker_gone("w1")
         held = Held()
         held.release.set()
-        async with working(broker, settings, worker_id="w2", answer=held, resumes=resumes) as w2:
-            before, done = await caller.hear_until(TurnDoneOut)
+        async with running_worker(
+            broker, settings, worker_id="w2", answer=held, resumes=resumes
+        ) as w2:
+            before, done = await client.receive_until(TurnDoneOut)
             assert [p.text_delta for p in before if isinstance(p, DeltaOut)] == rest
             assert len(before) == len(rest)
             assert (done.turn_index, done.text) == (0, "well 1")
-            assert float_bytes(w2.talk.heard[0]) == generating.audio
-            assert types_of(await turn(caller)) == ONE_TURN
+            assert float_bytes(w2.conversation.inputs[0]) == generating.audio
+            assert types_of(await turn(client)) == ONE_TURN
 
 
 async def test_another_worker_detects_the_rest_of_an_utterance(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     begun = len(spoken(ITALY, lead_s=0.6)) // 2
-    async with calling(broker, HALF) as caller:
-        async with working(broker, settings):
-            await prepared(caller)
-            await caller.say(*chunks(QUESTION[:begun]))
-            assert isinstance(await caller.hear(), VadOut)
+    async with stream_client(broker, HALF) as client:
+        async with running_worker(broker, settings):
+            await prepared(client)
+            await client.send(*chunks(QUESTION[:begun]))
+            assert isinstance(await client.receive(), VadOut)
         await broker.registry.worker_gone("w1")
-        async with working(broker, settings, worker_id="w2") as second:
-            entries = await turn(caller, QUESTION[begun:])
+        async with running_worker(broker, settings, worker_id="w2") as second:
+            entries = await turn(client, QUESTION[begun:])
             assert types_of(entries) == ONE_TURN[1:]
-            heard_s = len(second.talk.heard[0]) / INPUT_RATE
-            assert heard_s > (len(QUESTION) / INPUT_RATE) - 2.3
+            input_s = len(second.conversation.inputs[0]) / INPUT_RATE
+            assert input_s > (len(QUESTION) / INPUT_RATE) - 2.3

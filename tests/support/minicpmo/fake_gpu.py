@@ -141,7 +141,7 @@ def _attend(
         assert tensor.dtype == query.dtype
     bias = attn_mask
     if bias is not None:
-        assert bias.dtype == query.dtype, "each layer would turn the mask into numbers anew"
+        assert bias.dtype == query.dtype, "each layer would convert the mask again"
         assert bias.stride(-1) == 1
         bias = bias.expand(*query.shape[:3], key.shape[2])
     out: Tensor = aten._scaled_dot_product_efficient_attention(

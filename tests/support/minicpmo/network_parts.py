@@ -43,16 +43,16 @@ def runner_of(network: MiniCPMO, tokenizer: Tokenizer, *, cuda_graphs: bool = Fa
 def encodes_audio(runner: Runner) -> Answer:
     """Three chunks in one slot; each sees the keys of those before."""
     stream, wave = MelStream(), golden_set.waves()["w_omni"]
-    heard = []
+    encoded = []
     for n, start in enumerate((0, 50, 100)):
         stream.push(wave[n * 16000 : (n + 1) * 16000 + 600 * (n == 0)])
-        heard += runner.run([EncodeAudio(1, start, stream.take(), 2 * (n > 0), 2)])
-    return heard
+        encoded += runner.run([EncodeAudio(1, start, stream.take(), 2 * (n > 0), 2)])
+    return encoded
 
 
 def encodes_clips(runner: Runner) -> Answer:
-    [heard] = runner.run([EncodeClips(clip_mels(golden_set.waves()["w_ref"]))])
-    return list(heard)
+    [encoded] = runner.run([EncodeClips(clip_mels(golden_set.waves()["w_ref"]))])
+    return list(encoded)
 
 
 def encodes_images(runner: Runner) -> Answer:

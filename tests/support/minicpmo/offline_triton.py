@@ -77,8 +77,8 @@ def stack_bytes(program: Any, folder: Path) -> int:
     tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
     binary = folder / f"{program.hash}.cubin"
     binary.write_bytes(program.asm["cubin"])
-    told = subprocess.check_output([tool, "--dump-resource-usage", binary], text=True)
-    return sum(map(int, re.findall(r"STACK:(\d+)", told)))
+    output = subprocess.check_output([tool, "--dump-resource-usage", binary], text=True)
+    return sum(map(int, re.findall(r"STACK:(\d+)", output)))
 
 
 class _Described(MockTensor):

@@ -36,7 +36,7 @@ BARE = (
     "scipy.signal",
     "torchaudio.compliance.kaldi",
 )
-"""Imported by the package, and used by nothing that runs here but a window of 16 samples."""
+"""Imported by the package; only a window of 16 samples is used here."""
 
 EARLIER, LATER = "1.0.6", "1.0.7"
 

@@ -63,7 +63,7 @@ async def talk(stack: Stack) -> str:
     return await finished(stack, prepared.recording_session_id)
 
 
-async def sit_silent(stack: Stack, units: int) -> str:
+async def send_silence(stack: Stack, units: int) -> str:
     """Sends silence as fast as it is answered; returns the id of the finished recording."""
     async with connect_duplex(stack.ws_url) as session:
         await session.wait_for_turn()
@@ -114,7 +114,7 @@ async def test_an_engine_is_compared_with_its_recorded_answers(
     assert "differs   text: 0% the same" in other.stdout
     assert "Rome" in other.stdout
 
-    steady = await sit_silent(stack, 6)
+    steady = await send_silence(stack, 6)
     status, report = await replay(stack, steady, "--slower", "1000")  # at the recorded pace
     assert (status, report["decisions"], report["text"]) == (0, 1.0, 1.0), report
     assert {row["after"]["speaks"] for row in report["rows"]} == {True, False}

@@ -176,7 +176,7 @@ async def test_foreign_pages_are_rejected(
         refused = await http.get("/status", headers={"Origin": "https://evil.example"})
         assert refused.status_code == 403
         assert "access-control-allow-origin" not in refused.headers
-    assert not caplog.records, "a refusal is no error of the server"
+    assert not caplog.records, "a refusal is not logged as a server error"
 
 
 async def test_allowed_origins(settings: BrokerSettings) -> None:

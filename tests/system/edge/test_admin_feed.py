@@ -50,7 +50,7 @@ class Watcher:
         self.tables: dict[str, dict[str, Any]] = {}
         self.events: list[dict[str, Any]] = []
 
-    async def hear(self) -> None:
+    async def receive(self) -> None:
         """Receives the next message."""
         async with asyncio.timeout(WITHIN_S):
             name, data = await anext(self._messages)
@@ -64,9 +64,9 @@ class Watcher:
                 for gone in value["gone"]:
                     del self.tables[table][gone]
 
-    async def hear_until(self, true: Any) -> None:
+    async def receive_until(self, true: Any) -> None:
         while not true():
-            await self.hear()
+            await self.receive()
 
 
 @asynccontextmanager
@@ -78,7 +78,7 @@ async def watching(edge: RunningEdge) -> AsyncIterator[Watcher]:
         assert response.headers["content-type"].startswith("text/event-stream")
         async with aclosing(_messages(response)) as messages:
             watcher = Watcher(messages)
-            await watcher.hear()
+            await watcher.receive()
             yield watcher
 
 
@@ -118,13 +118,13 @@ async def test_a_snapshot_precedes_the_changes(settings: BrokerSettings, broker:
 
         async with edge.client("omni_after") as client:
             ticket = (await client.expect("queued"))["ticket_id"]
-            await watcher.hear_until(lambda: ticket in tables["queue"])
+            await watcher.receive_until(lambda: ticket in tables["queue"])
             assert tables["queue"][ticket]["position"] == 1
             assert tables["queue"][ticket]["kind"] == "omni_duplex"
             async with httpx.AsyncClient(base_url=edge.url) as http:
                 assert (await http.delete(f"/api/queue/{ticket}")).json() == {"success": True}
-            await watcher.hear_until(lambda: not tables["queue"])
-        await watcher.hear_until(lambda: watcher.events[-1]["reason"] == EndReason.CANCELLED)
+            await watcher.receive_until(lambda: not tables["queue"])
+        await watcher.receive_until(lambda: watcher.events[-1]["reason"] == EndReason.CANCELLED)
         assert len({event["id"] for event in watcher.events}) == len(watcher.events) == 6
         assert watcher.names.count("snapshot") == 1
 
@@ -139,8 +139,8 @@ async def test_unchanged_rows_are_not_sent_again(settings: BrokerSettings, broke
         await _looked_again(edge, 2)
         async with edge.client("adx_late") as late:
             await late.expect("queued")
-            await watcher.hear_until(lambda: watcher.tables["queue"])
-            await watcher.hear_until(lambda: len(watcher.events) == 5)
+            await watcher.receive_until(lambda: watcher.tables["queue"])
+            await watcher.receive_until(lambda: len(watcher.events) == 5)
         # In any order: the new session's event and row, and its edge's count, at most one message each.
         assert len(watcher.names) <= 4
 
@@ -157,7 +157,7 @@ async def test_readers_share_one_refresh_and_the_last_one_stops_it(
         assert _looks(edge) - looks <= seconds + 1
         async with played_worker(broker):
             for watcher in watchers:
-                await watcher.hear_until(lambda watcher=watcher: watcher.tables["workers"])
+                await watcher.receive_until(lambda watcher=watcher: watcher.tables["workers"])
         await stack.aclose()
         await until(lambda: not _is_looking())
 
@@ -168,15 +168,15 @@ async def test_a_stopping_edge_closes_the_feed(settings: BrokerSettings) -> None
         watcher = await stack.enter_async_context(watching(edge))
         edge.edge.admin_feed.close()
         with pytest.raises(StopAsyncIteration):
-            await watcher.hear_until(lambda: False)
+            await watcher.receive_until(lambda: False)
 
 
 async def test_a_redis_outage(stack: Stack) -> None:
     async with running_edge(stack.settings) as edge, watching(edge) as watcher:
         stack.redis.stop()
-        await watcher.hear_until(lambda: watcher.tables["redis"] is False)
+        await watcher.receive_until(lambda: watcher.tables["redis"] is False)
         stack.redis.start()
-        await watcher.hear_until(lambda: watcher.tables["redis"] is True)
+        await watcher.receive_until(lambda: watcher.tables["redis"] is True)
 
 
 async def test_drain_a_worker(settings: BrokerSettings, broker: Broker) -> None:
@@ -201,7 +201,7 @@ async def test_memory_and_latency_of_a_worker(stack: Stack) -> None:
         for answers in (1, 2):
             await client.send_second()
             await client.expect("result")
-            await watcher.hear_until(lambda: _answers(tables) == answers)  # noqa: B023
+            await watcher.receive_until(lambda: _answers(tables) == answers)  # noqa: B023
         assert tables["sessions"]["adx_1"]["latency"]["ms"] > 0
         (worker,) = tables["workers"].values()
         assert 0 < worker["memory"]["used"] < worker["memory"]["total"]

@@ -130,7 +130,7 @@ async def test_a_resuming_client_may_choose_other_options(
         await session.prepare()
         prepared = await client.expect("prepared")
         await client.send("audio_chunk", audio=S16)
-        await client.vanish()
+        await client.abort()
         await session.answer()
     back = f"{path}?resume_token={prepared['resume_token']}&seq={prepared['seq']}"
     async with running_edge(settings) as other, connected(other, f"{back}&pcm=s16") as client:

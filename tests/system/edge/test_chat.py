@@ -213,7 +213,7 @@ async def test_a_client_that_disconnects_frees_the_worker(
     async with edge.open("/ws/chat") as client:
         await _ask(client, HELLO)
         session = await worker.claim()
-        await client.vanish()
+        await client.abort()
         assert (await ended(broker, session.claim.sid)).reason is EndReason.CLIENT_GONE
 
 

@@ -28,7 +28,7 @@ from support.edge_harness import (
 
 MIB = 1024 * 1024
 LARGE = 4 * MIB
-"""More than any other test's picture: some of those may still lie in this process."""
+"""Larger than any other test's picture, because those may still be in this process."""
 
 
 def _request(size: int) -> dict[str, Any]:
@@ -62,12 +62,12 @@ async def test_only_the_media_of_a_waiting_request_are_kept(
     async with edge.open("/ws/chat") as client:
         await _ask(client, LARGE)
         await client.expect("queued")
-        assert all(len(frame.data) < MIB for frame in _held(Frame)), "the text it came in is gone"
-        assert len(_media()) == 1, "no copy of them either"
+        assert all(len(frame.data) < MIB for frame in _held(Frame)), "the received text is released"
+        assert len(_media()) == 1, "there is no copy"
         [waiting] = (await broker.queue.snapshot()).waiting
     await ended(broker, waiting.sid)
     await _empty(edge)
-    assert not _media(), "and nothing once the client has left"
+    assert not _media(), "nothing remains after the client has left"
 
 
 async def test_a_request_that_a_worker_has_is_released(

@@ -66,10 +66,10 @@ def how(request: pytest.FixtureRequest) -> ClientOptions:
     return FORMS[request.param]
 
 
-def same(received: Samples, said: Samples, how: ClientOptions) -> bool:
+def equal(received: Samples, sent: Samples, how: ClientOptions) -> bool:
     """16-bit audio is rounded, the other forms are exact."""
     close = 1 / 32767 if how.get("pcm") is PcmFormat.S16 else 0.0
-    return np.allclose(received, said, rtol=0, atol=close)
+    return np.allclose(received, sent, rtol=0, atol=close)
 
 
 async def stopped(session: PlayedSession) -> None:
@@ -85,18 +85,18 @@ async def test_duplex(edge: RunningEdge, worker: PlayedWorker, how: ClientOption
         await client.wait_for_turn()
         preparing = asyncio.create_task(client.prepare("Be brief.", ref_audio=SECOND))
         entry = await session.prepare()
-        assert same(np.frombuffer(entry.ref_audio, "<f4"), SECOND, how)
+        assert equal(np.frombuffer(entry.ref_audio, "<f4"), SECOND, how)
         assert (await preparing).prompt_length == 42
         assert client.binary is how.get("binary", False)
 
         await client.send_audio(SECOND, frames=[jpeg], force_listen=True)
         chunk = await session.answer()
         assert chunk.pcm is how.get("pcm", PcmFormat.F32)
-        assert same(chunk.samples(), SECOND, how)
+        assert equal(chunk.samples(), SECOND, how)
         assert (chunk.frames, chunk.force_listen) == ((jpeg,), True)
         unit = await anext(client.results())
         assert unit.text == "hi"
-        assert same(unit.audio, SPEECH, how)
+        assert equal(unit.audio, SPEECH, how)
 
         await client.playback_ack(750)
         assert (await session.expect(PlaybackIn)).played_ms == 750
@@ -113,11 +113,11 @@ async def test_half_duplex(edge: RunningEdge, worker: PlayedWorker, how: ClientO
         preparing = asyncio.create_task(client.prepare(["Speak like this:", SECOND]))
         entry = await session.prepare_half_duplex()
         assert [type(part) for part in entry.system().parts] == [TextPart, AudioPart]
-        assert same(np.frombuffer(entry.ref_audio, "<f4"), SECOND, how)
+        assert equal(np.frombuffer(entry.ref_audio, "<f4"), SECOND, how)
         assert (await preparing).timeout_s == 180
 
         await client.send_audio(SECOND)
-        assert same((await session.expect(ChunkIn)).samples(), SECOND, how)
+        assert equal((await session.expect(ChunkIn)).samples(), SECOND, how)
         await session.publish(VadOut(input_n=2, speaking=False))
         await session.publish(GeneratingOut(input_n=2, turn_index=0, speech_duration_ms=900))
         await session.publish(DeltaOut(text_delta="Hello", audio=float_bytes(SPEECH)))
@@ -129,7 +129,7 @@ async def test_half_duplex(edge: RunningEdge, worker: PlayedWorker, how: ClientO
                 break
         assert [type(event) for event in received] == [VadState, Generating, Piece, TurnDone]
         assert isinstance(received[2], Piece)
-        assert same(received[2].audio, SPEECH, how)
+        assert equal(received[2].audio, SPEECH, how)
         closing = asyncio.create_task(client.stop())
         await stopped(session)
         assert (await closing).session_id == client.session_id
@@ -161,7 +161,7 @@ async def test_chat(edge: RunningEdge, worker: PlayedWorker, how: ClientOptions)
         await session.publish(ChatDoneOut(text="Hi", **done))
         pieces = [piece async for piece in answer.pieces()]
         assert [piece.text for piece in pieces] == ["Hi", ""]
-        assert same(pieces[1].audio, SPEECH, how)
+        assert equal(pieces[1].audio, SPEECH, how)
         assert (progress, answer.input_tokens, answer.ended_by) == ([0.5], 9, "done")
         assert answer.done is not None
         assert (answer.done.text, answer.done.generated_tokens) == ("Hi", 1)
@@ -178,7 +178,7 @@ async def test_a_non_streaming_chat_and_a_refused_one(
         await session.publish(ChatDoneOut(audio=float_bytes(SPEECH), **done))
         whole = await answer.whole()
         assert whole.audio_data is not None
-        assert same(np.frombuffer(whole.audio_data, "<f4"), SPEECH, how)
+        assert equal(np.frombuffer(whole.audio_data, "<f4"), SPEECH, how)
         await session.end(EndReason.STOPPED)
     bad = [ConversationMessage(Role.USER, (ImagePart(b"GIF89a"),))]
     async with ask(edge.ws, bad, **how) as answer:
@@ -208,18 +208,18 @@ async def test_realtime(edge: RunningEdge, worker: PlayedWorker, how: ClientOpti
             await anext(client.events())
         assert early.value.code == "not_ready"
         creating = asyncio.create_task(client.update("Be brief.", ref_audio=SECOND))
-        assert same(np.frombuffer((await session.prepare()).ref_audio, "<f4"), SECOND, how)
+        assert equal(np.frombuffer((await session.prepare()).ref_audio, "<f4"), SECOND, how)
         assert (await creating).session_id == session.claim.sid
 
         await client.append(SECOND, frames=[jpeg])
         chunk = await session.answer()
-        assert same(chunk.samples(), SECOND, how)
+        assert equal(chunk.samples(), SECOND, how)
         assert chunk.frames == (jpeg,)
         await session.publish(result(3, speak=False))
         spoken, listening = [await anext(client.events()) for _ in range(2)]
         assert isinstance(spoken, Spoken)
         assert isinstance(listening, Listen)
-        assert same(spoken.audio, SPEECH, how)
+        assert equal(spoken.audio, SPEECH, how)
 
         await client.playback_ack(400)
         assert (await session.expect(PlaybackIn)).played_ms == 400

@@ -52,7 +52,7 @@ async def test_a_client_that_does_not_read_is_closed_and_delays_no_other(
         prepared_session(edge, worker, "adx_good") as (good, good_session),
     ):
         slow.socket.transport.pause_reading()
-        pouring = asyncio.create_task(_pour(slow_session))
+        pouring = asyncio.create_task(_flood(slow_session))
         for number in range(20):
             await _exchange(good, good_session, f"unit {number}")
         row = await ended(broker, "adx_slow")
@@ -73,7 +73,7 @@ async def _last_code(client: Client) -> int | None:
     return client.socket.close_code
 
 
-async def _pour(session: PlayedSession) -> None:
+async def _flood(session: PlayedSession) -> None:
     """Endless speech, as fast as Redis accepts it."""
     for n in range(1, 2000):
         await session.publish(result(n))
@@ -84,13 +84,13 @@ async def test_a_half_open_client_is_detected(settings: BrokerSettings, broker: 
     """It answers no ping and never closes its side of the connection."""
     async with (
         running_edge(settings, ping_interval_s=0.2, ping_timeout_s=0.2) as edge,
-        _dumb_client(edge, "adx_half"),
+        _unresponsive_client(edge, "adx_half"),
     ):
         assert (await ended(broker, "adx_half")).reason is EndReason.CLIENT_GONE
 
 
 @asynccontextmanager
-async def _dumb_client(edge: RunningEdge, sid: str) -> AsyncIterator[asyncio.StreamReader]:
+async def _unresponsive_client(edge: RunningEdge, sid: str) -> AsyncIterator[asyncio.StreamReader]:
     """Performs the handshake by hand and never answers again."""
     host, port = edge.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -169,7 +169,7 @@ async def test_a_lost_worker_without_a_replacement_ends_in_an_error(
         played_worker(broker) as worker,
         prepared_session(edge, worker) as (client, _),
     ):
-        worker.fall_silent()
+        worker.stop_heartbeat()
         error = await client.expect_error("worker_lost")
         assert error["retryable"] is True
         assert await client.close_code() == 1013
@@ -215,7 +215,7 @@ async def test_an_outage_of_redis_for_three_seconds(redis_server: RedisServer) -
         await waits.expect("prepared")
         await _exchange(waits, held, "back")
         assert (await http.get("/health")).json()["redis"] == "ok"
-        await waits.vanish()
+        await waits.abort()
         await ended(broker, "adx_waits")
 
 
@@ -227,7 +227,7 @@ async def test_an_endless_outage_of_redis(redis_server: RedisServer) -> None:
         played_worker(broker) as worker,
         prepared_session(edge, worker) as (client, session),
     ):
-        worker.fall_silent()
+        worker.stop_heartbeat()
         redis_server.stop()
         await client.send("audio_chunk", audio=base64_audio())
         error = await client.expect_error("broker_unavailable")
@@ -283,7 +283,7 @@ async def test_input_during_an_outage_is_bounded(redis_server: RedisServer) -> N
         while isinstance((await session.read())[1], ChunkIn):
             taken += 1
         assert 32 <= taken < sent
-        await client.vanish()
+        await client.abort()
 
 
 async def test_a_drained_edge_notifies_its_clients(
@@ -335,10 +335,10 @@ async def test_an_edge_that_cannot_start_reports_why(settings: BrokerSettings) -
         sys.executable, "-m", "antiphon.edge", env=_environment(nowhere, free_port()),
         stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    _, said = await process.communicate()
+    _, output = await process.communicate()
     assert process.returncode == 1
-    assert b"edge_cannot_start" in said
-    assert b"Traceback" not in said
+    assert b"edge_cannot_start" in output
+    assert b"Traceback" not in output
 
 
 async def _start_edge(

@@ -63,8 +63,8 @@ async def _turn(client: Client, session: PlayedSession, index: int) -> None:
     await session.publish(DeltaOut(text_delta="Hello", audio=float_bytes(SPEECH)))
     chunk = await client.expect("chunk")
     assert chunk["text_delta"] == "Hello"
-    said = np.frombuffer(pybase64.b64decode(chunk["audio_data"]), "<f4")
-    assert (said == SPEECH).all()
+    received = np.frombuffer(pybase64.b64decode(chunk["audio_data"]), "<f4")
+    assert (received == SPEECH).all()
     await session.publish(TurnDoneOut(input_n=3, turn_index=index, text="Hello"))
     done = await client.expect("turn_done")
     assert (done["turn_index"], done["text"]) == (index, "Hello")
@@ -198,7 +198,7 @@ async def test_a_client_that_disconnects_frees_the_worker(
         played_worker(broker) as worker,
         _session(edge, worker) as (client, _),
     ):
-        await client.vanish()
+        await client.abort()
         assert (await ended(broker, "hdx_1")).reason is EndReason.CLIENT_GONE
 
 

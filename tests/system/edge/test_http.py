@@ -11,7 +11,7 @@ from antiphon.broker.client import Broker
 from support.edge_harness import RunningEdge, played_worker, prepared_session
 
 FILES = ("/api/sessions/{session_id}/assets/{asset_path}", "/api/sessions/{session_id}/download")
-"""Routes that answer with no JSON."""
+"""Routes whose answer is not JSON."""
 
 
 @pytest.fixture

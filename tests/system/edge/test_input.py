@@ -108,7 +108,7 @@ async def pair(
         yield both
 
 
-async def _goes_on(client: Client, session: PlayedSession) -> None:
+async def _continues(client: Client, session: PlayedSession) -> None:
     """Asserts that the worker's next entry is the valid chunk, and that its answer arrives."""
     await client.send("audio_chunk", audio=base64_audio())
     await session.answer()
@@ -124,7 +124,7 @@ async def test_each_bad_message_is_named_and_changes_nothing(
         error = await client.expect("error")
         assert (error["code"], error.get("field")) == (code, field), (case, error)
         assert error["error"] == error["message"]
-    await _goes_on(client, session)
+    await _continues(client, session)
 
 
 @pytest.mark.parametrize("value", [[], "audio_chunk", 1, None, [{"type": "stop"}]])
@@ -132,14 +132,14 @@ async def test_json_that_is_not_an_object(pair: tuple[Client, PlayedSession], va
     client, session = pair
     await client.socket.send(json.dumps(value))
     await client.expect_error("invalid_field", "type")
-    await _goes_on(client, session)
+    await _continues(client, session)
 
 
 async def test_a_message_over_the_limit(pair: tuple[Client, PlayedSession]) -> None:
     client, session = pair
     await client.send("audio_chunk", audio="A" * 1_000_001)
     await client.expect_error("message_too_large")
-    await _goes_on(client, session)
+    await _continues(client, session)
 
 
 async def test_a_frame_of_16_mib_closes_with_1009(pair: tuple[Client, PlayedSession]) -> None:
@@ -201,7 +201,7 @@ async def test_a_pause_accepts_only_resume(
     await client.send("resume")
     await session.expect(PauseIn)
     await session.expect(ResumeIn)
-    await _goes_on(client, session)
+    await _continues(client, session)
 
 
 async def test_chunks_before_prepare(settings: BrokerSettings, broker: Broker) -> None:
@@ -220,7 +220,7 @@ async def test_chunks_before_prepare(settings: BrokerSettings, broker: Broker) -
         await client.expect_error("not_ready", "type")
         await session.prepare()
         await client.expect("prepared")
-        await _goes_on(client, session)
+        await _continues(client, session)
 
 
 @pytest.mark.parametrize(

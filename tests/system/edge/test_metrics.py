@@ -70,7 +70,7 @@ async def test_every_hop_of_a_conversation_is_measured(edge: RunningEdge, broker
         assert during.value("edge_queue_wait_seconds_count") == 1
         await client.send("audio_chunk", audio="?")
         await client.expect("error")
-        await client.vanish()
+        await client.abort()
         while (after := await scrape(edge)).value("edge_connections"):
             pass
     assert after.value("edge_sessions_started_total", kind="audio_duplex") == 1

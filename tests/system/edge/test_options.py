@@ -89,7 +89,7 @@ async def _fill(client: Client, session: PlayedSession, lengths: list[int]) -> l
         ([7000] * 12, []),
         ([6000, 6500, 6000, 6500, 7000, 7500, 8000], []),
     ],
-    ids=["it grows", "far off", "it rests", "it slides"],
+    ids=["growing", "far from full", "constant", "sliding"],
 )
 async def test_a_context_that_is_nearly_full(
     edge: RunningEdge, worker: PlayedWorker, lengths: list[int], expected: list[float]

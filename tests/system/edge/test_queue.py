@@ -106,7 +106,7 @@ async def test_audio_and_pauses_are_refused_in_the_queue(settings: BrokerSetting
         assert len((await edge.edge.broker.queue.snapshot()).waiting) == 1
 
 
-@pytest.mark.parametrize("goodbye", ["close", "vanish"])
+@pytest.mark.parametrize("goodbye", ["close", "abort"])
 async def test_a_client_that_leaves_frees_its_place(
     settings: BrokerSettings, broker: Broker, goodbye: str
 ) -> None:
@@ -114,7 +114,7 @@ async def test_a_client_that_leaves_frees_its_place(
         await stays.expect("queued")
         async with edge.client("adx_leaves") as leaves:
             await leaves.expect("queued")
-            await (leaves.vanish() if goodbye == "vanish" else leaves.socket.close())
+            await (leaves.abort() if goodbye == "abort" else leaves.socket.close())
             async with asyncio.timeout(2):
                 row = await ended(broker, "adx_leaves")
         assert row.reason is EndReason.CLIENT_GONE
@@ -137,7 +137,7 @@ async def test_a_client_that_disconnects_in_any_state_frees_its_worker(
                     await client.expect("prepared")
                 if state == "paused":
                     await client.send("pause")
-                await client.vanish()
+                await client.abort()
                 async with asyncio.timeout(2):
                     row = await ended(broker, f"adx_{state}")
                 assert row.reason is EndReason.CLIENT_GONE
@@ -153,7 +153,7 @@ async def test_a_disconnect_around_the_grant_frees_the_slot(
             async with edge.client(f"adx_{number}") as client:
                 claiming = asyncio.create_task(worker.claim())
                 await asyncio.sleep(0.001 * (number % 5))
-                await client.vanish()
+                await client.abort()
             claiming.cancel()
             await asyncio.wait([claiming])
             async with asyncio.timeout(2):

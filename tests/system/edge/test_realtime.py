@@ -318,7 +318,7 @@ async def test_a_client_that_disconnects_frees_the_worker(
         played_worker(broker) as worker,
         _active(edge, worker) as (client, session),
     ):
-        await client.vanish()
+        await client.abort()
         assert (await ended(broker, session.claim.sid)).reason is EndReason.CLIENT_GONE
 
 

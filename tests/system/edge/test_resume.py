@@ -233,7 +233,7 @@ async def test_invalid_tokens_are_rejected(
 
 
 @asynccontextmanager
-async def deaf_client(edge: RunningEdge, path: str) -> AsyncIterator[None]:
+async def unresponsive_client(edge: RunningEdge, path: str) -> AsyncIterator[None]:
     """Performs the handshake by hand and reads nothing, like a connection that breaks at that moment."""
     host, port = edge.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -258,7 +258,7 @@ async def test_a_token_that_never_arrived_is_not_needed(
         token = client.token
         await client.drop()
         await until(lambda: not one.edge.events.serving())
-        async with deaf_client(other, f"/ws/duplex/adx_1?resume_token={token}&seq=2"):
+        async with unresponsive_client(other, f"/ws/duplex/adx_1?resume_token={token}&seq=2"):
             await until(lambda: len(other.edge.events.serving()) == 1)
         await until(lambda: not other.edge.events.serving())
         await other.edge.terminator.wait_until_done(1)

@@ -92,8 +92,8 @@ async def test_a_whole_conversation(settings: BrokerSettings, broker: Broker) ->
         await session.answer(text="Hello.")
         speaking = await client.expect("result")
         assert speaking["text"] == "Hello."
-        said = np.frombuffer(pybase64.b64decode(speaking["audio_data"]), dtype="<f4")
-        assert (said == SPEECH).all()
+        received = np.frombuffer(pybase64.b64decode(speaking["audio_data"]), dtype="<f4")
+        assert (received == SPEECH).all()
         assert before - 1 < speaking["server_send_ts"] < time.time() + 1
 
         await client.send("client_diagnostic", event="gap", metrics={"ahead_ms": 12})

@@ -24,13 +24,13 @@ from support.edge_harness import (
 HEAD_S = 0.6
 
 
-class Caller:
+class RawConnection:
     """A raw TCP connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 
-    async def say(self, text: str) -> None:
+    async def send_bytes(self, text: str) -> None:
         self._writer.write(text.encode())
         await self._writer.drain()
 
@@ -54,11 +54,11 @@ class Caller:
 
 
 @asynccontextmanager
-async def calling(edge: RunningEdge) -> AsyncIterator[Caller]:
+async def raw_connection(edge: RunningEdge) -> AsyncIterator[RawConnection]:
     host, port = edge.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
-        yield Caller(reader, writer)
+        yield RawConnection(reader, writer)
     finally:
         writer.close()
 
@@ -78,54 +78,63 @@ async def test_a_connection_without_a_request_is_closed(
     async with running_edge(settings, request_head_s=HEAD_S) as edge:
         with structlog.testing.capture_logs() as logs:
             async with AsyncExitStack() as held:
-                callers = [await held.enter_async_context(calling(edge)) for _ in range(20)]
-                for caller in callers:
-                    await caller.say(said)
-                for caller in callers:
-                    assert await caller.dropped()
+                callers = [await held.enter_async_context(raw_connection(edge)) for _ in range(20)]
+                for connection in callers:
+                    await connection.send_bytes(said)
+                for connection in callers:
+                    assert await connection.dropped()
         lines = [line for line in logs if line["event"] == "connections_cut_off"]
-        assert len(lines) == 1, "one line for all of them"
+        assert len(lines) == 1, "one log line for all of them"
         refused = edge.edge.metrics.rejected.labels("request_timeout")
         assert refused._value.get() == 20
 
 
 async def test_a_slow_request_head_is_closed(settings: BrokerSettings) -> None:
-    async with running_edge(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
+    async with (
+        running_edge(settings, request_head_s=HEAD_S) as edge,
+        raw_connection(edge) as connection,
+    ):
 
-        async def dribble() -> None:
+        async def send_slowly() -> None:
             for number in range(1_000_000):
-                await caller.say(f"X-{number}: 1\r\n")
+                await connection.send_bytes(f"X-{number}: 1\r\n")
                 await asyncio.sleep(HEAD_S / 10)
 
-        await caller.say("GET /health HTTP/1.1\r\nHost: x\r\n")
-        dribbling = asyncio.create_task(dribble())
-        assert await caller.dropped()
+        await connection.send_bytes("GET /health HTTP/1.1\r\nHost: x\r\n")
+        dribbling = asyncio.create_task(send_slowly())
+        assert await connection.dropped()
         dribbling.cancel()
         await asyncio.wait([dribbling])
 
 
 async def test_a_client_that_still_sends_can_read_the_error(settings: BrokerSettings) -> None:
     """A client reads the response after its upload, even if the upload takes long."""
-    async with running_edge(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
+    async with (
+        running_edge(settings, request_head_s=HEAD_S) as edge,
+        raw_connection(edge) as connection,
+    ):
         pieces, piece = 25, "x" * 64 * 1024
-        await caller.say(
+        await connection.send_bytes(
             f"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: {pieces * len(piece)}\r\n\r\n"
         )
         for _ in range(pieces):
-            await caller.say(piece)
+            await connection.send_bytes(piece)
             await asyncio.sleep(HEAD_S / 6)
-        assert 400 <= await caller.status() < 500
+        assert 400 <= await connection.status() < 500
 
 
 async def test_the_deadline_applies_to_the_second_request(
     settings: BrokerSettings,
 ) -> None:
-    async with running_edge(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
+    async with (
+        running_edge(settings, request_head_s=HEAD_S) as edge,
+        raw_connection(edge) as connection,
+    ):
         for _ in range(3):
-            await caller.say("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert await caller.status() == 200
-        await caller.say("GET /health HTTP/1.1\r\nHo")
-        assert await caller.dropped()
+            await connection.send_bytes("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert await connection.status() == 200
+        await connection.send_bytes("GET /health HTTP/1.1\r\nHo")
+        assert await connection.dropped()
 
 
 async def test_the_deadline_does_not_apply_to_conversations(
@@ -143,19 +152,26 @@ async def test_the_deadline_does_not_apply_to_conversations(
 
 async def test_a_missing_body(settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "_BODY_TIMEOUT_S", 0.2)
-    async with running_edge(settings, request_head_s=HEAD_S) as edge, calling(edge) as caller:
-        await caller.say("PUT /api/config/eta HTTP/1.1\r\nHost: localhost\r\n")
-        await caller.say("Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
-        assert await caller.status() == 408
-        assert await caller.dropped(), "what it still owes is not waited for"
+    async with (
+        running_edge(settings, request_head_s=HEAD_S) as edge,
+        raw_connection(edge) as connection,
+    ):
+        await connection.send_bytes("PUT /api/config/eta HTTP/1.1\r\nHost: localhost\r\n")
+        await connection.send_bytes(
+            "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+        )
+        assert await connection.status() == 408
+        assert await connection.dropped(), "the missing body is not waited for"
 
 
 async def test_a_missing_chat_request(settings: BrokerSettings) -> None:
     patience = {"request_head_s": HEAD_S, "chat_request_s": 0.2}
-    async with running_edge(settings, **patience) as edge, calling(edge) as caller:
-        await caller.say("POST /api/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
-        assert await caller.status() == 408
-        assert await caller.dropped()
+    async with running_edge(settings, **patience) as edge, raw_connection(edge) as connection:
+        await connection.send_bytes(
+            "POST /api/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
+        )
+        assert await connection.status() == 408
+        assert await connection.dropped()
 
 
 async def test_connections_without_a_request_are_limited_by_address(
@@ -167,11 +183,11 @@ async def test_connections_without_a_request_are_limited_by_address(
         running_edge(settings, max_sockets_per_address=3) as edge,
         AsyncExitStack() as held,
     ):
-        first, *_ = [await held.enter_async_context(calling(edge)) for _ in range(3)]
-        async with calling(edge) as fourth:
+        first, *_ = [await held.enter_async_context(raw_connection(edge)) for _ in range(3)]
+        async with raw_connection(edge) as fourth:
             assert await fourth.dropped()
-        await first.say("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        await first.send_bytes("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
         assert await first.status() == 200
-        async with calling(edge) as fifth:
-            await fifth.say("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with raw_connection(edge) as fifth:
+            await fifth.send_bytes("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             assert await fifth.status() == 200

@@ -196,11 +196,13 @@ BAD: dict[str, tuple[str, int, str]] = {
 }
 
 
-@pytest.mark.parametrize(("audio", "status", "says"), BAD.values(), ids=BAD)
-async def test_invalid_sounds(http: httpx.AsyncClient, audio: str, status: int, says: str) -> None:
+@pytest.mark.parametrize(("audio", "status", "reason"), BAD.values(), ids=BAD)
+async def test_invalid_sounds(
+    http: httpx.AsyncClient, audio: str, status: int, reason: str
+) -> None:
     answer = await upload(http, audio)
     assert answer.status_code == status, answer.text
-    assert says in answer.json()["message"]
+    assert reason in answer.json()["message"]
     assert (await http.get(VOICES)).json()["total"] == 3
 
 
@@ -327,7 +329,7 @@ async def test_a_disabled_page_rejects_sockets_on_every_edge(
         await client.socket.send("no JSON")
         first = await client.message() if app not in ("turnbased", "realtime") else {}
         assert "disabled" not in str(first)
-    assert not caplog.records, "a refusal is no error of the server"
+    assert not caplog.records, "a refusal is not logged as a server error"
 
 
 async def test_disabling_a_page_keeps_other_pages_and_open_sessions(

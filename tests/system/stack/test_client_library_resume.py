@@ -21,7 +21,7 @@ from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
 from antiphon.shared_schemas.states import EndReason
 from support.stack import Stack
 from support.synthetic_speech import ITALY, silence, spoken, units_of
-from support.two_edges import QUICK, TwoEdges, ended, said, two_edges
+from support.two_edges import QUICK, TwoEdges, ended, published_audio, two_edges
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -72,7 +72,7 @@ async def test_duplex(stack: Stack, edges: TwoEdges) -> None:
                     break
         item = whole([unit.audio for unit in units])
         assert [unit.message.seq for unit in units] == list(range(3, 3 + len(units)))
-        assert item == (await said(stack, "adx_1"))[: len(item)]
+        assert item == (await published_audio(stack, "adx_1"))[: len(item)]
     assert await ended(stack, "adx_1") is EndReason.STOPPED
 
 
@@ -91,7 +91,7 @@ async def test_realtime(stack: Stack, edges: TwoEdges) -> None:
                 if len(spoke) > 2 and item.end_of_turn:
                     break
         sound = whole([item.audio for item in spoke])
-        assert sound == (await said(stack, sid))[: len(sound)]
+        assert sound == (await published_audio(stack, sid))[: len(sound)]
     assert await ended(stack, sid) is EndReason.STOPPED
 
 
@@ -115,7 +115,7 @@ async def test_half_duplex(stack: Stack, edges: TwoEdges) -> None:
                 if len(pieces) == 3:
                     edges.one.kill()
         assert text == "".join(piece.text for piece in pieces) != ""
-        assert whole([piece.audio for piece in pieces]) == await said(stack, "hdx_1")
+        assert whole([piece.audio for piece in pieces]) == await published_audio(stack, "hdx_1")
     assert await ended(stack, "hdx_1") is EndReason.STOPPED
 
 

@@ -22,13 +22,13 @@ from support.synthetic_speech import GERMANY, ITALY
 pytestmark = [pytest.mark.speech, pytest.mark.timeout(180)]
 
 STORY = "Tell me about the history of Rome."
-"""Answered at length."""
+"""Has a long answer."""
 CALM = DuplexConfig(temperature=0.0, force_listen_count=1)
 LONGEST_UNITS = 120
 
 
 @dataclass
-class Talk:
+class Transcript:
     """What was said by both sides, second by second."""
 
     sent: list[Samples] = field(default_factory=list)
@@ -50,11 +50,11 @@ class Talk:
         return bool(self.units) and self.units[-1].end_of_turn
 
 
-class Speaker:
+class Conversation:
     """Sends a second of audio after each answer, and collects the answers."""
 
     def __init__(self, session: DuplexSession) -> None:
-        self.talk = Talk()
+        self.talk = Transcript()
         self._session = session
         self._units = aiter(session.results())
 
@@ -70,13 +70,13 @@ class Speaker:
         for chunk in chunks:
             await self.second(chunk)
 
-    async def hear_out(self) -> None:
+    async def finish_turn(self) -> None:
         """Sends silence until the turn has ended."""
         while not self.talk.turn_is_over():
             assert len(self.talk.units) < LONGEST_UNITS, self.talk.text
             await self.second(np.zeros(INPUT_RATE, np.float32))
 
-    async def until_it_speaks(self) -> None:
+    async def wait_for_speech(self) -> None:
         """Sends silence until the model speaks."""
         while not self.talk.units or self.talk.units[-1].is_listen or self.talk.turn_is_over():
             assert len(self.talk.units) < LONGEST_UNITS
@@ -103,9 +103,9 @@ async def test_a_spoken_question_is_answered_in_speech_and_recorded(
     ) as session:
         await session.wait_for_turn()
         prepared = await session.prepare("You are a helpful assistant.", CALM)
-        speaker = Speaker(session)
+        speaker = Conversation(session)
         await speaker.say(seconds(0.3, say(ITALY)))
-        await speaker.hear_out()
+        await speaker.finish_turn()
         await session.stop()
     talk = speaker.talk
 
@@ -139,19 +139,19 @@ async def test_the_model_stops_when_interrupted_and_answers_the_interruption(
     async with connect_duplex(local_stack.ws_url) as session:
         await session.wait_for_turn()
         await session.prepare("You are a helpful assistant.", CALM)
-        speaker = Speaker(session)
+        speaker = Conversation(session)
         await speaker.say(seconds(say(STORY), 0.6))
-        await speaker.until_it_speaks()
+        await speaker.wait_for_speech()
         cut = len(speaker.talk.units)
         first, *rest = seconds(say(GERMANY), 0.6)
         assert (await speaker.second(first)).is_listen  # within one unit
         await speaker.say(rest)
-        await speaker.hear_out()
+        await speaker.finish_turn()
         answer = "".join(unit.text for unit in speaker.talk.units[cut:])
         assert "berlin" in words(answer), speaker.talk.text
 
         await speaker.say(seconds(say(STORY), 0.6))
-        await speaker.until_it_speaks()
+        await speaker.wait_for_speech()
         silence = np.zeros(INPUT_RATE, np.float32)
         assert (await speaker.second(silence, force_listen=True)).is_listen
         assert (await speaker.second(silence)).is_listen  # the rest of the story was dropped
@@ -164,9 +164,9 @@ async def test_another_worker_continues_the_conversation(stack: Stack) -> None:
     async with connect_duplex(stack.ws_url) as session:
         await session.wait_for_turn()
         await session.prepare("You are a helpful assistant.", CALM)
-        speaker = Speaker(session)
+        speaker = Conversation(session)
         await speaker.say(seconds(say(ITALY), 0.6))
-        await speaker.hear_out()
+        await speaker.finish_turn()
         length_before = speaker.talk.units[-1].message.kv_cache_length
         second = stack.worker("local", slots=1)
         first.kill()
@@ -177,6 +177,6 @@ async def test_another_worker_continues_the_conversation(stack: Stack) -> None:
             while (await speaker.second(silence)).message.kv_cache_length < length_before - 8:
                 await asyncio.sleep(0.5)
         await speaker.say(seconds(say(GERMANY), 0.6))
-        await speaker.hear_out()
+        await speaker.finish_turn()
         assert speaker.talk.spoken[-1].end_of_turn
         await session.stop()

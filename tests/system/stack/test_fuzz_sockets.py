@@ -36,7 +36,7 @@ pytestmark = pytest.mark.timeout(120)
 PATIENCE_S = 45.0
 MIB = 1024 * 1024
 CLIENTS_FAULT = {1000, 1003, 1007, 1008, 1009, 4410}
-"""Close codes that say nothing bad of the server."""
+"""Close codes that are not an error of the server."""
 AT_ONCE = {"prepare_ms": 0, "prefill_ms": 0, "listen_ms": 0, "speak_ms": 2, "finalize_ms": 0}
 
 _numbers = itertools.count()
@@ -72,8 +72,8 @@ async def nothing_is_left(stack: Stack) -> AsyncIterator[None]:
 def _client_sockets(stack: Stack) -> list[Any]:
     """The edge's open client sockets, in any state."""
     sockets = psutil.Process(stack.services[0].process.pid).net_connections()
-    mine = [socket for socket in sockets if socket.laddr.port == stack.edge_port]
-    return [socket for socket in mine if socket.status != psutil.CONN_LISTEN]
+    clients = [socket for socket in sockets if socket.laddr.port == stack.edge_port]
+    return [socket for socket in clients if socket.status != psutil.CONN_LISTEN]
 
 
 async def _all_recorded(stack: Stack, redis: Redis) -> bool:
@@ -114,34 +114,34 @@ class FuzzClient:
     def __init__(
         self, socket: ClientConnection, protocol: Protocol, *, strict: bool = True
     ) -> None:
-        self.said: list[dict[str, Any]] = []
+        self.messages: list[dict[str, Any]] = []
         self._socket = socket
         self._protocol = protocol
         self._strict = strict and socket.subprotocol is None
-        self._torn = False
+        self._aborted = False
         self._listener = asyncio.create_task(self._listen())
 
     async def begin(self, prepared: bool) -> None:
         """Prepares the session if the frames can have an effect only then."""
         if self._protocol is not CHAT:
-            await self._hear("queue_done", "session.queue_done")
+            await self._receive("queue_done", "session.queue_done")
         if prepared:
             await self.send(sent(next(iter(self._protocol.messages.values()))))
-            await self._hear("prepared", "session.created", "prefill_done")
+            await self._receive("prepared", "session.created", "prefill_done")
 
     async def send(self, *messages: Sent) -> None:
         """Sends nothing after the server has closed."""
         with suppress(ConnectionClosed):
             for message in messages:
-                self._torn = self._torn or message.breaks_the_protocol
+                self._aborted = self._aborted or message.breaks_the_protocol
                 whole = len(message.pieces) == 1
                 data = message.pieces[0] if whole else iter(message.pieces)
                 await self._socket.send(data, text=message.text)
 
     async def end(self, how: str) -> None:
         """Stops if that is possible now, closes, or disconnects; returns after the end of the connection."""
-        if how == "vanish":
-            self._torn = True
+        if how == "abort":
+            self._aborted = True
             self._socket.transport.abort()
         elif how == "close" or not self._may_stop():
             await self._socket.close()
@@ -149,32 +149,32 @@ class FuzzClient:
             await self.send(sent(self._protocol.messages[self._protocol.stop]))
         async with asyncio.timeout(PATIENCE_S):
             await self._listener
-        assert self._torn or self._socket.close_code in CLIENTS_FAULT
+        assert self._aborted or self._socket.close_code in CLIENTS_FAULT
 
     def check(self) -> None:
         """At most one terminal message, and none about a defect."""
-        types = [message["type"] for message in self.said]
+        types = [message["type"] for message in self.messages]
         assert not set(types[:-1]) & self._protocol.terminal
-        assert not [message for message in self.said if message.get("code") == "internal"]
+        assert not [message for message in self.messages if message.get("code") == "internal"]
         if self._protocol is REALTIME and self._strict:
-            assert all(is_valid(message) for message in self.said)
+            assert all(is_valid(message) for message in self.messages)
 
     def _may_stop(self) -> bool:
         """Realtime sessions have to be created first."""
-        received = {message["type"] for message in self.said}
+        received = {message["type"] for message in self.messages}
         return self._protocol is not REALTIME or "session.created" in received
 
-    async def _hear(self, *types: str) -> None:
+    async def _receive(self, *types: str) -> None:
         async with asyncio.timeout(PATIENCE_S):
-            while not any(message["type"] in types for message in self.said):
-                assert not self._listener.done(), self.said
+            while not any(message["type"] in types for message in self.messages):
+                assert not self._listener.done(), self.messages
                 await asyncio.sleep(0.001)
 
     async def _listen(self) -> None:
         with suppress(ConnectionClosed):
             async for raw in self._socket:
                 text = raw if isinstance(raw, str) else split_frame(raw)[0]
-                self.said.append(orjson.loads(text))
+                self.messages.append(orjson.loads(text))
 
 
 def _path(protocol: Protocol) -> str:
@@ -191,7 +191,7 @@ OPTIONS = ("timing", "capabilities", "notices", "progress", "playback_ack", "tra
     options=st.sets(st.sampled_from(OPTIONS)),
     offered=st.sampled_from([None, [Subprotocol(BINARY_PROTOCOL)]]),
     prepared=st.booleans(),
-    end=st.sampled_from(["stop", "close", "vanish"]),
+    end=st.sampled_from(["stop", "close", "abort"]),
 )
 async def test_hostile_frames_are_refused(
     stack: Stack,
@@ -206,27 +206,27 @@ async def test_hostile_frames_are_refused(
     frames = data.draw(st.lists(hostile_frames(protocol), max_size=8), label="frames")
     url = f"{stack.ws_url}{_path(protocol)}?{'&'.join(f'{option}=1' for option in sorted(options))}"
     async with connect(url, subprotocols=offered, compression=None, proxy=None) as socket:
-        guest = FuzzClient(socket, protocol, strict=not options)
-        await guest.begin(prepared)
-        await guest.send(*frames)
-        await guest.end(end)
-    guest.check()
+        fuzz = FuzzClient(socket, protocol, strict=not options)
+        await fuzz.begin(prepared)
+        await fuzz.send(*frames)
+        await fuzz.end(end)
+    fuzz.check()
     await _is_idle(stack)
 
 
 @pytest.mark.parametrize("path", PROTOCOLS)
 @settings(max_examples=30)
-@given(data=st.data(), end=st.sampled_from(["stop", "vanish"]))
+@given(data=st.data(), end=st.sampled_from(["stop", "abort"]))
 async def test_good_messages_in_any_order(
     stack: Stack, path: str, data: st.DataObject, end: str
 ) -> None:
     protocol = PROTOCOLS[path]
     frames = data.draw(st.lists(good_frames(protocol), min_size=1, max_size=12), label="frames")
     async with connect(stack.ws_url + _path(protocol), compression=None, proxy=None) as socket:
-        guest = FuzzClient(socket, protocol)
-        await guest.send(*frames)
-        await guest.end(end)
-    guest.check()
+        fuzz = FuzzClient(socket, protocol)
+        await fuzz.send(*frames)
+        await fuzz.end(end)
+    fuzz.check()
     await _is_idle(stack)
 
 
@@ -249,8 +249,8 @@ async def test_hostile_handshakes(
     url = f"{stack.ws_url}{path}?{'&'.join(map('='.join, query.items()))}"
     try:
         async with connect(url, subprotocols=offered, origin=origin, proxy=None) as socket:
-            guest = FuzzClient(socket, CHAT)
-            await guest.end("close")
+            fuzz = FuzzClient(socket, CHAT)
+            await fuzz.end("close")
     except InvalidStatus as refused:
         assert refused.response.status_code < 500  # noqa: PT017 - either outcome is right
     await _is_idle(stack)
@@ -261,10 +261,10 @@ async def test_too_long_a_frame_closes(stack: Stack, path: str) -> None:
     protocol = PROTOCOLS[path]
     size = 65 * MIB if protocol is CHAT else 17 * MIB
     async with connect(stack.ws_url + _path(protocol), proxy=None) as socket:
-        guest = FuzzClient(socket, protocol)
-        await guest.begin(prepared=protocol is not CHAT)
-        await guest.send(sent('{"type":"' + "a" * size + '"}'))
-        await guest.end("stop")
+        fuzz = FuzzClient(socket, protocol)
+        await fuzz.begin(prepared=protocol is not CHAT)
+        await fuzz.send(sent('{"type":"' + "a" * size + '"}'))
+        await fuzz.end("stop")
         assert socket.close_code == 1009
     await _is_idle(stack)
 
@@ -276,17 +276,17 @@ GOODBYE = Frame(Opcode.CLOSE, b"\x03\xe8").serialize(mask=True)
 
 @pytest.mark.parametrize("path", PROTOCOLS)
 @pytest.mark.parametrize(
-    "rubbish",
+    "invalid",
     [NO_UTF8, NO_UTF8 + GOODBYE, NO_OPCODE],
     ids=["no UTF-8", "no UTF-8 and a close", "no opcode"],
 )
-async def test_broken_framing(stack: Stack, path: str, rubbish: bytes) -> None:
+async def test_broken_framing(stack: Stack, path: str, invalid: bytes) -> None:
     """In one packet, before an answer of the edge, or after all its answers."""
     for pause_s in (0.0, 0.001, 0.1):
         url = stack.ws_url + _path(PROTOCOLS[path])
         async with connect(url, compression=None, proxy=None) as socket:
             await asyncio.sleep(pause_s)
-            socket.transport.write(rubbish)
+            socket.transport.write(invalid)
             async with asyncio.timeout(PATIENCE_S):
                 await socket.wait_closed()
         await _is_idle(stack)

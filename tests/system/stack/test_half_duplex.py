@@ -42,7 +42,7 @@ async def _speak(wire: Wire, speech: Samples) -> None:
         await wire.send(type="audio_chunk", audio_base64=audio)
 
 
-async def _hear(session: HalfDuplexSession) -> tuple[TurnDone, Samples]:
+async def _receive_turn(session: HalfDuplexSession) -> tuple[TurnDone, Samples]:
     """A whole turn: its last message, and its audio."""
     events = session.events()
     began, ended, generating = [await anext(events) for _ in range(3)]
@@ -70,7 +70,7 @@ async def test_two_spoken_turns_with_the_local_engine(local_stack: Stack, *, bin
         ):
             for chunk in _halves(say(question)):
                 await session.send_audio(chunk)
-            done, sound = await _hear(session)
+            done, sound = await _receive_turn(session)
             assert done.turn_index == turn
             assert not answer or answer in words(done.text)
             assert share_voiced(done.text, sound) >= 0.7  # the speech has the words of the text

@@ -23,7 +23,7 @@ CHECKS = (
     "response_headers_conformance",
 )
 DRAIN = "/api/admin/workers/{worker_id}/drain"
-"""Would stop the only worker, and the chats of all other requests would wait."""
+"""Excluded: it would stop the only worker, and all other chats would wait."""
 QUESTION = {"messages": [{"role": "user", "content": "Hello."}], "tts": {"enabled": True}}
 AT_ONCE = {"prefill_ms": 0, "speak_ms": 0}
 

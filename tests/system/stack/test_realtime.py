@@ -23,13 +23,13 @@ class Realtime:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
-    async def hear(self) -> dict[str, Any]:
+    async def receive(self) -> dict[str, Any]:
         event = await self._wire.next()
         SERVER.validate(event)
         return event
 
     async def expect(self, kind: str) -> dict[str, Any]:
-        while (event := await self.hear())["type"] in ("session.queued", "session.queue_update"):
+        while (event := await self.receive())["type"] in ("session.queued", "session.queue_update"):
             pass
         assert event["type"] == kind, event
         return event
@@ -42,11 +42,11 @@ class Realtime:
     async def second(self, samples: Samples, **fields: Any) -> dict[str, Any]:
         audio = base64.b64encode(samples.astype("<f4").tobytes()).decode()
         await self._wire.send(type="input_audio_buffer.append", audio=audio, **fields)
-        return await self.hear()
+        return await self.receive()
 
     async def close(self) -> None:
         await self._wire.send(type="session.close", reason="user_stop")
-        while (event := await self.hear())["type"] != "session.closed":
+        while (event := await self.receive())["type"] != "session.closed":
             pass
         assert event["reason"] == "stopped"
         assert await self._wire.closed() == 1000
@@ -71,9 +71,9 @@ async def test_the_session_ends_at_the_time_limit(stack: Stack) -> None:
         client = Realtime(wire)
         await client.expect("session.queue_done")
         await wire.send(type="session.update", session={"instructions": "Be brief."})
-        event = await client.hear()
+        event = await client.receive()
         if event["type"] == "session.created":  # on a slow machine the second is over before
-            event = await client.hear()
+            event = await client.receive()
         assert (event["type"], event["reason"]) == ("session.closed", "timeout")
         assert await wire.closed() == 1000
     async with open_path(stack.ws_url, "/v1/realtime?mode=audio") as wire:

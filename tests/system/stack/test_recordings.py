@@ -159,14 +159,14 @@ async def test_sessions_that_ask_not_to_be_recorded_leave_nothing_on_disk(stack:
         assert (folder / "user_images/img_0.jpg").is_file()
         for recording in refused:
             assert (await http.get(f"/api/sessions/{recording}")).status_code == 404
-    await until(lambda: _all_is_over(stack))
+    await until(lambda: _streams_are_empty(stack))
     sessions = stack.data_dir / "sessions"
     assert [path.name for path in sessions.iterdir()] == [kept]
     outside = [p for p in stack.data_dir.rglob("*") if p.is_file() and kept not in p.parts]
     assert outside == []
 
 
-async def _all_is_over(stack: Stack) -> bool:
+async def _streams_are_empty(stack: Stack) -> bool:
     """True when all streams are empty."""
     async with Redis.from_url(stack.redis.url) as raw:
         keys = [key async for key in raw.scan_iter(match=f"{stack.prefix}:*", _type="stream")]

@@ -16,7 +16,7 @@ from antiphon.shared_schemas.states import EndReason, SessionState
 from support.resuming_client import Resumer
 from support.stack import Stack, until
 from support.synthetic_speech import ITALY, silence, spoken, units_of
-from support.two_edges import QUICK, broker_of, ended, said, two_edges
+from support.two_edges import QUICK, broker_of, ended, published_audio, two_edges
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -58,7 +58,7 @@ async def test_a_spoken_answer_continues_on_another_edge(stack: Stack) -> None:
             unit = await one_second(silence(1.0))
         await client.send("stop")
         await client.expect("stopped", skip=("result",))
-        assert received_audio(client) == await said(stack, "adx_1")
+        assert received_audio(client) == await published_audio(stack, "adx_1")
     await recorded(stack, prepared["recording_session_id"], client)
 
 
@@ -100,7 +100,7 @@ async def test_half_duplex(stack: Stack) -> None:
         done = await client.expect("turn_done", skip=("chunk",))
         received = [client.received[seq] for seq in sorted(client.received)]
         assert "".join(m.get("text_delta", "") for m in received) == done["text"]
-        assert received_audio(client) == await said(stack, "hdx_1")
+        assert received_audio(client) == await published_audio(stack, "hdx_1")
         await client.send("stop")
         await client.expect("stopped")
 
@@ -120,7 +120,7 @@ async def test_chat(stack: Stack) -> None:
         assert (await client.closed())[0] == 1000
     received = [client.received[seq] for seq in sorted(client.received)]
     assert "".join(m.get("text_delta", "") for m in received) == done["text"]
-    assert received_audio(client) == await said(stack, sid)
+    assert received_audio(client) == await published_audio(stack, sid)
     assert await ended(stack, sid) is EndReason.STOPPED
 
 
@@ -145,7 +145,7 @@ async def test_realtime(stack: Stack) -> None:
             await client.send("input_audio_buffer.append", audio=audio(silence(1.0)))
             await client.message()
         answer = received_audio(client, "audio")
-        assert answer == (await said(stack, sid))[: len(answer)]
+        assert answer == (await published_audio(stack, sid))[: len(answer)]
         await client.send("session.close")
         await client.expect(
             "session.closed", skip=("response.listen", "response.output_audio.delta")

@@ -49,18 +49,18 @@ def test_both_sides_are_at_the_times_of_playback(tmp_path: Path) -> None:
     """The model answers while the user still speaks; two units arrive early, one late."""
     talk = TimedTalk.prepared()
     asked = [noise(i, 1.0, IN) for i in range(6)]
-    said = [noise(50 + i, 1.0, OUT) for i in range(3)]
+    spoken = [noise(50 + i, 1.0, OUT) for i in range(3)]
     for second, samples in enumerate(asked):
         talk.chunk(1.0 + second, samples)
     talk.listen(1.1)
-    talk.speak(2.1, said[0])
-    talk.speak(3.05, said[1])  # before the first has played
-    talk.speak(4.4, said[2], end=True)  # after the second has played: a gap
+    talk.speak(2.1, spoken[0])
+    talk.speak(3.05, spoken[1])  # before the first has played
+    talk.speak(4.4, spoken[2], end=True)  # after the second has played: a gap
     talk.listen(5.1)
     replay = talk.record(tmp_path).replay()
     assert len(replay) == 6 * OUT
     assert_user_is(replay[:, 0], *((float(i), samples) for i, samples in enumerate(asked)))
-    model = laid(len(replay), (2.1, said[0]), (3.1, said[1]), (4.4, said[2]), rate=OUT)
+    model = laid(len(replay), (2.1, spoken[0]), (3.1, spoken[1]), (4.4, spoken[2]), rate=OUT)
     np.testing.assert_array_equal(replay[:, 1], model)
 
 
@@ -83,12 +83,12 @@ def test_listening_during_speech_cuts_it_and_a_finished_turn_plays_to_its_end(
 def test_a_barge_in_cuts_the_audio_that_still_plays(tmp_path: Path) -> None:
     """From the first chunk with `force_listen`, the player is silent."""
     talk = TimedTalk.prepared()
-    said = noise(1, 3.0, OUT)
+    spoken = noise(1, 3.0, OUT)
     for second in range(4):
         talk.chunk(1.0 + second, noise(second, 1.0, IN), force_listen=second >= 2)
-    talk.speak(1.1, said, end=True)
+    talk.speak(1.1, spoken, end=True)
     replay = talk.record(tmp_path).replay()
-    model = laid(len(replay), (1.1, said[: round(1.9 * OUT)]), rate=OUT)
+    model = laid(len(replay), (1.1, spoken[: round(1.9 * OUT)]), rate=OUT)
     np.testing.assert_array_equal(replay[:, 1], model)
 
 
@@ -183,16 +183,16 @@ def test_without_audio_there_is_no_replay(tmp_path: Path) -> None:
 
 def test_a_missing_file_becomes_silence(tmp_path: Path) -> None:
     talk = TimedTalk.prepared()
-    said = [noise(i, 1.0, OUT) for i in range(3)]
+    spoken = [noise(i, 1.0, OUT) for i in range(3)]
     talk.chunk(1.0, noise(9, 1.0, IN))
-    for second, samples in enumerate(said):
+    for second, samples in enumerate(spoken):
         talk.speak(1.5 + second, samples)
     recorded = talk.record(tmp_path)
     _unmerge(recorded.folder, talk)
     (recorded.folder / "ai_audio/turn_0_chunk_001.wav").unlink()
     merge(recorded.folder, keep_going)
     replay = recorded.replay()
-    model = laid(len(replay), (1.5, said[0]), (3.5, said[2]), rate=OUT)
+    model = laid(len(replay), (1.5, spoken[0]), (3.5, spoken[2]), rate=OUT)
     np.testing.assert_array_equal(replay[:, 1], model)
 
 

@@ -108,12 +108,12 @@ def test_a_barge_in_during_silence_changes_nothing() -> None:
 
 
 def test_captions_grow_with_the_turn_and_remain_for_a_while() -> None:
-    said = [
+    texts = [
         SpokenText(1000, 2000, "The capital of Italy ", ends_turn=False),
         SpokenText(2000, 2600, "is Rome.", ends_turn=True),
         SpokenText(9000, 9500, "Anything else?", ends_turn=True),
     ]
-    assert lay_out_captions(said, 60_000) == [
+    assert lay_out_captions(texts, 60_000) == [
         Caption(1000, 2000, "The capital of Italy"),
         Caption(2000, 4100, "The capital of Italy is Rome."),
         Caption(9000, 11000, "Anything else?"),
@@ -121,8 +121,10 @@ def test_captions_grow_with_the_turn_and_remain_for_a_while() -> None:
 
 
 def test_a_long_turn_begins_a_new_caption() -> None:
-    said = [SpokenText(1000 * n, 1000 * n + 900, "x" * 30 + " ", ends_turn=False) for n in range(6)]
-    assert [len(caption.text) for caption in lay_out_captions(said, 60_000)] == [
+    texts = [
+        SpokenText(1000 * n, 1000 * n + 900, "x" * 30 + " ", ends_turn=False) for n in range(6)
+    ]
+    assert [len(caption.text) for caption in lay_out_captions(texts, 60_000)] == [
         30,
         61,
         30,

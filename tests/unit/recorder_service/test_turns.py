@@ -58,7 +58,7 @@ CHAT = RecordingJob(sid="cht_1", ticket=TICKET, kind=SessionKind.CHAT, recording
 CASES = [
     pytest.param(HALF, numbered(half_duplex_talk(), TICKET, after=9), id="half_duplex"),
     pytest.param(CHAT, numbered(chat_talk(), TICKET), id="chat"),
-    pytest.param(CHAT, numbered(chat_talk(streamed=False), TICKET), id="chat_in_one_piece"),
+    pytest.param(CHAT, numbered(chat_talk(streamed=False), TICKET), id="non_streaming_chat"),
 ]
 
 

@@ -107,7 +107,7 @@ def test_sizes_may_be_odd_and_may_change(tmp_path: Path) -> None:
     assert {picture.shape for _, picture in shown} == {(240, 320, 3)}
     for (_, picture), colour in zip(shown, (RED, GREEN, BLUE, RED), strict=True):
         assert_colour(picture, colour)
-    assert shown[1][1][120, 20].max() < 30, "black beside it"
+    assert shown[1][1][120, 20].max() < 30, "the rest is black"
 
 
 def test_large_frames_are_scaled_down(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_audio_is_sent_in_the_requested_format() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "reason"),
     [
         (b"", "begins with 4 bytes of length, this one has 0"),
         (b"\2\0\0", "this one has 3"),
@@ -87,14 +87,14 @@ def test_audio_is_sent_in_the_requested_format() -> None:
         (b"\xff\xff\xff\xff", "4294967295 bytes announced"),
     ],
 )
-def test_a_truncated_frame_is_refused(data: bytes, says: str) -> None:
-    with pytest.raises(InvalidInput, match=says) as refused:
+def test_a_truncated_frame_is_refused(data: bytes, reason: str) -> None:
+    with pytest.raises(InvalidInput, match=reason) as refused:
         split_frame(data)
     assert refused.value.field == "header"
 
 
 @pytest.mark.parametrize(
-    ("reference", "says"),
+    ("reference", "reason"),
     [
         ({}, "at must be a number of bytes"),
         ({"at": 0}, "bytes must be a number of bytes"),
@@ -110,10 +110,10 @@ def test_a_truncated_frame_is_refused(data: bytes, says: str) -> None:
         ([], "valid string"),
     ],
 )
-def test_an_invalid_reference_is_refused(reference: Any, says: str) -> None:
+def test_an_invalid_reference_is_refused(reference: Any, reason: str) -> None:
     with pytest.raises(ValidationError) as refused:
         read(reference, bytes(8))
-    assert says in refused.value.errors()[0]["msg"]
+    assert reason in refused.value.errors()[0]["msg"]
 
 
 def test_base64_is_accepted_in_a_binary_frame() -> None:

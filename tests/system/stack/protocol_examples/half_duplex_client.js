@@ -1,5 +1,5 @@
 // The example page script of the half-duplex protocol's documentation, as its readers type it in.
-// Only the URL differs from the document; page.mjs stands for the browser around it.
+// Only the URL differs from the document; page.mjs replaces the browser around it.
 
 const sessionId = 'hdx_' + Math.random().toString(36).slice(2, 10);
 const ws = new WebSocket(`ws://${location.host}/ws/half_duplex/${sessionId}`);

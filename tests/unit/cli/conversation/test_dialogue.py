@@ -20,7 +20,7 @@ from antiphon.shared_schemas.audio import Samples
 from support.scripted_server import SPOKEN, Scripted, Wire, speaking
 
 
-class HalfDeaf(Headset):
+class HalfPlayback(Headset):
     """Plays half of the audio before the rest is dropped."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ async def test_the_playback_position_of_an_interrupted_answer_is_sent(
         await wire.send("result", is_listen=True, current_time=4000)
         await wire.send("timeout", reason="enough")
 
-    monkeypatch.setattr(dialogue, "Headset", HalfDeaf)
+    monkeypatch.setattr(dialogue, "Headset", HalfPlayback)
     transcript = Transcript(Console(file=io.StringIO()))
     async with Scripted(script).running() as server:
         with suppress(ClientError):

@@ -11,7 +11,7 @@ from antiphon.cli.replay.compare import OutcomePair, ReplayOutcome, Tolerance, c
 LISTEN = ReplayOutcome(speaks=False, text="", ms=10.0)
 
 
-def says(text: str, ms: float = 100.0) -> ReplayOutcome:
+def speech(text: str, ms: float = 100.0) -> ReplayOutcome:
     return ReplayOutcome(speaks=True, text=text, ms=ms)
 
 
@@ -20,14 +20,14 @@ def pairs(*runs: tuple[ReplayOutcome | None, ReplayOutcome | None]) -> list[Outc
 
 
 def test_the_same_run_twice_has_no_differences() -> None:
-    verdict = compare(pairs((LISTEN, LISTEN), (says("Rome"), says("Rome"))), Tolerance())
+    verdict = compare(pairs((LISTEN, LISTEN), (speech("Rome"), speech("Rome"))), Tolerance())
     assert (verdict.units, verdict.decisions, verdict.text) == (2, 1.0, 1.0)
     assert not verdict.differs
     assert verdict.before == verdict.after
 
 
 def test_different_decisions_are_counted() -> None:
-    runs = pairs((LISTEN, says("uh")), (says("Rome"), says("Rome")), (LISTEN, LISTEN))
+    runs = pairs((LISTEN, speech("uh")), (speech("Rome"), speech("Rome")), (LISTEN, LISTEN))
     verdict = compare(runs, Tolerance(text=0, slower=99))
     assert verdict.decisions == pytest.approx(2 / 3)
     assert [reason.split(":")[0] for reason in verdict.reasons] == ["decisions"]
@@ -46,7 +46,9 @@ def test_units_that_the_first_run_did_not_answer_are_no_difference() -> None:
 
 
 def test_the_same_words_a_second_later_are_no_difference() -> None:
-    runs = pairs((says("It is "), LISTEN), (says("Rome."), says("It is ")), (None, says("Rome.")))
+    runs = pairs(
+        (speech("It is "), LISTEN), (speech("Rome."), speech("It is ")), (None, speech("Rome."))
+    )
     verdict = compare(runs, Tolerance(decisions=0))
     assert verdict.text == 1.0
     assert not verdict.differs
@@ -59,7 +61,7 @@ def test_the_same_words_a_second_later_are_no_difference() -> None:
 def test_slower_by_a_factor_and_by_more_than_noise(
     before: float, after: float, slower: bool
 ) -> None:
-    verdict = compare(pairs((says("a", before), says("a", after))), Tolerance())
+    verdict = compare(pairs((speech("a", before), speech("a", after))), Tolerance())
     assert [reason.split(":")[0] for reason in verdict.reasons] == ["latency"] * slower
 
 

@@ -45,7 +45,7 @@ def test_five_seconds_are_the_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "reason"),
     [
         (b"", "no samples"),
         (b"abc", "whole number"),
@@ -53,8 +53,8 @@ def test_five_seconds_are_the_limit() -> None:
         (struct.pack("<2f", float("-inf"), 0.0), "infinite"),
     ],
 )
-def test_invalid_samples_are_rejected(data: bytes, says: str) -> None:
-    with pytest.raises(InvalidInput, match=says) as refused:
+def test_invalid_samples_are_rejected(data: bytes, reason: str) -> None:
+    with pytest.raises(InvalidInput, match=reason) as refused:
         _audio(data)
     assert refused.value.field == "audio"
 
@@ -156,7 +156,7 @@ _FILM = bytes(range(256)) * 255
     ],
     ids=[
         "exif",
-        "exif with a picture in it",
+        "exif with a thumbnail",
         "depth map",
         "profile in parts",
         "two pictures",

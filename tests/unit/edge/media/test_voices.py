@@ -22,7 +22,7 @@ async def test_an_uploaded_voice() -> None:
     assert np.frombuffer(pcm, "<f4") == pytest.approx(0.5, abs=1e-4)
 
 
-@pytest.mark.parametrize("name", ["uploaded:", "uploaded:nobody", "uploaded:a:b", "uploaded:é{*}"])
+@pytest.mark.parametrize("name", ["uploaded:", "uploaded:unknown", "uploaded:a:b", "uploaded:é{*}"])
 async def test_unknown_uploaded_voices(name: str) -> None:
     with pytest.raises(InvalidInput, match="field: no such uploaded voice") as refused:
         await load_named_voice(EdgeSettings(), _store, name, "field")

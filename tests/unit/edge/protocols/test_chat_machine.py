@@ -61,8 +61,8 @@ def test_stop_in_every_phase(phase: Phase) -> None:
         assert machine.receive(StopIn()) == [Forward(StopIn())]
         assert machine.phase is Phase.STOPPING
     elif phase is Phase.QUEUED:
-        *told, finish = machine.receive(StopIn())
-        assert [(wire["type"], wire["stopped"]) for wire in _wires(told)] == [("done", True)]
+        *messages, finish = machine.receive(StopIn())
+        assert [(wire["type"], wire["stopped"]) for wire in _wires(messages)] == [("done", True)]
         assert finish == Finish(Close.NORMAL, EndReason.STOPPED)
     else:
         with pytest.raises(InvalidInput) as refused:
@@ -85,8 +85,8 @@ def test_no_queue_messages_without_a_wait() -> None:
 def test_queue_messages_with_a_wait() -> None:
     machine = ChatMachine(STREAMED, "rec")
     assert [wire["type"] for wire in _wires(machine.placed(PLACE))] == ["queued"]
-    told, forwarded = machine.granted()
-    assert _wires([told]) == [{"type": "queue_done"}]
+    messages, forwarded = machine.granted()
+    assert _wires([messages]) == [{"type": "queue_done"}]
     assert forwarded == Forward(STREAMED)
 
 
@@ -157,8 +157,8 @@ def test_every_end_is_reported_and_closes(
 ) -> None:
     machine = kind(WHOLE, "rec")
     machine.granted()
-    *told, finish = machine.ended(reason)
-    assert len(told) == 1
+    *messages, finish = machine.ended(reason)
+    assert len(messages) == 1
     assert isinstance(finish, Finish)
     assert finish.close is not Close.NORMAL
 

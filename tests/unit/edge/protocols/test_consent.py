@@ -20,28 +20,30 @@ UPDATE = {"type": "session.update", "session": {"instructions": "Be brief."}}
 CHAT = {"messages": [{"role": "user", "content": "Hello"}]}
 
 
-async def _duplex(**said: Any) -> bool:
-    entry: Any = await DuplexDecoder(LIMITS).decode(orjson.dumps({**PREPARE, **said}).decode())
+async def _duplex(**fields: Any) -> bool:
+    entry: Any = await DuplexDecoder(LIMITS).decode(orjson.dumps({**PREPARE, **fields}).decode())
     return bool(entry.config.record)
 
 
-async def _half_duplex(**said: Any) -> bool:
-    entry: Any = await HalfDuplexDecoder(LIMITS).decode(orjson.dumps({**PREPARE, **said}).decode())
+async def _half_duplex(**fields: Any) -> bool:
+    entry: Any = await HalfDuplexDecoder(LIMITS).decode(
+        orjson.dumps({**PREPARE, **fields}).decode()
+    )
     return bool(entry.config.record)
 
 
-async def _realtime(**said: Any) -> bool:
-    event = {**UPDATE, "session": {**UPDATE["session"], **said}}  # type: ignore[dict-item]
+async def _realtime(**fields: Any) -> bool:
+    event = {**UPDATE, "session": {**UPDATE["session"], **fields}}  # type: ignore[dict-item]
     entry: Any = await RealtimeDecoder(LIMITS, video=True).decode(orjson.dumps(event).decode())
     return bool(entry.config.record)
 
 
-async def _chat(**said: Any) -> bool:
-    return (await decode_request(orjson.dumps({**CHAT, **said}).decode(), LIMITS)).options.record
+async def _chat(**fields: Any) -> bool:
+    return (await decode_request(orjson.dumps({**CHAT, **fields}).decode(), LIMITS)).options.record
 
 
-async def _http_chat(**said: Any) -> bool:
-    return (await decode_body(orjson.dumps({**CHAT, **said}), LIMITS)).options.record
+async def _http_chat(**fields: Any) -> bool:
+    return (await decode_body(orjson.dumps({**CHAT, **fields}), LIMITS)).options.record
 
 
 @pytest.mark.parametrize("ask", [_duplex, _half_duplex, _realtime, _chat, _http_chat])

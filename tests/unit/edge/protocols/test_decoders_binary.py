@@ -135,8 +135,8 @@ BAD: dict[str, tuple[bytes, str, str]] = {
 
 @pytest.mark.parametrize("name", BAD)
 async def test_a_refusal_names_the_field(name: str) -> None:
-    data, field, says = BAD[name]
-    with pytest.raises(InvalidInput, match=says) as refused:
+    data, field, reason = BAD[name]
+    with pytest.raises(InvalidInput, match=reason) as refused:
         await DuplexDecoder(SETTINGS).decode(data)
     assert refused.value.field == field
 

@@ -130,7 +130,7 @@ def test_voices_that_are_refused(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "outside.wav", np.zeros(160), 16_000)
     (assets / "text.wav").write_text("no sound")
     (assets / "link.wav").symlink_to(tmp_path / "outside.wav")
-    for name, says in {
+    for name, reason in {
         "long.wav": "longer than 1 s",
         "v.flac": "not a WAV",
         "text.wav": "cannot be read",
@@ -141,7 +141,7 @@ def test_voices_that_are_refused(tmp_path: Path) -> None:
         "": "no such",
         "a\0b": "no such",
     }.items():
-        with pytest.raises(InvalidInput, match=says) as refused:
+        with pytest.raises(InvalidInput, match=reason) as refused:
             load_bundled_voice(assets, name, 1.0)
         assert refused.value.field == "ref_audio_path"
 

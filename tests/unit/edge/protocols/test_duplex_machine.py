@@ -80,7 +80,7 @@ AFTER = {
     (Phase.PAUSED, ResumeIn): Phase.ACTIVE,
     (Phase.PAUSED, StopIn): Phase.STOPPING,
 }
-"""Where a legal command leads; every other one leaves the phase as it is."""
+"""The phase after each legal command; other commands do not change the phase."""
 
 
 def _machine(phase: Phase, **options: bool) -> DuplexMachine:
@@ -90,7 +90,7 @@ def _machine(phase: Phase, **options: bool) -> DuplexMachine:
     return machine
 
 
-def _told(actions: list[Action]) -> list[str]:
+def _types(actions: list[Action]) -> list[str]:
     return [action.message.type for action in actions if isinstance(action, Send)]
 
 
@@ -151,7 +151,7 @@ def test_messages_held_in_the_queue_follow_the_grant() -> None:
     assert machine.receive(DIAGNOSTIC) == []
     assert machine.receive(PREPARE) == []
     actions = machine.granted()
-    assert _told(actions[:1]) == ["queue_done"]
+    assert _types(actions[:1]) == ["queue_done"]
     assert _forwarded(actions) == [DIAGNOSTIC, PREPARE]
     assert machine.phase is Phase.PREPARING
 
@@ -188,7 +188,7 @@ def test_a_frame_from_before_a_pause_is_dropped() -> None:
 
 def test_stop_in_the_queue_is_answered_at_once() -> None:
     actions = _machine(Phase.QUEUED).receive(STOP)
-    assert _told(actions) == ["stopped"]
+    assert _types(actions) == ["stopped"]
     assert actions[-1] == Finish(Close.NORMAL, EndReason.STOPPED)
 
 
@@ -215,7 +215,7 @@ ANSWERS: list[tuple[OutEntry, list[str]]] = [
 @pytest.mark.parametrize("phase", [Phase.ACTIVE, Phase.PAUSED, Phase.STOPPING])
 @pytest.mark.parametrize(("entry", "sent"), ANSWERS)
 def test_entries_become_messages(phase: Phase, entry: OutEntry, sent: list[str]) -> None:
-    assert _told(_machine(phase).deliver(entry, 0)) == sent
+    assert _types(_machine(phase).deliver(entry, 0)) == sent
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_prepared_is_sent_once() -> None:
 
 def test_a_prepare_that_failed_may_be_repeated() -> None:
     machine = _machine(Phase.PREPARING)
-    assert _told(machine.deliver(ErrorOut(code="inference_error", message="bad"), 0)) == ["error"]
+    assert _types(machine.deliver(ErrorOut(code="inference_error", message="bad"), 0)) == ["error"]
     assert _forwarded(machine.receive(PREPARE)) == [PREPARE]
 
 
@@ -289,7 +289,7 @@ def test_the_transcript_is_sent_on_request(memo: dict[str, object], sent: str | 
 def test_every_end_is_reported_and_closes(reason: EndReason | None) -> None:
     machine = _machine(Phase.ACTIVE)
     *sent, finish = machine.ended(reason)
-    assert len(_told(sent)) == 1
+    assert len(_types(sent)) == 1
     assert isinstance(finish, Finish)
     assert finish.reason is (reason or EndReason.ERROR)
     assert machine.phase is Phase.OVER

@@ -67,7 +67,7 @@ TABLE = {
     (Phase.ACTIVE, "audio_chunk"): Phase.ACTIVE,
     (Phase.ACTIVE, "stop"): Phase.STOPPING,
 }
-"""What is legal when, and where it leads; everything else is `not_ready` and changes nothing."""
+"""Legal commands and the phase after each; all others are `not_ready` and change nothing."""
 
 
 def _machine(phase: Phase) -> HalfDuplexMachine:

@@ -21,18 +21,18 @@ def _steps(protocol: Protocol) -> st.SearchStrategy[list[Step]]:
     """Mostly valid messages and entries, so that sequences get far."""
     good = st.sampled_from([*protocol.messages.values(), *protocol.entries, GRANTED])
     odd = st.sampled_from([*protocol.mistakes.values(), *PLACES, SessionCommand.INTERRUPT])
-    ways = st.sampled_from(list(protocol.ways.values()))
-    begun = st.tuples(ways, st.lists(good | good | odd, max_size=30))
+    setup = st.sampled_from(list(protocol.setup.values()))
+    begun = st.tuples(setup, st.lists(good | good | odd, max_size=30))
     return begun.map(lambda parts: [*parts[0], *parts[1]])
 
 
 async def _actions(protocol: Protocol, steps: list[Step]) -> list[Action]:
     """All actions until the connection closes, as the edge would run them."""
-    talk = protocol.talk(protocol)
+    connection = protocol.connection(protocol)
     actions: list[Action] = []
     for step in steps:
-        actions += await talk.step(step)
-        if talk.over:
+        actions += await connection.step(step)
+        if connection.closed:
             break
     return actions
 
@@ -66,13 +66,13 @@ async def test_nothing_is_forwarded_before_a_worker_is_assigned(
 ) -> None:
     protocol = PROTOCOLS[path]
     frames = st.sampled_from([*protocol.messages.values(), *protocol.mistakes.values()])
-    talk = protocol.talk(protocol)
+    connection = protocol.connection(protocol)
     for step in _request(protocol):
-        await talk.step(step)
+        await connection.step(step)
     for step in data.draw(st.lists(frames, max_size=20), label="frames"):
-        actions = await talk.step(step)
+        actions = await connection.step(step)
         assert not [action for action in actions if isinstance(action, Forward)]
-        if talk.over:
+        if connection.closed:
             return
 
 

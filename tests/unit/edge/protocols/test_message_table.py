@@ -62,5 +62,5 @@ def _states(machine: type[SessionMachine[Any]]) -> set[str]:
 def test_every_state_and_every_message_is_in_the_table(
     protocol: Protocol, states: Collection[str], messages: Collection[str]
 ) -> None:
-    assert set(protocol.ways) == states
+    assert set(protocol.setup) == states
     assert set(protocol.messages) == set(messages)

@@ -61,9 +61,9 @@ async def test_an_update_with_everything() -> None:
     wav = _base64(_wav(44_100, 2, "PCM_24"))
     entry = await _read(_update(max_slice_nums=4, ref_audio=wav, tts_ref_audio=_audio(800)))
     assert entry.config.max_slice_nums == 4
-    heard = np.frombuffer(entry.ref_audio, "<f4")
-    assert abs(len(heard) - 16_000) <= 1
-    assert 0.45 < np.abs(heard[1000:-1000]).max() < 0.55
+    voice = np.frombuffer(entry.ref_audio, "<f4")
+    assert abs(len(voice) - 16_000) <= 1
+    assert 0.45 < np.abs(voice[1000:-1000]).max() < 0.55
     assert len(entry.tts_ref_audio) == 3200
 
 
@@ -134,9 +134,9 @@ async def test_bad_input_names_its_field(event: object, code: ErrorCode, field: 
 @pytest.mark.parametrize("subtype", ["PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE"])
 async def test_wavs_of_any_rate_and_width(rate: int, subtype: str) -> None:
     data = await decode_voice(_base64(_wav(rate, subtype=subtype)), "ref_audio", 60)
-    heard = np.frombuffer(data, "<f4")
-    assert abs(len(heard) - 16_000) <= 2
-    spectrum = np.abs(np.fft.rfft(heard))
+    voice = np.frombuffer(data, "<f4")
+    assert abs(len(voice) - 16_000) <= 2
+    spectrum = np.abs(np.fft.rfft(voice))
     assert abs(int(spectrum.argmax()) - 440) <= 2
 
 

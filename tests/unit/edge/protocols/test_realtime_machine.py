@@ -74,7 +74,7 @@ TABLE = {
     (Phase.ACTIVE, "output_audio_buffer.playback_ack"): Phase.ACTIVE,
     (Phase.ACTIVE, "session.close"): Phase.STOPPING,
 }
-"""What is legal when, and where it leads; everything else is `not_ready` and changes nothing."""
+"""Legal commands and the phase after each; all others are `not_ready` and change nothing."""
 
 
 def _machine(stage: Phase) -> RealtimeMachine:
@@ -153,39 +153,39 @@ def _unit(*, listen: bool = False, text: str = "", audio: int = 0, **fields: Any
     return replace(entry, **{"audio": bytes(4 * audio), "kv_cache_length": 100, **fields})
 
 
-def _said(machine: RealtimeMachine, unit: ResultOut) -> list[tuple[object, ...]]:
+def _deltas(machine: RealtimeMachine, unit: ResultOut) -> list[tuple[object, ...]]:
     """(text, samples, end of turn) of each delta; listening is ()."""
-    said: list[tuple[object, ...]] = []
+    found: list[tuple[object, ...]] = []
     for wire in _wires(machine.deliver(unit, 0)):
         if wire["type"] == "response.listen":
             assert wire["kv_cache_length"] == 100
-            said.append(())
+            found.append(())
             continue
         samples = len(pybase64.b64decode(str(wire["audio"]))) // 4
-        said.append((wire["text"], samples, wire["end_of_turn"]))
-    return said
+        found.append((wire["text"], samples, wire["end_of_turn"]))
+    return found
 
 
 def test_units_become_deltas_and_listening() -> None:
     machine = _machine(Phase.ACTIVE)
-    assert _said(machine, _unit(listen=True)) == [()]
-    assert _said(machine, _unit(text="Hi", audio=24_000)) == [("Hi", 24_000, False)]
-    assert _said(machine, _unit(audio=100, end_of_turn=True)) == [("", 100, True)]
+    assert _deltas(machine, _unit(listen=True)) == [()]
+    assert _deltas(machine, _unit(text="Hi", audio=24_000)) == [("Hi", 24_000, False)]
+    assert _deltas(machine, _unit(audio=100, end_of_turn=True)) == [("", 100, True)]
 
 
 def test_text_without_audio_is_sent_with_the_next_delta() -> None:
     machine = _machine(Phase.ACTIVE)
-    assert _said(machine, _unit(text="Hello")) == []
-    assert _said(machine, _unit(text=" there")) == []
-    assert _said(machine, _unit(text=", you", audio=10)) == [("Hello there, you", 10, False)]
+    assert _deltas(machine, _unit(text="Hello")) == []
+    assert _deltas(machine, _unit(text=" there")) == []
+    assert _deltas(machine, _unit(text=", you", audio=10)) == [("Hello there, you", 10, False)]
 
 
 def test_text_at_the_end_of_a_turn_gets_ten_milliseconds_of_silence() -> None:
     machine = _machine(Phase.ACTIVE)
-    assert _said(machine, _unit(text="Bye.", end_of_turn=True)) == [("Bye.", 240, True)]
-    assert _said(machine, _unit(end_of_turn=True)) == [("", 240, True)]
+    assert _deltas(machine, _unit(text="Bye.", end_of_turn=True)) == [("Bye.", 240, True)]
+    assert _deltas(machine, _unit(end_of_turn=True)) == [("", 240, True)]
     machine.deliver(_unit(text="Well"), 0)
-    assert _said(machine, _unit(listen=True)) == [("Well", 240, True), ()]
+    assert _deltas(machine, _unit(listen=True)) == [("Well", 240, True), ()]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def _fresh(protocol: Protocol) -> SessionMachine[object]:
     return ChatMachine(None, "rec")
 
 
-def _told(actions: list[Action]) -> list[object]:
+def _messages(actions: list[Action]) -> list[object]:
     return [a.message.wire() if isinstance(a, Send) else a for a in actions]
 
 
@@ -34,15 +34,15 @@ def _told(actions: list[Action]) -> list[object]:
 async def test_a_restored_machine_sends_the_same_messages(path: str, data: st.DataObject) -> None:
     protocol = PROTOCOLS[path]
     steps: list[Step] = [*protocol.messages.values(), *protocol.entries]
-    way = data.draw(st.sampled_from(list(protocol.ways.values())), label="way")
+    way = data.draw(st.sampled_from(list(protocol.setup.values())), label="way")
     before = data.draw(st.lists(st.sampled_from(steps), max_size=8), label="before")
     after = data.draw(st.lists(st.sampled_from(list(protocol.entries)), max_size=6), label="after")
-    talk = protocol.talk(protocol)
+    connection = protocol.connection(protocol)
     for step in [*way, *before]:
-        await talk.step(step)
-        if talk.over:
+        await connection.step(step)
+        if connection.closed:
             return
-    machine = talk._machine
+    machine = connection._machine
     if machine is None:
         return  # a chat without a request yet
     again = _fresh(protocol)
@@ -50,10 +50,10 @@ async def test_a_restored_machine_sends_the_same_messages(path: str, data: st.Da
     assert (again.waiting, list(again.held)) == (machine.waiting, list(machine.held))
     assert again.snapshot() == machine.snapshot()
     if machine.waiting:
-        assert _told(list(again.granted())) == _told(list(machine.granted()))
+        assert _messages(list(again.granted())) == _messages(list(machine.granted()))
     for entry in after:
         one, other = list(machine.deliver(entry, 7.0)), list(again.deliver(entry, 7.0))
-        assert _told(one) == _told(other)
+        assert _messages(one) == _messages(other)
         assert again.snapshot() == machine.snapshot()
         if any(isinstance(action, Finish) for action in one):
             return

@@ -25,7 +25,7 @@ from antiphon.shared_schemas.recording import TIMELINE_FILE, USED_FILE
 
 ONE, OTHER = "1" * 32, "2" * 32
 SECRET = b"secret"
-NOBODY = 65534
+UNPRIVILEGED_USER = 65534
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def without_privileges() -> Iterator[None]:
     """Run as a user without access, because root may read everything."""
     was = os.geteuid()
     if was == 0:
-        os.seteuid(NOBODY)
+        os.seteuid(UNPRIVILEGED_USER)
     try:
         yield
     finally:

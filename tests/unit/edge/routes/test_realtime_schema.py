@@ -34,7 +34,7 @@ DEMANDS: dict[str, tuple[set[str], set[str]]] = {
     "session.closed": ({"reason"}, set()),
     "error": ({"error"}, set()),
 }
-"""What the demo's schema requires of server events, and what else it knows; it takes nothing more."""
+"""Required and optional fields of the demo's server events; it accepts no others."""
 
 
 def test_the_document_and_the_file_have_the_same_schema() -> None:

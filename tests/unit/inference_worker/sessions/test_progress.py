@@ -36,9 +36,9 @@ class PublishedProgress:
                 await asyncio.sleep(0.001)
 
 
-async def read(heard: PublishedProgress, failure: Exception | None = None) -> None:
+async def read(published: PublishedProgress, failure: Exception | None = None) -> None:
     progress = ProgressPublisher(interval_s=0.001)
-    async with progress.publish_to(heard.session):
+    async with progress.publish_to(published.session):
         progress(0.5)
         await asyncio.sleep(0.05)
         if failure is not None:
@@ -46,23 +46,23 @@ async def read(heard: PublishedProgress, failure: Exception | None = None) -> No
 
 
 async def test_only_increasing_progress_is_published() -> None:
-    heard, progress = PublishedProgress(), ProgressPublisher(interval_s=0.001)
-    async with progress.publish_to(heard.session):
+    published, progress = PublishedProgress(), ProgressPublisher(interval_s=0.001)
+    async with progress.publish_to(published.session):
         progress(0.25)
-        await heard.has(1)
+        await published.has(1)
         progress(0.1)
         await asyncio.sleep(0.02)
         progress(7.0)
-        await heard.has(2)
-    assert heard.entries == [0.25, 1.0]
+        await published.has(2)
+    assert published.entries == [0.25, 1.0]
 
 
 async def test_a_short_prefill_publishes_no_progress() -> None:
-    heard, progress = PublishedProgress(), ProgressPublisher(interval_s=60)
-    async with progress.publish_to(heard.session):
+    published, progress = PublishedProgress(), ProgressPublisher(interval_s=60)
+    async with progress.publish_to(published.session):
         progress(0.5)
         await asyncio.sleep(0)
-    assert heard.entries == []
+    assert published.entries == []
 
 
 async def test_a_lost_session_is_noticed() -> None:

@@ -12,7 +12,7 @@ from antiphon.inference_worker.sessions.recovery import (
 )
 from antiphon.shared_schemas.entries import DeltaOut, PrefillDoneOut, StreamPosition
 
-SAID = [
+OUTPUTS = [
     (StreamPosition(5, 1, n), entry)
     for n, entry in enumerate(
         [PrefillDoneOut(input_tokens=3), DeltaOut(text_delta="so "), DeltaOut(text_delta="far")], 1
@@ -22,11 +22,11 @@ SAID = [
 
 def test_the_published_text_is_known() -> None:
     assert recover_chat(StreamHistory(outputs=())) == RecoveredChat()
-    assert recover_chat(StreamHistory(outputs=SAID)) == RecoveredChat(
+    assert recover_chat(StreamHistory(outputs=OUTPUTS)) == RecoveredChat(
         prefill_done=True, said="so far"
     )
 
 
 def test_an_answer_longer_than_its_stream_is_unrecoverable() -> None:
     with pytest.raises(Unrecoverable, match="start of the answer"):
-        recover_chat(StreamHistory(outputs=SAID[1:]))
+        recover_chat(StreamHistory(outputs=OUTPUTS[1:]))

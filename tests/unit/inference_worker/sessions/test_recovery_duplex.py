@@ -104,22 +104,22 @@ def test_an_unanswered_prepare_is_pending() -> None:
 
 def test_a_trimmed_session_keeps_its_prepare_and_the_newest_units() -> None:
     inputs = placed([PREPARE, *(chunk(n / 10) for n in range(2, 7))])
-    said = placed(
+    published = placed(
         [PreparedOut(input_n=1, prompt_length=9), *(answer(n, str(n)) for n in range(2, 6))]
     )
     stored = (StreamPosition(5, 1, 1), PREPARE)
-    state = recover_duplex(StreamHistory(inputs[3:], said[3:], stored))
+    state = recover_duplex(StreamHistory(inputs[3:], published[3:], stored))
     assert state.prepare == PREPARE
     assert [unit.text for unit in state.units] == ["4", "5"]
     assert (state.paused_until, state.current_time, state.shortened) == (None, 5000, True)
     assert state.position == StreamPosition(5, 1, 5)
-    only_inputs_trimmed = recover_duplex(StreamHistory(inputs[3:], said, stored))
+    only_inputs_trimmed = recover_duplex(StreamHistory(inputs[3:], published, stored))
     assert (only_inputs_trimmed.prepare, only_inputs_trimmed.shortened) == (PREPARE, False)
 
 
 def test_a_session_without_its_prepare_is_unrecoverable() -> None:
-    said = placed([PreparedOut(input_n=1, prompt_length=9), answer(2), answer(3)])
-    for outputs in (said, said[1:]):
+    published = placed([PreparedOut(input_n=1, prompt_length=9), answer(2), answer(3)])
+    for outputs in (published, published[1:]):
         with pytest.raises(Unrecoverable, match="prepare"):
             recover_duplex(StreamHistory(placed([PREPARE, chunk(0.1), chunk(0.2)])[1:], outputs))
 

@@ -47,7 +47,7 @@ def done(index: int, input_n: int, **fields: object) -> TurnDoneOut:
     return TurnDoneOut(input_n=input_n, turn_index=index, text=text, **fields)  # type: ignore[arg-type]
 
 
-def recalled(*said: StreamEntry, chunks: int = 8) -> RecoveredHalfDuplex:
+def recovered(*said: StreamEntry, chunks: int = 8) -> RecoveredHalfDuplex:
     return recover_half_duplex(
         StreamHistory(stream(PREPARE, *[TEN_SECONDS] * chunks), stream(*said))
     )
@@ -58,19 +58,19 @@ def test_an_empty_history_recovers_nothing() -> None:
 
 
 def test_a_refused_prepare_is_not_tried_again() -> None:
-    state = recalled(ErrorOut(input_n=1, code="x", message="too long"))
+    state = recovered(ErrorOut(input_n=1, code="x", message="too long"))
     assert state == RecoveredHalfDuplex(position=StreamPosition(7, 1, 1))
 
 
 def test_a_session_without_a_turn_processes_all_input_again() -> None:
-    state = recalled(PREPARED, VadOut(input_n=4, speaking=True))
+    state = recovered(PREPARED, VadOut(input_n=4, speaking=True))
     assert state.prepare is PREPARE
     assert state.position == StreamPosition(7, 1, 1)
     assert (state.speaking, state.guard, state.next_index) == (True, GUARD_SAMPLES, 0)
 
 
 def test_old_silence_is_not_processed_again() -> None:
-    state = recalled(PREPARED, chunks=30)
+    state = recovered(PREPARED, chunks=30)
     assert state.position == StreamPosition(7, 1, 31 - 9)
     assert state.guard == 0
 
@@ -78,7 +78,7 @@ def test_old_silence_is_not_processed_again() -> None:
 def test_complete_turns_are_replayed_and_input_continues_after_the_last() -> None:
     said = [generating(0, 3), DeltaOut(text_delta="answer 0"), done(0, 5, memo={"m": 1})]
     failed = [generating(1, 6), done(1, 6, failed=True)]
-    state = recalled(PREPARED, *said, *failed)
+    state = recovered(PREPARED, *said, *failed)
     (turn,) = state.turns
     assert (turn.text, turn.memo) == ("answer 0", {"m": 1})
     assert turn.audio is not None
@@ -91,7 +91,7 @@ def test_complete_turns_are_replayed_and_input_continues_after_the_last() -> Non
 def test_an_open_answer_is_recovered_with_its_published_text() -> None:
     first = [generating(0, 3), DeltaOut(text_delta="gone"), done(0, 3)]
     second = [generating(1, 5), DeltaOut(text_delta="it"), DeltaOut(text_delta=" is")]
-    state = recalled(PREPARED, *first, *second)
+    state = recovered(PREPARED, *first, *second)
     assert state.open_turn is not None
     assert (state.open_turn.index, state.open_turn.input_n) == (1, 5)
     assert state.open_turn.said == "it is"

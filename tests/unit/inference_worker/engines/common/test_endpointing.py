@@ -30,7 +30,7 @@ END = 13
 """Number of windows in 800 ms of silence."""
 
 
-def told(probabilities: Iterable[float], config: VadConfig = CONFIG) -> list[Span | int]:
+def detect(probabilities: Iterable[float], config: VadConfig = CONFIG) -> list[Span | int]:
     """Spans that ended, and the number of each window at which speech was announced."""
     policy = SpeechPolicy(config)
     answers = [(index, policy.feed(p)) for index, p in enumerate(probabilities)]
@@ -51,41 +51,41 @@ def detector(config: VadConfig = CONFIG) -> StreamingVAD:
 
 
 def test_speech_is_announced_once_it_is_long_enough_and_ends_in_silence() -> None:
-    assert told([0.1, 0.9, 0.9, 0.9, *[0.0] * END]) == [2, Span(1, 4)]
+    assert detect([0.1, 0.9, 0.9, 0.9, *[0.0] * END]) == [2, Span(1, 4)]
 
 
 def test_speech_begins_at_the_threshold_and_continues_slightly_below_it() -> None:
-    assert told([0.79] * 5) == []
-    assert told([0.8, 0.66, 0.66, 0.64, *[0.0] * END]) == [1, Span(0, 3)]
+    assert detect([0.79] * 5) == []
+    assert detect([0.8, 0.66, 0.66, 0.64, *[0.0] * END]) == [1, Span(0, 3)]
 
 
 def test_noise_shorter_than_speech_is_never_announced() -> None:
-    assert told([0.9, *[0.0] * END, 0.9, *[0.0] * END]) == []
+    assert detect([0.9, *[0.0] * END, 0.9, *[0.0] * END]) == []
 
 
 def test_clicks_do_not_add_up_to_speech_across_an_end() -> None:
-    assert told([0.9, *[0.0] * END, 0.9, 0.9, *[0.0] * END]) == [END + 2, Span(END + 1, END + 3)]
+    assert detect([0.9, *[0.0] * END, 0.9, 0.9, *[0.0] * END]) == [END + 2, Span(END + 1, END + 3)]
 
 
 def test_a_pause_within_the_limit_does_not_end_speech() -> None:
     pause = [0.0] * (END - 1)
-    assert told([0.9, 0.9, *pause, 0.9, *[0.0] * END]) == [1, Span(0, END + 2)]
+    assert detect([0.9, 0.9, *pause, 0.9, *[0.0] * END]) == [1, Span(0, END + 2)]
 
 
 def test_no_minimum_announces_at_the_first_window() -> None:
     config = VadConfig(min_speech_duration_ms=0, min_silence_duration_ms=32)
-    assert told([0.9, 0.0], config) == [0, Span(0, 1)]
+    assert detect([0.9, 0.0], config) == [0, Span(0, 1)]
 
 
 def test_endless_speech_is_cut() -> None:
     windows = -int(-MAX_UTTERANCE_S * 1000 // WINDOW_MS)
-    spans = [answer for answer in told([0.9] * (2 * windows)) if isinstance(answer, Span)]
+    spans = [answer for answer in detect([0.9] * (2 * windows)) if isinstance(answer, Span)]
     assert spans == [Span(0, windows), Span(windows, 2 * windows)]
 
 
 @given(st.lists(st.floats(0, 1), max_size=300))
 def test_every_announcement_has_one_end_and_spans_never_overlap(probabilities: list[float]) -> None:
-    answers = told([*probabilities, *[0.0] * END])
+    answers = detect([*probabilities, *[0.0] * END])
     announced = [isinstance(answer, int) for answer in answers]
     assert announced == [True, False] * (len(answers) // 2)
     spans = [answer for answer in answers if isinstance(answer, Span)]

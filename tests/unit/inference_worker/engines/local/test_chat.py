@@ -73,11 +73,11 @@ def test_a_spoken_question_is_answered_in_speech(view: LocalChatView) -> None:
 def test_the_progress_of_the_transcription_is_reported(view: LocalChatView) -> None:
     long = np.concatenate([spoken(GERMANY), np.zeros(16_000 * 16, dtype=np.float32)])
     history = [asks(AudioPart(float_bytes(long)), AudioPart(float_bytes(spoken(ITALY))))]
-    told: list[float] = []
-    view.prefill(history, options(), on_progress=told.append)
-    assert told == sorted(told)
-    assert len(told) == 3  # two pieces of the long one
-    assert 0.0 < told[0] < told[1] == 0.5 < told[2] == 1.0
+    reported: list[float] = []
+    view.prefill(history, options(), on_progress=reported.append)
+    assert reported == sorted(reported)
+    assert len(reported) == 3  # two pieces of the long one
+    assert 0.0 < reported[0] < reported[1] == 0.5 < reported[2] == 1.0
 
 
 def test_the_audio_of_a_video_is_transcribed_with_omni_mode(view: LocalChatView) -> None:

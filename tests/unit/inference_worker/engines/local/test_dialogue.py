@@ -103,7 +103,7 @@ def spoken_answer() -> Dialogue:
 
 
 @pytest.mark.parametrize(
-    ("played_ms", "heard"),
+    ("played_ms", "remembered"),
     [
         (1, "One,"),
         (600, "One,"),
@@ -113,11 +113,11 @@ def spoken_answer() -> Dialogue:
         (9000, "One, two, three."),
     ],
 )
-def test_an_interrupted_answer_contains_the_played_words(played_ms: float, heard: str) -> None:
+def test_an_interrupted_answer_contains_the_played_words(played_ms: float, remembered: str) -> None:
     dialogue = spoken_answer()
     dialogue.set_played(played_ms)
     dialogue.interrupt_turn()
-    assert turns(dialogue) == [("user", "Count."), ("assistant", heard)]
+    assert turns(dialogue) == [("user", "Count."), ("assistant", remembered)]
 
 
 def test_without_a_playback_report_everything_that_was_sent_counts() -> None:

@@ -58,11 +58,11 @@ def turns(view: LocalDuplexView) -> list[tuple[str, str]]:
 
 def transcript(engine: LocalProcessor, audio: Samples) -> str:
     assert engine._models is not None
-    heard = soxr.resample(audio, OUTPUT_RATE, INPUT_RATE).astype(np.float32)
-    return engine._models.recogniser.transcribe(heard)
+    chunks = soxr.resample(audio, OUTPUT_RATE, INPUT_RATE).astype(np.float32)
+    return engine._models.recogniser.transcribe(chunks)
 
 
-def heard_user(results: list[UnitResult]) -> str:
+def user_turns(results: list[UnitResult]) -> str:
     return " ".join(result.memo["user"] for result in results if "user" in result.memo)
 
 
@@ -72,11 +72,11 @@ def test_a_spoken_question_gets_a_spoken_answer_that_says_its_text(
     results = converse(view, ITALY)
     speaking = [result for result in results if not result.is_listen]
     text = text_of(results)
-    assert "Italy" in heard_user(results)
+    assert "Italy" in user_turns(results)
     assert "Rome" in text
     assert text == " ".join(text.split())
-    said, heard = words(text), set(words(transcript(local_engine, audio_of(results))))
-    assert sum(word in heard for word in said) >= 0.6 * len(said)
+    answer_units, chunks = words(text), set(words(transcript(local_engine, audio_of(results))))
+    assert sum(word in chunks for word in answer_units) >= 0.6 * len(answer_units)
 
     first = results.index(speaking[0])
     assert results[first:] == speaking
@@ -113,9 +113,9 @@ def test_barge_in_stops_the_answer_and_is_answered(
     assert "Rome" in text_of(answer)
     assert not any(result.end_of_turn for result in answer[:-1])
     assert turns(view) == [
-        ("user", heard_user(before)),
+        ("user", user_turns(before)),
         ("assistant", text_of(before)),
-        ("user", heard_user(answer)),
+        ("user", user_turns(answer)),
         ("assistant", text_of(answer)),
     ]
 
@@ -130,25 +130,25 @@ def first_clause(result: UnitResult) -> tuple[str, float]:
 def test_the_unplayed_part_of_an_interrupted_answer_is_not_remembered(
     view: LocalDuplexView, other_view: LocalDuplexView
 ) -> None:
-    heard = [*units_of(spoken(STORY)), silence(1.0), silence(1.0)]
-    before = run_units(view, heard)
+    chunks = [*units_of(spoken(STORY)), silence(1.0), silence(1.0)]
+    before = run_units(view, chunks)
     while len([result for result in before if not result.is_listen]) < 3:
-        heard.append(silence(1.0))
+        chunks.append(silence(1.0))
         before.append(run_unit(view, silence(1.0)))
     clause, played_ms = first_clause(next(result for result in before if not result.is_listen))
     view.played(played_ms)
     overlap = units_of(spoken(ITALY, lead_s=0.0))
     answer = [*run_units(view, overlap), *listen(view)]
     assert turns(view) == [
-        ("user", heard_user(before)),
+        ("user", user_turns(before)),
         ("assistant", clause),
-        ("user", heard_user(answer)),
+        ("user", user_turns(answer)),
         ("assistant", text_of(answer)),
     ]
     assert len(clause) < len(text_of(before)) / 2
     assert "Rome" in text_of(answer)
 
-    units = past([*before, answer[0]], [*heard, overlap[0]])
+    units = past([*before, answer[0]], [*chunks, overlap[0]])
     units[-1] = dataclasses.replace(units[-1], played_ms=played_ms)
     other_view.prepare("You are a helpful assistant.", STEADY)
     other_view.replay(units)
@@ -195,9 +195,9 @@ def test_the_first_units_listen_and_their_question_is_answered_later(
 def test_the_conversation_is_remembered(view: LocalDuplexView) -> None:
     first, second = converse(view, ITALY), converse(view, GERMANY)
     assert turns(view) == [
-        ("user", heard_user(first)),
+        ("user", user_turns(first)),
         ("assistant", text_of(first)),
-        ("user", heard_user(second)),
+        ("user", user_turns(second)),
         ("assistant", text_of(second)),
     ]
     assert second[-1].kv_cache_length > first[-1].kv_cache_length
@@ -279,7 +279,7 @@ def test_an_answer_is_prepared_before_the_end_of_the_utterance_is_certain(
     assert turns(view) == []
     made.queue.wait(OUTPUT_RATE, tokens=1000, deadline=time.perf_counter() + 60)
     answer = run_unit(view, silence(1.0))
-    assert "Italy" in heard_user([answer])
+    assert "Italy" in user_turns([answer])
     assert not answer.is_listen
     assert reply_of(view) in (made, None)
     assert "Rome" in text_of([answer] if answer.end_of_turn else [answer, *listen(view)])
@@ -291,9 +291,9 @@ def test_an_answer_to_half_a_question_is_not_spoken(view: LocalDuplexView) -> No
     rest = units_of(np.concatenate([spoken(ITALY, lead_s=0.0), silence(1.0)]))
     results = [*first, *run_units(view, rest), *listen(view)]
     assert half is not None
-    assert "question" in heard_user(results)
-    assert "Italy" in heard_user(results)
-    assert turns(view) == [("user", heard_user(results)), ("assistant", text_of(results))]
+    assert "question" in user_turns(results)
+    assert "Italy" in user_turns(results)
+    assert turns(view) == [("user", user_turns(results)), ("assistant", text_of(results))]
     assert len([result for result in results if "user" in result.memo]) == 1
 
 
@@ -311,7 +311,7 @@ def test_an_expected_answer_does_not_know_the_unplayed_part(
     view.played(0.0)
     run_units(view, ending_in_its_unit(GERMANY, 0.25))
     results = list(listen(view))
-    assert "Germany" in heard_user(results)
+    assert "Germany" in user_turns(results)
     assert [role for role, _ in turns(view)] == ["user", "assistant"]
 
 
@@ -321,8 +321,8 @@ def test_two_sessions_run_at_once(view: LocalDuplexView, other_view: LocalDuplex
         italy = pool.submit(converse, view, ITALY)
         germany = pool.submit(converse, other_view, GERMANY)
         italy_results, germany_results = italy.result(), germany.result()
-    assert "Italy" in heard_user(italy_results)
-    assert "Germany" in heard_user(germany_results)
+    assert "Italy" in user_turns(italy_results)
+    assert "Germany" in user_turns(germany_results)
     assert "Rome" in text_of(italy_results)
     assert "Berlin" in text_of(germany_results)
     assert len(turns(view)) == len(turns(other_view)) == 2
@@ -331,50 +331,50 @@ def test_two_sessions_run_at_once(view: LocalDuplexView, other_view: LocalDuplex
 def test_replay_during_an_answer_continues_it(
     view: LocalDuplexView, other_view: LocalDuplexView
 ) -> None:
-    heard = units_of(spoken(STORY))
-    results = run_units(view, heard)
+    chunks = units_of(spoken(STORY))
+    results = run_units(view, chunks)
     while results[-1].is_listen:
-        heard.append(silence(1.0))
+        chunks.append(silence(1.0))
         results.append(run_unit(view, silence(1.0)))
     other_view.prepare("You are a helpful assistant.", STEADY)
-    other_view.replay(past(results, heard))
-    said = list(listen(other_view))
+    other_view.replay(past(results, chunks))
+    answer_units = list(listen(other_view))
     promised = " ".join(text for text, _ in results[-1].memo["rest"])
-    assert not said[0].is_listen
-    assert said[0].text.startswith(" ")
-    assert text_of(said).startswith(f" {promised}")
-    assert said[0].current_time == results[-1].current_time + 1000
-    assert turns(other_view)[-1] == ("assistant", text_of(results) + text_of(said))
+    assert not answer_units[0].is_listen
+    assert answer_units[0].text.startswith(" ")
+    assert text_of(answer_units).startswith(f" {promised}")
+    assert answer_units[0].current_time == results[-1].current_time + 1000
+    assert turns(other_view)[-1] == ("assistant", text_of(results) + text_of(answer_units))
 
 
 def test_replay_during_an_utterance_processes_it_again(
     view: LocalDuplexView, other_view: LocalDuplexView
 ) -> None:
-    heard = units_of(spoken(GERMANY))
-    cut = len(heard) - 1
-    results = run_units(view, heard[:cut])
+    chunks = units_of(spoken(GERMANY))
+    cut = len(chunks) - 1
+    results = run_units(view, chunks[:cut])
     other_view.prepare("You are a helpful assistant.", STEADY)
-    other_view.replay(past(results, heard[:cut]))
-    rest = [*run_units(other_view, heard[cut:]), *listen(other_view)]
-    assert "Germany" in heard_user(rest)
+    other_view.replay(past(results, chunks[:cut]))
+    rest = [*run_units(other_view, chunks[cut:]), *listen(other_view)]
+    assert "Germany" in user_turns(rest)
 
 
 def test_replay_answers_an_open_question(
     view: LocalDuplexView, other_view: LocalDuplexView
 ) -> None:
-    heard = [*units_of(spoken(ITALY)), silence(1.0)]
+    chunks = [*units_of(spoken(ITALY)), silence(1.0)]
     results = []
-    for audio in heard:
+    for audio in chunks:
         view.prefill(audio)
         results.append(view.generate(force_listen=True))
         view.finalize()
     other_view.prepare("You are a helpful assistant.", STEADY)
-    other_view.replay(past(results, heard))
+    other_view.replay(past(results, chunks))
     assert "Rome" in text_of(listen(other_view))
 
 
 def test_a_history_longer_than_the_context_is_trimmed(view: LocalDuplexView) -> None:
-    turn = "a river that runs from the mountains to the sea and never comes back " * 2
+    turn = "a river that runs from the mountains to the sea and never turns back " * 2
     units = [
         PastUnit(
             audio=silence(1.0),

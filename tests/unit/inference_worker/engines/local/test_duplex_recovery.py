@@ -27,13 +27,13 @@ def spoke(text: str, *, end: bool = False, **memo: object) -> PastUnit:
     return PastUnit(audio=AUDIO, is_listen=False, text=text, end_of_turn=end, memo=memo)
 
 
-def said(*pieces: TimedWord) -> PastUnit:
+def speaking_unit(*pieces: TimedWord) -> PastUnit:
     """A second of speech with the engine's memo."""
     speech = UnitSpeech(pieces, np.zeros(24_000, dtype=np.float32), 1, 1, last=False)
     return spoke(speech.text, **memo_of_speech(speech))
 
 
-def retold(*units: PastUnit) -> list[tuple[str, str]]:
+def history_of(*units: PastUnit) -> list[tuple[str, str]]:
     dialogue = Dialogue("")
     restore_dialogue(units, dialogue)
     return [(message["role"], message["content"]) for message in dialogue.messages()[1:]]
@@ -47,7 +47,7 @@ def test_history_is_rebuilt_from_memos_and_texts() -> None:
         spoke(" there.", end=True),
         spoke("A bird.", end=True, user="What is it?"),
     ]
-    assert retold(*units) == [
+    assert history_of(*units) == [
         ("user", "Hello"),
         ("assistant", "Hi there."),
         ("user", "What is it?"),
@@ -57,19 +57,19 @@ def test_history_is_rebuilt_from_memos_and_texts() -> None:
 
 def test_an_interrupted_turn_keeps_what_was_spoken() -> None:
     units = [listened("Sing"), spoke("La la"), listened(), listened("Stop")]
-    assert retold(*units) == [("user", "Sing"), ("assistant", "La la"), ("user", "Stop")]
+    assert history_of(*units) == [("user", "Sing"), ("assistant", "La la"), ("user", "Stop")]
 
 
 def test_another_worker_knows_the_playback_position() -> None:
     song = [
         listened("Sing"),
-        said(TimedWord(0.0, "La"), TimedWord(700.0, " la")),
-        said(TimedWord(100.0, " lu"), TimedWord(800.0, " lei")),
+        speaking_unit(TimedWord(0.0, "La"), TimedWord(700.0, " la")),
+        speaking_unit(TimedWord(100.0, " lu"), TimedWord(800.0, " lei")),
     ]
     cut = replace(listened(), played_ms=1200.0)
-    assert retold(*song, cut)[-1] == ("assistant", "La la lu")
+    assert history_of(*song, cut)[-1] == ("assistant", "La la lu")
     late = replace(listened("Stop"), played_ms=500.0)
-    assert retold(*song, cut, late) == [("user", "Sing"), ("assistant", "La"), ("user", "Stop")]
+    assert history_of(*song, cut, late) == [("user", "Sing"), ("assistant", "La"), ("user", "Stop")]
 
 
 def test_only_an_interrupted_unit_leaves_a_rest() -> None:

@@ -108,10 +108,10 @@ def test_rollback_removes_a_turn(sessions: list[LocalHalfDuplexView]) -> None:
 def test_a_break_keeps_the_spoken_text(view: LocalHalfDuplexView) -> None:
     view.prefill(spoken(STORY))
     deltas = view.generate()
-    said = [next(deltas) for _ in range(5)]
+    spoken_part = [next(deltas) for _ in range(5)]
     view.set_break()
     assert list(deltas) == []
-    assert text_of(said) in str(view._prepared_dialogue().messages())
+    assert text_of(spoken_part) in str(view._prepared_dialogue().messages())
     assert "Rome" in text_of(answer(view, ITALY))
 
 
@@ -132,8 +132,8 @@ def test_audio_without_a_word_is_no_turn(view: LocalHalfDuplexView) -> None:
 
 def test_another_worker_has_the_turns(sessions: list[LocalHalfDuplexView]) -> None:
     first, second = sessions
-    said = text_of(answer(first, ITALY))
-    second.replay([Past(audio=None, text=said, memo=first.memo())])
+    spoken_part = text_of(answer(first, ITALY))
+    second.replay([Past(audio=None, text=spoken_part, memo=first.memo())])
     assert second.kv_cache_length >= first.kv_cache_length - 2
     assert "Berlin" in text_of(answer(second, AND_GERMANY))
 
@@ -146,9 +146,9 @@ def test_a_turn_without_a_transcript_is_transcribed_again(view: LocalHalfDuplexV
 def test_another_worker_finishes_the_answer(sessions: list[LocalHalfDuplexView]) -> None:
     first, second = sessions
     deltas = answer(first, ITALY)
-    said, rest = text_of(deltas[:3]), text_of(deltas[3:])
+    spoken_part, rest = text_of(deltas[:3]), text_of(deltas[3:])
     second.prefill(spoken(ITALY))
-    assert text_of(list(second.resume(said))) == rest
+    assert text_of(list(second.resume(spoken_part))) == rest
     assert second._prepared_dialogue().messages() == first._prepared_dialogue().messages()
 
 

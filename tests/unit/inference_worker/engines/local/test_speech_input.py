@@ -57,9 +57,9 @@ def test_a_clause_begins_with_the_pause_after_the_one_before(speaker: SpeechSynt
 def test_a_word_is_at_its_stated_start(speaker: SpeechSynthesiser, recogniser: Recogniser) -> None:
     speech = speaker.synthesise(clause("Hello my friend. I live in London."), None, StageCosts())
     tail = soxr.resample(speech.audio[speech.starts[3] :], OUTPUT_RATE, INPUT_RATE)
-    heard = recogniser.transcribe(tail.astype(np.float32)).lower()
-    assert "london" in heard
-    assert "hello" not in heard
+    units = recogniser.transcribe(tail.astype(np.float32)).lower()
+    assert "london" in units
+    assert "hello" not in units
 
 
 def test_an_unknown_voice_is_refused_at_load() -> None:
@@ -73,21 +73,21 @@ def test_an_utterance_is_transcribed_from_units_of_any_size(
 ) -> None:
     speech_input = SpeechInput(recogniser, RULES)
     audio = np.concatenate([spoken(SENTENCE), silence(6.0)])
-    heard = [speech_input.feed(audio[at : at + size]) for at in range(0, len(audio), size)]
-    texts = [unit.text for unit in heard if unit.text]
+    units = [speech_input.feed(audio[at : at + size]) for at in range(0, len(audio), size)]
+    texts = [unit.text for unit in units if unit.text]
     assert len(texts) == 1
     assert "capital of France" in texts[0]
-    assert all(0 < unit.until <= size for unit in heard if unit.text)
-    assert max(unit.voiced_ms for unit in heard) > 1000
-    assert heard[-1].talking_ms == 0.0
+    assert all(0 < unit.until <= size for unit in units if unit.text)
+    assert max(unit.voiced_ms for unit in units) > 1000
+    assert units[-1].talking_ms == 0.0
 
 
 def test_an_utterance_continues_while_the_user_speaks(recogniser: Recogniser) -> None:
     speech_input = SpeechInput(recogniser, RULES)
     question = spoken(ITALY)
-    heard = speech_input.feed(question)
-    assert heard.text == ""
-    assert heard.talking_ms > 1000
+    units = speech_input.feed(question)
+    assert units.text == ""
+    assert units.talking_ms > 1000
     assert "Italy" in speech_input.feed(silence(1.0)).text
 
 
@@ -142,10 +142,10 @@ def test_a_long_speech_is_transcribed_in_pieces_and_completely(recogniser: Recog
     speech_input = SpeechInput(recogniser, RULES)
     sentences = ["The capital of France is Paris."] * 6
     audio = np.concatenate([*(spoken(text, lead_s=0.35) for text in sentences), silence(1.0)])
-    heard = [
+    units = [
         speech_input.feed(audio[at : at + INPUT_RATE]) for at in range(0, len(audio), INPUT_RATE)
     ]
-    (text,) = (unit.text for unit in heard if unit.text)
+    (text,) = (unit.text for unit in units if unit.text)
     assert text.lower().count("paris") >= 5
 
 

@@ -34,8 +34,8 @@ def _png(kind: bytes, content: bytes, *, good: bool = True) -> bytes:
         "a text of 2 MB",
         "a chunk too short",
         "a wrong checksum",
-        "nothing but a start",
-        "nothing",
+        "only the signature",
+        "empty",
     ],
 )
 def test_an_unreadable_image_fails_its_session(data: bytes) -> None:

@@ -107,11 +107,11 @@ def test_an_answer_streams_its_text(tokenizer: Tokenizer, runner: Runner) -> Non
     with pytest.raises(EngineError, match="a prompt must come"):
         recorder.run(session.generate(GREEDY, 4))
     recorder.run(session.chat([("user", ["hello\0 the world"])]))
-    told: list[str] = []
-    answer = recorder.run(session.generate(GREEDY, 6, told.append))
+    texts: list[str] = []
+    answer = recorder.run(session.generate(GREEDY, 6, texts.append))
     assert len(answer.tokens) <= 6
-    assert told[-1] == answer.text
-    assert all(later.startswith(sooner) for sooner, later in pairwise(told))
+    assert texts[-1] == answer.text
+    assert all(later.startswith(sooner) for sooner, later in pairwise(texts))
     before = session.length
     recorder.run(session.user(["more"]))
     stopped = recorder.run(session.generate(GREEDY, 6, stopped=lambda: True))

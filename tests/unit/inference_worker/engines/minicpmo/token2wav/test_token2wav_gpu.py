@@ -46,7 +46,7 @@ def card(request: pytest.FixtureRequest) -> Iterator[Card]:
             release, steps=OPTIONS.vocoder_steps, blocks=blocks, layers=None, channels=512
         )
     free_unused_buffers(inner)
-    with fake_gpu() as gpu, patch.object(FakeTensor, "numpy", lambda sound: heard(gpu, sound)):
+    with fake_gpu() as gpu, patch.object(FakeTensor, "numpy", lambda sound: sounds(gpu, sound)):
         for network in (inner.flow, inner.hift):
             to_gpu(network)
         if release == EARLIER:
@@ -55,7 +55,7 @@ def card(request: pytest.FixtureRequest) -> Iterator[Card]:
         yield gpu, Token2WavVocoder(inner, torch.device("cpu")), release
 
 
-def heard(gpu: FakeGpu, sound: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+def sounds(gpu: FakeGpu, sound: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     gpu.reads += 1
     return np.zeros(sound.shape, dtype=np.float32)
 

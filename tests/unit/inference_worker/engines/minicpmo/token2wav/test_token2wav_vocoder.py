@@ -71,14 +71,14 @@ def package(release: str) -> Any:
 @pytest.fixture(scope="module")
 def alone(release: str, package: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """Each session's chunks by the package alone: mel and audio."""
-    heard = []
+    sounds = []
     path = tmp_path_factory.mktemp("voice") / "voice.wav"
     for wave, turn in zip(WAVES, TURNS, strict=True):
         soundfile.write(path, wave, INPUT_RATE)
         with torch.inference_mode():
             one = SINGLE_STREAM[release](package, path)
-            heard.append([one.chunk(codes, ends=ends) for codes, ends in turn])
-    return heard
+            sounds.append([one.chunk(codes, ends=ends) for codes, ends in turn])
+    return sounds
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +112,8 @@ def test_batched_streams_sound_like_single_ones_of_the_package(
 ) -> None:
     streams = turns(voices)
     for n in range(len(TURNS[0])):
-        heard = vocoder._run_batch(chunks(streams, n))
-        assert all(near(got, want[n][1]) for got, want in zip(heard, alone, strict=True))
+        sounds = vocoder._run_batch(chunks(streams, n))
+        assert all(near(got, want[n][1]) for got, want in zip(sounds, alone, strict=True))
     assert max(float(sound.abs().max()) for chunk in alone for _, sound in chunk) > 0.05
 
 
@@ -152,7 +152,7 @@ def test_turns_of_unsynchronised_sessions(
     for thread in threads:
         thread.join()
     for who in range(3):
-        want = torch.cat([heard for _, heard in alone[who]])
+        want = torch.cat([sounds for _, sounds in alone[who]])
         first, second = sound[who]
         assert near(first, want)
         assert near(second, want[: 3 * OUTPUT_RATE])
@@ -168,9 +168,9 @@ def test_a_failing_stream_does_not_affect_the_others(
     vocoder._run_batch(chunks(streams, 0))
     known = streams[1].flow
     streams[1].flow = replace(known, speaker=torch.full_like(known.speaker, float("nan")))
-    heard = vocoder._run_batch(chunks(streams, 1))
-    assert isinstance(heard[1], EngineError)
-    assert all(near(heard[who], alone[who][1][1]) for who in (0, 2))
+    sounds = vocoder._run_batch(chunks(streams, 1))
+    assert isinstance(sounds[1], EngineError)
+    assert all(near(sounds[who], alone[who][1][1]) for who in (0, 2))
     assert streams[1].flow.speaker.isnan().all()
     advance = vocoder._flow.advance
 
@@ -180,9 +180,9 @@ def test_a_failing_stream_does_not_affect_the_others(
         return advance(codes, states, ends=ends)
 
     monkeypatch.setattr(vocoder._flow, "advance", fails)
-    heard = vocoder._run_batch(chunks(streams, 2))
-    assert isinstance(heard[1], RuntimeError)
-    assert all(near(heard[who], alone[who][2][1]) for who in (0, 2))
+    sounds = vocoder._run_batch(chunks(streams, 2))
+    assert isinstance(sounds[1], RuntimeError)
+    assert all(near(sounds[who], alone[who][2][1]) for who in (0, 2))
 
 
 def test_unknown_codes_are_refused_without_a_change(
@@ -213,16 +213,16 @@ def test_a_short_second_is_padded_with_silence_on_the_left(
 def test_at_most_fifteen_seconds_of_a_voice_are_cloned(
     vocoder: Token2WavVocoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard: list[int] = []
+    sounds: list[int] = []
 
     def prepare(path: str) -> Any:
-        heard.append(len(soundfile.read(path)[0]))
-        raise EngineError("heard enough")
+        sounds.append(len(soundfile.read(path)[0]))
+        raise EngineError("enough audio")
 
     monkeypatch.setattr(vocoder._inner, "_prepare_prompt", prepare)
-    with pytest.raises(EngineError, match="heard enough"):
+    with pytest.raises(EngineError, match="enough audio"):
         vocoder.clone(np.zeros(20 * INPUT_RATE, dtype=np.float32))
-    assert heard == [15 * INPUT_RATE]
+    assert sounds == [15 * INPUT_RATE]
 
 
 def test_the_warm_up_speaks_or_reports_what_is_missing(

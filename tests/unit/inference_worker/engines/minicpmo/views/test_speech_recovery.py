@@ -176,10 +176,10 @@ def test_first_unit_in_the_speech_context(memos: list[UnitMemo], first: int, sou
 def test_memos_without_speech(engine: MiniCPMOProcessor) -> None:
     view = begin(engine)
     memo = {"fed": [1, 2], "terminator": None, "words": [1], "chosen": [1, 2], "turn_open": True}
-    heard = PastUnit(
+    listened = PastUnit(
         audio=np.zeros(16000, np.float32), is_listen=False, text="", end_of_turn=False, memo=memo
     )
-    view.replay([heard])
+    view.replay([listened])
     assert view._session is not None
     assert view._session.speech.position == 0
     view.cleanup()

@@ -44,7 +44,7 @@ def processor() -> Iterator[MiniCPMOProcessor]:
     engine.close()
 
 
-def heard() -> np.ndarray:
+def utterance() -> np.ndarray:
     return golden_set.waves()["w_user"]
 
 
@@ -55,11 +55,11 @@ def sound(name: str) -> AudioPart:
 def test_turns_of_a_conversation(processor: MiniCPMOProcessor) -> None:
     view = processor.set_half_duplex_mode()
     with pytest.raises(EngineError, match="prepare must come first"):
-        view.prefill(heard())
+        view.prefill(utterance())
     assert view.prepare(SYSTEM, TEXT_ONLY) == view.kv_cache_length
     lengths, answers = [view.kv_cache_length], []
     for _ in range(2):
-        view.prefill(heard())
+        view.prefill(utterance())
         answers.append("".join(delta.text for delta in view.generate()))
         lengths.append(view.kv_cache_length)
         assert len(view.memo()["tokens"]) == 6
@@ -67,7 +67,7 @@ def test_turns_of_a_conversation(processor: MiniCPMOProcessor) -> None:
     assert lengths == sorted(set(lengths))
     view.rollback()
     assert view.kv_cache_length == lengths[1]
-    view.prefill(heard())
+    view.prefill(utterance())
     assert "".join(delta.text for delta in view.generate()) == answers[1]
     assert view.kv_cache_length == lengths[2]
     view.cleanup()
@@ -79,15 +79,15 @@ def test_another_worker_rebuilds_a_conversation(processor: MiniCPMOProcessor) ->
     past = []
     first.prepare(SYSTEM, TEXT_ONLY)
     for _ in range(2):
-        first.prefill(heard())
+        first.prefill(utterance())
         text = "".join(delta.text for delta in first.generate())
-        past.append(PastTurn(audio=heard(), text=text, memo=first.memo()))
+        past.append(PastTurn(audio=utterance(), text=text, memo=first.memo()))
     second.prepare(SYSTEM, TEXT_ONLY)
     second.replay(past)
     assert second.kv_cache_length == first.kv_cache_length
     answers = []
     for view in (first, second):
-        view.prefill(heard()[:8000])
+        view.prefill(utterance()[:8000])
         answers.append("".join(delta.text for delta in view.generate()))
     assert answers[0] == answers[1]
     second.replay([PastTurn(audio=None, text="the world")])
@@ -97,7 +97,7 @@ def test_a_break_keeps_the_spoken_text(processor: MiniCPMOProcessor) -> None:
     long = TEXT_ONLY.model_copy(update={"generation": GenerationConfig(max_new_tokens=400)})
     view = processor.set_half_duplex_mode()
     view.prepare(SYSTEM, long)
-    view.prefill(heard())
+    view.prefill(utterance())
     pieces = view.generate()
     next(pieces)
     view.set_break()
@@ -112,13 +112,13 @@ def test_closing_the_iterator_ends_the_answer(processor: MiniCPMOProcessor) -> N
     view = processor.set_half_duplex_mode()
     view.prepare(SYSTEM, long)
     before = view.kv_cache_length
-    view.prefill(heard())
+    view.prefill(utterance())
     pieces = view.generate()
     next(pieces)
     pieces.close()  # type: ignore[attr-defined]
     view.rollback()
     assert view.kv_cache_length == before
-    view.prefill(heard())
+    view.prefill(utterance())
     assert list(view.generate())
 
 
@@ -129,10 +129,10 @@ def test_a_chat_of_text_audio_and_images(processor: MiniCPMOProcessor) -> None:
     picture = ImagePart(golden_set.image_bytes("b"))
     question = ConversationMessage(Role.USER, (picture, TextPart("what is this?"), sound("w_user")))
     options = ChatOptions(generation=GENERATION, max_slice_nums=1)
-    told: list[float] = []
-    length = view.prefill([SYSTEM, question], options, on_progress=told.append)
+    reported: list[float] = []
+    length = view.prefill([SYSTEM, question], options, on_progress=reported.append)
     assert length > 64 + 30
-    assert told == pytest.approx(
+    assert reported == pytest.approx(
         [1 / 4, 1 / 2, 4 / 6, 5 / 6, 1.0]
     )  # two messages; audio, images, feed
     assert sum(delta.n_tokens for delta in view.generate()) == 6
@@ -140,7 +140,7 @@ def test_a_chat_of_text_audio_and_images(processor: MiniCPMOProcessor) -> None:
 
 
 def test_a_chat_about_a_video(processor: MiniCPMOProcessor) -> None:
-    film = VideoPart(video(seconds=2, size=(640, 480), sound=heard()[:32000]))
+    film = VideoPart(video(seconds=2, size=(640, 480), sound=utterance()[:32000]))
     question = ConversationMessage(Role.USER, (film, TextPart("what is this?")))
     plain = ConversationMessage(Role.USER, (TextPart("what is this?"),))
     lengths, answers = [], []
@@ -159,10 +159,10 @@ def test_a_chat_about_a_video(processor: MiniCPMOProcessor) -> None:
 def test_a_long_prefill_reports_each_step(processor: MiniCPMOProcessor) -> None:
     view = processor.set_chat_mode()
     pictures = tuple(ImagePart(golden_set.image_bytes("a")) for _ in range(8))
-    told: list[float] = []
+    reported: list[float] = []
     options = ChatOptions(generation=GENERATION, max_slice_nums=1)
-    view.prefill([ConversationMessage(Role.USER, pictures)], options, on_progress=told.append)
-    assert told == [0.5, 0.75, 1.0]  # read; encoded, fed
+    view.prefill([ConversationMessage(Role.USER, pictures)], options, on_progress=reported.append)
+    assert reported == [0.5, 0.75, 1.0]  # read; encoded, fed
     view.cleanup()
 
 
@@ -215,7 +215,7 @@ def test_answers_are_spoken_with_a_vocoder(processor: MiniCPMOProcessor) -> None
     processor._parts = replace(processor._parts, vocoder=Tone())
     talker = processor.set_half_duplex_mode()
     talker.prepare(SYSTEM, spoken, ref_audio=golden_set.waves()["w_ref"])
-    talker.prefill(heard())
+    talker.prefill(utterance())
     pieces = list(talker.generate())
     samples = sum(len(piece.audio) for piece in pieces)
     assert samples >= 25 * SAMPLES_PER_CODE
