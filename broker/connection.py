@@ -12,12 +12,20 @@ from typing import Any, TypeVar
 
 import structlog
 from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.connection import (
+    AbstractConnection,
+    Connection,
+    SSLConnection,
+    UnixDomainSocketConnection,
+    parse_url,
+)
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
     BusyLoadingError,
     ClusterDownError,
     MasterDownError,
+    NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
     ResponseError,
@@ -39,8 +47,12 @@ POOL_SIZE = 64
 _READ_SIZE = 256 * 1024
 """Bytes per socket read: results of about 100 kB arrive in one piece."""
 
-_LONGEST_BLOCK_S = 30.0
-"""A blocking read without an answer for this long means that the network failed."""
+LONGEST_BLOCK_MS = 2_000
+"""How long a blocking read may ask Redis to wait."""
+
+_BLOCKING_TIMEOUT_S = LONGEST_BLOCK_MS / 1000 + 2.5
+"""A blocking read without a reply for this long means that the network failed. Clients notice a
+half-open connection within five seconds."""
 
 _RETRY_DELAY_S = (0.05, 1.0)
 """The first and the longest pause between two attempts of a call that is retried."""
@@ -63,37 +75,58 @@ _REFUSALS = (
 )
 
 _REFUSED = re.compile(
-    r"\b(BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|UNKILLABLE)\b"
+    r"\b(BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|UNBLOCKED"
+    r"|UNKILLABLE)\b"
 )
 """Replies of a server that runs but cannot serve now. redis-py has classes for some of them, and
 errors raised inside a script only contain the code in their text."""
+
+_DEMOTED = re.compile(r"\b(MASTERDOWN|READONLY|UNBLOCKED)\b")
+"""Replies of a server that is no longer the master. Its address may lead to the new master: every
+open connection is closed, so that the next call connects again."""
 
 _NO_RETRY = Retry(NoBackoff(), 0)
 """Only the caller knows whether a call may be repeated: a second claim takes another session."""
 
 
-def connect(settings: BrokerSettings, *, size: int = POOL_SIZE) -> Redis:
-    """A client whose calls give up after `redis_timeout_s`."""
-    return Redis.from_pool(_pool(settings, size, settings.redis_timeout_s))
+def connect(settings: BrokerSettings, *, size: int = POOL_SIZE, only_master: bool = True) -> Redis:
+    """A client whose calls give up after `redis_timeout_s`. By default it refuses a replica."""
+    options = {} if only_master else {"redis_connect_func": None}
+    return Redis.from_pool(_pool(settings, _POOLED, size, settings.redis_timeout_s, **options))
 
 
 def connect_blocking(settings: BrokerSettings) -> Redis:
-    """A client for one task, whose reads may block.
+    """A client for one task, whose reads may block for up to LONGEST_BLOCK_MS.
 
     It keeps one connection until a call fails, so CLIENT ID stays valid until then.
     """
-    pool = _pool(settings, 1, _LONGEST_BLOCK_S, socket_keepalive=True)
+    pool = _pool(settings, _SINGLE, 1, _BLOCKING_TIMEOUT_S, socket_keepalive=True)
     client = Redis(connection_pool=pool, single_connection_client=True)
     client.auto_close_connection_pool = True
     return client
 
 
 def _pool(
-    settings: BrokerSettings, size: int, timeout_s: float, **options: Any
+    settings: BrokerSettings,
+    classes: Mapping[type[AbstractConnection], type[AbstractConnection]],
+    size: int,
+    timeout_s: float,
+    **options: Any,
 ) -> BlockingConnectionPool:
-    return BlockingConnectionPool.from_url(
-        settings.redis_url,
-        password=_password(settings),
+    address: dict[str, Any] = dict(parse_url(settings.redis_url))
+    kind = address.pop("connection_class", Connection)
+    if kind is UnixDomainSocketConnection:
+        options.pop("socket_keepalive", None)
+    elif "host" not in address:
+        address["host"] = "localhost"
+    return BlockingConnectionPool(
+        **{
+            "password": _password(settings),
+            "redis_connect_func": _refuse_replica,
+            **address,
+            **options,
+        },
+        connection_class=classes[kind],
         max_connections=size,
         timeout=timeout_s,
         socket_timeout=None,
@@ -101,8 +134,82 @@ def _pool(
         socket_read_size=_READ_SIZE,
         retry=_NO_RETRY,
         protocol=2,
-        **options,
     )
+
+
+class _ReportsLoss(AbstractConnection):
+    """Reports a lost connection as ConnectionError on every event loop.
+
+    uvloop raises RuntimeError when a command is written to a connection that a reset has closed.
+    """
+
+    async def send_packed_command(self, *args: Any, **options: Any) -> None:
+        try:
+            await super().send_packed_command(*args, **options)
+        except RuntimeError as error:
+            raise RedisConnectionError(f"the connection is lost: {error}") from error
+
+
+class _NoticesReset(_ReportsLoss):
+    """Connects again before a command when the connection was reset while it was idle.
+
+    redis-py looks for the end of the stream only, and a reset has none.
+    """
+
+    @property
+    def is_connected(self) -> bool:
+        reader, writer = self._reader, self._writer
+        if reader is None or writer is None:
+            return False
+        return reader.exception() is None and not writer.transport.is_closing()
+
+    async def disconnect(self, *args: Any, **options: Any) -> None:
+        await super().disconnect(*args, **options)
+        self._reader = self._writer = (
+            None  # redis-py keeps the streams of a connection that is not connected
+        )
+
+
+class _SingleTcp(_ReportsLoss, Connection): ...
+
+
+class _SingleTls(_ReportsLoss, SSLConnection): ...
+
+
+class _SingleUnix(_ReportsLoss, UnixDomainSocketConnection): ...
+
+
+class _PooledTcp(_NoticesReset, Connection): ...
+
+
+class _PooledTls(_NoticesReset, SSLConnection): ...
+
+
+class _PooledUnix(_NoticesReset, UnixDomainSocketConnection): ...
+
+
+_SINGLE = {
+    Connection: _SingleTcp,
+    SSLConnection: _SingleTls,
+    UnixDomainSocketConnection: _SingleUnix,
+}
+_POOLED = {
+    Connection: _PooledTcp,
+    SSLConnection: _PooledTls,
+    UnixDomainSocketConnection: _PooledUnix,
+}
+
+
+async def _refuse_replica(connection: AbstractConnection) -> None:
+    """Set a new connection up. Raises ReadOnlyError when the server is not a master."""
+    await connection.on_connect()
+    await connection.send_command("ROLE")
+    try:
+        role = await connection.read_response()
+    except NoPermissionError:  # writes to a replica are refused all the same
+        return
+    if role[0] != b"master":
+        raise ReadOnlyError("this server is a read only replica")
 
 
 def _password(settings: BrokerSettings) -> str | None:
@@ -138,9 +245,22 @@ async def _translate_outages(redis: Redis) -> AsyncIterator[None]:
     except _UNAVAILABLE as error:
         raise BrokerUnavailable(f"Redis does not answer: {error}") from error
     except ResponseError as error:
-        if isinstance(error, _REFUSALS) or _REFUSED.search(str(error)):
-            raise BrokerUnavailable(f"Redis refuses for now: {error}") from error
-        raise
+        if not isinstance(error, _REFUSALS) and not _REFUSED.search(str(error)):
+            raise
+        if isinstance(error, ReadOnlyError | MasterDownError) or _DEMOTED.search(str(error)):
+            await pool.disconnect(inuse_connections=redis.single_connection_client)
+        raise BrokerUnavailable(f"Redis refuses for now: {error}") from error
+
+
+async def check_master(redis: Redis) -> None:
+    """Raises BrokerUnavailable when the server is a replica now, and closes the connections to it.
+
+    A replica answers reads, so a reader that stays connected would miss what the master receives.
+    """
+    async with _translate_outages(redis):
+        role = await redis.execute_command("ROLE")
+        if role[0] != b"master":
+            raise ReadOnlyError("this server is a read only replica")
 
 
 async def call(redis: Redis, *command: Any, **options: Any) -> Any:

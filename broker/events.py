@@ -11,14 +11,13 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from antiphon.broker.connection import call
+from antiphon.broker.connection import LONGEST_BLOCK_MS, call, check_master
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import Keys
 from antiphon.shared_schemas.events import SessionEvent, UnreadableEvent
 
 log = structlog.get_logger()
 
-_BLOCK_MS = 5_000
 _GROUP_BLOCK_MS = 1_000
 _COUNT = 100
 _HISTORY_PAGE = 1000
@@ -27,7 +26,7 @@ _RELEASED_IDLE_MS = 86_400_000
 
 
 class EventWatch:
-    """Follows the transitions after an event id. Each `read` blocks for up to five seconds."""
+    """Follows the transitions after an event id. Each `read` blocks for up to two seconds."""
 
     def __init__(self, blocking: Redis, keys: Keys, after: str) -> None:
         self._redis = blocking
@@ -36,9 +35,19 @@ class EventWatch:
 
     async def read(self) -> list[SessionEvent]:
         """The next transitions, oldest first; empty after a timeout."""
-        head = ("XREAD", "COUNT", _COUNT, "BLOCK", _BLOCK_MS, "STREAMS", self._key, self._after)
+        head = (
+            "XREAD",
+            "COUNT",
+            _COUNT,
+            "BLOCK",
+            LONGEST_BLOCK_MS,
+            "STREAMS",
+            self._key,
+            self._after,
+        )
         reply = await call(self._redis, *head)
         if not reply:
+            await check_master(self._redis)
             return []
         entries = reply[0][1]
         self._after = entries[-1][0].decode()

@@ -15,7 +15,7 @@ from typing import Any, Generic, Self
 import structlog
 from redis.asyncio import Redis
 
-from antiphon.broker.connection import call
+from antiphon.broker.connection import LONGEST_BLOCK_MS, call, check_master
 from antiphon.broker.errors import BrokerError, BrokerUnavailable
 from antiphon.broker.keys import EntryT, StreamKey
 from antiphon.shared_schemas.entries import StreamPosition, UnreadableEntry, unpack_one_of
@@ -23,7 +23,6 @@ from antiphon.shared_schemas.entries import StreamPosition, UnreadableEntry, unp
 log = structlog.get_logger()
 
 STREAMS_PER_SHARD = 32
-_BLOCK_MS = 10_000
 _COUNT = 16
 _WAKE_RETRY_S = 0.005
 _RETRY_S = (0.05, 1.0)
@@ -196,14 +195,17 @@ class _Shard:
         asking = {key: tuple(listeners) for key, listeners in self.streams.items()}
         positions = {key: min(s.after for s in subs) for key, subs in asking.items()}
         keys, ids = list(positions), [p.id() for p in positions.values()]
-        head = ("XREAD", "COUNT", _COUNT, "BLOCK", _BLOCK_MS, "STREAMS")
+        head = ("XREAD", "COUNT", _COUNT, "BLOCK", LONGEST_BLOCK_MS, "STREAMS")
         self._round += 1
         self._reading.set()
         try:
             reply: Any = await call(self._redis, *head, *keys, *ids)
         finally:
             self._reading.clear()
-        for key, entries in reply or ():
+        if not reply:
+            await check_master(self._redis)
+            return
+        for key, entries in reply:
             self._deliver(key.decode(), entries, asking)
 
     def _deliver(

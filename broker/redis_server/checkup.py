@@ -26,7 +26,7 @@ Info = dict[str, Any]
 
 async def examine_redis(settings: BrokerSettings) -> list[Finding]:
     """Run all checks; stop at the first that Redis does not answer."""
-    redis = connect(settings)
+    redis = connect(settings, only_master=False)
     findings: list[Finding] = []
     try:
         info: Info = await call(redis, "INFO", "everything")

