@@ -1,0 +1,110 @@
+"""The real stack with a proxy between each process and Redis, and clients that count what they get."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from antiphon.broker.client import open_broker
+from support.raw_client import Wire, open_wire
+from support.stack import Service, Stack, new_stack, until
+from support.tcp_proxy import TcpProxy, tcp_proxy
+
+SIMULATED = '{"prepare_ms":1,"prefill_ms":1,"listen_ms":1,"speak_ms":1,"finalize_ms":1}'
+"""Engine options of a worker whose time is spent outside the engine."""
+
+
+@dataclass
+class FaultStack:
+    """Starts services, each behind a proxy of its own."""
+
+    stack: Stack
+    _stack: AsyncExitStack
+    proxies: dict[str, TcpProxy] = field(default_factory=dict)
+
+    async def _proxy(self, name: str) -> TcpProxy:
+        opened = await self._stack.enter_async_context(tcp_proxy(self.stack.redis.port))
+        self.proxies[name] = opened
+        return opened
+
+    async def edge(self, name: str = "edge", **settings: object) -> Service:
+        proxy = await self._proxy(name)
+        return await asyncio.to_thread(self.stack.edge, redis_url=proxy.url, **settings)
+
+    async def worker(
+        self, name: str = "worker", engine: str = "simulated", **settings: object
+    ) -> Service:
+        proxy = await self._proxy(name)
+        options = {"engine_options": SIMULATED} if engine == "simulated" else {}
+        return await asyncio.to_thread(
+            self.stack.worker, engine, redis_url=proxy.url, **options, **settings
+        )
+
+    async def recorder(self, name: str = "recorder", **settings: object) -> Service:
+        proxy = await self._proxy(name)
+        return self.stack.recorder(redis_url=proxy.url, **settings)
+
+    def reset_all(self) -> int:
+        """Reset every connection to Redis; returns how many."""
+        return sum(proxy.reset() for proxy in self.proxies.values())
+
+    def redirect(self, port: int) -> None:
+        """Lead new connections to another server, as a DNS name or a virtual address does."""
+        for proxy in self.proxies.values():
+            proxy.target = port
+
+    def all_alive(self) -> bool:
+        return all(service.process.poll() is None for service in self.stack.services)
+
+    async def no_slot_leaked(self, within_s: float = 20.0) -> None:
+        """Wait until no session is active or waits. Raises TimeoutError."""
+        async with open_broker(self.stack.settings) as broker:
+
+            async def is_free() -> bool:
+                snapshot = await broker.queue.snapshot()
+                return not snapshot.running and not snapshot.waiting
+
+            await until(is_free, within_s=within_s)
+
+
+@asynccontextmanager
+async def fault_stack(folder: Path, *, aof: bool = True) -> AsyncIterator[FaultStack]:
+    """At the end no log may hold a traceback."""
+    with new_stack(folder, aof=aof) as stack:
+        async with AsyncExitStack() as closing:
+            closing.callback(stack.close)
+            yield FaultStack(stack, closing)
+
+
+@dataclass
+class Talker:
+    """A full-duplex client that does not resume: it sends a second after each result."""
+
+    wire: Wire
+    results: list[int] = field(default_factory=list)
+
+    async def talk(self, seconds: int, *, every_s: float = 0.0) -> None:
+        """The edge accepts up to 20 s of audio ahead of real time."""
+        for _ in range(seconds):
+            await asyncio.sleep(every_s)
+            await self.wire.send_second()
+            self.results.append((await self.wire.expect("result"))["current_time"])
+
+    def check(self) -> None:
+        """Each second has exactly one result, in order."""
+        assert self.results == [1000 * n for n in range(1, len(self.results) + 1)]
+
+
+@asynccontextmanager
+async def talkers(stack: FaultStack, count: int) -> AsyncIterator[list[Talker]]:
+    """Clients that are past `prepared`."""
+    async with AsyncExitStack() as sockets:
+        opened = []
+        for number in range(count):
+            wire = open_wire(stack.stack.ws_url, f"adx_talker_{number}")
+            opened.append(Talker(await sockets.enter_async_context(wire)))
+        await asyncio.gather(*(talker.wire.begin() for talker in opened))
+        yield opened
