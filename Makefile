@@ -52,8 +52,6 @@ format: .test-time  ## Format with ruff and biome
 
 types: .test-time  ## mypy and tsc, strict
 	$(BIN)/mypy
-	$(BIN)/mypy bench
-	$(BIN)/mypy tools
 	@$(BIN)/python tools/web_pages.py types
 
 bench: .test-time  ## Measure the latency of the local engine in real time, without sockets (seven minutes)

@@ -49,7 +49,7 @@ class VisionEncoder(nn.Module):
         )
         inner._attn_implementation = attention  # noqa: SLF001  # the way the library offers to choose it
         self.embeddings = _Embeddings(config)
-        self.encoder = SiglipEncoder(inner)  # type: ignore[arg-type]
+        self.encoder = SiglipEncoder(inner)
         self.post_layernorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, pixels: list[Tensor], grids: list[Grid]) -> tuple[Tensor, Tensor]:

@@ -122,7 +122,7 @@ def _load_fast(folder: Path, settings: dict[str, Any]) -> PreTrainedTokenizerFas
     if not path.is_file():
         raise EngineLoadError(f"{folder} has no tokenizer.json")
     template = folder / "chat_template.jinja"
-    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(
         tokenizer_file=str(path),
         chat_template=(
             template.read_text(encoding="utf-8")
