@@ -22,7 +22,7 @@ from antiphon.edge.protocols.machine import Finish, SessionMachine
 from antiphon.edge.session.input_writer import InputWriter
 from antiphon.edge.session.resume import MissedMessages
 from antiphon.edge.settings import Unsent
-from antiphon.edge.transport.connection import ClientConnection, Encoding
+from antiphon.edge.transport.connection import ClientConnection
 from antiphon.shared_schemas.entries import Checkpoint, StreamPosition
 from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.wire import Resumed, ServerMessage
@@ -36,7 +36,7 @@ class AllSent(Exception):
 
 
 class SendQueue:
-    """`put` never waits; one task sends the frames in order."""
+    """`put` never waits; one task sends the encoded messages in order."""
 
     def __init__(
         self, connection: ClientConnection, unsent: Unsent, stall_s: float, seconds: Histogram
@@ -54,13 +54,14 @@ class SendQueue:
         self.wait_for_space = self._space.wait
         """Returns once the queue is at most half full."""
 
-    def put(self, frame: str | bytes) -> None:
-        """Queue a frame; ignored after `close_after_sent`. Raises SlowConsumer.
+    def put(self, message: ServerMessage) -> None:
+        """Queue a message; ignored after `close_after_sent`. Raises SlowConsumer.
 
         One frame may exceed the byte limit if the client has read everything before it.
         """
         if self._close is not None:
             return
+        frame = self._connection.encoding.encode(message)
         full = len(self._frames) >= self._unsent.messages
         if self._frames and (full or self._bytes + len(frame) > self._unsent.bytes):
             raise SlowConsumer
@@ -103,11 +104,8 @@ class SendQueue:
 class DirectSender:
     """Sends at once. The first message includes the server's capabilities if the client asked."""
 
-    def __init__(
-        self, queue: SendQueue, encoding: Encoding, capabilities: dict[str, Any] | None
-    ) -> None:
+    def __init__(self, queue: SendQueue, capabilities: dict[str, Any] | None) -> None:
         self._queue = queue
-        self._encode = encoding.encode
         self._capabilities = capabilities
         self.wait_for_space = queue.wait_for_space
 
@@ -116,7 +114,7 @@ class DirectSender:
         if self._capabilities is not None:
             message = replace(message, capabilities=self._capabilities)
             self._capabilities = None
-        self._queue.put(self._encode(message))
+        self._queue.put(message)
 
 
 class ResumableSender:
@@ -130,7 +128,6 @@ class ResumableSender:
         machine: SessionMachine[Any],
         writer: InputWriter,
         queue: SendQueue,
-        encoding: Encoding,
         token: ResumeToken,
         ticket: int,
         capabilities: dict[str, Any] | None,
@@ -141,7 +138,6 @@ class ResumableSender:
         self._machine = machine
         self._writer = writer
         self._queue = queue
-        self._encode = encoding.encode
         self._token = token.text
         self._capabilities = capabilities
         self._snapshot: dict[str, Any] = {}
@@ -158,13 +154,11 @@ class ResumableSender:
         self._store_held()
         self._checkpoint([], None)
 
-    def greeting(self, missed: MissedMessages) -> str | bytes:
-        """The first frame to a client that resumed: the last number it has, and its next token."""
+    def greeting(self, missed: MissedMessages) -> ServerMessage:
+        """The first message to a client that resumed: the last number it has, and its next token."""
         capabilities, self._capabilities = self._capabilities, None
         self.token_sent = True
-        return self._encode(
-            Resumed(seq=missed.last, resume_token=self._token, capabilities=capabilities)
-        )
+        return Resumed(seq=missed.last, resume_token=self._token, capabilities=capabilities)
 
     async def send_missed(self, missed: MissedMessages) -> Finish | None:
         """Send everything that the client has missed. Returns how the session ended, if it did."""
@@ -232,7 +226,7 @@ class ResumableSender:
         if message.bears_token:
             message = replace(message, resume_token=self._token)
             self.token_sent = True
-        self._queue.put(self._encode(message))
+        self._queue.put(message)
 
     def _store_held(self) -> None:
         """Held inputs must survive this edge, too. They are forwarded with the grant."""

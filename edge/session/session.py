@@ -138,16 +138,10 @@ class EdgeSession(Generic[Command]):
         self._sender: DirectSender | ResumableSender
         if admitted.resume:
             self._sender = self._resumable = ResumableSender(
-                machine,
-                self._writer,
-                self._queue,
-                connection.encoding,
-                admitted.resume.token,
-                number,
-                offer,
+                machine, self._writer, self._queue, admitted.resume.token, number, offer
             )
         else:
-            self._sender = DirectSender(self._queue, connection.encoding, offer)
+            self._sender = DirectSender(self._queue, offer)
         self._began = time.perf_counter()
         self._reason = EndReason.CLIENT_GONE
         self._finished = asyncio.Event()
@@ -213,7 +207,8 @@ class EdgeSession(Generic[Command]):
         """Write the first checkpoint of a resumable session, or send what a resumed one missed."""
         if self._resumable and self._missed:
             self._writer.take_over(self._missed)
-            await self._connection.send(self._resumable.greeting(self._missed))
+            greeting = self._resumable.greeting(self._missed)
+            await self._connection.send(self._connection.encoding.encode(greeting))
             self._connection.probe(self._confirm_token)
             finish = await self._resumable.send_missed(self._missed)
             if not self._machine.waiting:
