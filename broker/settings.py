@@ -35,48 +35,36 @@ class AntiphonSettings(BaseSettings):
 class BrokerSettings(AntiphonSettings):
     """Settings of every service that uses Redis."""
 
-    redis_url: str = Field(
-        default="redis://127.0.0.1:6379/0", description="address of Redis, 6.2 or newer"
-    )
-    redis_password_file: Path | None = Field(
-        default=None, description="file with the Redis password, unless the URL has it"
-    )
-    key_prefix: str = Field(
-        default="antiphon",
-        pattern=r"^[A-Za-z0-9_.-]{1,32}$",
-        description="prefix of every key; systems with different prefixes may share a Redis",
-    )
-    max_queue_size: int = Field(default=1000, ge=1, description="longest queue, in sessions")
-    lease_s: float = Field(
-        default=5.0,
-        gt=0,
-        description="a worker that does not renew for this long loses its sessions",
-    )
-    heartbeat_ttl_s: float = Field(
-        default=5.0, gt=0, description="a process without a heartbeat for this long counts as dead"
-    )
-    max_attempts: int = Field(
-        default=3, ge=1, description="workers that one session may lose before it ends"
-    )
-    recovery_timeout_s: float = Field(
-        default=30.0, gt=0, description="how long a session waits for another worker"
-    )
-    resume_grace_s: float = Field(
-        default=15.0, gt=0, description="how long a session waits for a client that may resume"
-    )
-    stream_ttl_s: int = Field(
-        default=900, ge=60, description="expiry of a stream after its last entry"
-    )
-    stream_max_entries: int = Field(default=4000, ge=100, description="entries kept per stream")
-    session_row_ttl_s: int = Field(
-        default=3600, ge=60, description="expiry of an ended session's row"
-    )
-    redis_timeout_s: float = Field(default=5.0, gt=0, description="timeout of one Redis call")
+    redis_url: str = "redis://127.0.0.1:6379/0"
+    """address of Redis, 6.2 or newer"""
+    redis_password_file: Path | None = None
+    """file with the Redis password, unless the URL has it"""
+    key_prefix: str = Field(default="antiphon", pattern=r"^[A-Za-z0-9_.-]{1,32}$")
+    """prefix of every key; systems with different prefixes may share a Redis"""
+    max_queue_size: int = Field(default=1000, ge=1)
+    """longest queue, in sessions"""
+    lease_s: float = Field(default=5.0, gt=0)
+    """a worker that does not renew for this long loses its sessions"""
+    heartbeat_ttl_s: float = Field(default=5.0, gt=0)
+    """a process without a heartbeat for this long counts as dead"""
+    max_attempts: int = Field(default=3, ge=1)
+    """workers that one session may lose before it ends"""
+    recovery_timeout_s: float = Field(default=30.0, gt=0)
+    """how long a session waits for another worker"""
+    resume_grace_s: float = Field(default=15.0, gt=0)
+    """how long a session waits for a client that may resume"""
+    stream_ttl_s: int = Field(default=900, ge=60)
+    """expiry of a stream after its last entry"""
+    stream_max_entries: int = Field(default=4000, ge=100)
+    """entries kept per stream"""
+    session_row_ttl_s: int = Field(default=3600, ge=60)
+    """expiry of an ended session's row"""
+    redis_timeout_s: float = Field(default=5.0, gt=0)
+    """timeout of one Redis call"""
 
 
 class StatusSettings(BrokerSettings):
     """Workers, recorders and cleanup jobs serve /health and /metrics on a port."""
 
-    health_host: str = Field(
-        default="127.0.0.1", description="address of the port with /health and /metrics"
-    )
+    health_host: str = "127.0.0.1"
+    """address of the port with /health and /metrics"""

@@ -12,22 +12,17 @@ from antiphon.broker.settings import StatusSettings
 class CleanupSettings(StatusSettings):
     """What may stay on disk; -1 switches a rule off."""
 
-    data_dir: Path = Field(
-        default=Path("data"), description="the folder whose sessions/ holds the recordings"
-    )
-    cleanup_health_port: int = Field(
-        default=22600, ge=0, le=65535, description="port with /health and /metrics; 0: any free one"
-    )
-    retention_days: float = Field(
-        default=30, ge=-1, description="recordings older than this are deleted"
-    )
-    max_storage_gb: float = Field(
-        default=50, ge=-1, description="above this the least recently used are deleted (GiB)"
-    )
-    orphan_hours: float = Field(
-        default=24,
-        gt=0,
-        description="a recording in progress without a write for this long may be deleted",
-    )
-    interval_s: float = Field(default=86_400, gt=0, description="time between two sweeps")
-    dry_run: bool = Field(default=False, description="only report what would be deleted")
+    data_dir: Path = Path("data")
+    """the folder whose sessions/ holds the recordings"""
+    cleanup_health_port: int = Field(default=22600, ge=0, le=65535)
+    """port with /health and /metrics; 0: any free one"""
+    retention_days: float = Field(default=30, ge=-1)
+    """recordings older than this are deleted"""
+    max_storage_gb: float = Field(default=50, ge=-1)
+    """above this the least recently used are deleted (GiB)"""
+    orphan_hours: float = Field(default=24, gt=0)
+    """a recording in progress without a write for this long may be deleted"""
+    interval_s: float = Field(default=86_400, gt=0)
+    """time between two sweeps"""
+    dry_run: bool = False
+    """only report what would be deleted"""

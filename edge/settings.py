@@ -67,33 +67,24 @@ class AccessSettings(BrokerSettings):
 
     model_config = SettingsConfigDict(hide_input_in_errors=True)  # the input may be a key
 
-    api_keys: Annotated[tuple[SecretKey, ...], NoDecode] = Field(
-        default=(), description="keys of clients; without any, everyone may connect"
-    )
-    api_keys_file: Path | None = Field(
-        default=None, description="file with more keys, one per line; # begins a comment"
-    )
-    admin_token: SecretKey | None = Field(
-        default=None, description="gives access to the admin routes and to everything else"
-    )
-    admin_token_file: Path | None = Field(default=None, description="file with the admin token")
-    allowed_origins: CommaSeparated = Field(
-        default=(),
-        description="web origins in addition to the edge's own, such as https://app.example; * for any",
-    )
-    trusted_proxies: CommaSeparated = Field(
-        default=(), description="addresses or networks whose X-Forwarded-* headers are trusted"
-    )
-    metrics_open: bool = Field(
-        default=False,
-        description="anyone may read /metrics; otherwise it needs the admin token, or loopback",
-    )
-    max_sockets_per_address: int = Field(
-        default=200, ge=0, description="open connections of one address; 0: no limit"
-    )
-    max_connects_per_minute: int = Field(
-        default=600, ge=0, description="new connections of one address per minute; 0: no limit"
-    )
+    api_keys: Annotated[tuple[SecretKey, ...], NoDecode] = ()
+    """keys of clients; without any, everyone may connect"""
+    api_keys_file: Path | None = None
+    """file with more keys, one per line; # begins a comment"""
+    admin_token: SecretKey | None = None
+    """gives access to the admin routes and to everything else"""
+    admin_token_file: Path | None = None
+    """file with the admin token"""
+    allowed_origins: CommaSeparated = ()
+    """web origins in addition to the edge's own, such as https://app.example; * for any"""
+    trusted_proxies: CommaSeparated = ()
+    """addresses or networks whose X-Forwarded-* headers are trusted"""
+    metrics_open: bool = False
+    """anyone may read /metrics; otherwise it needs the admin token, or loopback"""
+    max_sockets_per_address: int = Field(default=200, ge=0)
+    """open connections of one address; 0: no limit"""
+    max_connects_per_minute: int = Field(default=600, ge=0)
+    """new connections of one address per minute; 0: no limit"""
 
     @field_validator("api_keys", "allowed_origins", "trusted_proxies", mode="before")
     @classmethod
@@ -118,115 +109,93 @@ class AccessSettings(BrokerSettings):
 class EdgeSettings(AccessSettings):
     """Address, files, limits on clients, and timeouts."""
 
-    host: str = Field(default="127.0.0.1", description="address to listen on")
-    port: int = Field(default=8006, ge=0, le=65535, description="0 picks a free port")
-    assets_dir: Path = Field(
-        default=SHIPPED_ASSETS, description="folder with ref_audio/*.wav and presets/*/*.yaml"
-    )
-    pages_dir: Path = Field(default=BUILT_PAGES, description="folder with the built pages")
-    default_voice: str = Field(
-        default="english.wav", description="file in ref_audio/ that pages select first"
-    )
-    max_voices: int = Field(default=100, ge=0, description="uploaded reference voices kept")
-    max_voice_s: float = Field(default=30.0, gt=0, description="longest uploaded voice")
-    max_voice_bytes: int = Field(default=4 * MIB, ge=1024, description="largest uploaded file")
-    max_body_bytes: int = Field(
-        default=64 * 1024, ge=1024, description="longest body of all other requests"
-    )
-    data_dir: Path = Field(default=Path("data"), description="contains the recordings in sessions/")
-    recordings_dir: Path | None = Field(
-        default=None, description="folder of the recordings, if not sessions/ in data_dir"
-    )
-    max_upload_bytes: int = Field(
-        default=200 * MIB, ge=1024, description="largest recording that a client uploads"
-    )
-    playback_delay_ms: int = Field(
-        default=200, ge=0, le=5000, description="audio that pages buffer before playback"
-    )
-    default_lang: Literal["en", "zh"] | None = Field(
-        default=None, description="language of the pages; default: the browser's"
-    )
+    host: str = "127.0.0.1"
+    """address to listen on"""
+    port: int = Field(default=8006, ge=0, le=65535)
+    """0 picks a free port"""
+    assets_dir: Path = SHIPPED_ASSETS
+    """folder with ref_audio/*.wav and presets/*/*.yaml"""
+    pages_dir: Path = BUILT_PAGES
+    """folder with the built pages"""
+    default_voice: str = "english.wav"
+    """file in ref_audio/ that pages select first"""
+    max_voices: int = Field(default=100, ge=0)
+    """uploaded reference voices kept"""
+    max_voice_s: float = Field(default=30.0, gt=0)
+    """longest uploaded voice"""
+    max_voice_bytes: int = Field(default=4 * MIB, ge=1024)
+    """largest uploaded file"""
+    max_body_bytes: int = Field(default=64 * 1024, ge=1024)
+    """longest body of all other requests"""
+    data_dir: Path = Path("data")
+    """contains the recordings in sessions/"""
+    recordings_dir: Path | None = None
+    """folder of the recordings, if not sessions/ in data_dir"""
+    max_upload_bytes: int = Field(default=200 * MIB, ge=1024)
+    """largest recording that a client uploads"""
+    playback_delay_ms: int = Field(default=200, ge=0, le=5000)
+    """audio that pages buffer before playback"""
+    default_lang: Literal["en", "zh"] | None = None
+    """language of the pages; default: the browser's"""
 
-    max_message_bytes: int = Field(
-        default=4 * MIB, ge=1024, description="longest client message; longer ones get an error"
-    )
-    max_chunk_s: float = Field(default=5.0, gt=0, description="longest audio chunk")
-    max_reference_s: float = Field(default=60.0, gt=0, description="longest reference voice")
-    max_frame_bytes: int = Field(default=2 * MIB, ge=1024, description="largest camera frame")
-    max_frame_pixels: int = Field(default=4096 * 4096, ge=1, description="most pixels per frame")
-    input_ahead_s: float = Field(
-        default=20.0, gt=0, description="how far a client's audio may run ahead of real time"
-    )
-    input_messages_per_s: float = Field(
-        default=50.0,
-        gt=0,
-        description="client messages accepted per second; bursts up to four times that",
-    )
-    input_bytes_per_s: int = Field(
-        default=4 * MIB,
-        ge=1024,
-        description="client bytes accepted per second; bursts up to four times that",
-    )
-    pause_timeout_s: float = Field(
-        default=60.0, gt=0, description="pause if the client names no length"
-    )
-    max_pause_timeout_s: float = Field(default=600.0, gt=0, description="longest pause")
+    max_message_bytes: int = Field(default=4 * MIB, ge=1024)
+    """longest client message; longer ones get an error"""
+    max_chunk_s: float = Field(default=5.0, gt=0)
+    """longest audio chunk"""
+    max_reference_s: float = Field(default=60.0, gt=0)
+    """longest reference voice"""
+    max_frame_bytes: int = Field(default=2 * MIB, ge=1024)
+    """largest camera frame"""
+    max_frame_pixels: int = Field(default=4096 * 4096, ge=1)
+    """most pixels per frame"""
+    input_ahead_s: float = Field(default=20.0, gt=0)
+    """how far a client's audio may run ahead of real time"""
+    input_messages_per_s: float = Field(default=50.0, gt=0)
+    """client messages accepted per second; bursts up to four times that"""
+    input_bytes_per_s: int = Field(default=4 * MIB, ge=1024)
+    """client bytes accepted per second; bursts up to four times that"""
+    pause_timeout_s: float = Field(default=60.0, gt=0)
+    """pause if the client names no length"""
+    max_pause_timeout_s: float = Field(default=600.0, gt=0)
+    """longest pause"""
 
-    max_chat_bytes: int = Field(
-        default=64 * MIB, ge=1024, description="longest chat request, media included"
-    )
-    max_chats_bytes: int = Field(
-        default=512 * MIB,
-        ge=1024,
-        description="total size of the chat requests held at once; others must retry",
-    )
-    max_chat_audio_s: float = Field(default=600.0, gt=0, description="longest audio part of a chat")
-    max_image_bytes: int = Field(default=16 * MIB, ge=1024, description="largest chat picture")
-    max_video_bytes: int = Field(default=48 * MIB, ge=1024, description="largest chat video")
-    chat_request_s: float = Field(
-        default=120.0, gt=0, description="time a client has to send a chat request"
-    )
-    request_head_s: float = Field(
-        default=10.0,
-        gt=0,
-        description="time a connection has to send the head of its request",
-    )
-    realtime_video_s: float = Field(
-        default=300.0, gt=0, description="longest realtime session with video, queueing included"
-    )
-    realtime_audio_s: float = Field(
-        default=600.0, gt=0, description="longest realtime session without video"
-    )
+    max_chat_bytes: int = Field(default=64 * MIB, ge=1024)
+    """longest chat request, media included"""
+    max_chats_bytes: int = Field(default=512 * MIB, ge=1024)
+    """total size of the chat requests held at once; others must retry"""
+    max_chat_audio_s: float = Field(default=600.0, gt=0)
+    """longest audio part of a chat"""
+    max_image_bytes: int = Field(default=16 * MIB, ge=1024)
+    """largest chat picture"""
+    max_video_bytes: int = Field(default=48 * MIB, ge=1024)
+    """largest chat video"""
+    chat_request_s: float = Field(default=120.0, gt=0)
+    """time a client has to send a chat request"""
+    request_head_s: float = Field(default=10.0, gt=0)
+    """time a connection has to send the head of its request"""
+    realtime_video_s: float = Field(default=300.0, gt=0)
+    """longest realtime session with video, queueing included"""
+    realtime_audio_s: float = Field(default=600.0, gt=0)
+    """longest realtime session without video"""
 
-    max_unsent_messages: int = Field(
-        default=32, ge=2, description="messages buffered for a slow client"
-    )
-    max_unsent_bytes: int = Field(
-        default=8 * MIB, ge=MIB, description="bytes buffered for a slow client"
-    )
-    max_unsent_turn_messages: int = Field(
-        default=4096,
-        ge=2,
-        description="messages buffered for a slow client of a streamed answer",
-    )
-    max_unsent_turn_bytes: int = Field(
-        default=32 * MIB,
-        ge=MIB,
-        description="bytes buffered for a slow client of a streamed answer",
-    )
-    send_stall_s: float = Field(
-        default=10.0, gt=0, description="a client that reads nothing for this long is disconnected"
-    )
-    ping_interval_s: float = Field(default=15.0, gt=0, description="WebSocket keep-alive")
-    ping_timeout_s: float = Field(
-        default=15.0, gt=0, description="a client that sends no pong for this long is disconnected"
-    )
-    broker_patience_s: float = Field(
-        default=30.0, gt=0, description="how long a session waits for Redis to be reachable again"
-    )
-    drain_s: float = Field(
-        default=5.0, ge=0, description="how long sessions may continue after SIGTERM"
-    )
+    max_unsent_messages: int = Field(default=32, ge=2)
+    """messages buffered for a slow client"""
+    max_unsent_bytes: int = Field(default=8 * MIB, ge=MIB)
+    """bytes buffered for a slow client"""
+    max_unsent_turn_messages: int = Field(default=4096, ge=2)
+    """messages buffered for a slow client of a streamed answer"""
+    max_unsent_turn_bytes: int = Field(default=32 * MIB, ge=MIB)
+    """bytes buffered for a slow client of a streamed answer"""
+    send_stall_s: float = Field(default=10.0, gt=0)
+    """a client that reads nothing for this long is disconnected"""
+    ping_interval_s: float = Field(default=15.0, gt=0)
+    """WebSocket keep-alive"""
+    ping_timeout_s: float = Field(default=15.0, gt=0)
+    """a client that sends no pong for this long is disconnected"""
+    broker_patience_s: float = Field(default=30.0, gt=0)
+    """how long a session waits for Redis to be reachable again"""
+    drain_s: float = Field(default=5.0, ge=0)
+    """how long sessions may continue after SIGTERM"""
 
     @property
     def recordings_root(self) -> Path:

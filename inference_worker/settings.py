@@ -13,30 +13,22 @@ from antiphon.broker.settings import StatusSettings
 class WorkerSettings(StatusSettings):
     """The engine, the number of slots, and the timeouts."""
 
-    engine: str = Field(default="local", description="local, minicpmo or simulated")
-    slots: int = Field(default=4, ge=1, le=256, description="sessions served at once")
-    model_path: Path | None = Field(
-        default=None,
-        description="minicpmo: the checkpoint folder; local: a GGUF file that replaces the bundled one",
-    )
-    engine_options: dict[str, Any] = Field(
-        default={}, description="further options of the engine, by name (a JSON object)"
-    )
-    health_port: int = Field(
-        default=22400, ge=0, le=65535, description="port with /health and /metrics; 0: any free one"
-    )
-    backlog_chunks: int = Field(
-        default=3, ge=1, description="unread chunks above which the oldest audio is skipped"
-    )
-    prepare_timeout_s: float = Field(
-        default=60.0, gt=0, description="how long a client may take to send `prepare`"
-    )
-    silence_timeout_s: float = Field(
-        default=600.0,
-        gt=0,
-        description="how long a full-duplex client may send nothing, unless paused; "
-        "no shorter than realtime sessions and outages of Redis may last",
-    )
-    drain_s: float = Field(
-        default=30.0, ge=0, description="how long running sessions may continue after SIGTERM"
-    )
+    engine: str = "local"
+    """local, minicpmo or simulated"""
+    slots: int = Field(default=4, ge=1, le=256)
+    """sessions served at once"""
+    model_path: Path | None = None
+    """minicpmo: the checkpoint folder; local: a GGUF file that replaces the bundled one"""
+    engine_options: dict[str, Any] = Field(default={})
+    """further options of the engine, by name (a JSON object)"""
+    health_port: int = Field(default=22400, ge=0, le=65535)
+    """port with /health and /metrics; 0: any free one"""
+    backlog_chunks: int = Field(default=3, ge=1)
+    """unread chunks above which the oldest audio is skipped"""
+    prepare_timeout_s: float = Field(default=60.0, gt=0)
+    """how long a client may take to send `prepare`"""
+    silence_timeout_s: float = Field(default=600.0, gt=0)
+    """how long a full-duplex client may send nothing, unless paused; no shorter than realtime
+    sessions and outages of Redis may last"""
+    drain_s: float = Field(default=30.0, ge=0)
+    """how long running sessions may continue after SIGTERM"""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
 import types
 from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -62,23 +65,23 @@ Keys of the JSON object in `ANTIPHON_ENGINE_OPTIONS`. `slots` and `model_path` a
 
 def reference() -> str:
     parts = [_INTRODUCTION]
-    parts += [_settings_section(title, cls) for title, cls in SETTINGS if _own(cls)]
+    parts += [_settings_section(title, cls) for title, cls in SETTINGS if own_fields(cls)]
     parts += [_ENGINES, *(_engine_section(name, cls) for name, cls in ENGINES)]
     return "\n".join(parts)
 
 
 def _settings_section(title: str, cls: type[BaseModel]) -> str:
     rows = [
-        f"| `ANTIPHON_{name.upper()}` | {_default(field)} | {_meaning(field)} |"
-        for name, field in _own(cls)
+        f"| `ANTIPHON_{name.upper()}` | {_default(field)} | {_meaning(cls, name)} |"
+        for name, field in own_fields(cls)
     ]
     return _section(f"## {title}", inspect.cleandoc(cls.__doc__ or ""), rows)
 
 
 def _engine_section(name: str, cls: type[BaseModel]) -> str:
     rows = [
-        f"| `{option}` | {_default(field)} | {_meaning(field)} |"
-        for option, field in _own(cls)
+        f"| `{option}` | {_default(field)} | {_meaning(cls, option)} |"
+        for option, field in own_fields(cls)
         if option not in ("slots", "model_path")
     ]
     return _section(f"### `{name}`", inspect.cleandoc(cls.__doc__ or ""), rows)
@@ -89,7 +92,7 @@ def _section(head: str, text: str, rows: list[str]) -> str:
     return f"{head}\n\n{text}\n\n{table}\n"
 
 
-def _own(cls: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
+def own_fields(cls: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
     """The fields without those of the parent class."""
     parent = cls.__mro__[1]
     inherited = parent.model_fields if issubclass(parent, BaseModel) else {}
@@ -108,8 +111,22 @@ def _default(field: FieldInfo) -> str:
     return f"`{text}`"
 
 
-def _meaning(field: FieldInfo) -> str:
-    parts = [field.description or "", ", ".join(_limits(field))]
+@cache
+def descriptions(cls: type[BaseModel]) -> dict[str, str]:
+    """The docstrings of the fields that a class declares."""
+    found = {}
+    [definition] = ast.parse(inspect.getsource(cls)).body
+    assert isinstance(definition, ast.ClassDef)
+    for pair in pairwise(definition.body):
+        match pair:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
+                found[name] = " ".join(text.split())
+    return found
+
+
+def _meaning(cls: type[BaseModel], name: str) -> str:
+    limits = ", ".join(_limits(cls.model_fields[name]))
+    parts = [descriptions(cls).get(name, ""), limits]
     return "; ".join(part for part in parts if part).replace("|", "\\|")
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import orjson
 import structlog
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from antiphon.broker.settings import AntiphonSettings
@@ -28,12 +28,10 @@ _SHOWN = 8
 class LogSettings(AntiphonSettings):
     """How every process logs, on stderr."""
 
-    log_format: Literal["auto", "json", "console"] = Field(
-        default="auto", description="auto: coloured lines on a terminal, JSON elsewhere"
-    )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="INFO", description="lowest level that is logged"
-    )
+    log_format: Literal["auto", "json", "console"] = "auto"
+    """auto: coloured lines on a terminal, JSON elsewhere"""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """lowest level that is logged"""
 
 
 def configure_logging(service: str) -> None:

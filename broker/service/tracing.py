@@ -39,11 +39,8 @@ class TracingUnavailable(BrokerError):
 class TracingSettings(AntiphonSettings):
     """Tracing is off unless a collector is set, here or in OpenTelemetry's `OTEL_…` variables."""
 
-    otlp_endpoint: str | None = Field(
-        default=None,
-        pattern=r"^https?://",
-        description="base address of an OTLP/HTTP collector, such as http://127.0.0.1:4318",
-    )
+    otlp_endpoint: str | None = Field(default=None, pattern=r"^https?://")
+    """base address of an OTLP/HTTP collector, such as http://127.0.0.1:4318"""
 
 
 class OpenSpan:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from config_reference import DOCUMENT, SETTINGS, reference
+from config_reference import DOCUMENT, SETTINGS, descriptions, own_fields, reference
 
-FIELDS = [(cls, name, field) for _, cls in SETTINGS for name, field in cls.model_fields.items()]
+FIELDS = [(cls, name) for _, cls in SETTINGS for name, _ in own_fields(cls)]
 
 
 def test_the_document_is_up_to_date() -> None:
@@ -15,7 +15,7 @@ def test_the_document_is_up_to_date() -> None:
 
 @pytest.mark.parametrize(
     ("name", "description"),
-    [(f"{cls.__name__}.{name}", field.description) for cls, name, field in FIELDS],
+    [(f"{cls.__name__}.{name}", descriptions(cls).get(name)) for cls, name in FIELDS],
 )
 def test_every_setting_has_a_description(name: str, description: str | None) -> None:
     assert description, name
