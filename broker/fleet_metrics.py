@@ -48,17 +48,12 @@ def _queue(snapshot: QueueSnapshot) -> Iterator[Metric]:
     waiting = snapshot.waiting
     oldest = max((snapshot.at - row.queued_at for row in waiting), default=0) / 1000
     estimated = waiting[-1].eta_s if waiting else 0.0
-    yield GaugeMetricFamily("antiphon_queue_length", "Waiting sessions.", value=len(waiting))
-    yield GaugeMetricFamily(
-        "antiphon_queue_oldest_wait_seconds",
-        "Wait of the oldest queued session so far.",
-        value=oldest,
-    )
-    yield GaugeMetricFamily(
-        "antiphon_queue_estimated_wait_seconds",
-        "Estimated wait of the last queued session.",
-        value=estimated,
-    )
+    for name, text, value in (
+        ("length", "Waiting sessions.", len(waiting)),
+        ("oldest_wait_seconds", "Wait of the oldest queued session so far.", oldest),
+        ("estimated_wait_seconds", "Estimated wait of the last queued session.", estimated),
+    ):
+        yield GaugeMetricFamily(f"antiphon_queue_{name}", text, value=value)
 
 
 def _sessions(snapshot: QueueSnapshot) -> Metric:

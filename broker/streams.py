@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import structlog
 from prometheus_client import Histogram
@@ -123,24 +123,16 @@ def _same(one: StreamEntry, other: StreamEntry) -> bool:
     return pack(replace(one, at=0.0)) == pack(replace(other, at=0.0))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class SessionStreams:
     """Opens writers, reads history, removes entries that are no longer needed."""
 
-    def __init__(
-        self,
-        redis: Redis,
-        clock: RedisClock,
-        settings: BrokerSettings,
-        keys: Keys,
-        scripts: Scripts,
-        metrics: BrokerMetrics,
-    ) -> None:
-        self._redis = redis
-        self._scripts = scripts
-        self._metrics = metrics
-        self._clock = clock
-        self._settings = settings
-        self._keys = keys
+    _redis: Redis
+    _clock: RedisClock
+    _settings: BrokerSettings
+    _keys: Keys
+    _scripts: Scripts
+    _metrics: BrokerMetrics
 
     async def input_writer(self, sid: str, ticket: int, epoch: int = 1) -> StreamWriter:
         """The edge's writer; `epoch` is raised when another edge takes the client over."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -42,7 +43,8 @@ def sweep(
     with sweep_lock(settings.data_dir) as mine:
         if not mine:
             return SweepReport(status=SweepStatus.BUSY, dry_run=settings.dry_run)
-        return _Sweep(settings, policy, halt, serving).run()
+        root = settings.data_dir / "sessions"
+        return _Sweep(root, policy, halt, serving, settings.dry_run).run()
 
 
 @contextmanager
@@ -57,49 +59,43 @@ def sweep_lock(data_dir: Path) -> Iterator[bool]:
             yield True
 
 
+@dataclass
 class _Sweep:
-    def __init__(
-        self,
-        settings: CleanupSettings,
-        policy: Policy,
-        halt: threading.Event,
-        serving: AbstractSet[str],
-    ) -> None:
-        self._serving = serving
-        self._root = settings.data_dir / "sessions"
-        self._policy = policy
-        self._halt = halt
-        self._dry_run = settings.dry_run
-        self._now = time.time()
-        self._removed: list[Removal] = []
-        self._failed: list[Failure] = []
+    root: Path
+    policy: Policy
+    halt: threading.Event
+    serving: AbstractSet[str]
+    dry_run: bool
+    now: float = field(default_factory=time.time)
+    removed: list[Removal] = field(default_factory=list)
+    failed: list[Failure] = field(default_factory=list)
 
     def run(self) -> SweepReport:
-        leftovers = 0 if self._dry_run else self._remove_leftovers()
+        leftovers = 0 if self.dry_run else self._remove_leftovers()
         sessions = self._take_inventory()
-        for stored, rule in decide(sessions, self._policy, self._now):
-            if self._halt.is_set():
+        for stored, rule in decide(sessions, self.policy, self.now):
+            if self.halt.is_set():
                 break
-            if self._dry_run or self._delete(stored):
-                self._removed.append(_removal(stored, rule))
-        gone = {removal.session for removal in self._removed}
+            if self.dry_run or self._delete(stored):
+                self.removed.append(_removal(stored, rule))
+        gone = {removal.session for removal in self.removed}
         kept = [stored for stored in sessions if stored.name not in gone]
         return SweepReport(
-            status=SweepStatus.STOPPED if self._halt.is_set() else SweepStatus.DONE,
-            dry_run=self._dry_run,
+            status=SweepStatus.STOPPED if self.halt.is_set() else SweepStatus.DONE,
+            dry_run=self.dry_run,
             scanned=len(sessions),
-            live=sum(self._policy.is_live(stored, self._now) for stored in sessions),
-            removed=self._removed,
-            failed=self._failed,
-            freed_bytes=sum(removal.size for removal in self._removed),
+            live=sum(self.policy.is_live(stored, self.now) for stored in sessions),
+            removed=self.removed,
+            failed=self.failed,
+            freed_bytes=sum(removal.size for removal in self.removed),
             remaining=len(kept),
             remaining_bytes=sum(stored.size for stored in kept),
             leftovers=leftovers,
         )
 
     def _remove_leftovers(self) -> int:
-        trashed = self._count(TRASH, lambda: empty_trash(self._root))
-        uploads = self._count(UPLOADS, lambda: drop_uploads(self._root, self._policy.orphan_s))
+        trashed = self._count(TRASH, lambda: empty_trash(self.root))
+        uploads = self._count(UPLOADS, lambda: drop_uploads(self.root, self.policy.orphan_s))
         return trashed + uploads
 
     def _count(self, name: str, act: Callable[[], int]) -> int:
@@ -112,11 +108,11 @@ class _Sweep:
     def _take_inventory(self) -> list[StoredSession]:
         """Empty after a stop: decisions from half an inventory would be wrong."""
         sessions: list[StoredSession] = []
-        for folder in session_folders(self._root):
-            if self._halt.is_set():
+        for folder in session_folders(self.root):
+            if self.halt.is_set():
                 return []
             try:
-                stored = examine(folder, self._serving)
+                stored = examine(folder, self.serving)
             except OSError as error:
                 self._fail(folder.name, error)
                 continue
@@ -126,14 +122,14 @@ class _Sweep:
 
     def _fail(self, name: str, error: OSError) -> None:
         log.warning("cleanup_step_failed", recording=name, error=str(error))
-        self._failed.append(Failure(session=name, error=str(error)))
+        self.failed.append(Failure(session=name, error=str(error)))
 
     def _delete(self, stored: StoredSession) -> bool:
         """False when it stays: it has become live since the inventory, or cannot be deleted."""
-        folder = self._root / stored.name
+        folder = self.root / stored.name
         try:
-            latest = examine(folder, self._serving)
-            if latest is not None and self._policy.is_live(latest, time.time()):
+            latest = examine(folder, self.serving)
+            if latest is not None and self.policy.is_live(latest, time.time()):
                 return False
             discard(folder)
         except OSError as error:

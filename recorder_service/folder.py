@@ -9,7 +9,7 @@ from pathlib import Path
 
 import structlog
 
-from antiphon.recorder_service.journal.files import sync_tree, write_atomic
+from antiphon.recorder_service.journal.files import remove_temporaries, sync_tree, write_atomic
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import (
     Journal,
@@ -71,12 +71,8 @@ class RecordingFolder:
         self._outages = list(outages)
         self._noted: list[OutageEntry] = []
         self._journal: Journal | None = None
-        self._complete = False
+        self.complete = False
         self._load()
-
-    @property
-    def complete(self) -> bool:
-        return self._complete
 
     @property
     def begun(self) -> bool:
@@ -129,7 +125,7 @@ class RecordingFolder:
     def _load(self) -> None:
         meta, journal = read_meta(self.path), self.path / TIMELINE_FILE
         if meta is not None and meta.state is not RecordingState.RECORDING:
-            self._complete = True
+            self.complete = True
             if not meta.is_busy:
                 remove_working_files(self.path)
         elif journal.exists():
@@ -176,7 +172,9 @@ class RecordingFolder:
 def remove_working_files(folder: Path) -> None:
     """Delete what only an unfinished recording needs. Raises OSError.
 
-    The journal goes first: a recorder that still finds it must find the fragments that it names.
+    The journal goes after the temporary files of killed writers, because its end is the sign that
+    nothing is left to do, and before the fragments that it names.
     """
+    remove_temporaries(folder)
     (folder / TIMELINE_FILE).unlink(missing_ok=True)
     remove_fragments(folder)

@@ -113,9 +113,6 @@ class DuplexSession(Session[Queued, Unit]):
         """End the session; `results` still yields the remaining units."""
         return await self._request({"type": "stop"}, Stopped)
 
-    async def _end(self) -> None:
-        await self.stop()
-
 
 @asynccontextmanager
 async def connect_duplex(

@@ -89,9 +89,6 @@ class HalfDuplexSession(Session[Queued, Event]):
         """End the session."""
         return await self._request({"type": "stop"}, Stopped)
 
-    async def _end(self) -> None:
-        await self.stop()
-
     def _part(self, part: str | Samples) -> dict[str, Any]:
         if isinstance(part, str):
             return {"type": "text", "text": part}

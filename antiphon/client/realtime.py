@@ -90,9 +90,6 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
         """End the session."""
         return await self._request({"type": "session.close", "reason": reason}, SessionClosed)
 
-    async def _end(self) -> None:
-        await self.stop()
-
 
 @asynccontextmanager
 async def connect_realtime(

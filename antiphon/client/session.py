@@ -106,20 +106,22 @@ class Session(ABC, Generic[Place, Item]):
     async def receive(self) -> None:
         """Read the socket until it closes; `run_session` does this in a task."""
         try:
-            async for frame in self._link.frames():
-                message = self._parser.parse(frame)
-                if message is not None:
-                    await self._take(message)
-        except ConnectionClosed:
-            await self._finish(self._close_error())
+            with suppress(ConnectionClosed):
+                async for frame in self._link.frames():
+                    message = self._parser.parse(frame)
+                    if message is not None:
+                        await self._take(message)
         except UnreadableMessage as error:
             await self._finish(error)
         else:
             await self._finish(self._close_error())
 
     @abstractmethod
-    async def _end(self) -> None:
+    async def stop(self) -> Any:
         """Ask the server to end the session."""
+
+    async def _end(self) -> None:
+        await self.stop()
 
     async def _request(self, message: Mapping[str, Any], kind: type[Reply]) -> Reply:
         """The next message of this kind; an error that arrives first counts as its answer."""

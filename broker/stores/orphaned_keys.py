@@ -42,22 +42,15 @@ def _drop_stream(reply: int, stream: str, dry_run: bool) -> int:
     return reply
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class OrphanedKeys:
     """Removes only what would stay forever; everything else expires."""
 
-    def __init__(
-        self,
-        redis: Redis,
-        keys: Keys,
-        scripts: Scripts,
-        clock: RedisClock,
-        settings: BrokerSettings,
-    ) -> None:
-        self._redis = redis
-        self._keys = keys
-        self._scripts = scripts
-        self._clock = clock
-        self._settings = settings
+    _redis: Redis
+    _keys: Keys
+    _scripts: Scripts
+    _clock: RedisClock
+    _settings: BrokerSettings
 
     async def sweep(self, *, dry_run: bool = False) -> RemovedKeys:
         """Remove orphans, or with `dry_run` count them. Several hosts may run it at the same time."""

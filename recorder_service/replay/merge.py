@@ -11,7 +11,7 @@ from pathlib import Path
 import structlog
 
 from antiphon.recorder_service.folder import remove_working_files
-from antiphon.recorder_service.journal.files import remove_temporaries, write_atomic
+from antiphon.recorder_service.journal.files import write_atomic
 from antiphon.recorder_service.journal.journal import read_finished_journal
 from antiphon.recorder_service.journal.state import JournalState
 from antiphon.recorder_service.manifest.meta import read_meta
@@ -134,7 +134,6 @@ def _name_replay(folder: Path, meta: Meta, lead_ms: float | None, error: str | N
     )
     _name_in_recording(folder, wav, video, lead_ms)
     write_atomic(folder / META_FILE, encode_meta(merged), durable=True)
-    remove_temporaries(folder)
     remove_working_files(folder)
     return merged
 

@@ -32,8 +32,9 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.recording import META_FILE, TIMELINE_FILE, Meta
-from antiphon.shared_schemas.registry import Claim, WorkerReport
-from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
+from antiphon.shared_schemas.registry import Claim
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
+from support.control_plane import AUDIO, claim, serve
 
 Script = list[tuple[Side, StreamPosition, Entry]]
 PATIENCE_S = 30.0
@@ -102,36 +103,33 @@ class LiveTalk:
         self.out: StreamWriter
 
     @classmethod
-    async def queue(
-        cls, broker: Broker, sid: str = "", kind: SessionKind = SessionKind.AUDIO_DUPLEX
-    ) -> LiveTalk:
+    async def queue(cls, broker: Broker, sid: str = "", kind: SessionKind = AUDIO) -> LiveTalk:
         """Creates a session that waits for a worker."""
         sid, recording = sid or f"adx_{uuid.uuid4().hex[:10]}", new_recording_id()
         ticket = await broker.queue.join(sid, kind, edge="e1", recording=recording)
         return cls(broker, sid, ticket.number, recording, kind)
 
     @classmethod
-    async def begin(cls, broker: Broker, sid: str = "", worker: str = "w1") -> LiveTalk:
+    async def assigned(cls, broker: Broker, sid: str = "", kind: SessionKind = AUDIO) -> LiveTalk:
+        """Creates a session that a worker has claimed."""
+        talk = await cls.queue(broker, sid, kind)
+        await talk.assign()
+        return talk
+
+    @classmethod
+    async def begin(cls, broker: Broker, sid: str = "") -> LiveTalk:
         """Creates a session that a worker has claimed and prepared."""
-        talk = await cls.queue(broker, sid)
-        await talk.assign(worker)
+        talk = await cls.assigned(broker, sid)
         await talk.prepare()
         return talk
 
+    async def say(self, entries: list[tuple[str, Entry]]) -> None:
+        for side, entry in entries:
+            await (self.into if side == "in" else self.out).append(entry)
+
     async def assign(self, worker: str = "w1") -> None:
-        report = WorkerReport(
-            engine="simulated",
-            model="m",
-            kinds=frozenset(SessionKind),
-            slots=1000,
-            state=WorkerState.IDLE,
-            device="cpu",
-            address="",
-            open=True,
-        )
-        await self.broker.registry.worker_beat(worker, 0, report)
-        self.claim = await self.broker.leases.claim(worker)
-        assert self.claim is not None
+        await serve(self.broker, worker, slots=1000)
+        self.claim = await claim(self.broker, worker)
         assert self.claim.sid == self.sid
         streams = self.broker.streams
         self.into = await streams.input_writer(self.sid, self.ticket)
@@ -168,7 +166,7 @@ class LiveTalk:
         return found
 
     async def end(self, reason: EndReason = EndReason.STOPPED) -> None:
-        """Keep what both streams hold and the ending, for `assert_undisturbed`."""
+        """Ends the session; keeps its entries and its ending for `assert_undisturbed`."""
         self.said = await self.script()
         assert await self.broker.sessions.end(self.sid, reason, ticket=self.ticket)
         row = await self.broker.sessions.get(self.sid)

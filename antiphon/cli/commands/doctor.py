@@ -36,7 +36,6 @@ GIB = 2**30
 _SOON_DAYS = 14
 _DAY_S = 86_400
 _LEAST_FREE_GIB = 1.0
-_OLDEST_PYTHON = (3, 11)
 _NEWEST_PYTHON = (3, 12)
 _COLOURS = {
     FindingStatus.OK: "green",
@@ -124,8 +123,6 @@ def _show(findings: list[Finding]) -> None:
 
 def examine_python() -> Finding:
     found, version = platform.python_version(), sys.version_info[:2]
-    if version < _OLDEST_PYTHON:
-        return failure("python", found, "use Python 3.11 or 3.12")
     if version > _NEWEST_PYTHON:
         return warning("python", f"{found}, which is not tested", "use Python 3.11 or 3.12")
     return ok("python", found)

@@ -13,32 +13,18 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.registry import WorkerReport
-from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from support.control_plane import claim, join, serve
 
 
 @pytest.fixture
 async def _busy(broker: Broker) -> None:
     """One worker with one slot, in use; two sessions wait for it."""
     await broker.registry.edge_beat("edge-1", [])
-    report = WorkerReport(
-        engine="local",
-        model="m",
-        kinds=frozenset({SessionKind.AUDIO_DUPLEX}),
-        slots=1,
-        state=WorkerState.IDLE,
-        device="cpu",
-        address="127.0.0.1:1",
-        open=True,
-    )
-    await broker.registry.worker_beat("worker-1", 0, report)
+    await serve(broker, "worker-1", SessionKind.AUDIO_DUPLEX)
     for sid in ("adx_a", "adx_b", "adx_c"):
-        await broker.queue.join(
-            sid, SessionKind.AUDIO_DUPLEX, edge="edge-1", recording=f"rec-{sid}"
-        )
-    claim = await broker.leases.claim("worker-1")
-    assert claim is not None
-    assert claim.sid == "adx_a"
+        await join(broker, sid)
+    assert (await claim(broker, "worker-1")).sid == "adx_a"
 
 
 async def started(settings: BrokerSettings, *args: str) -> asyncio.subprocess.Process:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from antiphon.broker.client import Broker
-from antiphon.broker.settings import BrokerSettings
 from antiphon.recorder_service.metrics import RecorderMetrics
+from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.entries import (
     DiagnosticIn,
@@ -22,9 +22,10 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.states import SessionKind
 from support.recorder_conversations import LiveTalk, chunk, until_acknowledged, until_finished
-from support.recorder_process import count, in_process, quick
+from support.recorder_process import count, in_process
 from support.turn_conversations import chat_request, chat_talk, half_duplex_talk, half_prepare
 
+Talk = list[tuple[str, Entry]]
 DUPLEX = PrepareIn(system_prompt="p", config=DuplexConfig(record=False), ref_audio=b"\0" * 64)
 HALF = replace(half_prepare(), config=HalfDuplexConfig(record=False))
 CHAT = replace(chat_request(), options=ChatOptions(record=False))
@@ -68,9 +69,9 @@ CASES = [
 ]
 
 
-async def append_all(talk: LiveTalk, entries: list[tuple[str, Entry]]) -> None:
-    for side, entry in entries:
-        await (talk.into if side == "in" else talk.out).append(entry)
+@pytest.fixture
+def sessions(quickly: RecorderSettings) -> Path:
+    return quickly.data_dir / "sessions"
 
 
 async def record_another_session(broker: Broker, sessions: Path) -> str:
@@ -88,18 +89,12 @@ def names(sessions: Path) -> list[str]:
 
 @pytest.mark.parametrize(("kind", "entries"), CASES)
 async def test_nothing_is_stored(
-    broker: Broker,
-    settings: BrokerSettings,
-    tmp_path: Path,
-    kind: SessionKind,
-    entries: list[tuple[str, Entry]],
+    broker: Broker, quickly: RecorderSettings, sessions: Path, kind: SessionKind, entries: Talk
 ) -> None:
     metrics = RecorderMetrics()
-    sessions = tmp_path / "sessions"
-    async with in_process(quick(settings, tmp_path), metrics):
-        talk = await LiveTalk.queue(broker, kind=kind)
-        await talk.assign()
-        await append_all(talk, entries)
+    async with in_process(quickly, metrics):
+        talk = await LiveTalk.assigned(broker, kind=kind)
+        await talk.say(entries)
         other = await record_another_session(broker, sessions)
         assert names(sessions) == [other]
         assert len(await talk.script()) == len(entries), "its worker and its edge still read them"
@@ -114,19 +109,13 @@ async def test_nothing_is_stored(
 
 @pytest.mark.parametrize(("kind", "entries"), CASES)
 async def test_a_session_that_ended_without_a_recorder_is_not_stored(
-    broker: Broker,
-    settings: BrokerSettings,
-    tmp_path: Path,
-    kind: SessionKind,
-    entries: list[tuple[str, Entry]],
+    broker: Broker, quickly: RecorderSettings, sessions: Path, kind: SessionKind, entries: Talk
 ) -> None:
-    talk = await LiveTalk.queue(broker, kind=kind)
-    await talk.assign()
-    await append_all(talk, entries)
+    talk = await LiveTalk.assigned(broker, kind=kind)
+    await talk.say(entries)
     await talk.end()
     await asyncio.sleep(0.3)
-    sessions = tmp_path / "sessions"
-    async with in_process(quick(settings, tmp_path)):
+    async with in_process(quickly):
         other = await record_another_session(broker, sessions)
         await until_acknowledged(broker)
         assert names(sessions) == [other]
@@ -135,19 +124,17 @@ async def test_a_session_that_ended_without_a_recorder_is_not_stored(
 
 @pytest.mark.parametrize("noted", [False, None])
 async def test_a_trimmed_refusal_is_read_from_the_row(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path, noted: bool | None
+    broker: Broker, quickly: RecorderSettings, sessions: Path, noted: bool | None
 ) -> None:
     """Without a stored decision there is no recording."""
-    talk = await LiveTalk.queue(broker)
-    await talk.assign()
+    talk = await LiveTalk.assigned(broker)
     await talk.into.append(DUPLEX)
     if noted is not None:
         await talk.note(DUPLEX.config)
     await broker._redis.execute_command("XTRIM", broker.keys.inbound(talk.sid), "MAXLEN", 0)
     await talk.into.append(chunk(1))
     await talk.out.append(PreparedOut(input_n=1, prompt_length=3))
-    sessions = tmp_path / "sessions"
-    async with in_process(quick(settings, tmp_path)):
+    async with in_process(quickly):
         other = await record_another_session(broker, sessions)
         await talk.end()
         await until_acknowledged(broker)
@@ -155,34 +142,30 @@ async def test_a_trimmed_refusal_is_read_from_the_row(
 
 
 async def test_nothing_is_on_disk_while_the_client_may_still_refuse(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
+    broker: Broker, quickly: RecorderSettings, sessions: Path
 ) -> None:
-    sessions = tmp_path / "sessions"
-    async with in_process(quick(settings, tmp_path)):
-        talk = await LiveTalk.queue(broker)
-        await talk.assign()
-        await append_all(talk, [("in", WILLING), REFUSED, MEASURED])
+    async with in_process(quickly):
+        talk = await LiveTalk.assigned(broker)
+        await talk.say([("in", WILLING), REFUSED, MEASURED])
         first = await record_another_session(broker, sessions)
         assert names(sessions) == [first]
-    async with in_process(quick(settings, tmp_path)):  # another replica
+    async with in_process(quickly):  # another replica
         second = await record_another_session(broker, sessions)
         assert set(names(sessions)) == {first, second}
-        await append_all(talk, [("in", DUPLEX), PREPARED, ("in", chunk(1))])
+        await talk.say([("in", DUPLEX), PREPARED, ("in", chunk(1))])
         await talk.end()
         await until_acknowledged(broker)
         assert set(names(sessions)) == {first, second}
 
 
 async def test_a_session_without_a_decision_is_waited_for(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
+    broker: Broker, quickly: RecorderSettings, sessions: Path
 ) -> None:
-    sessions = tmp_path / "sessions"
-    async with in_process(quick(settings, tmp_path)):
-        talk = await LiveTalk.queue(broker)
-        await talk.assign()
+    async with in_process(quickly):
+        talk = await LiveTalk.assigned(broker)
         await talk.into.append(DiagnosticIn(metrics={"rtt": 3}))
         await record_another_session(broker, sessions)
         assert talk.recording not in names(sessions)
         await talk.prepare()
         await talk.end()
-        await until_finished(tmp_path, talk)
+        await until_finished(quickly.data_dir, talk)

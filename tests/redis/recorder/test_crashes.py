@@ -79,10 +79,10 @@ async def _owners(broker: Broker) -> set[bytes]:
 
 
 async def test_the_owner_learns_of_an_end_that_another_replica_received(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
+    broker: Broker, quickly: RecorderSettings
 ) -> None:
     """Each transition goes to one replica only; only the watch informs the other one of a session's end."""
-    patient = quick(settings, tmp_path / "data", recorder_look_s=1000, recorder_silence_s=1000)
+    patient = quickly.model_copy(update={"recorder_look_s": 1000, "recorder_silence_s": 1000})
     async with AsyncExitStack() as stack:
         for _ in range(3):
             await stack.enter_async_context(in_process(patient))
@@ -97,9 +97,9 @@ async def test_the_owner_learns_of_an_end_that_another_replica_received(
 
 
 async def test_sigterm_hands_sessions_over_and_finishes_ended_ones(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
+    broker: Broker, quickly: RecorderSettings
 ) -> None:
-    patient = quick(settings, tmp_path / "data", recorder_silence_s=60, recorder_settle_s=1.0)
+    patient = quickly.model_copy(update={"recorder_silence_s": 60, "recorder_settle_s": 1.0})
     over, going_on = await LiveTalk.begin(broker), await LiveTalk.begin(broker)
     async with process(patient) as child:
         for talk in (over, going_on):
@@ -206,7 +206,7 @@ async def test_a_recording_is_deleted_while_it_is_written(
 
 @pytest.mark.parametrize("lost", ["transition", "everything"])
 async def test_an_orphaned_recording_is_adopted(
-    broker: Broker, quickly: RecorderSettings, settings: BrokerSettings, tmp_path: Path, lost: str
+    broker: Broker, quickly: RecorderSettings, lost: str
 ) -> None:
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
@@ -219,7 +219,7 @@ async def test_an_orphaned_recording_is_adopted(
         await redis.execute_command("DEL", broker.keys.session(talk.sid))
         await redis.execute_command("DEL", broker.keys.inbound(talk.sid))
         await redis.execute_command("DEL", broker.keys.outbound(talk.sid))
-    async with in_process(quick(settings, tmp_path / "data", recorder_adopt_s=0.4)):
+    async with in_process(quickly.model_copy(update={"recorder_adopt_s": 0.4})):
         if lost == "transition":
             await talk.exchange(1)
             await until(lambda: journal_lines(quickly.data_dir, talk) == 6, "it continues")
@@ -254,10 +254,10 @@ async def test_a_recorder_that_was_frozen_stops(broker: Broker, quickly: Recorde
 
 
 async def test_cancelling_the_task_at_any_await_changes_no_byte(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
+    broker: Broker, quickly: RecorderSettings
 ) -> None:
     """Cancelled at random awaits, without an orderly stop."""
-    quickly = quick(settings, tmp_path / "data", recorder_silence_s=0.05)
+    quickly = quickly.model_copy(update={"recorder_silence_s": 0.05})
     (quickly.data_dir / "sessions").mkdir(parents=True)
     dice = random.Random(7)
     talk = await LiveTalk.begin(broker)

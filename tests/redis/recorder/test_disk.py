@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from antiphon.broker.client import Broker
-from antiphon.broker.settings import BrokerSettings
 from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.settings import RecorderSettings
@@ -24,7 +23,7 @@ from support.recorder_conversations import (
     until_acknowledged,
     until_finished,
 )
-from support.recorder_process import count, in_process, process, quick
+from support.recorder_process import count, in_process, process
 
 UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
@@ -32,6 +31,16 @@ UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 def limit_files(pid: int, size: int) -> None:
     """Limit the size of this process's files, to simulate a full disk."""
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+async def end_before_merging(pid: int, data_dir: Path, talk: LiveTalk) -> None:
+    """Records the whole session, on a disk that is too full for its replay."""
+    for seed in range(12):
+        await talk.exchange(seed)
+    await until(lambda: journal_lines(data_dir, talk) == 26, "it records")
+    limit_files(pid, 40_000)
+    await talk.end()
+    await until(lambda: _meta(data_dir, talk).replay is ReplayState.MERGING, "recorded")
 
 
 async def test_a_disk_that_is_full_for_a_while(broker: Broker, quickly: RecorderSettings) -> None:
@@ -66,12 +75,7 @@ async def test_a_disk_too_full_for_the_replay(broker: Broker, quickly: RecorderS
     """The session is recorded and acknowledged; its replay is made when the disk has space."""
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
-        for seed in range(12):
-            await talk.exchange(seed)
-        await until(lambda: journal_lines(quickly.data_dir, talk) == 26, "it records")
-        limit_files(child.pid, 40_000)
-        await talk.end()
-        await until(lambda: _meta(quickly.data_dir, talk).replay is ReplayState.MERGING, "recorded")
+        await end_before_merging(child.pid, quickly.data_dir, talk)
         await asyncio.sleep(0.5)
         meta = _meta(quickly.data_dir, talk)
         assert (meta.state, meta.is_busy) == (RecordingState.COMPLETE, True)
@@ -84,17 +88,12 @@ async def test_a_disk_too_full_for_the_replay(broker: Broker, quickly: RecorderS
 
 @pytest.mark.parametrize("lost", ["nothing", "transitions", "everything"])
 async def test_the_replay_of_a_dead_recorder_is_made_by_another(
-    broker: Broker, quickly: RecorderSettings, settings: BrokerSettings, tmp_path: Path, lost: str
+    broker: Broker, quickly: RecorderSettings, lost: str
 ) -> None:
     """The recording on disk is complete and unmerged, whether or not Redis still has the session."""
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
-        for seed in range(12):
-            await talk.exchange(seed)
-        await until(lambda: journal_lines(quickly.data_dir, talk) == 26, "it records")
-        limit_files(child.pid, 40_000)
-        await talk.end()
-        await until(lambda: _meta(quickly.data_dir, talk).replay is ReplayState.MERGING, "recorded")
+        await end_before_merging(child.pid, quickly.data_dir, talk)
         child.kill()
     keys = broker.keys
     if lost != "nothing":
@@ -102,16 +101,16 @@ async def test_the_replay_of_a_dead_recorder_is_made_by_another(
     if lost == "everything":
         await broker._redis.execute_command("DEL", keys.session(talk.sid))
         await broker._redis.execute_command("DEL", keys.recorded(talk.ticket))
-    async with in_process(quick(settings, tmp_path / "data", recorder_adopt_s=0.4)):
+    async with in_process(quickly.model_copy(update={"recorder_adopt_s": 0.4})):
         await until_finished(quickly.data_dir, talk)
     assert_undisturbed(quickly.data_dir, talk)
 
 
 async def test_a_recorder_that_cannot_open_more_files_continues(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
+    broker: Broker, quickly: RecorderSettings
 ) -> None:
     """Only the search for orphaned recordings fails at the same time."""
-    quickly = quick(settings, tmp_path / "data", recorder_adopt_s=0.4)
+    quickly = quickly.model_copy(update={"recorder_adopt_s": 0.4})
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
         await talk.exchange(0)

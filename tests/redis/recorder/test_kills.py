@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.broker.client import Broker
-from antiphon.broker.settings import BrokerSettings
+from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.entries import ChunkIn, Entry
 from antiphon.shared_schemas.states import SessionKind
@@ -25,7 +25,7 @@ from support.recorder_conversations import (
     until_finished,
 )
 from support.recorder_forks import Forks, forks
-from support.recorder_process import environment, quick
+from support.recorder_process import environment
 from support.timed_conversations import jpeg, noise
 from support.turn_conversations import chat_talk, half_duplex_talk
 
@@ -49,8 +49,7 @@ class Storm:
         while not self.over.is_set():
             kind = dice.choice(kinds)
             async with self._claiming:
-                talk = await LiveTalk.queue(self._broker, kind=kind)
-                await talk.assign()
+                talk = await LiveTalk.assigned(self._broker, kind=kind)
             if kind is SessionKind.OMNI_DUPLEX:
                 await _duplex(talk, dice.randrange(5, 40))
             else:
@@ -130,10 +129,8 @@ def _states(data_dir: Path) -> set[str]:
 
 
 @pytest.mark.timeout(600)
-async def test_a_hundred_kills_change_no_byte(
-    broker: Broker, settings: BrokerSettings, tmp_path: Path
-) -> None:
-    quickly = quick(settings, tmp_path / "data", recorder_silence_s=0.2)
+async def test_a_hundred_kills_change_no_byte(broker: Broker, quickly: RecorderSettings) -> None:
+    quickly = quickly.model_copy(update={"recorder_silence_s": 0.2})
     storm = Storm(broker)
     async with forks(environment(quickly)) as recorders:
         async with asyncio.TaskGroup() as group:

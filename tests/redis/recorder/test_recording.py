@@ -174,8 +174,7 @@ async def test_a_session_that_no_worker_took_leaves_no_recording(
 async def test_a_chat_without_a_request_leaves_no_recording(
     broker: Broker, quickly: RecorderSettings
 ) -> None:
-    chat = await LiveTalk.queue(broker, "chat1", SessionKind.CHAT)
-    await chat.assign()
+    chat = await LiveTalk.assigned(broker, "chat1", SessionKind.CHAT)
     await chat.end()
     talk = await LiveTalk.begin(broker)
     await talk.end()

@@ -45,10 +45,8 @@ async def record(
     broker: Broker, sessions: Path, kind: SessionKind, entries: list[tuple[str, Entry]]
 ) -> tuple[Path, dict]:
     """Play a session. Returns its directory, which must equal an undisturbed recorder's, and its recording."""
-    talk = await LiveTalk.queue(broker, kind=kind)
-    await talk.assign()
-    for side, entry in entries:
-        await (talk.into if side == "in" else talk.out).append(entry)
+    talk = await LiveTalk.assigned(broker, kind=kind)
+    await talk.say(entries)
     await talk.end()
     (meta,) = await until_finished(sessions.parent, talk)
     await until_acknowledged(broker)

@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import SessionOver
-from support.scripted_server import Scripted, Wire, speaking
+from support.scripted_server import Scripted, Wire, speaking, talking_to
 
 SECOND = np.zeros(16_000, dtype=np.float32)
 
@@ -63,10 +63,7 @@ async def test_a_broken_connection_is_resumed_transparently() -> None:
         await wire.expect("stop")
         await wire.send("stopped", session_id="s", seq=6)
 
-    async with (
-        Scripted(script).running() as scripted,
-        connect_duplex(scripted.url, resume=True) as session,
-    ):
+    async with talking_to(script, resume=True) as session:
         await session.prepare()
         await session.send_audio(SECOND)
         units = session.results()
@@ -139,10 +136,7 @@ async def test_an_unanswered_command_is_sent_again(arrived: bool) -> None:
         await wire.expect("stop")
         await wire.send("stopped", session_id="s", seq=5)
 
-    async with (
-        Scripted(script).running() as scripted,
-        connect_duplex(scripted.url, resume=True) as session,
-    ):
+    async with talking_to(script, resume=True) as session:
         assert (await session.prepare()).prompt_length == 3
         await session.send_audio(SECOND)
         assert (await anext(session.results())).text == "well"
@@ -161,10 +155,7 @@ async def test_a_session_that_has_ended_is_not_resumed(code: int) -> None:
                 return
         await wire.socket.close(code, "because")
 
-    async with (
-        Scripted(script).running() as scripted,
-        connect_duplex(scripted.url, resume=True) as session,
-    ):
+    async with talking_to(script, resume=True) as session:
         await session.prepare()
         with pytest.raises(SessionOver, match="because") as over:
             await anext(session.results())
@@ -183,10 +174,7 @@ async def test_retries_end_at_the_time_limit() -> None:
             await gone.wait()
         await _break(wire)
 
-    async with (
-        Scripted(script).running() as scripted,
-        connect_duplex(scripted.url, resume=True, resume_for_s=0.5) as session,
-    ):
+    async with talking_to(script, resume=True, resume_for_s=0.5) as session:
         await session.prepare()
         gone.set()
         with pytest.raises(SessionOver):
@@ -200,10 +188,7 @@ async def test_without_a_token_the_session_is_not_resumed() -> None:
         await wire.send("prepared")
         await _break(wire)
 
-    async with (
-        Scripted(script).running() as scripted,
-        connect_duplex(scripted.url, resume=True) as session,
-    ):
+    async with talking_to(script, resume=True) as session:
         await session.prepare()
         with pytest.raises(SessionOver):
             await anext(session.results())

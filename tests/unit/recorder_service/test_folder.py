@@ -47,9 +47,9 @@ from support.recorder_conversations import (
     result,
     tree,
 )
+from support.turn_conversations import T0, chat_talk, half_duplex_talk, numbered
 
 JOB = RecordingJob(sid="adx_1", ticket=7, kind=SessionKind.AUDIO_DUPLEX, recording="ab" * 16)
-T0 = 1_700_000_000_000.0
 ENDING = SessionEnding(at=int(T0) + 60_000, reason=EndReason.STOPPED, worker="w1")
 
 
@@ -76,61 +76,84 @@ def finish(root: Path, entries: Script) -> dict[str, bytes]:
     return record_in_order(root, JOB, entries, ENDING)
 
 
-def test_an_interleaving_of_the_streams_changes_no_byte(tmp_path: Path) -> None:
-    entries = script(10)
-    expected = record_undisturbed(tmp_path / "a", JOB, entries, ENDING)
+HALF = RecordingJob(sid="hdx_1", ticket=7, kind=SessionKind.HALF_DUPLEX, recording="ab" * 16)
+CHAT = RecordingJob(sid="cht_1", ticket=7, kind=SessionKind.CHAT, recording="cd" * 16)
+CASES = [
+    pytest.param(JOB, script(10), id="duplex"),
+    pytest.param(HALF, numbered(half_duplex_talk(), 7, after=9), id="half_duplex"),
+    pytest.param(CHAT, numbered(chat_talk(), 7), id="chat"),
+    pytest.param(CHAT, numbered(chat_talk(streamed=False), 7), id="chat_in_one_piece"),
+]
+
+
+@pytest.mark.parametrize(("job", "entries"), CASES)
+def test_an_interleaving_of_the_streams_changes_no_byte(
+    job: RecordingJob, entries: Script, tmp_path: Path
+) -> None:
+    expected = record_undisturbed(tmp_path / "a", job, entries, ENDING)
     outputs_first = sorted(entries, key=lambda item: item[0], reverse=True)
-    assert_same(finish(tmp_path / "b", outputs_first), expected)
-    assert_same(finish(tmp_path / "c", entries), expected)
+    assert_same(record_in_order(tmp_path / "b", job, outputs_first, ENDING), expected)
+    assert_same(record_in_order(tmp_path / "c", job, entries, ENDING), expected)
+    assert not (tmp_path / "c" / job.recording / ".pieces").exists()
 
 
+@pytest.mark.parametrize(("job", "entries"), CASES)
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_a_crash_at_any_byte_changes_no_byte(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    job: RecordingJob,
+    entries: Script,
+    data: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """Recorders die one after the other, leave a torn journal, temporary files, missing or empty media."""
     root = tmp_path_factory.mktemp("crash")
-    entries = script(8)
-    expected = record_undisturbed(root / "quiet", JOB, entries, ENDING)
-    path = root / "data" / JOB.recording
+    expected = record_undisturbed(root / "quiet", job, entries, ENDING)
     for _ in range(data.draw(st.integers(1, 4), "crashes")):
-        folder = RecordingFolder(root / "data", JOB)
+        folder = RecordingFolder(root / "data", job)
         feed(folder, entries[: data.draw(st.integers(0, len(entries)), "entries read")])
         folder.close()
-        damage(path, data)
-    assert_same(finish(root / "data", entries), expected)
+        damage(folder.path, data)
+    assert_same(record_in_order(root / "data", job, entries, ENDING), expected)
 
 
-def test_a_kill_between_the_last_steps_is_repaired(tmp_path: Path) -> None:
-    """After recording.json; before the merge; after the merge and before the journal is deleted."""
-    entries = script(4)
-    expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
-    folder = RecordingFolder(tmp_path, JOB)
+@pytest.mark.parametrize(("job", "entries"), CASES)
+def test_a_kill_between_the_last_steps_is_repaired(
+    job: RecordingJob, entries: Script, tmp_path: Path
+) -> None:
+    """After recording.json, before the merge, before the journal is deleted, before the pieces are deleted."""
+    expected = record_undisturbed(tmp_path / "quiet", job, entries, ENDING)
+    folder = RecordingFolder(tmp_path, job)
     feed(folder, entries)
-    journal = (folder.path / "timeline.jsonl").read_bytes()
-    live_meta = (folder.path / "meta.json").read_bytes()
+    before = tree(folder.path)
     folder.finish(ENDING)
     folder.close()
-    unmerged = (folder.path / "meta.json").read_bytes()
+    unmerged = tree(folder.path)
     merge(folder.path, keep_going)
 
-    (folder.path / "timeline.jsonl").write_bytes(journal)
-    (folder.path / "meta.json").write_bytes(live_meta)
-    assert_same(finish(tmp_path, entries), expected)
+    lost = {name: content for name, content in before.items() if name not in tree(folder.path)}
+    assert job.kind.is_duplex or any(name.startswith(".pieces/") for name in lost)
+    _put_back(folder.path, {**lost, "meta.json": before["meta.json"]})
+    assert_same(record_in_order(tmp_path, job, entries, ENDING), expected)
 
-    (folder.path / "timeline.jsonl").write_bytes(journal)
-    (folder.path / "meta.json").write_bytes(unmerged)
+    _put_back(folder.path, unmerged)
     (folder.path / ".merged_replay.wav.0a0b0c0d.tmp").write_bytes(b"half")
-    assert RecordingFolder(tmp_path, JOB).complete
+    assert RecordingFolder(tmp_path, job).complete
     merge(folder.path, keep_going)
     assert_same(tree(folder.path), expected)
 
-    (folder.path / "timeline.jsonl").write_bytes(journal)
-    assert RecordingFolder(tmp_path, JOB).complete
-    assert_same(tree(folder.path), expected)
+    for left in (lost, {k: v for k, v in lost.items() if k != "timeline.jsonl"}):
+        _put_back(folder.path, left | {".meta.json.0a0b0c0d.tmp": b"half"})
+        assert RecordingFolder(tmp_path, job).complete
+        assert_same(tree(folder.path), expected)
+
+
+def _put_back(path: Path, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_bytes(content)
 
 
 def test_concurrent_writers_count_once(tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
@@ -29,7 +27,6 @@ from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.recorder_conversations import (
     Script,
     assert_same,
-    damage,
     keep_going,
     read_wav,
     record_in_order,
@@ -55,17 +52,6 @@ ENDING = SessionEnding(at=int(T0) + 60_000, reason=EndReason.STOPPED, worker="w1
 HALF = RecordingJob(sid="hdx_1", ticket=TICKET, kind=SessionKind.HALF_DUPLEX, recording="ab" * 16)
 CHAT = RecordingJob(sid="cht_1", ticket=TICKET, kind=SessionKind.CHAT, recording="cd" * 16)
 
-CASES = [
-    pytest.param(HALF, numbered(half_duplex_talk(), TICKET, after=9), id="half_duplex"),
-    pytest.param(CHAT, numbered(chat_talk(), TICKET), id="chat"),
-    pytest.param(CHAT, numbered(chat_talk(streamed=False), TICKET), id="non_streaming_chat"),
-]
-
-
-def feed(folder: RecordingFolder, entries: Script) -> None:
-    for side, position, entry in entries:
-        folder.add(side, position, entry)
-
 
 def finish(
     root: Path, job: RecordingJob, entries: Script, ending: SessionEnding = ENDING
@@ -77,75 +63,6 @@ def turns_of(files: dict[str, bytes]) -> list[dict[str, Any]]:
     TurnRecording.model_validate_json(files["recording.json"])
     turns: list[dict[str, Any]] = orjson.loads(files["recording.json"])["turns"]
     return turns
-
-
-@pytest.mark.parametrize(("job", "entries"), CASES)
-def test_an_interleaving_of_the_streams_changes_no_byte(
-    job: RecordingJob, entries: Script, tmp_path: Path
-) -> None:
-    expected = record_undisturbed(tmp_path / "a", job, entries, ENDING)
-    outputs_first = sorted(entries, key=lambda item: item[0], reverse=True)
-    assert_same(finish(tmp_path / "b", job, outputs_first), expected)
-    assert_same(finish(tmp_path / "c", job, entries), expected)
-    assert not (tmp_path / "c" / job.recording / ".pieces").exists()
-
-
-@pytest.mark.parametrize(("job", "entries"), CASES)
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(data=st.data())
-def test_a_crash_at_any_byte_changes_no_byte(
-    job: RecordingJob,
-    entries: Script,
-    data: st.DataObject,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    root = tmp_path_factory.mktemp("crash")
-    expected = record_undisturbed(root / "quiet", job, entries, ENDING)
-    for _ in range(data.draw(st.integers(1, 4), "crashes")):
-        folder = RecordingFolder(root / "data", job)
-        feed(folder, entries[: data.draw(st.integers(0, len(entries)), "entries read")])
-        folder.close()
-        damage(folder.path, data)
-    assert_same(finish(root / "data", job, entries), expected)
-
-
-@pytest.mark.parametrize(("job", "entries"), CASES)
-def test_a_kill_between_the_last_steps_is_repaired(
-    job: RecordingJob, entries: Script, tmp_path: Path
-) -> None:
-    """After recording.json, before the merge, before the journal is deleted, before the pieces are deleted."""
-    expected = record_undisturbed(tmp_path / "quiet", job, entries, ENDING)
-    folder = RecordingFolder(tmp_path, job)
-    feed(folder, entries)
-    before = tree(folder.path)
-    folder.finish(ENDING)
-    folder.close()
-    unmerged = tree(folder.path)
-    merge(folder.path, keep_going)
-
-    lost = {name: content for name, content in before.items() if name not in tree(folder.path)}
-    assert any(name.startswith(".pieces/") for name in lost)
-    _put_back(folder.path, {**lost, "meta.json": before["meta.json"]})
-    assert_same(finish(tmp_path, job, entries), expected)
-
-    _put_back(folder.path, unmerged)
-    taken_over = RecordingFolder(tmp_path, job)
-    assert taken_over.complete
-    merge(folder.path, keep_going)
-    assert_same(tree(folder.path), expected)
-
-    for left in (lost, {k: v for k, v in lost.items() if k != "timeline.jsonl"}):
-        _put_back(folder.path, left)
-        assert RecordingFolder(tmp_path, job).complete
-        assert_same(tree(folder.path), expected)
-
-
-def _put_back(path: Path, files: dict[str, bytes]) -> None:
-    for name, content in files.items():
-        (path / name).parent.mkdir(exist_ok=True)
-        (path / name).write_bytes(content)
 
 
 def test_a_takeover_while_finishing_damages_nothing(tmp_path: Path) -> None:
