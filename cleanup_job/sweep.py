@@ -14,8 +14,15 @@ from pathlib import Path
 
 import structlog
 
-from antiphon.cleanup_job.inventory import examine, session_folders
-from antiphon.cleanup_job.orphans import TRASH, UPLOADS, discard, drop_uploads, empty_trash
+from antiphon.cleanup_job.disk import (
+    TRASH,
+    UPLOADS,
+    discard,
+    drop_uploads,
+    empty_trash,
+    examine,
+    session_folders,
+)
 from antiphon.cleanup_job.report import Failure, Removal, SweepReport, SweepStatus
 from antiphon.cleanup_job.retention import DAY_S, GIB, Policy, Rule, StoredSession, decide
 from antiphon.cleanup_job.settings import CleanupSettings

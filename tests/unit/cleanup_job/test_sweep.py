@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cleanup_job.inventory import examine
-from antiphon.cleanup_job.orphans import TRASH, UPLOADS, discard, empty_trash
+from antiphon.cleanup_job.disk import TRASH, UPLOADS, discard, empty_trash, examine
 from antiphon.cleanup_job.report import SweepReport, SweepStatus
 from antiphon.cleanup_job.retention import DAY_S, GIB, Rule
 from antiphon.cleanup_job.service import run_loop, run_once

@@ -234,7 +234,7 @@ def test_a_recording_that_cannot_be_merged_is_logged_once(tmp_path: Path) -> Non
     recorded = talk.record(tmp_path)
     _unmerge(recorded.folder, talk)
     with (recorded.folder / "timeline.jsonl").open("ab") as journal:
-        journal.write(b'{"stream":"in","id":"%s","type":"result","at":1}\n' % ODD_ID)
+        journal.write(b'{"stream":"in","id":"%s","entry":{"type":"result","at":1}}\n' % ODD_ID)
     meta = merge(recorded.folder, keep_going)
     assert meta == recorded.meta
     assert meta.replay is ReplayState.FAILED

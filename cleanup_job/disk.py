@@ -1,8 +1,15 @@
-"""Reads the recordings on disk while other processes write and delete there."""
+"""The recordings on disk: read and delete them while other processes write and delete there.
+
+A deletion has two steps: first out of readers' sight, then off the disk.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
+import sys
+import time
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -10,11 +17,14 @@ from pathlib import Path
 
 import structlog
 
-from antiphon.cleanup_job.orphans import raise_unless_gone
 from antiphon.cleanup_job.retention import StoredSession
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, USED_FILE, Meta, parse_meta
 
 log = structlog.get_logger()
+
+TRASH = ".trash"
+UPLOADS = ".uploads"
+"""The folder of incomplete uploads."""
 
 _USES = (META_FILE, RECORDING_FILE, USED_FILE)
 
@@ -81,3 +91,56 @@ def _stats(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
         with suppress(FileNotFoundError):
             found[path] = path.lstat()
     return found
+
+
+def discard(folder: Path) -> bool:
+    """Delete a session directory; a reader sees all of it or nothing. False when it has vanished.
+
+    Raises OSError when it cannot be moved away or deleted.
+    """
+    trash = folder.parent / TRASH
+    trash.mkdir(exist_ok=True)
+    trashed = trash / f"{folder.name}.{secrets.token_hex(4)}"
+    try:
+        folder.rename(trashed)
+    except FileNotFoundError:
+        return False
+    remove_tree(trashed)
+    return True
+
+
+def empty_trash(root: Path) -> int:
+    """Delete what an interrupted sweep left in the trash; returns how many directories. May raise OSError."""
+    try:
+        trashed = list((root / TRASH).iterdir())
+    except FileNotFoundError:
+        return 0
+    for folder in trashed:
+        remove_tree(folder)
+    return len(trashed)
+
+
+def drop_uploads(root: Path, silent_s: float) -> int:
+    """Delete uploads without new data for `silent_s`; returns how many. May raise OSError."""
+    dropped = 0
+    for path in (root / UPLOADS).glob("*.part"):
+        try:
+            if time.time() - path.stat().st_mtime > silent_s:
+                path.unlink()
+                dropped += 1
+        except FileNotFoundError:  # its edge has finished or dropped it
+            continue
+    return dropped
+
+
+def remove_tree(folder: Path) -> None:
+    """Delete a directory; files that vanish during the call count as deleted. Raises OSError."""
+    if sys.version_info >= (3, 12):
+        shutil.rmtree(folder, onexc=lambda _call, _path, error: raise_unless_gone(error))
+    else:
+        shutil.rmtree(folder, onerror=lambda _call, _path, info: raise_unless_gone(info[1]))
+
+
+def raise_unless_gone(error: BaseException) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
