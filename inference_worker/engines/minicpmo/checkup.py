@@ -40,7 +40,7 @@ def examine(folder: Path, options: EngineOptions) -> Iterator[Finding]:
     yield ok("torch", f"{torch.__version__}, CUDA {torch.version.cuda or 'not built in'}")
     yield _gpu(options)
     yield _kernels(options)
-    yield run_check("model folder", lambda: _names(folder, options), _FETCH)
+    yield run_check("model folder", lambda: _names(folder), _FETCH)
     yield run_check("model files", lambda: _files(folder), _FETCH)
     yield run_check("tokenizer", lambda: f"{len(Tokenizer(folder))} tokens", _FETCH)
     yield _voice(folder, options)
@@ -78,8 +78,8 @@ def _kernels(options: EngineOptions) -> Finding:
     return warning("kernels", "torch's own: steps take twice as many launches", f"install {lacks}")
 
 
-def _names(folder: Path, options: EngineOptions) -> str:
-    network = build_on_meta(read_config(folder), options.attn_implementation)
+def _names(folder: Path) -> str:
+    network = build_on_meta(read_config(folder))
     shards = find_shards(folder)
     check_names(expected=network.state_dict().keys(), found=shards)
     return f"{folder.resolve()}, {len(shards)} tensors"

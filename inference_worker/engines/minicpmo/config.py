@@ -66,6 +66,10 @@ class SpeechConfig(_Section):
     condition_type: Literal["hidden_text_merge"] = "hidden_text_merge"
 
     @property
+    def head_dim(self) -> int:
+        return self.hidden_size // self.num_attention_heads
+
+    @property
     def end_code(self) -> int:
         """The code that ends a chunk. It is never fed to the model and never synthesized."""
         return self.num_audio_tokens - 1
@@ -121,7 +125,6 @@ class EngineOptions(BaseModel):
     context_tokens: int = Field(default=8192, ge=64)
     speech_tokens: int = Field(default=4096, ge=64)
     device: str = "auto"
-    attn_implementation: Literal["grouped_sdpa", "sdpa"] = "grouped_sdpa"
     fidelity: Fidelity = "upstream"
     window: Literal["off", "basic", "context"] = "off"
     basic_high_tokens: int = 4000

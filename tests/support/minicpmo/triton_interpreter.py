@@ -16,14 +16,19 @@ import torch
 from torch import Tensor, nn
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
-from antiphon.inference_worker.engines.minicpmo.model.attention import additive_mask, causal_mask
+from antiphon.inference_worker.engines.minicpmo.model.attention import (
+    additive_mask,
+    causal_mask,
+    frequencies,
+    rotation_tables,
+)
 from antiphon.inference_worker.engines.minicpmo.model.kernel_check import check_kernels
 from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow, SlottedCache
 from antiphon.inference_worker.engines.minicpmo.model.layer import (
     ForwardInputs,
-    LayerKernels,
     LayerSizes,
     SelfAttention,
+    TorchKernels,
 )
 from antiphon.inference_worker.engines.minicpmo.model.load import (
     build_on_meta,
@@ -31,8 +36,6 @@ from antiphon.inference_worker.engines.minicpmo.model.load import (
     load_network,
 )
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
-from antiphon.inference_worker.engines.minicpmo.model.rotary import frequencies, rotation_tables
-from antiphon.inference_worker.engines.minicpmo.model.torch_kernels import TorchKernels
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.types import EngineLoadError
 from support.minicpmo.golden_set import CHECKPOINT
@@ -53,11 +56,11 @@ def interpreter() -> Iterator[ProcessPoolExecutor]:
         del os.environ["TRITON_INTERPRET"]
 
 
-def fused_kernels() -> LayerKernels:
+def fused_kernels() -> TorchKernels:
     """The kernels as on a GPU."""
     from antiphon.inference_worker.engines.minicpmo.model.fused_kernels import FusedKernels
 
-    return FusedKernels(prompts=TorchKernels("grouped_sdpa"))
+    return FusedKernels()
 
 
 @torch.inference_mode()
@@ -83,7 +86,7 @@ def of_attention(query_heads: int, key_heads: int, head_dim: int, dtype: torch.d
         seed = torch.randn(SLOTS, POSITIONS + 1, 2, key_heads, head_dim).to(dtype)
         gains = torch.rand(2, head_dim)
         answers = []
-        for kernels in (TorchKernels("grouped_sdpa"), fused_kernels()):
+        for kernels in (TorchKernels(), fused_kernels()):
             attention = SelfAttention(sizes, 0, kernels)
             if sizes.head_norms:
                 attention.q_norm.weight, attention.k_norm.weight = map(
@@ -143,7 +146,7 @@ def of_the_rest(width: int, dtype: torch.dtype) -> float:
     norm.weight = nn.Parameter(torch.rand(width).to(dtype))
     answers: list[list[Tensor]] = [
         [*kernels.add_norm(hidden, update, norm), kernels.gate(torch.cat([hidden, update], -1))]
-        for kernels in (TorchKernels("grouped_sdpa"), fused_kernels())
+        for kernels in (TorchKernels(), fused_kernels())
     ]
     return largest_error([a.float() for a in answers[0]], answers[1])
 

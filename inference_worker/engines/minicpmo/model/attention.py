@@ -1,4 +1,4 @@
-"""Attention over a slotted cache. Query heads that share a key head are folded into one sequence."""
+"""Attention over a slotted cache, its masks, and rotary positions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def grouped_sdpa(
 ) -> tuple[Tensor, None]:
     """Attend with (rows, heads, new, dim) queries; the mask is additive, (rows, 1, new or 1, all).
 
-    Folding the query heads, instead of repeating the keys, avoids a copy of the cache.
+    Query heads that share a key head are folded into one sequence: repeating the keys would copy the
+    cache.
     """
     rows, heads, new, dim = query.shape
     group = heads // key.shape[1]
@@ -50,3 +51,24 @@ def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 AttentionInterface.register(GROUPED_SDPA, grouped_sdpa)
+
+
+def frequencies(theta: float, head_dim: int) -> Tensor:
+    """Radians per position of each pair, (head_dim / 2,), always computed on the CPU."""
+    exponents = torch.arange(0, head_dim, 2, dtype=torch.float32, device="cpu") / head_dim
+    return 1.0 / theta**exponents
+
+
+def rotation_tables(angles: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Tables for `rotate` from `angles` (..., head_dim / 2): cosines, and sines with a negative first half."""
+    cosines, sines = angles.cos(), angles.sin()
+    doubled = torch.cat([cosines, cosines], dim=-1), torch.cat([-sines, sines], dim=-1)
+    return doubled[0].to(dtype), doubled[1].to(dtype)
+
+
+def rotate(heads: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """Rotate `heads` (..., head_dim): the first half of a head with the second. This takes three kernels;
+    negating and concatenating halves takes five.
+    """
+    swapped = heads.roll(heads.shape[-1] // 2, -1)
+    return torch.addcmul(heads * cosines, swapped, sines)

@@ -10,14 +10,14 @@ from transformers.models.whisper.modeling_whisper import WhisperEncoderLayer
 
 from antiphon.inference_worker.engines.minicpmo.config import AudioConfig, ModelConfig
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
-from antiphon.inference_worker.engines.minicpmo.model.attention import additive_mask
+from antiphon.inference_worker.engines.minicpmo.model.attention import GROUPED_SDPA, additive_mask
 from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow
 
 
 class AudioEncoder(nn.Module):
     """Convolutions to 50 steps per second, learned positions, pre-norm layers."""
 
-    def __init__(self, config: AudioConfig, attention: str) -> None:
+    def __init__(self, config: AudioConfig) -> None:
         super().__init__()
         inner = WhisperConfig(
             d_model=config.d_model,
@@ -27,7 +27,7 @@ class AudioEncoder(nn.Module):
             num_mel_bins=config.num_mel_bins,
             max_source_positions=config.max_source_positions,
         )
-        inner._attn_implementation = attention  # noqa: SLF001  # the way the library offers to choose it
+        inner._attn_implementation = GROUPED_SDPA  # noqa: SLF001  # the way the library offers to choose it
         self.conv1 = nn.Conv1d(config.num_mel_bins, config.d_model, kernel_size=3, padding=1)
         self.conv2 = nn.Conv1d(config.d_model, config.d_model, kernel_size=3, stride=2, padding=1)
         self.embed_positions = nn.Embedding(config.max_source_positions, config.d_model)

@@ -11,14 +11,14 @@ from torch.nn.functional import linear, normalize
 from torch.nn.utils.parametrizations import weight_norm
 
 from antiphon.inference_worker.engines.minicpmo.config import ModelConfig, SpeechConfig
+from antiphon.inference_worker.engines.minicpmo.model.attention import frequencies, rotation_tables
 from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow
 from antiphon.inference_worker.engines.minicpmo.model.layer import (
     DecoderLayer,
     ForwardInputs,
-    LayerKernels,
     LayerSizes,
+    TorchKernels,
 )
-from antiphon.inference_worker.engines.minicpmo.model.rotary import frequencies, rotation_tables
 
 SPEECH_THETA = 10000.0
 SPEECH_WORDS = 32000
@@ -33,7 +33,7 @@ class Decoder(nn.Module):
     inv_freq: Tensor
 
     def __init__(
-        self, sizes: LayerSizes, *, layers: int, words: int, theta: float, kernels: LayerKernels
+        self, sizes: LayerSizes, *, layers: int, words: int, theta: float, kernels: TorchKernels
     ) -> None:
         super().__init__()
         self._rotary = theta, sizes.head_dim
@@ -53,7 +53,7 @@ class Decoder(nn.Module):
             layer.self_attn.join_projections()
             layer.mlp.join_projections()
 
-    def set_kernels(self, kernels: LayerKernels) -> None:
+    def set_kernels(self, kernels: TorchKernels) -> None:
         self.kernels = kernels
         for layer in self._layers():
             layer.self_attn.kernels = layer.mlp.kernels = kernels
@@ -87,51 +87,43 @@ class Decoder(nn.Module):
         return cast("list[DecoderLayer]", list(self.layers))
 
 
-def build_qwen3(config: ModelConfig, kernels: LayerKernels) -> Decoder:
+def _build_decoder(
+    config: ModelConfig | SpeechConfig,
+    kernels: TorchKernels,
+    *,
+    head_dim: int,
+    eps: float,
+    words: int,
+    theta: float,
+    head_norms: bool,
+) -> Decoder:
     sizes = LayerSizes(
         width=config.hidden_size,
         intermediate=config.intermediate_size,
         query_heads=config.num_attention_heads,
         key_heads=config.num_key_value_heads,
-        head_dim=config.head_dim,
-        eps=config.rms_norm_eps,
-        head_norms=True,
+        head_dim=head_dim,
+        eps=eps,
+        head_norms=head_norms,
     )
-    return Decoder(
-        sizes,
-        layers=config.num_hidden_layers,
-        words=config.vocab_size,
-        theta=config.rope_theta,
-        kernels=kernels,
-    )
-
-
-def build_speech_llama(config: SpeechConfig, kernels: LayerKernels) -> Decoder:
-    """A Llama with the library's defaults except for its sizes."""
-    sizes = LayerSizes(
-        width=config.hidden_size,
-        intermediate=config.intermediate_size,
-        query_heads=config.num_attention_heads,
-        key_heads=config.num_key_value_heads,
-        head_dim=config.hidden_size // config.num_attention_heads,
-        eps=SPEECH_EPS,
-        head_norms=False,
-    )
-    return Decoder(
-        sizes,
-        layers=config.num_hidden_layers,
-        words=SPEECH_WORDS,
-        theta=SPEECH_THETA,
-        kernels=kernels,
-    )
+    layers = config.num_hidden_layers
+    return Decoder(sizes, layers=layers, words=words, theta=theta, kernels=kernels)
 
 
 class Qwen3LanguageModel(nn.Module):
     """`llm.*`: the decoder and its untied head."""
 
-    def __init__(self, config: ModelConfig, kernels: LayerKernels) -> None:
+    def __init__(self, config: ModelConfig, kernels: TorchKernels) -> None:
         super().__init__()
-        self.model = build_qwen3(config, kernels)
+        self.model = _build_decoder(
+            config,
+            kernels,
+            head_dim=config.head_dim,
+            eps=config.rms_norm_eps,
+            words=config.vocab_size,
+            theta=config.rope_theta,
+            head_norms=True,
+        )
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
 
 
@@ -147,11 +139,13 @@ class _Projector(nn.Module):
 
 
 class SpeechModel(nn.Module):
-    """A Llama over text conditions and audio codes with a weight-normalised head."""
+    """A Llama with the library's defaults over text conditions and audio codes. Its head is
+    weight-normalised.
+    """
 
     head_weight: Tensor
 
-    def __init__(self, config: SpeechConfig, kernels: LayerKernels) -> None:
+    def __init__(self, config: SpeechConfig, kernels: TorchKernels) -> None:
         super().__init__()
         self.audio_bos = config.audio_bos_token_id
         # Unused, but part of the checkpoint.
@@ -159,7 +153,15 @@ class SpeechModel(nn.Module):
         self.projector_semantic = _Projector(config)
         self.emb_text = nn.Embedding(config.num_text_tokens, config.hidden_size)
         self.emb_code = nn.ModuleList([nn.Embedding(config.num_audio_tokens, config.hidden_size)])
-        self.model = build_speech_llama(config, kernels)
+        self.model = _build_decoder(
+            config,
+            kernels,
+            head_dim=config.head_dim,
+            eps=SPEECH_EPS,
+            words=SPEECH_WORDS,
+            theta=SPEECH_THETA,
+            head_norms=False,
+        )
         self.head_code = nn.ModuleList(
             [weight_norm(nn.Linear(config.hidden_size, config.num_audio_tokens, bias=False))]
         )

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from antiphon.inference_worker.engines.minicpmo.model import triton_kernels as programs
 from antiphon.inference_worker.engines.minicpmo.model.layer import (
     ForwardInputs,
-    LayerKernels,
     SelfAttention,
+    TorchKernels,
 )
 
 MAX_QUERY_TOKENS = 16
@@ -31,11 +31,8 @@ BLOCK = 64
 GATE_BLOCK = 1024
 
 
-class FusedKernels:
-    """Prompts use `prompts` for attention: their matrix products outweigh the launch cost."""
-
-    def __init__(self, prompts: LayerKernels) -> None:
-        self._prompts = prompts
+class FusedKernels(TorchKernels):
+    """Prompts use torch's attention: their matrix products outweigh the launch cost."""
 
     def add_norm(self, hidden: Tensor, update: Tensor, norm: nn.RMSNorm) -> tuple[Tensor, Tensor]:
         total, normed = torch.empty_like(hidden), torch.empty_like(hidden)
@@ -87,9 +84,10 @@ class FusedKernels:
 
     def attend(self, queries: Tensor, attention: SelfAttention, shared: ForwardInputs) -> Tensor:
         rows, new, heads, dim = queries.shape
-        key_heads, group = attention.sizes.key_heads, attention.num_key_value_groups
+        key_heads = attention.sizes.key_heads
+        group = heads // key_heads
         if new > MAX_QUERY_TOKENS:
-            return self._prompts.attend(queries, attention, shared)
+            return super().attend(queries, attention, shared)
         cache = shared.cache
         entries = cache.entries(attention.index)
         splits = triton.cdiv(cache.length, SPLIT)

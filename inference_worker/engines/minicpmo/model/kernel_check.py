@@ -16,7 +16,7 @@ from antiphon.inference_worker.engines.minicpmo.config import KernelChoice
 from antiphon.inference_worker.engines.minicpmo.model.attention import additive_mask, causal_mask
 from antiphon.inference_worker.engines.minicpmo.model.decoder import Decoder
 from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow, SlottedCache
-from antiphon.inference_worker.engines.minicpmo.model.layer import DecoderLayer, LayerKernels
+from antiphon.inference_worker.engines.minicpmo.model.layer import DecoderLayer, TorchKernels
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.types import EngineLoadError
 
@@ -62,7 +62,7 @@ def missing_for_triton(device: torch.device) -> str:
     return ""
 
 
-def check_kernels(network: MiniCPMO, plain: LayerKernels, choice: KernelChoice) -> None:
+def check_kernels(network: MiniCPMO, plain: TorchKernels, choice: KernelChoice) -> None:
     """Switch to `plain` if the Triton kernels of the network fail in a layer of either decoder.
 
     Raises EngineLoadError if `choice` demands Triton.
@@ -79,7 +79,7 @@ def check_kernels(network: MiniCPMO, plain: LayerKernels, choice: KernelChoice) 
 
 
 @torch.inference_mode()
-def _kernel_error(decoder: Decoder, plain: LayerKernels) -> str:
+def _kernel_error(decoder: Decoder, plain: TorchKernels) -> str:
     """What is wrong with the kernels of the decoder; empty if they agree with `plain`."""
     own = decoder.kernels
     try:

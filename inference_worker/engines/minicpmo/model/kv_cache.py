@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from antiphon.inference_worker.engines.minicpmo.model.rotary import rotate, rotation_tables
+from antiphon.inference_worker.engines.minicpmo.model.attention import rotate, rotation_tables
 
 
 class SlottedCache:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import linear, silu
 
+from antiphon.inference_worker.engines.minicpmo.model.attention import grouped_sdpa, rotate
 from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow
 
 
@@ -28,11 +28,13 @@ class ForwardInputs:
     cache: CacheWindow
 
 
-class LayerKernels(Protocol):
-    """The operations of a layer between its matrix products."""
+class TorchKernels:
+    """The operations of a layer between its matrix products, in torch, for any device."""
 
     def add_norm(self, hidden: Tensor, update: Tensor, norm: nn.RMSNorm) -> tuple[Tensor, Tensor]:
         """The sum, and the sum normed: (rows, new, width) each."""
+        total = hidden + update
+        return total, norm(total)
 
     def rotate_and_store(
         self, joint: Tensor, attention: SelfAttention, shared: ForwardInputs
@@ -40,12 +42,27 @@ class LayerKernels(Protocol):
         """Norm and rotate projected heads, store keys and values in the cache; queries (rows, new,
         heads, dim).
         """
+        sizes = attention.sizes
+        counts = [sizes.query_heads, sizes.key_heads, sizes.key_heads]
+        heads = joint.view(*joint.shape[:2], sum(counts), sizes.head_dim)
+        queries, keys, values = torch.split(heads, counts, dim=2)
+        if sizes.head_norms:
+            queries, keys = attention.q_norm(queries), attention.k_norm(keys)
+        turned = rotate(torch.cat([queries, keys], dim=2), shared.cosines, shared.sines)
+        queries, keys = torch.split(turned, counts[:2], dim=2)
+        shared.cache.store(torch.stack([keys, values], dim=2), attention.index)
+        return queries
 
     def attend(self, queries: Tensor, attention: SelfAttention, shared: ForwardInputs) -> Tensor:
         """Mix the values that each query sees: (rows, new, heads * dim)."""
+        keys, values = shared.cache.read(attention.index)
+        mixed, _ = grouped_sdpa(attention, queries.transpose(1, 2), keys, values, shared.mask)
+        return mixed.flatten(2)
 
     def gate(self, joint: Tensor) -> Tensor:
         """SiLU of the first half times the second: (rows, new, 2 * n) to (rows, new, n)."""
+        gates, fed = joint.chunk(2, dim=-1)
+        return silu(gates) * fed
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +83,10 @@ class SelfAttention(nn.Module):
 
     joint: Tensor
 
-    def __init__(self, sizes: LayerSizes, index: int, kernels: LayerKernels) -> None:
+    def __init__(self, sizes: LayerSizes, index: int, kernels: TorchKernels) -> None:
         super().__init__()
         self.sizes = sizes
         self.index = index
-        # The library's attention functions read this attribute by this name.
-        self.num_key_value_groups = sizes.query_heads // sizes.key_heads
         self.kernels = kernels
         queries, keys = sizes.query_heads * sizes.head_dim, sizes.key_heads * sizes.head_dim
         self.q_proj = nn.Linear(sizes.width, queries, bias=False)
@@ -99,7 +114,7 @@ class FeedForward(nn.Module):
 
     joint: Tensor
 
-    def __init__(self, sizes: LayerSizes, kernels: LayerKernels) -> None:
+    def __init__(self, sizes: LayerSizes, kernels: TorchKernels) -> None:
         super().__init__()
         self.kernels = kernels
         self.gate_proj = nn.Linear(sizes.width, sizes.intermediate, bias=False)
@@ -120,7 +135,7 @@ class FeedForward(nn.Module):
 class DecoderLayer(nn.Module):
     """`layers.*`, named as in the checkpoint; the decoder runs its parts."""
 
-    def __init__(self, sizes: LayerSizes, index: int, kernels: LayerKernels) -> None:
+    def __init__(self, sizes: LayerSizes, index: int, kernels: TorchKernels) -> None:
         super().__init__()
         self.input_layernorm = nn.RMSNorm(sizes.width, sizes.eps)
         self.self_attn = SelfAttention(sizes, index, kernels)

@@ -18,19 +18,17 @@ from antiphon.inference_worker.engines.minicpmo.config import (
 )
 from antiphon.inference_worker.engines.minicpmo.device import pick_device
 from antiphon.inference_worker.engines.minicpmo.model.kernel_check import check_kernels, use_triton
+from antiphon.inference_worker.engines.minicpmo.model.layer import TorchKernels
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
-from antiphon.inference_worker.engines.minicpmo.model.torch_kernels import TorchKernels
 from antiphon.inference_worker.engines.types import EngineLoadError, LoadProgress
 
 NAMES_SHOWN = 8
 
 
-def build_on_meta(
-    config: ModelConfig, attention: str = "grouped_sdpa", *, fused: bool = False
-) -> MiniCPMO:
+def build_on_meta(config: ModelConfig, *, fused: bool = False) -> MiniCPMO:
     """The network without storage: names and shapes only."""
     with torch.device("meta"):
-        return MiniCPMO(config, attention, fused=fused)
+        return MiniCPMO(config, fused=fused)
 
 
 def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> MiniCPMO:
@@ -40,7 +38,7 @@ def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> 
     """
     device = pick_device(options.device)
     fused = use_triton(options.kernels, device)
-    network = build_on_meta(read_config(folder), options.attn_implementation, fused=fused)
+    network = build_on_meta(read_config(folder), fused=fused)
     shards = find_shards(folder)
     check_names(expected=network.state_dict().keys(), found=shards)
     dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
@@ -51,7 +49,7 @@ def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> 
     if fused:
         report("programs")
         with torch.cuda.device(device):  # Triton launches on the current device
-            check_kernels(network, TorchKernels(options.attn_implementation), options.kernels)
+            check_kernels(network, TorchKernels(), options.kernels)
     if device.type == "cuda":
         # Joining weights leaves holes of the size of a projection, which no later allocation fits.
         torch.cuda.empty_cache()

@@ -31,8 +31,7 @@ def slot_bytes(config: ModelConfig, options: EngineOptions, width: int) -> int:
     audio, speech = config.audio_config, config.tts_config
     text_entries = config.num_hidden_layers * config.num_key_value_heads * config.head_dim
     audio_entries = audio.encoder_layers * audio.d_model
-    speech_head = speech.hidden_size // speech.num_attention_heads
-    speech_entries = speech.num_hidden_layers * speech.num_key_value_heads * speech_head
+    speech_entries = speech.num_hidden_layers * speech.num_key_value_heads * speech.head_dim
     entries = (
         text_entries * (options.context_tokens + 1)
         + audio_entries * (audio.max_source_positions + 1)

@@ -7,15 +7,13 @@ from torch import Tensor, nn
 
 from antiphon.inference_worker.engines.minicpmo.config import ModelConfig
 from antiphon.inference_worker.engines.minicpmo.device import to_device
-from antiphon.inference_worker.engines.minicpmo.model.attention import GROUPED_SDPA
 from antiphon.inference_worker.engines.minicpmo.model.audio import (
     AudioEncoder,
     AudioProjector,
     encode_clips,
 )
 from antiphon.inference_worker.engines.minicpmo.model.decoder import Qwen3LanguageModel, SpeechModel
-from antiphon.inference_worker.engines.minicpmo.model.layer import LayerKernels
-from antiphon.inference_worker.engines.minicpmo.model.torch_kernels import TorchKernels
+from antiphon.inference_worker.engines.minicpmo.model.layer import TorchKernels
 from antiphon.inference_worker.engines.minicpmo.model.vision import Grid, Resampler, VisionEncoder
 
 STEPS_PER_SECOND = 50
@@ -24,16 +22,14 @@ STEPS_PER_SECOND = 50
 class MiniCPMO(nn.Module):
     """Everything in the checkpoint; the vocoder is separate. `fused`: decoders run Triton programs."""
 
-    def __init__(
-        self, config: ModelConfig, attention: str = GROUPED_SDPA, *, fused: bool = False
-    ) -> None:
+    def __init__(self, config: ModelConfig, *, fused: bool = False) -> None:
         super().__init__()
         self.config = config
-        kernels = _kernels(attention, fused=fused)
+        kernels = _fused_kernels() if fused else TorchKernels()
         self.llm = Qwen3LanguageModel(config, kernels)
-        self.vpm = VisionEncoder(config.vision_config, attention)
+        self.vpm = VisionEncoder(config.vision_config)
         self.resampler = Resampler(config)
-        self.apm = AudioEncoder(config.audio_config, attention)
+        self.apm = AudioEncoder(config.audio_config)
         self.audio_projection_layer = AudioProjector(config)
         self.tts = SpeechModel(config.tts_config, kernels)
 
@@ -59,11 +55,8 @@ class MiniCPMO(nn.Module):
         return encode_clips(self.apm, self.audio_projection_layer, placed, block)
 
 
-def _kernels(attention: str, *, fused: bool) -> LayerKernels:
-    plain = TorchKernels(attention)
-    if not fused:
-        return plain
+def _fused_kernels() -> TorchKernels:
     # Imported here because CPU builds of torch do not include Triton.
     from antiphon.inference_worker.engines.minicpmo.model.fused_kernels import FusedKernels
 
-    return FusedKernels(prompts=plain)
+    return FusedKernels()

@@ -10,7 +10,7 @@ from transformers.models.siglip.modeling_siglip import SiglipEncoder
 
 from antiphon.inference_worker.engines.minicpmo.config import ModelConfig, VisionConfig
 from antiphon.inference_worker.engines.minicpmo.device import to_device
-from antiphon.inference_worker.engines.minicpmo.model.attention import additive_mask
+from antiphon.inference_worker.engines.minicpmo.model.attention import GROUPED_SDPA, additive_mask
 
 Grid = tuple[int, int]
 """Rows and columns of patches."""
@@ -38,7 +38,7 @@ class _Embeddings(nn.Module):
 class VisionEncoder(nn.Module):
     """Patches to features, including the last layer and the final norm."""
 
-    def __init__(self, config: VisionConfig, attention: str) -> None:
+    def __init__(self, config: VisionConfig) -> None:
         super().__init__()
         inner = SiglipVisionConfig(
             hidden_size=config.hidden_size,
@@ -47,7 +47,7 @@ class VisionEncoder(nn.Module):
             num_hidden_layers=config.num_hidden_layers,
             layer_norm_eps=config.layer_norm_eps,
         )
-        inner._attn_implementation = attention  # noqa: SLF001  # the way the library offers to choose it
+        inner._attn_implementation = GROUPED_SDPA  # noqa: SLF001  # the way the library offers to choose it
         self.embeddings = _Embeddings(config)
         self.encoder = SiglipEncoder(inner)
         self.post_layernorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)

@@ -221,7 +221,7 @@ def build_transformers(
     config = network.config
     text, audio, speech = config, config.audio_config, config.tts_config
     text_heads = text.num_key_value_heads, text.head_dim
-    speech_heads = speech.num_key_value_heads, speech.hidden_size // speech.num_attention_heads
+    speech_heads = speech.num_key_value_heads, speech.head_dim
     audio_heads = audio.encoder_attention_heads, audio.d_model // audio.encoder_attention_heads
 
     def build(

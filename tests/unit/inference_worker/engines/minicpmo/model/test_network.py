@@ -7,12 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 from torch.testing import assert_close
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, SliceConfig
-from antiphon.inference_worker.engines.minicpmo.model.attention import causal_mask
+from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
+from antiphon.inference_worker.engines.minicpmo.model import layer as decoder_layer
+from antiphon.inference_worker.engines.minicpmo.model.attention import GROUPED_SDPA, causal_mask
 from antiphon.inference_worker.engines.minicpmo.model.audio import trim_redundant
 from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow, SlottedCache
-from antiphon.inference_worker.engines.minicpmo.model.load import load_network
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import choose_grid, slice_image
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream, clip_mels
@@ -20,7 +22,7 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.shared_schemas.audio import Samples
 from support.minicpmo import golden_set
-from support.minicpmo.golden_set import CHECKPOINT, CLOSE, LOGITS
+from support.minicpmo.golden_set import CLOSE, LOGITS
 from support.minicpmo.network_parts import PARTS, Answer, largest_error, runner_of
 
 
@@ -224,9 +226,16 @@ def test_speech_condition(network: MiniCPMO, chunk: int) -> None:
 
 @pytest.mark.parametrize("does", PARTS)
 def test_the_attention_of_the_library_agrees(
-    network: MiniCPMO, tokenizer: Tokenizer, does: Callable[[Runner], Answer]
+    network: MiniCPMO,
+    tokenizer: Tokenizer,
+    does: Callable[[Runner], Answer],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    options = EngineOptions(device="cpu", attn_implementation="sdpa")
-    other = load_network(CHECKPOINT, options, lambda _line: None)
-    ours, theirs = (does(runner_of(each, tokenizer)) for each in (network, other))
-    assert largest_error(ours, theirs) < 1e-5
+    def of_the_library(module: Any, query: Tensor, *rest: Any, **named: Any) -> Any:
+        module.num_key_value_groups = query.shape[1] // rest[0].shape[1]
+        return sdpa_attention_forward(module, query, *rest, **named)
+
+    ours = does(runner_of(network, tokenizer))
+    monkeypatch.setattr(decoder_layer, "grouped_sdpa", of_the_library)
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, GROUPED_SDPA, of_the_library)
+    assert largest_error(ours, does(runner_of(network, tokenizer))) < 1e-5
