@@ -24,7 +24,7 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
-from antiphon.inference_worker.engines.minicpmo.config import KernelChoice
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, KernelChoice
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import decode_image, slice_image
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
@@ -32,11 +32,11 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SpeechSettings, Steps
 from antiphon.inference_worker.engines.minicpmo.sessions.duplex import (
     DuplexConversation,
-    DuplexSettings,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
+from antiphon.shared_schemas.config import DuplexConfig
 from random_model import TINY, WORD, WordySampler, config_of, noise_picture, random_network
 from random_voice import random_vocoder, random_voice
 from roofline import Card, roofline
@@ -86,8 +86,8 @@ class Bench:
             self.tokenizer,
             AudioInput(slot=slot, capacity=self.config.audio_config.max_source_positions),
             SpeechContext(slot=slot, capacity=1024, end_code=end, settings=SpeechSettings()),
-            capacity=self.args.context,
-            settings=DuplexSettings(),
+            config=DuplexConfig(force_listen_count=0),
+            options=EngineOptions(context_tokens=self.args.context),
         )
 
     def measure(self, count: int) -> dict[str, Any]:

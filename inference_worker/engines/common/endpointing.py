@@ -1,9 +1,11 @@
-"""Detects the utterances of a half-duplex session from speech probabilities and a policy."""
+"""Detects utterances: in speech probabilities, and in the audio of a half-duplex session."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
@@ -39,71 +41,132 @@ class SpeechEnded:
 VadEvent = SpeechStarted | SpeechEnded
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointRules:
+    """When speech begins, continues and ends in a stream of frames of `frame_ms` each.
+
+    Speech begins at the probability `speech_level` and continues while it is at least
+    `silence_level`. Frames of at least `voiced_level` are voiced. Speech ends after `end_silence_ms`
+    or `max_ms`, and is an utterance if it has `min_speech_ms` of voiced frames.
+    """
+
+    frame_ms: float
+    speech_level: float
+    voiced_level: float
+    silence_level: float
+    end_silence_ms: float
+    min_speech_ms: float
+    max_ms: float = math.inf
+
+    @classmethod
+    def of(cls, config: VadConfig) -> Self:
+        level = config.threshold - HYSTERESIS
+        return cls(
+            frame_ms=WINDOW_MS,
+            speech_level=config.threshold,
+            voiced_level=level,
+            silence_level=level,
+            end_silence_ms=config.min_silence_duration_ms,
+            min_speech_ms=config.min_speech_duration_ms,
+            max_ms=MAX_UTTERANCE_S * 1000,
+        )
+
+
 @dataclass(frozen=True, slots=True)
-class Span:
-    """An utterance in windows since the last reset; `stop` is exclusive."""
+class Endpoint:
+    """The end of a speech segment. `start` and `stop` are frame numbers, `stop` is exclusive."""
 
     start: int
     stop: int
+    is_utterance: bool
 
 
-class SpeechPolicy:
-    """Finds utterances in window probabilities.
+class EndpointDetector:
+    """Finds utterances in one stream of frame probabilities."""
 
-    Speech begins at `threshold` and continues while the probability stays within HYSTERESIS of it.
-    It is announced when its voiced windows reach `min_speech_duration_ms`; shorter speech is ignored
-    as noise. It ends after `min_silence_duration_ms` without a voiced window.
-    """
-
-    def __init__(self, config: VadConfig) -> None:
-        self._config = config
+    def __init__(self, rules: EndpointRules) -> None:
+        self._rules = rules
         self.reset()
 
     def reset(self) -> None:
-        self.window = 0
+        """Start a new stream; frame numbers begin at 0."""
+        self.frame = 0
         self.start: int | None = None
-        self.announced = False
+        self.is_utterance = False
+        """True if the current speech is long enough."""
         self._stop = 0
         self._voiced = 0
 
-    def feed(self, probability: float) -> Span | bool:
-        """Add one window. Returns the utterance that it ends, or whether speech is announced at it."""
-        index = self.window
-        self.window += 1
-        if self.start is None:
-            if probability < self._config.threshold:
-                return False
-            self.start, self._voiced = index, 0
-        if probability >= self._config.threshold - HYSTERESIS:
-            self._stop = self.window
-            self._voiced += 1
-        return self._ended(self.start) or self._announce()
+    @property
+    def voiced_ms(self) -> float:
+        """Voiced time of the current speech, 0 in silence."""
+        return self._voiced * self._rules.frame_ms if self.start is not None else 0.0
 
-    def _announce(self) -> bool:
-        enough = self._voiced * WINDOW_MS >= self._config.min_speech_duration_ms
-        if self.start is None or self.announced or not enough:
-            return False
-        self.announced = True
-        return True
+    @property
+    def pause_frames(self) -> int:
+        """Frames since the last one with speech, 0 in silence."""
+        return self.frame - self._stop if self.start is not None else 0
 
-    def _ended(self, start: int) -> Span | None:
-        silence_ms = (self.window - self._stop) * WINDOW_MS
-        too_long = (self.window - start) * WINDOW_SAMPLES >= MAX_UTTERANCE_S * INPUT_RATE
-        if silence_ms < self._config.min_silence_duration_ms and not too_long:
+    def utterance_after(self, pause_ms: float) -> Endpoint | None:
+        """The utterance that ends here if the current silence, at least `pause_ms` long, continues."""
+        if self.start is None or self.pause_frames * self._rules.frame_ms < pause_ms:
             return None
-        span = Span(start, self._stop) if self.announced else None
-        self.start, self.announced = None, False
-        return span
+        return Endpoint(self.start, self._stop, is_utterance=True) if self.is_utterance else None
+
+    def feed(self, probability: float) -> Endpoint | None:
+        """Add one frame; returns the endpoint that it completes."""
+        rules = self._rules
+        self.frame += 1
+        if self.start is None:
+            if probability < rules.speech_level:
+                return None
+            self.start, self._voiced = self.frame - 1, 0
+        if probability >= rules.silence_level:
+            self._stop = self.frame
+        self._voiced += probability >= rules.voiced_level
+        too_long = (self.frame - self.start) * rules.frame_ms >= rules.max_ms
+        if too_long or self.pause_frames * rules.frame_ms >= rules.end_silence_ms:
+            endpoint = Endpoint(self.start, self._stop, self.is_utterance)
+            self.start, self.is_utterance = None, False
+            return endpoint
+        self.is_utterance = self.voiced_ms >= rules.min_speech_ms
+        return None
+
+
+@dataclass(slots=True)
+class AudioTape:
+    """The end of a stream of audio, addressed by the sample numbers of the stream."""
+
+    start: int = 0
+    samples: Samples = field(default_factory=lambda: SILENCE, repr=False)
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.samples)
+
+    def append(self, audio: Samples) -> None:
+        self.samples = np.concatenate([self.samples, audio])
+
+    def cut(self, start: int, stop: int) -> Samples:
+        return self.samples[max(0, start - self.start) : max(0, stop - self.start)]
+
+    def forget_before(self, sample: int) -> None:
+        if sample > self.start:
+            self.samples = self.samples[sample - self.start :]
+            self.start = sample
 
 
 class StreamingVAD:
-    """Turns one audio stream into speech events. It stores at most MAX_UTTERANCE_S of audio."""
+    """Turns one audio stream into speech events. It stores at most MAX_UTTERANCE_S of audio.
+
+    Speech is announced when it is long enough to be an utterance; shorter speech is ignored as noise.
+    """
 
     def __init__(
         self, config: VadConfig, probability: Callable[[Samples], float] | None = None
     ) -> None:
         """`probability` replaces the network; it scores STEP_SAMPLES samples."""
-        self._policy = SpeechPolicy(config)
+        self._detector = EndpointDetector(EndpointRules.of(config))
         self._silero = SileroStream()
         self._step = probability or self._silero.step
         self._pad = config.speech_pad_ms * INPUT_RATE // 1000
@@ -111,44 +174,37 @@ class StreamingVAD:
 
     def reset(self) -> None:
         """Start a new stream; sample numbers begin at 0."""
-        self._policy.reset()
+        self._detector.reset()
         self._silero.reset()
-        self._tape: Samples = SILENCE
-        self._tape_start = 0
+        self._tape = AudioTape()
 
     def feed(self, samples: Samples) -> list[VadEvent]:
         """Add any number of samples at 16 kHz; returns the events in them."""
-        self._tape = np.concatenate([self._tape, samples])
+        self._tape.append(samples)
         events: list[VadEvent] = []
-        while len(self._tape) >= self._now - self._tape_start + WINDOW_SAMPLES:
+        while self._tape.stop >= self._now + WINDOW_SAMPLES:
             if event := self._window():
                 events.append(event)
-            self._forget()
+            start = self._detector.start
+            needed = self._now if start is None else start * WINDOW_SAMPLES
+            self._tape.forget_before(needed - self._pad)
         return events
 
     @property
     def _now(self) -> int:
-        return self._policy.window * WINDOW_SAMPLES
+        return self._detector.frame * WINDOW_SAMPLES
 
     def _window(self) -> VadEvent | None:
-        begin = self._now - self._tape_start
-        halves = self._tape[begin : begin + WINDOW_SAMPLES].reshape(2, STEP_SAMPLES)
-        decision = self._policy.feed(max(self._step(half) for half in halves))
-        if isinstance(decision, Span):
-            return self._utterance(decision)
-        if decision and self._policy.start is not None:
-            return SpeechStarted(self._policy.start * WINDOW_SAMPLES)
+        detector, announced = self._detector, self._detector.is_utterance
+        halves = self._tape.cut(self._now, self._now + WINDOW_SAMPLES).reshape(2, STEP_SAMPLES)
+        endpoint = detector.feed(max(self._step(half) for half in halves))
+        if endpoint is not None:
+            return self._utterance(endpoint) if endpoint.is_utterance else None
+        if detector.is_utterance and not announced and detector.start is not None:
+            return SpeechStarted(detector.start * WINDOW_SAMPLES)
         return None
 
-    def _utterance(self, span: Span) -> SpeechEnded:
-        start, stop = span.start * WINDOW_SAMPLES, span.stop * WINDOW_SAMPLES
-        begin = max(0, start - self._pad - self._tape_start)
-        audio = self._tape[begin : stop + self._pad - self._tape_start].copy()
+    def _utterance(self, endpoint: Endpoint) -> SpeechEnded:
+        start, stop = endpoint.start * WINDOW_SAMPLES, endpoint.stop * WINDOW_SAMPLES
+        audio = self._tape.cut(start - self._pad, stop + self._pad).copy()
         return SpeechEnded(audio, round((stop - start) * 1000 / INPUT_RATE))
-
-    def _forget(self) -> None:
-        start = self._policy.start
-        needed = self._now if start is None else start * WINDOW_SAMPLES
-        count = max(0, needed - self._pad - self._tape_start)
-        self._tape = self._tape[count:]
-        self._tape_start += count

@@ -15,9 +15,9 @@ from antiphon.inference_worker.engines.local.reply import UnfinishedReply
 from antiphon.inference_worker.engines.local.speech import TimedWord, UnitSpeech, Word
 from antiphon.inference_worker.engines.local.speech_input import (
     BARGE_IN_MS,
-    EndpointRules,
     SpeechInput,
     UnitTranscription,
+    endpoint_rules,
 )
 from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.inference_worker.engines.types import EngineError, PastUnit, PrefillReport
@@ -82,7 +82,7 @@ class LocalDuplexView(DuplexView):
         """
         models = self._slot.models
         self._config = config
-        rules = EndpointRules.scaled(self._slot.options.end_silence_ms, config.listen_prob_scale)
+        rules = endpoint_rules(self._slot.options.end_silence_ms, config.listen_prob_scale)
         self._speech_input = SpeechInput(models.recogniser, rules)
         self._conversation = Conversation(self._slot, config, system_prompt)
         self._units, self._input_ms, self._break = 0, 0.0, False

@@ -2,115 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import dataclass
 
-import numpy as np
-
+from antiphon.inference_worker.engines.common.endpointing import (
+    AudioTape,
+    Endpoint,
+    EndpointDetector,
+    EndpointRules,
+)
 from antiphon.inference_worker.engines.common.silero import STEP_MS, STEP_SAMPLES, SpeechDetector
 from antiphon.inference_worker.engines.local.transcription import Recogniser
-from antiphon.shared_schemas.audio import SILENCE, Samples
+from antiphon.shared_schemas.audio import Samples
 
 SPEECH_LEVEL = 0.5
 SILENCE_LEVEL = 0.35
-"""A frame between the two levels does not change the state."""
+"""A frame between the two levels continues speech but does not begin it."""
 
 MIN_SPEECH_MS = 224.0
 MIN_SPEECH_FLOOR_MS = 96.0
 END_SILENCE_FLOOR_MS = 192.0
 
-_LIKELY_SILENCE_MS = 128.0
+LIKELY_SILENCE_MS = 128.0
 """Longer than the silence before any plosive consonant."""
 
 BARGE_IN_MS = 224.0
 """Voiced time after which the input counts as speech that interrupts. Independent of settings."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointRules:
-    """The silence that ends an utterance, and the minimum voiced time of an utterance."""
+def endpoint_rules(end_silence_ms: float, listen_prob_scale: float) -> EndpointRules:
+    """Both durations times `listen_prob_scale`, with minimums so that 0 is usable.
 
-    end_silence_ms: float
-    min_speech_ms: float
-
-    @classmethod
-    def scaled(cls, end_silence_ms: float, listen_prob_scale: float) -> Self:
-        """Both durations times `listen_prob_scale`, with minimums so that 0 is usable.
-
-        At 0.5 the engine answers after half the silence, at 2 after twice. At 100 it needs 48 s of
-        silence after 22 s of speech, so it practically never answers.
-        """
-        return cls(
-            max(END_SILENCE_FLOOR_MS, end_silence_ms * listen_prob_scale),
-            max(MIN_SPEECH_FLOOR_MS, MIN_SPEECH_MS * listen_prob_scale),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """The end of a speech segment. `start` and `stop` are frame numbers, `stop` is exclusive."""
-
-    start: int
-    stop: int
-    is_utterance: bool
-
-
-class EndpointDetector:
-    """Finds utterances in one stream of frame probabilities."""
-
-    def __init__(self, rules: EndpointRules) -> None:
-        self._rules = rules
-        self.frame = 0
-        self.start: int | None = None
-        self._stop = 0
-        self._voiced = 0
-
-    @property
-    def voiced_ms(self) -> float:
-        """Voiced time of the current speech, 0 in silence."""
-        return self._voiced * STEP_MS if self.start is not None else 0.0
-
-    @property
-    def pause_frames(self) -> int:
-        """Frames since the last voiced one during speech, 0 in silence."""
-        return self.frame - self._stop if self.start is not None else 0
-
-    @property
-    def likely(self) -> Endpoint | None:
-        """The utterance that will end here if the current silence continues."""
-        if self.pause_frames * STEP_MS < _LIKELY_SILENCE_MS:
-            return None
-        endpoint = self._endpoint()
-        return endpoint if endpoint is not None and endpoint.is_utterance else None
-
-    def feed(self, probability: float) -> Endpoint | None:
-        """Add one frame; returns the endpoint that it completes."""
-        index = self.frame
-        self.frame += 1
-        if probability >= SPEECH_LEVEL:
-            self._voice(index)
-        elif self.start is not None and probability > SILENCE_LEVEL:
-            self._stop = self.frame
-        return self._ended()
-
-    def _voice(self, index: int) -> None:
-        if self.start is None:
-            self.start, self._voiced = index, 0
-        self._voiced += 1
-        self._stop = index + 1
-
-    def _ended(self) -> Endpoint | None:
-        if self.pause_frames * STEP_MS < self._rules.end_silence_ms:
-            return None
-        endpoint = self._endpoint()
-        self.start = None
-        return endpoint
-
-    def _endpoint(self) -> Endpoint | None:
-        if self.start is None:
-            return None
-        long_enough = self.voiced_ms >= self._rules.min_speech_ms
-        return Endpoint(self.start, self._stop, is_utterance=long_enough)
+    At 0.5 the engine answers after half the silence, at 2 after twice. At 100 it needs 48 s of
+    silence after 22 s of speech, so it practically never answers.
+    """
+    return EndpointRules(
+        frame_ms=STEP_MS,
+        speech_level=SPEECH_LEVEL,
+        voiced_level=SPEECH_LEVEL,
+        silence_level=SILENCE_LEVEL,
+        end_silence_ms=max(END_SILENCE_FLOOR_MS, end_silence_ms * listen_prob_scale),
+        min_speech_ms=max(MIN_SPEECH_FLOOR_MS, MIN_SPEECH_MS * listen_prob_scale),
+    )
 
 
 _PRE_ROLL = 6
@@ -141,26 +73,6 @@ class UnitTranscription:
     talking_ms: float
 
 
-@dataclass(slots=True)
-class _Tape:
-    """The audio that may still be transcribed, addressed by frame number."""
-
-    first_frame: int = 0
-    samples: Samples = field(default_factory=lambda: SILENCE)
-
-    def append(self, audio: Samples) -> None:
-        self.samples = np.concatenate([self.samples, audio])
-
-    def cut(self, start: int, stop: int) -> Samples:
-        begin = max(0, start - self.first_frame) * STEP_SAMPLES
-        return self.samples[begin : max(0, stop - self.first_frame) * STEP_SAMPLES]
-
-    def forget_before(self, frame: int) -> None:
-        if frame > self.first_frame:
-            self.samples = self.samples[(frame - self.first_frame) * STEP_SAMPLES :]
-            self.first_frame = frame
-
-
 class SpeechInput:
     """Detects and transcribes the utterances of one session."""
 
@@ -168,7 +80,7 @@ class SpeechInput:
         self._recogniser = recogniser
         self._detector = SpeechDetector()
         self._endpoints = EndpointDetector(rules)
-        self._tape = _Tape()
+        self._tape = AudioTape()
         self._fed_samples = 0
         self._pieces: list[str] = []
         self._piece_start: int | None = None
@@ -196,7 +108,7 @@ class SpeechInput:
 
         The transcription is reused if the utterance really ends there.
         """
-        endpoint = self._endpoints.likely
+        endpoint = self._endpoints.utterance_after(LIKELY_SILENCE_MS)
         return self._read(endpoint) if endpoint is not None else ""
 
     def _utterance(self, endpoint: Endpoint) -> str:
@@ -224,11 +136,8 @@ class SpeechInput:
         start = self._piece_start
         if start is None:
             start = self._endpoints.start - _PRE_ROLL
-        now, pause, likely = (
-            self._endpoints.frame,
-            self._endpoints.pause_frames,
-            self._endpoints.likely,
-        )
+        now, pause = self._endpoints.frame, self._endpoints.pause_frames
+        likely = self._endpoints.utterance_after(LIKELY_SILENCE_MS)
         if likely and pause >= _SEGMENT_PAUSE and now - start >= _SEGMENT_MIN:
             self._pieces = [self._read(likely)]
         elif now - start >= _SEGMENT_MAX:
@@ -238,7 +147,9 @@ class SpeechInput:
         self._piece_start = now
 
     def _transcribe(self, start: int, stop: int) -> str:
-        return self._recogniser.transcribe(self._tape.cut(start, stop))
+        return self._recogniser.transcribe(
+            self._tape.cut(start * STEP_SAMPLES, stop * STEP_SAMPLES)
+        )
 
     def _forget(self) -> None:
         needed = self._endpoints.frame
@@ -246,4 +157,4 @@ class SpeechInput:
             needed = self._piece_start
         elif self._endpoints.start is not None:
             needed = self._endpoints.start
-        self._tape.forget_before(needed - _PRE_ROLL)
+        self._tape.forget_before((needed - _PRE_ROLL) * STEP_SAMPLES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, Fidelity
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream, StreamShape
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
@@ -14,14 +15,11 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     SpeechSettings,
     Steps,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.duplex import (
-    DuplexConversation,
-    DuplexSettings,
-)
-from antiphon.inference_worker.engines.minicpmo.sessions.kv_window import WindowSettings
+from antiphon.inference_worker.engines.minicpmo.sessions.duplex import DuplexConversation
 from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
 from antiphon.inference_worker.engines.minicpmo.sessions.turns import TurnConversation
+from antiphon.shared_schemas.config import DuplexConfig
 
 GREEDY = SamplingSettings(greedy=True, repetition_penalty=1.02)
 
@@ -48,16 +46,9 @@ class Recorder:
         return [(step, answer) for step, answer in pairs if type(step) is kind]
 
 
-def settings_of(spec: Any, **changed: Any) -> Any:
-    g, d = spec["generate_kwargs"] | changed, spec["duplex_kwargs"]
-    window = WindowSettings(
-        mode=d.get("sliding_window_mode", "off"),
-        basic_high_tokens=d.get("basic_window_high_tokens", 4000),
-        basic_low_tokens=d.get("basic_window_low_tokens", 3500),
-        context_max_units=d.get("context_max_units", 24),
-        context_previous_max_tokens=d.get("context_previous_max_tokens", 500),
-    )
-    sampling = SamplingSettings(
+def sampling_of(spec: Any, **changed: Any) -> SamplingSettings:
+    g = spec["generate_kwargs"] | changed
+    return SamplingSettings(
         greedy=True,
         listen_prob_scale=g["listen_prob_scale"],
         listen_top_k=g["listen_top_k"],
@@ -65,26 +56,45 @@ def settings_of(spec: Any, **changed: Any) -> Any:
         repetition_window=g["text_repetition_window_size"],
         length_penalty=g["length_penalty"],
     )
-    return DuplexSettings(
-        sampling=sampling,
-        max_tokens=g["max_new_speak_tokens_per_chunk"],
-        force_listen_count=d.get("force_listen_count", 0),
-        window=window,
+
+
+def config_of(spec: Any, **changed: Any) -> DuplexConfig:
+    limit = (spec["generate_kwargs"] | changed)["max_new_speak_tokens_per_chunk"]
+    return DuplexConfig(
+        max_new_speak_tokens_per_chunk=limit,
+        force_listen_count=spec["duplex_kwargs"].get("force_listen_count", 0),
     )
 
 
-def new_session(network: MiniCPMO, tokenizer: Tokenizer, spec: Any, slot: int = 1) -> Any:
-    tts = network.config.tts_config
-    return DuplexConversation(
+def new_session(
+    network: MiniCPMO,
+    tokenizer: Tokenizer,
+    spec: Any,
+    slot: int = 1,
+    fidelity: Fidelity = "upstream",
+    ls_mode: str = "explicit",
+) -> Any:
+    tts, d = network.config.tts_config, spec["duplex_kwargs"]
+    session = DuplexConversation(
         slot,
         tokenizer,
         AudioInput(slot=slot, capacity=network.config.audio_config.max_source_positions),
         SpeechContext(
             slot=slot, capacity=256, end_code=tts.end_code, settings=SpeechSettings(greedy=True)
         ),
-        capacity=512,
-        settings=settings_of(spec),
+        config=config_of(spec).model_copy(update={"ls_mode": ls_mode}),
+        options=EngineOptions(
+            context_tokens=512,
+            fidelity=fidelity,
+            window=d.get("sliding_window_mode", "off"),
+            basic_high_tokens=d.get("basic_window_high_tokens", 4000),
+            basic_low_tokens=d.get("basic_window_low_tokens", 3500),
+            context_max_units=d.get("context_max_units", 24),
+            context_previous_max_tokens=d.get("context_previous_max_tokens", 500),
+        ),
     )
+    session.sampling = sampling_of(spec)
+    return session
 
 
 def session_of(tokenizer: Tokenizer, redundant: int = 2, capacity: int = 512) -> TurnConversation:

@@ -18,7 +18,6 @@ from antiphon.inference_worker.engines.minicpmo.model.audio import trim_redundan
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import GraphPool
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
-    PlainSampler,
     Sampler,
     sample_codes,
 )
@@ -65,7 +64,7 @@ class Runner:
         self.slots = slots
         self._device = network.device
         self._sampler = sampler
-        self._plain_sampler = PlainSampler(sampler.ids)
+        self._written_sampler = Sampler(sampler.ids, (), "fixed", written=True)
         self._invariant = invariant
         if self._device.type == "cuda":
             configure_process()
@@ -142,7 +141,7 @@ class Runner:
         return self._text.states(SlotInput(step.slot, step.start, embeds))
 
     def _sample(self, choices: Sequence[SampleToken | SampleWrittenToken]) -> Sequence[Any]:
-        sampler = self._sampler if isinstance(choices[0], SampleToken) else self._plain_sampler
+        sampler = self._sampler if isinstance(choices[0], SampleToken) else self._written_sampler
         logits = torch.stack([choice.logits for choice in choices])
         return sampler.sample(logits, [choice.row for choice in choices])
 

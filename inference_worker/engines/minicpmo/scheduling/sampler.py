@@ -33,10 +33,22 @@ class Sampler:
     `fidelity="fixed"` differs in two places. The repetition penalty lowers a negative logit instead
     of raising it, and listen_prob_scale scales the probability of `<|listen|>` (upstream scales the
     logit of `<|im_end|>`).
+
+    A written answer has no units, and no choice to listen: only repetition penalty, temperature,
+    top-k and top-p apply, and the length penalty to the tokens that end the answer.
     """
 
-    def __init__(self, ids: SpecialIds, forbidden: Sequence[int], fidelity: Fidelity) -> None:
+    def __init__(
+        self,
+        ids: SpecialIds,
+        forbidden: Sequence[int],
+        fidelity: Fidelity,
+        *,
+        written: bool = False,
+    ) -> None:
         self.ids = ids
+        self._written = written
+        self._ends = (ids.eos, ids.tts_eos) if written else (ids.turn_eos,)
         self._forbidden = sorted({*forbidden, ids.chunk_eos})
         self._fixed = fidelity == "fixed"
 
@@ -61,9 +73,11 @@ class Sampler:
         self._forbid(out)
         self._penalise_repetition(out, rows)
         settings = [row.settings for row in rows]
-        ending = out[:, self.ids.turn_eos]
         penalty = _column(logits, [s.length_penalty for s in settings])
-        out[:, self.ids.turn_eos] = torch.where(ending > 0, ending / penalty, ending * penalty)
+        for end in self._ends:
+            out[:, end] = torch.where(out[:, end] > 0, out[:, end] / penalty, out[:, end] * penalty)
+        if self._written:
+            return out
         scale = _column(logits, [s.listen_prob_scale for s in settings])
         if self._fixed:
             out[:, self.ids.listen] += scale.log()
@@ -88,6 +102,8 @@ class Sampler:
 
     def _early_end(self, logits: Tensor, rows: Sequence[TokenRow]) -> Tensor:
         """Whether the raw logits choose `<|chunk_eos|>`; the rest is then skipped."""
+        if self._written:
+            return logits.new_zeros(len(rows), dtype=torch.bool)
         chance = logits.softmax(dim=-1)[:, self.ids.chunk_eos]
         drawn = _column(logits, [row.draws[0] for row in rows]) < chance
         greedy = device_tensor([row.settings.greedy for row in rows], logits.device, torch.bool)
@@ -138,29 +154,6 @@ class Sampler:
         if cut:
             return SampledToken(self.ids.eos, recorded=False)
         return SampledToken(token, recorded=True)
-
-
-class PlainSampler(Sampler):
-    """Plain sampling for written answers: repetition penalty, temperature, top-k, top-p."""
-
-    def __init__(self, ids: SpecialIds) -> None:
-        super().__init__(ids, (), "fixed")
-
-    def adjust(self, logits: Tensor, rows: Sequence[TokenRow]) -> Tensor:
-        """Apply the repetition penalty, and the length penalty to the end tokens."""
-        out = logits.clone()
-        self._forbid(out)
-        self._penalise_repetition(out, rows)
-        penalty = _column(logits, [row.settings.length_penalty for row in rows])
-        for end in (self.ids.eos, self.ids.tts_eos):
-            out[:, end] = torch.where(out[:, end] > 0, out[:, end] / penalty, out[:, end] * penalty)
-        return out
-
-    def _early_end(self, logits: Tensor, rows: Sequence[TokenRow]) -> Tensor:
-        return torch.zeros(len(rows), dtype=torch.bool, device=logits.device)
-
-    def _listen_cut(self, adjusted: Tensor, rows: Sequence[TokenRow]) -> Tensor:
-        return torch.zeros(len(rows), dtype=torch.bool, device=adjusted.device)
 
 
 def draw_index(chances: Tensor, draws: Sequence[float]) -> Tensor:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from torch import Tensor
 
-from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, Fidelity
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
@@ -27,7 +26,6 @@ from antiphon.inference_worker.engines.minicpmo.sessions.context import Piece, T
 from antiphon.inference_worker.engines.minicpmo.sessions.kv_window import (
     ContextLayout,
     ContextUnit,
-    WindowSettings,
     WindowSlide,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
@@ -44,65 +42,32 @@ UNIT_CLOSE_TOKENS = 3
 """Tokens after the counted ones of a unit: `<|turn_eos|>`, a terminator and `</unit>`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DuplexSettings:
-    """Settings of one conversation."""
-
-    sampling: SamplingSettings = field(default_factory=SamplingSettings)
-    max_tokens: int = 20
-    force_listen_count: int = 0
-    ls_mode: Literal["explicit", "implicit"] = "explicit"
-    generate_speech: bool = True
-    window: WindowSettings = field(default_factory=WindowSettings)
-    fidelity: Fidelity = "upstream"
-
-
 @dataclass(slots=True)
-class UnitDraft:
-    """A unit in generation: its spoken tokens and their hidden states."""
-
-    tokens: list[int] = field(default_factory=list)
-    states: list[Tensor] = field(default_factory=list)
-    is_listen: bool = False
-    end_of_turn: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
 class UnitOutcome:
-    """The result of a unit. `codes` is its speech, at most 25. Costs are in milliseconds."""
+    """What a unit decided. `tokens` are spoken, `states` are their hidden states.
+
+    `codes` is the speech, at most 25. Costs are in milliseconds.
+    """
 
     is_listen: bool = True
+    tokens: list[int] = field(default_factory=list)
+    states: list[Tensor] = field(default_factory=list)
     text: str = ""
     end_of_turn: bool = False
-    tokens: int = 0
     codes: list[int] = field(default_factory=list)
     cost_llm_ms: float = 0.0
     cost_speech_ms: float = 0.0
     restarts_voice: bool = False
 
 
-def duplex_settings(config: DuplexConfig, options: EngineOptions) -> DuplexSettings:
-    """Combine the client's settings and the operator's options; temperature 0 is greedy."""
-    return DuplexSettings(
-        sampling=SamplingSettings(
-            greedy=config.temperature == 0.0,
-            temperature=config.temperature,
-            top_k=config.top_k,
-            top_p=config.top_p,
-            listen_prob_scale=config.listen_prob_scale,
-        ),
-        max_tokens=config.max_new_speak_tokens_per_chunk,
-        force_listen_count=config.force_listen_count,
-        ls_mode=config.ls_mode,
-        generate_speech=config.generate_audio,
-        window=WindowSettings(
-            mode=options.window,
-            basic_high_tokens=options.basic_high_tokens,
-            basic_low_tokens=options.basic_low_tokens,
-            context_max_units=options.context_max_units,
-            context_previous_max_tokens=options.context_previous_max_tokens,
-        ),
-        fidelity=options.fidelity,
+def duplex_sampling(config: DuplexConfig) -> SamplingSettings:
+    """Sampling settings of a conversation; temperature 0 is greedy."""
+    return SamplingSettings(
+        greedy=config.temperature == 0.0,
+        temperature=config.temperature,
+        top_k=config.top_k,
+        top_p=config.top_p,
+        listen_prob_scale=config.listen_prob_scale,
     )
 
 
@@ -116,18 +81,21 @@ class DuplexConversation(TextContext):
         audio_input: AudioInput,
         speech: SpeechContext,
         *,
-        capacity: int,
-        settings: DuplexSettings,
+        config: DuplexConfig,
+        options: EngineOptions,
         seed: int = 0,
     ) -> None:
+        capacity = options.context_tokens
         super().__init__(slot, tokenizer, audio_input, capacity=capacity, seed=seed)
-        self.settings = settings
+        self.config = config
+        self.options = options
+        self.sampling = duplex_sampling(config)
         self.speech = speech
         self.units_prefilled = 0
         self.units_generated = 0
         self.turn_open = False
         self.history: list[int] = []
-        self.layout = ContextLayout(settings=settings.window)
+        self.layout = ContextLayout(options)
         self.memo = UnitMemo()
         self._unclosed_words: tuple[int, ...] | None = None
 
@@ -174,12 +142,11 @@ class DuplexConversation(TextContext):
         if self._pending is None:
             raise EngineError("prefill must come before generate")
         began = time.perf_counter()
-        forced = force_listen or self.units_generated < self.settings.force_listen_count
+        forced = force_listen or self.units_generated < self.config.force_listen_count
         self.units_generated += 1
         self.memo = UnitMemo()
-        unit = UnitDraft(is_listen=forced)
-        restarts = force_listen and self.turn_open
-        if restarts:
+        unit = UnitOutcome(forced, restarts_voice=force_listen and self.turn_open)
+        if unit.restarts_voice:
             yield from self._feed_token(self._ids.turn_eos)
             self.turn_open = False
         if forced:
@@ -187,21 +154,17 @@ class DuplexConversation(TextContext):
         else:
             yield from self._decode(unit, self._pending)
         self._pending = None
-        outcome = UnitOutcome(
-            is_listen=unit.is_listen,
-            tokens=len(unit.tokens),
-            cost_llm_ms=_since(began),
-            restarts_voice=restarts,
-        )
+        unit.cost_llm_ms = _since(began)
         self._close_memo(unit)
         if not unit.is_listen:
-            outcome.text = self._tokenizer.decode(unit.tokens)
-            outcome.end_of_turn = unit.end_of_turn
-            yield from self._speak(unit, outcome)
-        elif self.settings.fidelity == "fixed" and not self.turn_open:
-            self.speech.reset()
+            unit.text = self._tokenizer.decode(unit.tokens)
+            yield from self._speak(unit)
+        else:
+            unit.end_of_turn = False
+            if self.options.fidelity == "fixed" and not self.turn_open:
+                self.speech.reset()
         self.memo.speech_length = self.speech.position
-        return outcome
+        return unit
 
     def finalize(self) -> Steps[None]:
         """Feed the terminator and `</unit>`, record the unit, slide the window. Idempotent."""
@@ -218,10 +181,10 @@ class DuplexConversation(TextContext):
         if slide is not None:
             yield from self._slide(slide)
 
-    def _decode(self, unit: UnitDraft, logits: Tensor) -> Steps[None]:
-        limit = self.settings.max_tokens
+    def _decode(self, unit: UnitOutcome, logits: Tensor) -> Steps[None]:
+        limit = self.config.max_new_speak_tokens_per_chunk
         for turn in range(limit):
-            if turn == limit - 1 and self.settings.ls_mode == "explicit":
+            if turn == limit - 1 and self.config.ls_mode == "explicit":
                 self._terminate(self._ids.chunk_eos)
                 return
             token = yield from self._sample(logits)
@@ -243,7 +206,8 @@ class DuplexConversation(TextContext):
 
     def _sample(self, logits: Tensor) -> Steps[int]:
         draws = (self._rng.random(), self._rng.random())
-        row = TokenRow(self.settings.sampling, tuple(self.history), draws)
+        history = tuple(self.history[-self.sampling.repetition_window :])
+        row = TokenRow(self.sampling, history, draws)
         chosen: SampledToken = yield SampleToken(logits, row)
         if chosen.recorded:
             self.history.append(chosen.token)
@@ -254,39 +218,40 @@ class DuplexConversation(TextContext):
 
     def _counts_when_first(self, token: int) -> bool:
         """Upstream never speaks the first token of a unit, even if it is a word; "fixed" speaks it."""
-        return self.settings.fidelity == "fixed" and bool(self._tokenizer.plain([token]))
+        return self.options.fidelity == "fixed" and bool(self._tokenizer.plain([token]))
 
     def _feed_token(self, token: int) -> Steps[FeedResult]:
         self.memo.fed.append(token)
         return (yield from self.feed([(token,)]))
 
     def _terminate(self, token: int) -> None:
-        self.memo.terminator = token if self.settings.ls_mode == "explicit" else None
+        self.memo.terminator = token if self.config.ls_mode == "explicit" else None
 
     def _too_long(self, tokens: list[int]) -> bool:
         return len(self._tokenizer.decode(tokens)) >= MAX_CHARACTERS
 
-    def _close_memo(self, unit: UnitDraft) -> None:
+    def _close_memo(self, unit: UnitOutcome) -> None:
         words = () if unit.is_listen else tuple(self._tokenizer.plain(unit.tokens))
         self.memo.words = list(words)
         self.memo.turn_open = self.turn_open
         self._unclosed_words = words
 
-    def _speak(self, unit: UnitDraft, outcome: UnitOutcome) -> Steps[None]:
-        if not self.settings.generate_speech:
+    def _speak(self, unit: UnitOutcome) -> Steps[None]:
+        if not self.config.generate_audio:
             return
         began = time.perf_counter()
-        outcome.codes = yield from self.speech.generate_codes(
+        unit.codes = yield from self.speech.generate_codes(
             unit.tokens, unit.states, may_end=unit.end_of_turn
         )
-        self.memo.spoken, self.memo.codes = len(unit.tokens), outcome.codes
+        self.memo.spoken, self.memo.codes = len(unit.tokens), unit.codes
         if unit.end_of_turn:
             self.speech.reset()
-        outcome.cost_speech_ms = _since(began)
+        unit.cost_speech_ms = _since(began)
 
     def _check_room(self, pieces: Sequence[Piece]) -> None:
         """Raise ContextFull before anything is fed if the unit might not fit."""
-        needed = sum(map(len, pieces)) + self.settings.max_tokens + UNIT_CLOSE_TOKENS
+        most = self.config.max_new_speak_tokens_per_chunk
+        needed = sum(map(len, pieces)) + most + UNIT_CLOSE_TOKENS
         if self.length + needed > self._capacity:
             raise ContextFull(
                 f"the context of {self._capacity} tokens has no room for another unit"

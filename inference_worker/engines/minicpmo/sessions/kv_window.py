@@ -4,22 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
 
-WindowMode = Literal["off", "basic", "context"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowSettings:
-    """`basic` keeps the length between two limits; `context` keeps a number of units and the words
-    of the older ones.
-    """
-
-    mode: WindowMode = "off"
-    basic_high_tokens: int = 4000
-    basic_low_tokens: int = 3500
-    context_max_units: int = 24
-    context_previous_max_tokens: int = 500
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +27,15 @@ class WindowSlide:
     refill: tuple[int, ...] = ()
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class ContextLayout:
-    """Prefix, words of dropped units, suffix, units: in this order without gaps."""
+    """Prefix, words of dropped units, suffix, units: in this order without gaps.
 
-    settings: WindowSettings
+    The window `basic` keeps the length between two limits; `context` keeps a number of units and the
+    words of the older ones.
+    """
+
+    options: EngineOptions
     prefix: int = 0
     suffix: tuple[int, ...] = ()
     marker: tuple[int, ...] = ()
@@ -64,23 +54,23 @@ class ContextLayout:
     def close(self, unit: ContextUnit) -> WindowSlide | None:
         """Append a unit; returns the change to the cache if the window slides."""
         self.units.append(unit)
-        if self.settings.mode == "basic":
+        if self.options.window == "basic":
             return self._slide_basic()
-        if self.settings.mode == "context":
+        if self.options.window == "context":
             return self._slide_context()
         return None
 
     def _slide_basic(self) -> WindowSlide | None:
-        if self.length <= self.settings.basic_high_tokens:
+        if self.length <= self.options.basic_high_tokens:
             return None
         before = self.length
-        while self.units and self.length > self.settings.basic_low_tokens:
+        while self.units and self.length > self.options.basic_low_tokens:
             self.units.pop(0)
         gone = before - self.length
         return WindowSlide(self.protected + gone, self.protected, self.length - self.protected)
 
     def _slide_context(self) -> WindowSlide | None:
-        surplus = len(self.units) - self.settings.context_max_units
+        surplus = len(self.units) - self.options.context_max_units
         if surplus <= 0:
             return None
         dropped, self.units = self.units[:surplus], self.units[surplus:]
@@ -97,7 +87,7 @@ class ContextLayout:
     def _remember(self, words: Iterable[int]) -> bool:
         """Append words after the marker, keep the newest, and return whether the text changed."""
         content = (*self.previous[len(self.marker) :], *words)
-        newest = content[-self.settings.context_previous_max_tokens :]
+        newest = content[-self.options.context_previous_max_tokens :]
         before = self.previous
         self.previous = (*self.marker, *newest) if newest else ()
         return self.previous != before

@@ -56,7 +56,7 @@ def rebuild_context(
         [prepared.memo for prepared in past], session.speech.capacity
     )
     batch = _Batch()
-    slides = session.settings.window.mode != "off"
+    slides = session.options.window != "off"
     for index, prepared in enumerate(past):
         before = batch.length
         batch.pieces.append((unit,))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from antiphon.inference_worker.engines.common.video import VideoBudget
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
-from antiphon.inference_worker.engines.minicpmo.sessions.answers import AnsweringSession
 from antiphon.inference_worker.engines.minicpmo.sessions.context import MAX_FEED_TOKENS
 from antiphon.inference_worker.engines.minicpmo.sessions.media_input import SLICES_PER_STEP
 from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
@@ -18,15 +17,11 @@ from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip, PromptPart
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
+from antiphon.inference_worker.engines.minicpmo.views.answering import MiniCPMOAnsweringView
 from antiphon.inference_worker.engines.processor import ChatView
-from antiphon.inference_worker.engines.types import (
-    Delta,
-    EngineError,
-    ProgressCallback,
-    no_progress,
-)
+from antiphon.inference_worker.engines.types import EngineError, ProgressCallback, no_progress
 from antiphon.shared_schemas.audio import Samples
-from antiphon.shared_schemas.config import ChatOptions
+from antiphon.shared_schemas.config import ChatOptions, GenerationConfig
 from antiphon.shared_schemas.content import ConversationMessage
 
 _SLICE_TOKENS = 66
@@ -56,11 +51,11 @@ def _expected_steps(parts: Sequence[PromptPart]) -> int:
     return hearing + -(-slices // SLICES_PER_STEP) + 1 + slices * _SLICE_TOKENS // MAX_FEED_TOKENS
 
 
-class MiniCPMOChatView(ChatView):
+class MiniCPMOChatView(MiniCPMOAnsweringView, ChatView):
     """One chat request in its slot."""
 
     def __init__(self, parts: EngineParts, lease: SlotLease) -> None:
-        self._turns = AnsweringSession(parts, lease)
+        super().__init__(parts, lease)
         self._options: ChatOptions | None = None
         self._stopped = threading.Event()
 
@@ -75,11 +70,10 @@ class MiniCPMOChatView(ChatView):
 
         Raises UnsupportedContent naming an image or a video that cannot be read.
         """
-        turns = self._turns
         if options.tts.enabled:
-            turns.voice = turns.parts.clone_voice(ref_audio)
+            self._voice = self._parts.clone_voice(ref_audio)
         reading = ReadOptions(
-            settings=turns.parts.config.slice_config,
+            settings=self._parts.config.slice_config,
             max_slices=options.max_slice_nums,
             merge_audio=True,
             videos=VideoBudget(cancelled=self._stopped.is_set),
@@ -89,30 +83,22 @@ class MiniCPMOChatView(ChatView):
             parts = read_message(message, reading, f"messages.{index}.content")
             history.append((str(message.role), parts))
             on_progress((index + 1) / len(messages) / 2)
-        prompt = turns.session.chat(
+        prompt = self._session.chat(
             history,
             joint="" if options.omni_mode else "\n",
             thinking=options.enable_thinking,
             speak=options.use_tts_template or options.tts.enabled,
         )
         expected = _expected_steps([part for _, parts in history for part in parts])
-        turns.lease.run(_with_progress(prompt, expected, on_progress))
+        self._lease.run(_with_progress(prompt, expected, on_progress))
         self._options = options
-        return turns.session.length
+        return self._session.length
 
-    def generate(self) -> Iterator[Delta]:
-        return self.resume("")
-
-    def resume(self, said: str) -> Iterator[Delta]:
-        """The rest of an answer that begins with `said`, which is not spoken again."""
+    def _generation(self) -> GenerationConfig:
         if self._options is None:
             raise EngineError("prefill must come before generate")
-        yield from self._turns.answer(self._options.generation, said)
+        return self._options.generation
 
     def stop(self) -> None:
         self._stopped.set()
-        self._turns.lease.stop()
-
-    def cleanup(self) -> None:
-        self._turns.voice = None
-        self._turns.lease.close()
+        super().stop()

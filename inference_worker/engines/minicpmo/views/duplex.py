@@ -18,7 +18,6 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.engine import StepAba
 from antiphon.inference_worker.engines.minicpmo.sessions.duplex import (
     DuplexConversation,
     UnitOutcome,
-    duplex_settings,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.recovery import (
@@ -47,7 +46,6 @@ class MiniCPMODuplexView(DuplexView):
         self._session: DuplexConversation | None = None
         self._voice: VoiceState | None = None
         self._break = False
-        self._last_prefill = PrefillReport(cost_ms=0.0)
         self._max_slices = 1
 
     def prepare(
@@ -79,41 +77,35 @@ class MiniCPMODuplexView(DuplexView):
         images = self._slice_frames(frames, max_slice_nums)
         mel = session.audio_input.push(audio) if len(audio) else None
         if mel is None and len(audio):
-            if session.settings.fidelity == "upstream":
+            if self._parts.options.fidelity == "upstream":
                 self._lease.run(session.feed_without_audio(images))
             raise EngineError("too little audio for a unit: it is kept for the next one")
         self._lease.run(session.prefill(mel, images))
         self._max_slices = max_slice_nums
         slices = sum(len(image.pixels) for image in images)
-        self._last_prefill = PrefillReport(
+        return PrefillReport(
             cost_ms=(time.perf_counter() - began) * 1000,
             vision_slices=slices,
             vision_tokens=slices * self._parts.config.query_num,
         )
-        return self._last_prefill
 
     def generate(self, force_listen: bool = False) -> UnitResult:
-        began, session = time.perf_counter(), self._ready()
+        session = self._ready()
         outcome = self._lease.run(session.generate(force_listen=force_listen or self._break))
         session.memo.max_slices = self._max_slices
         spoken = time.perf_counter()
         sound = self._synthesize(outcome)
-        ended = time.perf_counter()
         return UnitResult(
             is_listen=outcome.is_listen,
             text=outcome.text,
             audio=sound,
             end_of_turn=outcome.end_of_turn,
-            current_time=session.units_prefilled,
             cost_llm_ms=outcome.cost_llm_ms,
             cost_tts_ms=outcome.cost_speech_ms,
-            cost_token2wav_ms=(ended - spoken) * 1000,
-            cost_all_ms=(ended - began) * 1000,
-            n_tokens=outcome.tokens,
+            cost_token2wav_ms=(time.perf_counter() - spoken) * 1000,
+            n_tokens=len(outcome.tokens),
             n_tts_tokens=len(outcome.codes),
             kv_cache_length=session.length,
-            vision_slices=self._last_prefill.vision_slices,
-            vision_tokens=self._last_prefill.vision_tokens,
             memo=session.memo.model_dump(),
         )
 
@@ -173,8 +165,8 @@ class MiniCPMODuplexView(DuplexView):
             parts.tokenizer,
             AudioInput(slot=lease.slot, capacity=parts.config.audio_config.max_source_positions),
             parts.new_speech_context(lease, greedy=config.temperature == 0.0),
-            capacity=parts.options.context_tokens,
-            settings=duplex_settings(config, parts.options),
+            config=config,
+            options=parts.options,
             seed=lease.seed,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from pydantic import BaseModel
 
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import clip_mels
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
-from antiphon.inference_worker.engines.minicpmo.sessions.answers import AnsweringSession
 from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
     ReadOptions,
     read_message,
@@ -19,10 +18,11 @@ from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.minicpmo.sessions.turns import Bookmark, TurnConversation
+from antiphon.inference_worker.engines.minicpmo.views.answering import MiniCPMOAnsweringView
 from antiphon.inference_worker.engines.processor import HalfDuplexView
-from antiphon.inference_worker.engines.types import Delta, EngineError, PastTurn, PrefillReport
+from antiphon.inference_worker.engines.types import EngineError, PastTurn, PrefillReport
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
-from antiphon.shared_schemas.config import HalfDuplexConfig
+from antiphon.shared_schemas.config import GenerationConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage
 
 
@@ -33,11 +33,11 @@ class TurnMemo(BaseModel):
     cut: bool = False
 
 
-class MiniCPMOHalfDuplexView(HalfDuplexView):
+class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
     """One turn-based conversation in its slot. Rollback only restores lengths."""
 
     def __init__(self, parts: EngineParts, lease: SlotLease) -> None:
-        self._turns = AnsweringSession(parts, lease)
+        super().__init__(parts, lease)
         self._config = HalfDuplexConfig()
         self._mark: Bookmark | None = None
 
@@ -48,33 +48,29 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
         ref_audio: Samples | None = None,
     ) -> int:
         """Feed the system message and set the voice. A second call starts over."""
-        turns, self._config = self._turns, config
+        self._config = config
         if config.tts.enabled:
-            turns.voice = turns.parts.clone_voice(ref_audio)
-        session = turns.restart()
-        reading = ReadOptions(settings=turns.parts.config.slice_config, max_slices=1)
-        parts = read_message(system, reading, "system_content")
-        turns.lease.run(session.system(parts))
+            self._voice = self._parts.clone_voice(ref_audio)
+        self._lease.clear()
+        session = self._session = self._new_session()
+        reading = ReadOptions(settings=self._parts.config.slice_config, max_slices=1)
+        self._lease.run(session.system(read_message(system, reading, "system_content")))
         self._mark = session.bookmark()
         return session.length
 
     def prefill(self, utterance: Samples) -> PrefillReport:
         """Feed one utterance and open the answer."""
         began, session = time.perf_counter(), self._ready()
-        self._mark, self._turns.broken = session.bookmark(), False
-        self._turns.lease.run(self._feed_utterance(session, utterance))
+        self._mark, self._broken = session.bookmark(), False
+        self._lease.run(self._feed_utterance(session, utterance))
         return PrefillReport(cost_ms=(time.perf_counter() - began) * 1000)
 
-    def generate(self) -> Iterator[Delta]:
-        return self.resume("")
-
-    def resume(self, said: str) -> Iterator[Delta]:
-        """The rest of an answer that begins with `said`, which is not spoken again."""
+    def _generation(self) -> GenerationConfig:
         self._ready()
-        yield from self._turns.answer(self._config.generation, said)
+        return self._config.generation
 
     def memo(self) -> dict[str, Any]:
-        last = self._turns.last
+        last = self._last
         memo = TurnMemo() if last is None else TurnMemo(tokens=last.tokens, cut=last.cut)
         return memo.model_dump(mode="json")
 
@@ -86,26 +82,23 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
     def replay(self, turns: Sequence[PastTurn]) -> None:
         session = self._ready()
         for turn in turns:
-            self._turns.lease.run(self._feed_past_turn(session, turn))
+            self._lease.run(self._feed_past_turn(session, turn))
 
     def set_break(self) -> None:
-        self._turns.broken = True
-
-    def stop(self) -> None:
-        self._turns.lease.stop()
+        self._broken = True
 
     def cleanup(self) -> None:
-        self._mark = self._turns.voice = None
-        self._turns.lease.close()
+        self._mark = None
+        super().cleanup()
 
     @property
     def kv_cache_length(self) -> int:
-        return self._turns.session.length
+        return self._session.length
 
     def _ready(self) -> TurnConversation:
         if self._mark is None:
             raise EngineError("prepare must come first")
-        return self._turns.session
+        return self._session
 
     def _feed_utterance(self, session: TurnConversation, utterance: Samples) -> Steps[None]:
         shape = session.audio_input.stream.shape
@@ -116,6 +109,6 @@ class MiniCPMOHalfDuplexView(HalfDuplexView):
     def _feed_past_turn(self, session: TurnConversation, turn: PastTurn) -> Steps[None]:
         audio = turn.audio if turn.audio is not None else np.zeros(INPUT_RATE, dtype=np.float32)
         memo = TurnMemo.model_validate(turn.memo)
-        tokens = memo.tokens or tuple(self._turns.parts.tokenizer.encode(turn.text))
+        tokens = memo.tokens or tuple(self._parts.tokenizer.encode(turn.text))
         yield from self._feed_utterance(session, audio)
         yield from session.replay_answer(tokens, cut=memo.cut)

@@ -14,9 +14,10 @@ from antiphon.inference_worker.engines.common.endpointing import (
     MAX_UTTERANCE_S,
     WINDOW_MS,
     WINDOW_SAMPLES,
-    Span,
+    Endpoint,
+    EndpointDetector,
+    EndpointRules,
     SpeechEnded,
-    SpeechPolicy,
     SpeechStarted,
     StreamingVAD,
     VadEvent,
@@ -30,11 +31,22 @@ END = 13
 """Number of windows in 800 ms of silence."""
 
 
-def detect(probabilities: Iterable[float], config: VadConfig = CONFIG) -> list[Span | int]:
-    """Spans that ended, and the number of each window at which speech was announced."""
-    policy = SpeechPolicy(config)
-    answers = [(index, policy.feed(p)) for index, p in enumerate(probabilities)]
-    return [answer if isinstance(answer, Span) else i for i, answer in answers if answer]
+def span(start: int, stop: int) -> Endpoint:
+    return Endpoint(start, stop, is_utterance=True)
+
+
+def detect(probabilities: Iterable[float], config: VadConfig = CONFIG) -> list[Endpoint | int]:
+    """Utterances that ended, and the number of each window at which speech was announced."""
+    detector = EndpointDetector(EndpointRules.of(config))
+    answers: list[Endpoint | int] = []
+    for index, probability in enumerate(probabilities):
+        announced = detector.is_utterance
+        endpoint = detector.feed(probability)
+        if endpoint is not None and endpoint.is_utterance:
+            answers.append(endpoint)
+        elif detector.is_utterance and not announced:
+            answers.append(index)
+    return answers
 
 
 def level(windows: Iterable[float]) -> Samples:
@@ -51,12 +63,12 @@ def detector(config: VadConfig = CONFIG) -> StreamingVAD:
 
 
 def test_speech_is_announced_once_it_is_long_enough_and_ends_in_silence() -> None:
-    assert detect([0.1, 0.9, 0.9, 0.9, *[0.0] * END]) == [2, Span(1, 4)]
+    assert detect([0.1, 0.9, 0.9, 0.9, *[0.0] * END]) == [2, span(1, 4)]
 
 
 def test_speech_begins_at_the_threshold_and_continues_slightly_below_it() -> None:
     assert detect([0.79] * 5) == []
-    assert detect([0.8, 0.66, 0.66, 0.64, *[0.0] * END]) == [1, Span(0, 3)]
+    assert detect([0.8, 0.66, 0.66, 0.64, *[0.0] * END]) == [1, span(0, 3)]
 
 
 def test_noise_shorter_than_speech_is_never_announced() -> None:
@@ -64,23 +76,23 @@ def test_noise_shorter_than_speech_is_never_announced() -> None:
 
 
 def test_clicks_do_not_add_up_to_speech_across_an_end() -> None:
-    assert detect([0.9, *[0.0] * END, 0.9, 0.9, *[0.0] * END]) == [END + 2, Span(END + 1, END + 3)]
+    assert detect([0.9, *[0.0] * END, 0.9, 0.9, *[0.0] * END]) == [END + 2, span(END + 1, END + 3)]
 
 
 def test_a_pause_within_the_limit_does_not_end_speech() -> None:
     pause = [0.0] * (END - 1)
-    assert detect([0.9, 0.9, *pause, 0.9, *[0.0] * END]) == [1, Span(0, END + 2)]
+    assert detect([0.9, 0.9, *pause, 0.9, *[0.0] * END]) == [1, span(0, END + 2)]
 
 
 def test_no_minimum_announces_at_the_first_window() -> None:
     config = VadConfig(min_speech_duration_ms=0, min_silence_duration_ms=32)
-    assert detect([0.9, 0.0], config) == [0, Span(0, 1)]
+    assert detect([0.9, 0.0], config) == [0, span(0, 1)]
 
 
 def test_endless_speech_is_cut() -> None:
     windows = -int(-MAX_UTTERANCE_S * 1000 // WINDOW_MS)
-    spans = [answer for answer in detect([0.9] * (2 * windows)) if isinstance(answer, Span)]
-    assert spans == [Span(0, windows), Span(windows, 2 * windows)]
+    spans = [answer for answer in detect([0.9] * (2 * windows)) if isinstance(answer, Endpoint)]
+    assert spans == [span(0, windows), span(windows, 2 * windows)]
 
 
 @given(st.lists(st.floats(0, 1), max_size=300))
@@ -88,7 +100,7 @@ def test_every_announcement_has_one_end_and_spans_never_overlap(probabilities: l
     answers = detect([*probabilities, *[0.0] * END])
     announced = [isinstance(answer, int) for answer in answers]
     assert announced == [True, False] * (len(answers) // 2)
-    spans = [answer for answer in answers if isinstance(answer, Span)]
+    spans = [answer for answer in answers if isinstance(answer, Endpoint)]
     for one, next_one in pairwise(spans):
         assert one.start < one.stop <= next_one.start
 
@@ -128,7 +140,7 @@ def test_a_long_silence_is_not_kept() -> None:
     vad = detector()
     for _ in range(100):
         vad.feed(level([0.0] * 10))
-    assert len(vad._tape) < 2 * WINDOW_SAMPLES
+    assert len(vad._tape.samples) < 2 * WINDOW_SAMPLES
 
 
 def test_a_reset_forgets_unfinished_speech() -> None:

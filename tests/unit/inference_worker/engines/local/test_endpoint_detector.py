@@ -1,10 +1,7 @@
-from antiphon.inference_worker.engines.local.speech_input import (
-    Endpoint,
-    EndpointDetector,
-    EndpointRules,
-)
+from antiphon.inference_worker.engines.common.endpointing import Endpoint, EndpointDetector
+from antiphon.inference_worker.engines.local.speech_input import LIKELY_SILENCE_MS, endpoint_rules
 
-RULES = EndpointRules.scaled(480, 1.0)
+RULES = endpoint_rules(480, 1.0)
 END_FRAMES = 15
 MIN_FRAMES = 7
 
@@ -12,6 +9,10 @@ MIN_FRAMES = 7
 def feed(detector: EndpointDetector, probability: float, frames: int) -> list[Endpoint]:
     results = [detector.feed(probability) for _ in range(frames)]
     return [result for result in results if result]
+
+
+def likely_end(detector: EndpointDetector) -> Endpoint | None:
+    return detector.utterance_after(LIKELY_SILENCE_MS)
 
 
 def test_silence_never_ends_an_utterance() -> None:
@@ -62,27 +63,27 @@ def test_voiced_time_counts_the_current_speech_only() -> None:
 def test_a_likely_end_is_known_before_the_end_and_is_the_same() -> None:
     detector = EndpointDetector(RULES)
     feed(detector, 0.9, 20)
-    assert detector.likely is None
+    assert likely_end(detector) is None
     feed(detector, 0.0, 3)
-    assert detector.likely is None
+    assert likely_end(detector) is None
     feed(detector, 0.0, 1)
-    likely = detector.likely
+    likely = likely_end(detector)
     assert likely == Endpoint(0, 20, is_utterance=True)
     assert feed(detector, 0.0, END_FRAMES - 4) == [likely]
-    assert detector.likely is None
+    assert likely_end(detector) is None
 
 
 def test_no_end_is_likely_after_a_noise_or_during_speech() -> None:
     detector = EndpointDetector(RULES)
     feed(detector, 0.9, MIN_FRAMES - 1)
     feed(detector, 0.0, 6)
-    assert detector.likely is None
+    assert likely_end(detector) is None
     feed(detector, 0.9, 10)
-    assert detector.likely is None
+    assert likely_end(detector) is None
 
 
 def test_listen_prob_scale_makes_it_eager_or_reluctant() -> None:
-    eager, reluctant = EndpointRules.scaled(480, 0.5), EndpointRules.scaled(480, 2.0)
+    eager, reluctant = endpoint_rules(480, 0.5), endpoint_rules(480, 2.0)
     assert eager.end_silence_ms == 240.0
     assert eager.min_speech_ms == 112.0
     assert reluctant.end_silence_ms == 960.0
@@ -90,12 +91,12 @@ def test_listen_prob_scale_makes_it_eager_or_reluctant() -> None:
 
 
 def test_listen_prob_scale_zero_still_waits_for_a_pause() -> None:
-    rules = EndpointRules.scaled(480, 0.0)
+    rules = endpoint_rules(480, 0.0)
     assert rules.end_silence_ms > 0
     assert rules.min_speech_ms > 0
 
 
 def test_a_huge_listen_prob_scale_practically_never_answers() -> None:
-    detector = EndpointDetector(EndpointRules.scaled(480, 100.0))
+    detector = EndpointDetector(endpoint_rules(480, 100.0))
     feed(detector, 0.9, 100)
     assert feed(detector, 0.0, 1000) == []

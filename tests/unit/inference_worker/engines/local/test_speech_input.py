@@ -5,7 +5,7 @@ import soxr
 from antiphon.inference_worker.engines.local.costs import StageCosts
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.speech import Clause, Word
-from antiphon.inference_worker.engines.local.speech_input import EndpointRules, SpeechInput
+from antiphon.inference_worker.engines.local.speech_input import SpeechInput, endpoint_rules
 from antiphon.inference_worker.engines.local.transcription import Recogniser
 from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
 from antiphon.inference_worker.engines.types import EngineLoadError
@@ -14,7 +14,7 @@ from support.synthetic_speech import ITALY, silence, spoken
 
 pytestmark = pytest.mark.speech
 
-RULES = EndpointRules.scaled(480, 1.0)
+RULES = endpoint_rules(480, 1.0)
 SENTENCE = "The capital of France is Paris."
 
 

@@ -3,11 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.inference_worker.engines.minicpmo.sessions.kv_window import (
-    ContextLayout,
-    ContextUnit,
-    WindowSettings,
-)
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.sessions.kv_window import ContextLayout, ContextUnit
 
 UNITS = st.lists(
     st.builds(ContextUnit, st.integers(1, 40), st.lists(st.integers(0, 9), max_size=6).map(tuple)),
@@ -16,8 +13,8 @@ UNITS = st.lists(
 
 
 def layout_of(**settings: object) -> ContextLayout:
-    window = WindowSettings(**settings)  # type: ignore[arg-type]
-    return ContextLayout(settings=window, prefix=7, suffix=(1, 2), marker=(8, 9))
+    options = EngineOptions.model_validate(settings)
+    return ContextLayout(options, prefix=7, suffix=(1, 2), marker=(8, 9))
 
 
 @given(UNITS)
@@ -29,7 +26,7 @@ def test_off_never_slides(units: list[ContextUnit]) -> None:
 
 @given(UNITS)
 def test_basic_stays_within_its_limits(units: list[ContextUnit]) -> None:
-    layout = layout_of(mode="basic", basic_high_tokens=90, basic_low_tokens=60)
+    layout = layout_of(window="basic", basic_high_tokens=90, basic_low_tokens=60)
     held = 9
     for unit in units:
         slide = layout.close(unit)
@@ -45,7 +42,7 @@ def test_basic_stays_within_its_limits(units: list[ContextUnit]) -> None:
 
 @given(UNITS)
 def test_context_keeps_the_newest_words(units: list[ContextUnit]) -> None:
-    layout = layout_of(mode="context", context_max_units=3, context_previous_max_tokens=5)
+    layout = layout_of(window="context", context_max_units=3, context_previous_max_tokens=5)
     gone: list[int] = []
     for n, unit in enumerate(units):
         before = layout.length + unit.length

@@ -74,9 +74,9 @@ def text_of(pieces: Iterator[Delta]) -> str:
 def test_another_worker_continues_the_answer(processor: MiniCPMOProcessor, kind: str) -> None:
     first = asked(processor, kind)
     whole = text_of(first.generate())
-    answer = first._turns.last
+    answer = first._last
     assert answer is not None
-    tokens, length = answer.tokens, first._turns.session.length
+    tokens, length = answer.tokens, first._session.length
     first.cleanup()
     assert processor._parts is not None
     tokenizer = processor._parts.tokenizer
@@ -91,8 +91,8 @@ def test_another_worker_continues_the_answer(processor: MiniCPMOProcessor, kind:
         pieces = list(second.resume(said))
         assert said + text_of(iter(pieces)) == whole
         assert sum(piece.n_tokens for piece in pieces) == len(tokens) - count
-        assert second._turns.last == answer
-        assert second._turns.session.length == length
+        assert second._last == answer
+        assert second._session.length == length
         second.cleanup()
 
 

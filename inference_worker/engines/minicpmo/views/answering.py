@@ -1,11 +1,11 @@
-"""Streams answers from the engine thread to the thread of the session."""
+"""What a half-duplex and a chat view share: a slot, and streamed answers."""
 
 from __future__ import annotations
 
 import queue
+from abc import abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import wait
-from dataclasses import dataclass
 
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SamplingSettings, Steps
 from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
@@ -16,6 +16,7 @@ from antiphon.inference_worker.engines.minicpmo.sessions.turns import (
     WrittenAnswer,
 )
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
+from antiphon.inference_worker.engines.processor import AnsweringView
 from antiphon.inference_worker.engines.types import Delta
 from antiphon.shared_schemas.config import GenerationConfig
 
@@ -23,12 +24,8 @@ UNFINISHED = "\ufffd"
 """Ends a text whose last character is incomplete."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpokenCodes:
-    """Codes of the next second of speech; `last` marks the end."""
-
-    codes: list[int]
-    last: bool
+SpokenCodes = tuple[list[int], bool]
+"""Codes of the next second of speech, and whether it is the last one."""
 
 
 class AnswerQueue:
@@ -59,7 +56,7 @@ class AnswerQueue:
 
     def put_codes(self, codes: list[int], last: bool) -> None:
         """Queue the codes of the next second of speech."""
-        self._pieces.put(SpokenCodes(codes, last))
+        self._pieces.put((codes, last))
 
     def close(self, _outcome: object = None) -> None:
         self._pieces.put(None)
@@ -69,52 +66,56 @@ class AnswerQueue:
             yield piece
 
 
-class AnsweringSession:
-    """A slot and streamed answers: what half-duplex and chat have in common."""
+class MiniCPMOAnsweringView(AnsweringView):
+    """Generates on the engine thread, and synthesizes speech on the thread of the reader."""
 
     def __init__(self, parts: EngineParts, lease: SlotLease) -> None:
-        self.parts = parts
-        self.lease = lease
-        self.voice: VoiceState | None = None
-        self.last: WrittenAnswer | None = None
-        self.broken = False
-        self.session = self._new_session()
+        self._parts = parts
+        self._lease = lease
+        self._voice: VoiceState | None = None
+        self._last: WrittenAnswer | None = None
+        self._broken = False
+        self._session = self._new_session()
 
-    def restart(self) -> TurnConversation:
-        """Erase the slot and begin a new conversation in it."""
-        self.lease.clear()
-        self.session = self._new_session()
-        return self.session
+    @abstractmethod
+    def _generation(self) -> GenerationConfig:
+        """Raises EngineError if there is no question."""
 
-    def answer(self, generation: GenerationConfig, said: str = "") -> Iterator[Delta]:
-        """Generate on the engine thread and yield the pieces. Closing the iterator interrupts the answer.
+    def generate(self) -> Iterator[Delta]:
+        return self.resume("")
 
-        `said` is the part of an answer that another worker already sent; only the rest is
-        generated.
+    def resume(self, said: str) -> Iterator[Delta]:
+        """The rest of an answer that begins with `said`, which is not spoken again.
+
+        Closing the iterator interrupts the answer.
         """
-        tokenizer = self.parts.tokenizer
+        tokenizer, generation = self._parts.tokenizer, self._generation()
         tokens = tokenizer.plain(tokenizer.encode(said))
-        self.last, output = None, AnswerQueue(tokenizer.decode(tokens))
-        work = self._generate(generation, output, tokens)
-        job = self.lease.submit(work)
+        self._last, output = None, AnswerQueue(tokenizer.decode(tokens))
+        job = self._lease.submit(self._write(generation, output, tokens))
         job.future.add_done_callback(output.close)
         try:
             for piece in output:
-                yield self._synthesize(piece) if isinstance(piece, SpokenCodes) else piece
+                yield self._synthesize(*piece) if isinstance(piece, tuple) else piece
         finally:
-            self.broken = True
+            self._broken = True
             wait([job.future])
-        self.last = job.future.result()
+        self._last = job.future.result()
 
-    def _synthesize(self, spoken: SpokenCodes) -> Delta:
-        """Runs on the thread of the reader, in parallel with the engine."""
-        assert self.voice is not None
-        assert self.parts.vocoder is not None
-        sound = self.parts.vocoder.synthesize(self.voice, spoken.codes, last=spoken.last)
-        return Delta(audio=sound)
+    def stop(self) -> None:
+        self._lease.stop()
+
+    def cleanup(self) -> None:
+        self._voice = None
+        self._lease.close()
+
+    def _synthesize(self, codes: list[int], last: bool) -> Delta:
+        assert self._voice is not None
+        assert self._parts.vocoder is not None
+        return Delta(audio=self._parts.vocoder.synthesize(self._voice, codes, last=last))
 
     def _new_session(self) -> TurnConversation:
-        parts, lease = self.parts, self.lease
+        parts, lease = self._parts, self._lease
         return TurnConversation(
             lease.slot,
             parts.tokenizer,
@@ -123,18 +124,18 @@ class AnsweringSession:
             seed=lease.seed,
         )
 
-    def _generate(
+    def _write(
         self, generation: GenerationConfig, output: AnswerQueue, said: list[int]
     ) -> Steps[WrittenAnswer]:
         speech = None
-        if self.voice is not None:
-            context = self.parts.new_speech_context(self.lease)
+        if self._voice is not None:
+            context = self._parts.new_speech_context(self._lease)
             speech = AnswerSpeech(context, output.put_codes)
-        answer = yield from self.session.generate(
+        answer = yield from self._session.generate(
             answer_sampling(generation),
             generation.max_new_tokens,
             output.put_text,
-            lambda: self.broken,
+            lambda: self._broken,
             speech,
             said,
         )
