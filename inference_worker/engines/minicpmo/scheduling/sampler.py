@@ -56,9 +56,11 @@ class Sampler:
         """One token per row of `logits` (rows, vocabulary); an exception for a row that is not finite."""
         sound = logits.isfinite().all(dim=-1)
         logits = logits.nan_to_num()
-        early = self._early_end(logits, rows)
         adjusted = self.adjust(logits, rows)
-        cut = self._listen_cut(adjusted, rows)
+        if self._written:
+            early = cut = torch.zeros_like(sound)
+        else:
+            early, cut = self._early_end(logits, rows), self._listen_cut(adjusted, rows)
         tokens = self._draw(adjusted, rows)
         # The only point where the host waits for the device.
         table = torch.stack([sound.long(), early.long(), cut.long(), tokens]).tolist()
@@ -102,8 +104,6 @@ class Sampler:
 
     def _early_end(self, logits: Tensor, rows: Sequence[TokenRow]) -> Tensor:
         """Whether the raw logits choose `<|chunk_eos|>`; the rest is then skipped."""
-        if self._written:
-            return logits.new_zeros(len(rows), dtype=torch.bool)
         chance = logits.softmax(dim=-1)[:, self.ids.chunk_eos]
         drawn = _column(logits, [row.draws[0] for row in rows]) < chance
         greedy = device_tensor([row.settings.greedy for row in rows], logits.device, torch.bool)

@@ -42,7 +42,7 @@ def processor() -> Iterator[MiniCPMOProcessor]:
     engine = MiniCPMOProcessor(CHECKPOINT, options)
     engine.load(lambda _line: None)
     assert engine._parts is not None
-    tokenizer, sampler = engine._parts.tokenizer, engine._parts.engine._runner._plain_sampler
+    tokenizer, sampler = engine._parts.tokenizer, engine._parts.engine._runner._written_sampler
     sampler._forbidden = [n for n in range(len(tokenizer)) if not _is_plain(tokenizer, n)]
     yield engine
     engine.close()
