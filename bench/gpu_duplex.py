@@ -30,10 +30,10 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SpeechSettings, Steps
+from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.duplex import (
     DuplexConversation,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
 from antiphon.shared_schemas.config import DuplexConfig

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from antiphon.broker.connection import retry_until_available
 from antiphon.inference_worker.engines.processor import ChatView
 from antiphon.inference_worker.engines.types import (
     ContextFull,
@@ -95,10 +94,7 @@ class ChatRunner:
         Raises StaleFence if another worker has the session, Unrecoverable if recovery fails.
         """
         context, claim = self._context, self._session.claim
-        history = await retry_until_available(
-            lambda: read_history(context.broker, claim), "read a chat"
-        )
-        self._recovered = recover_chat(history)
+        self._recovered = recover_chat(await read_history(context.broker, claim))
         after, limit = StreamPosition.before(claim.ticket), context.settings.backlog_chunks
         timeout_s = context.settings.prepare_timeout_s
         async with open_mailbox(context.broker, claim.sid, after, limit) as mailbox:

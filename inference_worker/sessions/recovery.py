@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from antiphon.broker.client import Broker
+from antiphon.broker.connection import retry_until_available
 from antiphon.inference_worker.engines.common.endpointing import MAX_UTTERANCE_S
 from antiphon.inference_worker.engines.types import PastTurn, PastUnit
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, samples_from_bytes
@@ -84,6 +85,10 @@ class StreamHistory:
 
 async def read_history(broker: Broker, claim: Claim) -> StreamHistory:
     """Read both streams of a session. Empty if no worker has published anything yet."""
+    return await retry_until_available(lambda: _read_streams(broker, claim), "read a session")
+
+
+async def _read_streams(broker: Broker, claim: Claim) -> StreamHistory:
     streams, keys, sid, ticket = broker.streams, broker.keys, claim.sid, claim.ticket
     outputs = [x async for x in streams.history(keys.outbound(sid), ticket)]
     if not outputs:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 
-from antiphon.broker.connection import retry_until_available
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, UnsupportedContent
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
@@ -64,10 +63,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
         Raises StaleFence if another worker has the session, Unrecoverable if recovery fails.
         """
         context, claim = self._context, self._session.claim
-        history = await retry_until_available(
-            lambda: read_history(context.broker, claim), "read a session"
-        )
-        state = self._recover(history)
+        state = self._recover(await read_history(context.broker, claim))
         if state.prepare is None:
             self._start_prepare_timeout()
         else:

@@ -22,7 +22,6 @@ from antiphon.inference_worker.engines.minicpmo.model.load import (
 )
 from antiphon.inference_worker.engines.minicpmo.model.memory import (
     GIB,
-    check_lengths,
     check_memory,
     free_bytes,
 )
@@ -109,7 +108,6 @@ def _voice(folder: Path, options: EngineOptions) -> Finding:
 
 def _memory(folder: Path, options: EngineOptions) -> str:
     config, device = read_config(folder), pick_device(options.device)
-    check_lengths(config, options)
     voices = find_token2wav(folder, options) is not None
     check_memory(config, options, device, voices=voices)
     return f"{options.slots} slots of {options.context_tokens} tokens fit on {device}"

@@ -12,7 +12,7 @@ from antiphon.inference_worker.engines.common.slots import SlotPool
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, read_config
 from antiphon.inference_worker.engines.minicpmo.device import pick_device
 from antiphon.inference_worker.engines.minicpmo.model.load import load_network
-from antiphon.inference_worker.engines.minicpmo.model.memory import check_lengths, check_memory
+from antiphon.inference_worker.engines.minicpmo.model.memory import check_memory
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
@@ -68,13 +68,12 @@ class MiniCPMOProcessor(UnifiedProcessor):
         options = self._options
         config = read_config(self._folder)
         device = pick_device(options.device)
-        check_lengths(config, options)
-        voices = find_token2wav(self._folder, options) is not None
-        check_memory(config, options, device, voices=voices)
+        speech = find_token2wav(self._folder, options)
+        check_memory(config, options, device, voices=speech is not None)
         report("tokenizer")
         tokenizer = Tokenizer(self._folder)
         network = load_network(self._folder, options, report)
-        vocoder = self._load_vocoder(device, report)
+        vocoder = self._load_vocoder(speech, device, report)
         runner = Runner(
             network,
             Sampler(tokenizer.ids, tokenizer.forbidden, options.fidelity),
@@ -139,8 +138,9 @@ class MiniCPMOProcessor(UnifiedProcessor):
         slot = self._slots.acquire()
         return parts, SlotLease(parts.engine, slot, next(self._seeds), self._slots.release)
 
-    def _load_vocoder(self, device: torch.device, report: LoadProgress) -> Vocoder | None:
-        folder = find_token2wav(self._folder, self._options)
+    def _load_vocoder(
+        self, folder: Path | None, device: torch.device, report: LoadProgress
+    ) -> Vocoder | None:
         if folder is None:
             log.warning("no_vocoder", consequence="sessions that request audio are refused")
             return None

@@ -15,8 +15,8 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     SpeechSettings,
     Steps,
 )
+from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.duplex import DuplexConversation
-from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
 from antiphon.inference_worker.engines.minicpmo.sessions.turns import TurnConversation
 from antiphon.shared_schemas.config import DuplexConfig

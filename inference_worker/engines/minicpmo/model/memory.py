@@ -86,7 +86,7 @@ def free_bytes(device: torch.device) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def check_lengths(config: ModelConfig, options: EngineOptions) -> None:
+def _check_lengths(config: ModelConfig, options: EngineOptions) -> None:
     """Raise EngineLoadError if a slot is longer than the positions of the model."""
     for name, asked, most in (
         ("context_tokens", options.context_tokens, config.max_position_embeddings),
@@ -99,7 +99,8 @@ def check_lengths(config: ModelConfig, options: EngineOptions) -> None:
 def check_memory(
     config: ModelConfig, options: EngineOptions, device: torch.device, *, voices: bool
 ) -> None:
-    """Raise EngineLoadError, naming what to lower, if the device has too little memory."""
+    """Raise EngineLoadError, naming what to lower, if the slots fit neither model nor device."""
+    _check_lengths(config, options)
     width = 4 if device.type == "cpu" else 2
     needed, free = needed_bytes(config, options, width, voices=voices), free_bytes(device)
     if needed > free:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -200,14 +199,6 @@ class SlottedTransformer:
         return min(slots, bucket(slot + 1)), min(positions, max(MIN_CACHE_LENGTH, bucket(end)))
 
 
-class SlottedTransformers(NamedTuple):
-    """The transformers that keep a context."""
-
-    text: SlottedTransformer
-    speech: SlottedTransformer
-    audio: SlottedTransformer
-
-
 def build_transformers(
     network: MiniCPMO,
     graphs: GraphPool,
@@ -216,8 +207,8 @@ def build_transformers(
     context: int,
     speech_context: int,
     invariant: bool,
-) -> SlottedTransformers:
-    """Transformers over new caches of `slots` rows, sized for their contexts."""
+) -> tuple[SlottedTransformer, SlottedTransformer, SlottedTransformer]:
+    """For text, speech and audio: transformers over new caches of `slots` rows."""
     config = network.config
     text, audio, speech = config, config.audio_config, config.tts_config
     text_heads = text.num_key_value_heads, text.head_dim
@@ -247,7 +238,7 @@ def build_transformers(
 
     llm, tts, apm = network.llm.model, network.tts.model, network.apm
     length = audio.max_source_positions
-    return SlottedTransformers(
+    return (
         build(llm, causal_mask, TEXT_GRAPHS, text.num_hidden_layers, context, text_heads),
         build(
             tts, causal_mask, SPEECH_GRAPHS, speech.num_hidden_layers, speech_context, speech_heads

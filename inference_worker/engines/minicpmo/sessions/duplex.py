@@ -22,13 +22,16 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     Steps,
     TokenRow,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.context import Piece, TextContext
+from antiphon.inference_worker.engines.minicpmo.sessions.context import (
+    AudioInput,
+    Piece,
+    TextContext,
+)
 from antiphon.inference_worker.engines.minicpmo.sessions.kv_window import (
     ContextLayout,
     ContextUnit,
     WindowSlide,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
 from antiphon.inference_worker.engines.minicpmo.sessions.unit_memo import UnitMemo
 from antiphon.inference_worker.engines.types import ContextFull, EngineError

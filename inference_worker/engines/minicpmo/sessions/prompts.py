@@ -12,7 +12,7 @@ from torch import Tensor
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import EncodeClips, Steps
-from antiphon.inference_worker.engines.minicpmo.sessions.media_input import encode_images
+from antiphon.inference_worker.engines.minicpmo.sessions.context import encode_images
 
 AUDIO_MARK, IMAGE_MARK = "\0audio\0", "\0image\0"
 """Placeholders of embeddings. Client text cannot contain them, because NUL is removed from it."""

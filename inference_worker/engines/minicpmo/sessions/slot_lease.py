@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
-from antiphon.inference_worker.engines.minicpmo.scheduling.scheduler import EngineJob
+from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine, EngineJob
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     ClearSlot,
     SpeechSettings,

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream
-from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     FeedResult,
     SampledToken,
@@ -19,7 +18,6 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     TokenRow,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.context import Piece, TextContext
-from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
     AudioClip,
     PromptPart,
@@ -57,17 +55,8 @@ class Bookmark:
 class TurnConversation(TextContext):
     """State of one turn-based conversation in its slot."""
 
-    def __init__(
-        self,
-        slot: int,
-        tokenizer: Tokenizer,
-        audio_input: AudioInput,
-        *,
-        capacity: int,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(slot, tokenizer, audio_input, capacity=capacity, seed=seed)
-        self._opening = USER_OPENING
+    _opening = USER_OPENING
+    """What the next part of the user turn begins with."""
 
     def chat(
         self,

@@ -1,18 +1,23 @@
-"""The two families of package releases: how they prompt a voice, retain codes and synthesize mel."""
+"""The two families of package releases: how they prompt a voice, retain codes and synthesize mel.
+
+Both have the same methods: the codes (1, n) of a reference with the lookahead of the last ones, the
+state of a new stream, a key that is equal for states that can share a batch, and the audio (streams,
+samples) of mel (streams, mels, frames) with the new states.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
-from antiphon.inference_worker.engines.minicpmo.token2wav.kv_retention import (
+from antiphon.inference_worker.engines.minicpmo.token2wav.flow import (
     codes_to_retain,
     codes_to_retain_until_1_0_6,
 )
@@ -20,27 +25,6 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.kv_retention import (
 SILENT_CODE = 4218
 HOP = 480
 """Samples per frame of mel."""
-
-
-class VocoderFamily(Protocol):
-    """Mel to audio for several streams. The state of a stream has a type of the family."""
-
-    def prompt_codes(self, codes: Tensor, lookahead: int) -> Tensor:
-        """The codes (1, n) of a reference, and the lookahead of the last ones."""
-
-    def retained_codes(self, entries: Tensor, prompt: int) -> Tensor:
-        """The encoder entries to retain at 25 per second, for a voice of `prompt` frames."""
-
-    def initial_state(self) -> Any:
-        """The state of a new stream."""
-
-    def batch_key(self, state: Any) -> Hashable:
-        """Equal for states that can share a batch."""
-
-    def synthesize(
-        self, mel: Tensor, states: Sequence[Any], *, ends: bool
-    ) -> tuple[Tensor, list[Any]]:
-        """Audio (streams, samples) of mel (streams, mels, frames), and the new states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,3 +219,6 @@ class CrossfadeVocoder:
         if not ends:
             speech = pad(speech[:, :-overlap], (overlap if first else 0, 0))
         return speech, [CrossfadeState(*parts) for parts in rows]
+
+
+VocoderFamily = CausalVocoder | CrossfadeVocoder

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import wait
 
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SamplingSettings, Steps
-from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
+from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import AnswerSpeech
 from antiphon.inference_worker.engines.minicpmo.sessions.turns import (

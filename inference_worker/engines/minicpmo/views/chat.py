@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 from antiphon.inference_worker.engines.common.video import VideoBudget
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
-from antiphon.inference_worker.engines.minicpmo.sessions.context import MAX_FEED_TOKENS
-from antiphon.inference_worker.engines.minicpmo.sessions.media_input import SLICES_PER_STEP
+from antiphon.inference_worker.engines.minicpmo.sessions.context import (
+    MAX_FEED_TOKENS,
+    SLICES_PER_STEP,
+)
 from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
     ReadOptions,
     read_message,

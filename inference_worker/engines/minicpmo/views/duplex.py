@@ -15,11 +15,11 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.images import (
 )
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import clip_mels
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import StepAbandoned
+from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.duplex import (
     DuplexConversation,
     UnitOutcome,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.recovery import (
     PreparedUnit,
     memo_of,
@@ -100,6 +100,7 @@ class MiniCPMODuplexView(DuplexView):
             text=outcome.text,
             audio=sound,
             end_of_turn=outcome.end_of_turn,
+            current_time=session.units_prefilled,
             cost_llm_ms=outcome.cost_llm_ms,
             cost_tts_ms=outcome.cost_speech_ms,
             cost_token2wav_ms=(time.perf_counter() - spoken) * 1000,

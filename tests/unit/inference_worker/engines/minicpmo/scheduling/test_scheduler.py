@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from antiphon.inference_worker.engines.minicpmo.device import DEVICE_LOST
-from antiphon.inference_worker.engines.minicpmo.scheduling.scheduler import EngineJob, Scheduler
+from antiphon.inference_worker.engines.minicpmo.scheduling.engine import EngineJob, Scheduler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     ClearSlot,
     EncodeAudio,

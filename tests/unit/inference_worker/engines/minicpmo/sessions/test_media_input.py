@@ -9,7 +9,7 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import EncodeAudio
-from antiphon.inference_worker.engines.minicpmo.sessions.media_input import AudioInput
+from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CLOSE
 from support.minicpmo.step_recorder import Recorder

@@ -19,7 +19,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     EncodeImages,
     Feed,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions import context, media_input
+from antiphon.inference_worker.engines.minicpmo.sessions import context
 from antiphon.inference_worker.engines.minicpmo.sessions.context import in_portions
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip, answer_opening
 from antiphon.inference_worker.engines.types import ContextFull, EngineError
@@ -197,9 +197,9 @@ def test_many_images_are_encoded_in_portions(
         slice_image(golden_set.image(name), SliceConfig(), most)
         for name, most in (("a", 1), ("b", 4))
     ]
-    monkeypatch.setattr(media_input, "SLICES_PER_STEP", 3)
+    monkeypatch.setattr(context, "SLICES_PER_STEP", 3)
     recorder = Recorder(runner)
-    seen = recorder.run(media_input.encode_images(pictures))
+    seen = recorder.run(context.encode_images(pictures))
     assert [len(step.pixels) for step, _ in recorder.of(EncodeImages)] == [3, 1]
     want = golden_set.tensors("b_vision")
     assert_close(
