@@ -46,7 +46,7 @@ class SpecialIds:
 
 
 class Tokenizer:
-    """The checkpoint's tokenizer, read from tokenizer.json (or vocab.json and merges.txt)."""
+    """The checkpoint's tokenizer, read from tokenizer.json and tokenizer_config.json."""
 
     def __init__(self, folder: Path) -> None:
         settings = _read_settings(folder)
