@@ -51,7 +51,7 @@ def rotate_and_store(
     """One program per token and head of `joint` (tokens, queries + keys + values, DIM).
 
     Queries go to `queries`; keys and values go to the positions in `writes` of the slot's
-    `entries`. Queries and keys are normed if NORMED, and rotated (Su et al., 2021; rotary.py).
+    `entries`. Queries and keys are normed if NORMED, and rotated (Su et al., 2021; attention.py).
     """
     token = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
