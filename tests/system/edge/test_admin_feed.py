@@ -18,6 +18,7 @@ from antiphon.shared_schemas.states import EndReason
 from support.control_plane import report, serve
 from support.edge_harness import (
     WITHIN_S,
+    PlayedWorker,
     RunningEdge,
     played_worker,
     prepared_session,
@@ -100,13 +101,8 @@ async def test_the_feed_needs_the_admin_token(settings: BrokerSettings) -> None:
         assert (await http.get(f"http://127.0.0.1:{port}{PATH}")).status_code == 403
 
 
-async def test_a_snapshot_precedes_the_changes(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        prepared_session(edge, worker, "adx_before"),
-        watching(edge) as watcher,
-    ):
+async def test_a_snapshot_precedes_the_changes(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with prepared_session(edge, worker, "adx_before"), watching(edge) as watcher:
         tables = watcher.tables
         assert tables["redis"] is True
         assert tables["workers"]["w1"]["used"] == tables["workers"]["w1"]["slots"] == 1
@@ -129,13 +125,8 @@ async def test_a_snapshot_precedes_the_changes(settings: BrokerSettings, broker:
         assert watcher.names.count("snapshot") == 1
 
 
-async def test_unchanged_rows_are_not_sent_again(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        prepared_session(edge, worker),
-        watching(edge) as watcher,
-    ):
+async def test_unchanged_rows_are_not_sent_again(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with prepared_session(edge, worker), watching(edge) as watcher:
         await _looked_again(edge, 2)
         async with edge.client("adx_late") as late:
             await late.expect("queued")
@@ -146,9 +137,9 @@ async def test_unchanged_rows_are_not_sent_again(settings: BrokerSettings, broke
 
 
 async def test_readers_share_one_refresh_and_the_last_one_stops_it(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, broker: Broker
 ) -> None:
-    async with running_edge(settings) as edge, AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack:
         assert _looks(edge) == 0
         watchers = [await stack.enter_async_context(watching(edge)) for _ in range(5)]
         begun, looks = asyncio.get_running_loop().time(), _looks(edge)
@@ -179,8 +170,8 @@ async def test_a_redis_outage(stack: Stack) -> None:
         await watcher.receive_until(lambda: watcher.tables["redis"] is True)
 
 
-async def test_drain_a_worker(settings: BrokerSettings, broker: Broker) -> None:
-    async with running_edge(settings) as edge, httpx.AsyncClient(base_url=edge.url) as http:
+async def test_drain_a_worker(edge: RunningEdge, broker: Broker) -> None:
+    async with httpx.AsyncClient(base_url=edge.url) as http:
         await serve(broker, "w1")
         answer = await http.post("/api/admin/workers/w1/drain")
         assert answer.json() == {"success": True}

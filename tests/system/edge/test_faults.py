@@ -24,6 +24,7 @@ from support.edge_harness import (
     WITHIN_S,
     Client,
     PlayedSession,
+    PlayedWorker,
     RunningEdge,
     base64_audio,
     ended,
@@ -107,9 +108,9 @@ async def _unresponsive_client(edge: RunningEdge, sid: str) -> AsyncIterator[asy
         writer.transport.abort()
 
 
-async def test_deflate_is_not_negotiated(settings: BrokerSettings) -> None:
+async def test_deflate_is_not_negotiated(edge: RunningEdge) -> None:
     """Compression costs five times as much as the rest of the edge's work."""
-    async with running_edge(settings) as edge, connect(f"{edge.ws}/ws/duplex/adx_1") as socket:
+    async with connect(f"{edge.ws}/ws/duplex/adx_1") as socket:
         assert socket.response is not None
         assert "Sec-WebSocket-Extensions" not in socket.response.headers
         assert "Server" not in socket.response.headers
@@ -127,13 +128,14 @@ async def test_deflate_is_not_negotiated(settings: BrokerSettings) -> None:
     ],
 )
 async def test_a_session_that_ends_before_its_client(
-    settings: BrokerSettings, broker: Broker, reason: EndReason, code: str, close: int
+    edge: RunningEdge,
+    worker: PlayedWorker,
+    broker: Broker,
+    reason: EndReason,
+    code: str,
+    close: int,
 ) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        prepared_session(edge, worker) as (client, session),
-    ):
+    async with prepared_session(edge, worker) as (client, session):
         await session.end(reason)
         error = await client.expect_error(code)
         assert error["retryable"] is (code not in ("cancelled", "context_full"))
@@ -145,13 +147,9 @@ async def test_a_session_that_ends_before_its_client(
     ("reason", "message"), [(EndReason.STOPPED, "stopped"), (EndReason.PAUSE_TIMEOUT, "timeout")]
 )
 async def test_the_edge_sends_the_final_message_that_the_worker_did_not(
-    settings: BrokerSettings, broker: Broker, reason: EndReason, message: str
+    edge: RunningEdge, worker: PlayedWorker, reason: EndReason, message: str
 ) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        prepared_session(edge, worker) as (client, session),
-    ):
+    async with prepared_session(edge, worker) as (client, session):
         await session.end(reason)
         await client.expect(message)
         assert await client.close_code() == 1000
@@ -176,10 +174,10 @@ async def test_a_lost_worker_without_a_replacement_ends_in_an_error(
 
 
 async def test_a_session_whose_row_is_lost_ends_in_an_error(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, broker: Broker
 ) -> None:
     """There is no event for it; the heartbeat detects it."""
-    async with running_edge(settings) as edge, edge.client("adx_1") as client:
+    async with edge.client("adx_1") as client:
         await client.expect("queued")
         await broker._redis.delete(broker.keys.session("adx_1"))
         error = await client.expect("error", skip=("queue_update",))

@@ -70,12 +70,10 @@ async def _turn(client: Client, session: PlayedSession, index: int) -> None:
     assert (done["turn_index"], done["text"]) == (index, "Hello")
 
 
-async def test_two_turns_and_a_stop(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        edge.open("/ws/half_duplex/hdx_talk") as client,
-    ):
+async def test_two_turns_and_a_stop(
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
+) -> None:
+    async with edge.open("/ws/half_duplex/hdx_talk") as client:
         session = await worker.claim()
         assert session.claim.kind is SessionKind.HALF_DUPLEX
         await client.expect("queue_done")  # a slot was free: no `queued` before it
@@ -103,12 +101,8 @@ async def test_two_turns_and_a_stop(settings: BrokerSettings, broker: Broker) ->
         assert (await ended(broker, "hdx_talk")).reason is EndReason.STOPPED
 
 
-async def test_audio_during_the_answer_is_ignored(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        _session(edge, worker) as (client, session),
-    ):
+async def test_audio_during_the_answer_is_ignored(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with _session(edge, worker) as (client, session):
         await session.publish(GeneratingOut(input_n=1, turn_index=0, speech_duration_ms=500))
         await client.expect("generating")
         for _ in range(3):
@@ -118,11 +112,9 @@ async def test_audio_during_the_answer_is_ignored(settings: BrokerSettings, brok
         await client.expect("turn_done")
 
 
-async def test_a_prepare_right_after_connecting_is_held(
-    settings: BrokerSettings, broker: Broker
-) -> None:
+async def test_a_prepare_right_after_connecting_is_held(edge: RunningEdge, broker: Broker) -> None:
     """The demo's page sends it at this time."""
-    async with running_edge(settings) as edge, edge.open("/ws/half_duplex/hdx_page") as client:
+    async with edge.open("/ws/half_duplex/hdx_page") as client:
         await client.send("prepare", system_content=[{"type": "text", "text": "Early."}], config={})
         queued = await client.expect("queued")
         assert queued["estimated_wait_s"] == queued["eta_seconds"]
@@ -145,13 +137,9 @@ BAD = [
 
 
 async def test_bad_input_is_named_and_never_ends_the_session(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, worker: PlayedWorker
 ) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        _session(edge, worker) as (client, session),
-    ):
+    async with _session(edge, worker) as (client, session):
         for message, code, field in BAD:
             type_ = message.get("type", "")
             rest = {name: value for name, value in message.items() if name != "type"}
@@ -164,24 +152,16 @@ async def test_bad_input_is_named_and_never_ends_the_session(
         assert await client.close_code() == 1003
 
 
-async def test_silence_ends_in_a_timeout(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        _session(edge, worker) as (client, session),
-    ):
+async def test_silence_ends_in_a_timeout(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with _session(edge, worker) as (client, session):
         await session.publish(TimeoutOut(reason="no audio", elapsed_s=180.04))
         await session.end(EndReason.PAUSE_TIMEOUT)
         assert await client.expect("timeout") == {"type": "timeout", "elapsed_s": 180.0}
         assert await client.close_code() == 1000
 
 
-async def test_a_failed_turn_and_a_full_context(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        _session(edge, worker) as (client, session),
-    ):
+async def test_a_failed_turn_and_a_full_context(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with _session(edge, worker) as (client, session):
         await session.publish(ErrorOut(code="inference_error", message="bad turn"))
         await client.expect_error("inference_error")
         await _turn(client, session, 0)
@@ -191,22 +171,17 @@ async def test_a_failed_turn_and_a_full_context(settings: BrokerSettings, broker
 
 
 async def test_a_client_that_disconnects_frees_the_worker(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
 ) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        _session(edge, worker) as (client, _),
-    ):
+    async with _session(edge, worker) as (client, _):
         await client.abort()
         assert (await ended(broker, "hdx_1")).reason is EndReason.CLIENT_GONE
 
 
 async def test_stop_reaches_a_session_from_any_edge(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, settings: BrokerSettings, broker: Broker
 ) -> None:
     async with (
-        running_edge(settings) as edge,
         running_edge(settings) as other,
         played_worker(broker) as worker,
         _session(edge, worker, "hdx_far") as (client, session),
@@ -229,14 +204,9 @@ async def test_stop_reaches_a_session_from_any_edge(
 
 @pytest.mark.parametrize("sid", ["hdx_nobody", "adx_1"])
 async def test_stop_of_another_kind_of_session_is_refused(
-    settings: BrokerSettings, broker: Broker, sid: str
+    edge: RunningEdge, worker: PlayedWorker, sid: str
 ) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        edge.client("adx_1"),
-        httpx.AsyncClient(base_url=edge.url) as http,
-    ):
+    async with edge.client("adx_1"), httpx.AsyncClient(base_url=edge.url) as http:
         await (await worker.claim()).move(SessionState.PREPARING)
         answer = await http.post("/api/half_duplex/stop", json={"session_id": sid})
         assert answer.json()["success"] is False
@@ -245,7 +215,7 @@ async def test_stop_of_another_kind_of_session_is_refused(
         assert bad.status_code == 422
 
 
-async def test_bad_ids_are_refused(settings: BrokerSettings) -> None:
-    async with running_edge(settings) as edge, edge.open("/ws/half_duplex/a.b") as client:
+async def test_bad_ids_are_refused(edge: RunningEdge) -> None:
+    async with edge.open("/ws/half_duplex/a.b") as client:
         await client.expect_error("invalid_session_id", "session_id")
         assert await client.close_code() == 1008

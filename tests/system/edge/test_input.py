@@ -19,6 +19,8 @@ from antiphon.shared_schemas.states import EndReason
 from support.edge_harness import (
     Client,
     PlayedSession,
+    PlayedWorker,
+    RunningEdge,
     base64_audio,
     ended,
     picture,
@@ -204,12 +206,8 @@ async def test_a_pause_accepts_only_resume(
     await _continues(client, session)
 
 
-async def test_chunks_before_prepare(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        edge.client("adx_1") as client,
-    ):
+async def test_chunks_before_prepare(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with edge.client("adx_1") as client:
         session = await worker.claim()
         await client.expect("queue_done")
         await client.send("audio_chunk", audio=base64_audio(10))
@@ -226,8 +224,8 @@ async def test_chunks_before_prepare(settings: BrokerSettings, broker: Broker) -
 @pytest.mark.parametrize(
     "sid", ["with space", "a.b", "x" * 65, "sl/ash", "%2e%2e", "caf\u00e9", "nul%00", ""]
 )
-async def test_an_id_outside_the_alphabet(settings: BrokerSettings, sid: str) -> None:
-    async with running_edge(settings) as edge, edge.client(sid.replace(" ", "%20")) as client:
+async def test_an_id_outside_the_alphabet(edge: RunningEdge, sid: str) -> None:
+    async with edge.client(sid.replace(" ", "%20")) as client:
         await client.expect_error("invalid_session_id", "session_id")
         assert await client.close_code() == 1008
         assert (await edge.edge.broker.queue.snapshot()).waiting == ()

@@ -16,6 +16,7 @@ from antiphon.shared_schemas.wire import Stopped
 from support.edge_harness import (
     Client,
     PlayedSession,
+    PlayedWorker,
     RunningEdge,
     ended,
     played_worker,
@@ -44,10 +45,8 @@ async def _stop(client: Client, session: PlayedSession) -> None:
     await client.expect("stopped")
 
 
-async def test_first_come_first_served_with_places(
-    settings: BrokerSettings, broker: Broker
-) -> None:
-    async with running_edge(settings) as edge, AsyncExitStack() as stack:
+async def test_first_come_first_served_with_places(edge: RunningEdge, broker: Broker) -> None:
+    async with AsyncExitStack() as stack:
         clients = []
         for number in range(1, 5):
             client = await stack.enter_async_context(edge.client(f"adx_{number}"))
@@ -67,10 +66,8 @@ async def test_first_come_first_served_with_places(
                 await _stop(client, session)
 
 
-async def test_estimates_never_decrease_along_the_queue(
-    settings: BrokerSettings, broker: Broker
-) -> None:
-    async with running_edge(settings) as edge, AsyncExitStack() as stack:
+async def test_estimates_never_decrease_along_the_queue(edge: RunningEdge) -> None:
+    async with AsyncExitStack() as stack:
         waits = []
         for number in range(5):
             client = await stack.enter_async_context(edge.client(f"omni_{number}"))
@@ -79,8 +76,8 @@ async def test_estimates_never_decrease_along_the_queue(
         assert waits[0] < waits[-1]
 
 
-async def test_stop_leaves_the_queue(settings: BrokerSettings, broker: Broker) -> None:
-    async with running_edge(settings) as edge, edge.client("adx_first") as first:
+async def test_stop_leaves_the_queue(edge: RunningEdge, broker: Broker) -> None:
+    async with edge.client("adx_first") as first:
         await first.expect("queued")
         async with edge.client("adx_second") as second:
             await second.expect("queued")
@@ -93,8 +90,8 @@ async def test_stop_leaves_the_queue(settings: BrokerSettings, broker: Broker) -
         assert (await ended(broker, "adx_first")).reason is EndReason.STOPPED
 
 
-async def test_audio_and_pauses_are_refused_in_the_queue(settings: BrokerSettings) -> None:
-    async with running_edge(settings) as edge, edge.client("adx_1") as client:
+async def test_audio_and_pauses_are_refused_in_the_queue(edge: RunningEdge) -> None:
+    async with edge.client("adx_1") as client:
         await client.expect("queued")
         for type_, fields in (
             ("audio_chunk", {"audio": "AAAAAA=="}),
@@ -108,9 +105,9 @@ async def test_audio_and_pauses_are_refused_in_the_queue(settings: BrokerSetting
 
 @pytest.mark.parametrize("goodbye", ["close", "abort"])
 async def test_a_client_that_leaves_frees_its_place(
-    settings: BrokerSettings, broker: Broker, goodbye: str
+    edge: RunningEdge, broker: Broker, goodbye: str
 ) -> None:
-    async with running_edge(settings) as edge, edge.client("adx_stays") as stays:
+    async with edge.client("adx_stays") as stays:
         await stays.expect("queued")
         async with edge.client("adx_leaves") as leaves:
             await leaves.expect("queued")
@@ -122,56 +119,50 @@ async def test_a_client_that_leaves_frees_its_place(
 
 
 async def test_a_client_that_disconnects_in_any_state_frees_its_worker(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
 ) -> None:
     """Assigned, preparing, active, paused: one slot serves them all, one after the other."""
-    async with running_edge(settings) as edge, played_worker(broker) as worker:
-        for state in ("assigned", "preparing", "active", "paused"):
-            async with edge.client(f"adx_{state}") as client:
-                session = await worker.claim()
-                await client.expect("queue_done")
-                if state != "assigned":
-                    await client.send("prepare")
-                if state in ("active", "paused"):
-                    await session.prepare()
-                    await client.expect("prepared")
-                if state == "paused":
-                    await client.send("pause")
-                await client.abort()
-                async with asyncio.timeout(2):
-                    row = await ended(broker, f"adx_{state}")
-                assert row.reason is EndReason.CLIENT_GONE
-        assert (await broker.queue.snapshot()).workers[0].used == 0
+    for state in ("assigned", "preparing", "active", "paused"):
+        async with edge.client(f"adx_{state}") as client:
+            session = await worker.claim()
+            await client.expect("queue_done")
+            if state != "assigned":
+                await client.send("prepare")
+            if state in ("active", "paused"):
+                await session.prepare()
+                await client.expect("prepared")
+            if state == "paused":
+                await client.send("pause")
+            await client.abort()
+            async with asyncio.timeout(2):
+                row = await ended(broker, f"adx_{state}")
+            assert row.reason is EndReason.CLIENT_GONE
+    assert (await broker.queue.snapshot()).workers[0].used == 0
 
 
 async def test_a_disconnect_around_the_grant_frees_the_slot(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
 ) -> None:
     """The client leaves while its grant is in flight; the next one gets the slot."""
-    async with running_edge(settings) as edge, played_worker(broker) as worker:
-        for number in range(20):
-            async with edge.client(f"adx_{number}") as client:
-                claiming = asyncio.create_task(worker.claim())
-                await asyncio.sleep(0.001 * (number % 5))
-                await client.abort()
-            claiming.cancel()
-            await asyncio.wait([claiming])
-            async with asyncio.timeout(2):
-                await ended(broker, f"adx_{number}")
-        async with edge.client("adx_next") as client:
-            await worker.claim()
-            await client.expect("queue_done", skip=("queued", "queue_update"))
+    for number in range(20):
+        async with edge.client(f"adx_{number}") as client:
+            claiming = asyncio.create_task(worker.claim())
+            await asyncio.sleep(0.001 * (number % 5))
+            await client.abort()
+        claiming.cancel()
+        await asyncio.wait([claiming])
+        async with asyncio.timeout(2):
+            await ended(broker, f"adx_{number}")
+    async with edge.client("adx_next") as client:
+        await worker.claim()
+        await client.expect("queue_done", skip=("queued", "queue_update"))
 
 
 async def test_a_client_that_stops_and_leaves_counts_as_stopped(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
 ) -> None:
     """Browsers send `stop` and close at once."""
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        edge.client("adx_1") as client,
-    ):
+    async with edge.client("adx_1") as client:
         session = await worker.claim()
         await client.expect("queue_done")
         await client.send("stop")
@@ -180,12 +171,10 @@ async def test_a_client_that_stops_and_leaves_counts_as_stopped(
         assert (await ended(broker, "adx_1")).reason is EndReason.STOPPED
 
 
-async def test_a_live_id_is_taken(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        running_edge(settings) as other,
-        edge.client("adx_1") as client,
-    ):
+async def test_a_live_id_is_taken(
+    edge: RunningEdge, settings: BrokerSettings, broker: Broker
+) -> None:
+    async with running_edge(settings) as other, edge.client("adx_1") as client:
         await client.expect("queued")
         for door in (edge, other):
             async with door.client("adx_1") as twin:
@@ -213,14 +202,8 @@ async def test_a_full_queue_is_reported(settings: BrokerSettings) -> None:
             assert await late.close_code() == 1013
 
 
-async def test_an_operator_lists_and_cancels_tickets(
-    settings: BrokerSettings, broker: Broker
-) -> None:
-    async with (
-        running_edge(settings) as edge,
-        httpx.AsyncClient(base_url=edge.url) as http,
-        AsyncExitStack() as stack,
-    ):
+async def test_an_operator_lists_and_cancels_tickets(edge: RunningEdge) -> None:
+    async with httpx.AsyncClient(base_url=edge.url) as http, AsyncExitStack() as stack:
         client = await stack.enter_async_context(edge.client("adx_1"))
         ticket = (await client.expect("queued"))["ticket_id"]
         other = await stack.enter_async_context(edge.client("omni_2"))
@@ -246,10 +229,9 @@ async def test_an_operator_lists_and_cancels_tickets(
 
 
 async def test_a_ticket_of_a_running_session_is_not_cancelled(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, broker: Broker
 ) -> None:
     async with (
-        running_edge(settings) as edge,
         httpx.AsyncClient(base_url=edge.url) as http,
         played_worker(broker) as worker,
         edge.client("adx_1") as client,
@@ -263,10 +245,10 @@ async def test_a_ticket_of_a_running_session_is_not_cancelled(
 
 
 async def test_a_grant_without_its_event_is_found(
-    settings: BrokerSettings, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    edge: RunningEdge, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Events can be trimmed while an edge is disconnected; the next snapshot of the queue has the grant."""
-    async with running_edge(settings) as edge, edge.client("adx_1") as client:
+    async with edge.client("adx_1") as client:
         await client.expect("queued")
         monkeypatch.setattr(edge.edge.events, "_dispatch", list)
         async with played_worker(broker) as worker:

@@ -79,13 +79,9 @@ async def _active(
     [("video", SessionKind.OMNI_DUPLEX), ("audio", SessionKind.AUDIO_DUPLEX)],
 )
 async def test_a_whole_conversation(
-    settings: BrokerSettings, broker: Broker, mode: str, kind: SessionKind
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker, mode: str, kind: SessionKind
 ) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        _connected(edge, mode) as client,
-    ):
+    async with _connected(edge, mode) as client:
         session = await worker.claim()
         assert session.claim.kind is kind
         assert re.fullmatch(r"rt_\d{13}", session.claim.sid)
@@ -122,9 +118,9 @@ async def test_a_whole_conversation(
 
 
 async def test_a_queued_client_gets_its_place_and_may_only_prepare(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, broker: Broker
 ) -> None:
-    async with running_edge(settings) as edge, _connected(edge) as client:
+    async with _connected(edge) as client:
         queued = await client.expect("session.queued")
         assert (queued["position"], queued["queue_length"]) == (1, 1)
         await client.append()
@@ -144,13 +140,9 @@ async def test_a_queued_client_gets_its_place_and_may_only_prepare(
 
 
 async def test_not_ready_before_and_after_the_update(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, worker: PlayedWorker
 ) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        _connected(edge) as client,
-    ):
+    async with _connected(edge) as client:
         session = await worker.claim()
         await client.expect("session.queue_done")
         await client.append()
@@ -182,13 +174,9 @@ BAD = [
 
 
 async def test_invalid_events_are_reported_and_the_session_continues(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, worker: PlayedWorker
 ) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        _active(edge, worker) as (client, session),
-    ):
+    async with _active(edge, worker) as (client, session):
         for event, code in BAD:
             await client.socket.send(json.dumps(event))
             await client.expect_code(code)
@@ -214,12 +202,10 @@ async def test_too_much_audio_is_dropped_without_an_error(
         await client.expect("session.closed")
 
 
-async def test_bad_json_closes_with_1003(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        _active(edge, worker) as (client, session),
-    ):
+async def test_bad_json_closes_with_1003(
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
+) -> None:
+    async with _active(edge, worker) as (client, session):
         await client.socket.send("{not json")
         assert await client.close_code() == 1003
         assert (await ended(broker, session.claim.sid)).reason is EndReason.ERROR
@@ -249,12 +235,10 @@ async def _timed_out(client: RealtimeClient) -> None:
     assert await client.close_code() == 1000
 
 
-async def test_errors_of_the_worker(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        _active(edge, worker) as (client, session),
-    ):
+async def test_errors_of_the_worker(
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
+) -> None:
+    async with _active(edge, worker) as (client, session):
         await session.publish(ErrorOut(code="inference_error", message="bad unit"))
         assert (await client.expect_code("inference_error"))["type"] == "server_error"
         await client.append()
@@ -292,49 +276,40 @@ async def test_a_drain_closes_with_server_shutdown(
             assert await late.close_code() == 1013
 
 
-async def test_an_unknown_mode_is_refused(settings: BrokerSettings) -> None:
-    async with running_edge(settings) as edge, _connected(edge, "smell") as client:
+async def test_an_unknown_mode_is_refused(edge: RunningEdge) -> None:
+    async with _connected(edge, "smell") as client:
         assert "mode" in (await client.expect_code("invalid_payload"))["message"]
         assert await client.close_code() == 1008
 
 
 async def test_ids_are_unique_within_a_millisecond(
-    settings: BrokerSettings, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    edge: RunningEdge, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running_edge(settings) as edge:
-        monkeypatch.setattr(edge.edge.broker.clock, "now_ms", lambda: 1_714_200_000_000.0)
-        async with _connected(edge) as first, _connected(edge) as second:
-            await first.expect("session.queued")
-            await second.expect("session.queued")
-            waiting = (await broker.queue.snapshot()).waiting
-            assert [row.sid for row in waiting] == ["rt_1714200000000", "rt_1714200000001"]
+    monkeypatch.setattr(edge.edge.broker.clock, "now_ms", lambda: 1_714_200_000_000.0)
+    async with _connected(edge) as first, _connected(edge) as second:
+        await first.expect("session.queued")
+        await second.expect("session.queued")
+        waiting = (await broker.queue.snapshot()).waiting
+        assert [row.sid for row in waiting] == ["rt_1714200000000", "rt_1714200000001"]
 
 
 async def test_a_client_that_disconnects_frees_the_worker(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
 ) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        _active(edge, worker) as (client, session),
-    ):
+    async with _active(edge, worker) as (client, session):
         await client.abort()
         assert (await ended(broker, session.claim.sid)).reason is EndReason.CLIENT_GONE
 
 
-async def test_the_schema_is_served(settings: BrokerSettings) -> None:
-    async with running_edge(settings) as edge, httpx.AsyncClient(base_url=edge.url) as http:
+async def test_the_schema_is_served(edge: RunningEdge) -> None:
+    async with httpx.AsyncClient(base_url=edge.url) as http:
         answer = await http.get("/v1/realtime/schema.json")
         assert answer.json() == SCHEMA
         Draft202012Validator.check_schema(answer.json())
 
 
-async def test_no_event_follows_the_end(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        _active(edge, worker) as (client, session),
-    ):
+async def test_no_event_follows_the_end(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with _active(edge, worker) as (client, session):
         await session.publish(StoppedOut())
         await session.publish(ErrorOut(code="inference_error", message="late"))
         await client.expect("session.closed")

@@ -293,13 +293,12 @@ async def test_an_expired_grace_period_frees_the_worker(
 
 
 async def test_a_client_without_a_token_frees_its_worker_at_once(
-    settings: BrokerSettings, worker: PlayedWorker, broker: Broker
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
 ) -> None:
-    async with running_edge(settings) as edge:
-        client = Resumer("/ws/duplex/adx_1")
-        async with client.connected(edge.ws):  # no slot is free, and it is not sent yet
-            await client.drop()
-        assert (await ended(broker, "adx_1")).reason is EndReason.CLIENT_GONE
+    client = Resumer("/ws/duplex/adx_1")
+    async with client.connected(edge.ws):  # no slot is free, and it is not sent yet
+        await client.drop()
+    assert (await ended(broker, "adx_1")).reason is EndReason.CLIENT_GONE
 
 
 async def test_an_edge_that_shuts_down_asks_its_clients_to_reconnect(
@@ -330,9 +329,9 @@ async def test_an_unseen_end_is_sent_on_resume(
 
 
 async def test_a_strict_client_sees_no_new_field(
-    settings: BrokerSettings, worker: PlayedWorker, broker: Broker
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
 ) -> None:
-    async with running_edge(settings) as edge, edge.client("adx_1") as client:
+    async with edge.client("adx_1") as client:
         session = await worker.claim()
         assert await client.expect("queue_done") == {"type": "queue_done"}
         await client.send("prepare")

@@ -9,7 +9,6 @@ import numpy as np
 import pybase64
 
 from antiphon.broker.client import Broker
-from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     DiagnosticIn,
@@ -26,12 +25,13 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 from support.edge_harness import (
     SPEECH,
+    PlayedWorker,
+    RunningEdge,
     base64_audio,
     ended,
     picture,
     played_worker,
     prepared_session,
-    running_edge,
 )
 
 RESULT_FIELDS = {
@@ -56,12 +56,10 @@ RESULT_FIELDS = {
 }
 
 
-async def test_a_whole_conversation(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        edge.client("adx_talk") as client,
-    ):
+async def test_a_whole_conversation(
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
+) -> None:
+    async with edge.client("adx_talk") as client:
         session = await worker.claim()
         assert session.claim.kind is SessionKind.AUDIO_DUPLEX
         await client.expect("queue_done")  # a slot was free: no `queued` before it
@@ -118,10 +116,8 @@ async def test_a_whole_conversation(settings: BrokerSettings, broker: Broker) ->
         assert (await ended(broker, "adx_talk")).reason is EndReason.STOPPED
 
 
-async def test_a_prepare_sent_before_queue_done_is_held(
-    settings: BrokerSettings, broker: Broker
-) -> None:
-    async with running_edge(settings) as edge, edge.client("omni_early") as client:
+async def test_a_prepare_sent_before_queue_done_is_held(edge: RunningEdge, broker: Broker) -> None:
+    async with edge.client("omni_early") as client:
         await client.expect("queued")
         await client.send("client_diagnostic", metrics={"early": 1})
         await client.send("prepare", system_prompt="Early.")
@@ -136,28 +132,18 @@ async def test_a_prepare_sent_before_queue_done_is_held(
             await client.expect("prepared")
 
 
-async def test_frames_are_sent_with_the_next_chunk(
-    settings: BrokerSettings, broker: Broker
-) -> None:
+async def test_frames_are_sent_with_the_next_chunk(edge: RunningEdge, worker: PlayedWorker) -> None:
     jpeg = picture()
     frame = pybase64.b64encode_as_string(jpeg)
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        prepared_session(edge, worker, "omni_1") as (client, session),
-    ):
+    async with prepared_session(edge, worker, "omni_1") as (client, session):
         await client.send("video_frame", frame=frame)
         await client.send("audio_chunk", audio=base64_audio(), frame_base64_list=[frame])
         chunk = await session.expect(ChunkIn)
         assert chunk.frames == (jpeg, jpeg)
 
 
-async def test_references_are_decoded(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        edge.client("adx_ref") as client,
-    ):
+async def test_references_are_decoded(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with edge.client("adx_ref") as client:
         session = await worker.claim()
         await client.expect("queue_done")
         await client.send(
@@ -170,12 +156,8 @@ async def test_references_are_decoded(settings: BrokerSettings, broker: Broker) 
         assert np.frombuffer(prepare.tts_ref_audio, "<f4").tolist() == [0.25] * 50
 
 
-async def test_timing_is_sent_on_request(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        prepared_session(edge, worker, query="?timing=1") as (client, session),
-    ):
+async def test_timing_is_sent_on_request(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with prepared_session(edge, worker, query="?timing=1") as (client, session):
         await client.send("audio_chunk", audio=base64_audio())
         await session.answer()
         timing = (await client.expect("result"))["timing"]
@@ -186,12 +168,8 @@ async def test_timing_is_sent_on_request(settings: BrokerSettings, broker: Broke
         )  # the two clocks differ by a fraction of a round trip
 
 
-async def test_a_pause_that_lasts_too_long(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        prepared_session(edge, worker) as (client, session),
-    ):
+async def test_a_pause_that_lasts_too_long(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with prepared_session(edge, worker) as (client, session):
         await client.send("pause")
         assert (await session.expect(PauseIn)).timeout_s == 60
         await session.publish(TimeoutOut(reason="the pause lasted too long"))
@@ -200,12 +178,10 @@ async def test_a_pause_that_lasts_too_long(settings: BrokerSettings, broker: Bro
         assert await client.close_code() == 1000
 
 
-async def test_errors_of_the_worker(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        prepared_session(edge, worker) as (client, session),
-    ):
+async def test_errors_of_the_worker(
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
+) -> None:
+    async with prepared_session(edge, worker) as (client, session):
         await session.publish(ErrorOut(code="inference_error", message="bad unit"))
         await client.expect_error("inference_error")
         await client.send("audio_chunk", audio=base64_audio())
@@ -217,12 +193,8 @@ async def test_errors_of_the_worker(settings: BrokerSettings, broker: Broker) ->
         assert (await ended(broker, "adx_1")).reason is EndReason.CONTEXT_FULL
 
 
-async def test_a_failed_prepare_may_be_repeated(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        edge.client("adx_again") as client,
-    ):
+async def test_a_failed_prepare_may_be_repeated(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with edge.client("adx_again") as client:
         session = await worker.claim()
         await client.expect("queue_done")
         await client.send("prepare")
@@ -234,14 +206,8 @@ async def test_a_failed_prepare_may_be_repeated(settings: BrokerSettings, broker
         await client.expect("prepared")
 
 
-async def test_the_session_continues_with_another_worker(
-    settings: BrokerSettings, broker: Broker
-) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as first,
-        prepared_session(edge, first) as (client, session),
-    ):
+async def test_the_session_continues_with_another_worker(edge: RunningEdge, broker: Broker) -> None:
+    async with played_worker(broker) as first, prepared_session(edge, first) as (client, session):
         first.held.clear()
         assert await broker.leases.give_back("adx_1", first.id, session.claim.epoch)
         async with played_worker(broker, id_="w2") as second:
@@ -253,12 +219,8 @@ async def test_the_session_continues_with_another_worker(
             assert (await client.expect("result"))["text"] == "I am back."
 
 
-async def test_every_message_is_one_json_object(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings) as edge,
-        played_worker(broker) as worker,
-        prepared_session(edge, worker) as (client, session),
-    ):
+async def test_every_message_is_one_json_object(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with prepared_session(edge, worker) as (client, session):
         await client.send("audio_chunk", audio=base64_audio())
         await session.answer()
         text = await client.socket.recv(decode=True)
