@@ -92,7 +92,7 @@ def _edge_gone(reply: int, edge: str) -> None:
 
 
 @control_script
-def _edges(reply: list[Any]) -> EdgeSnapshot:
+def _edges(reply: list[Any], heartbeat_ttl_ms: int) -> EdgeSnapshot:
     now_ms, beats, serving = reply
     return EdgeSnapshot(
         at=int(now_ms),
@@ -112,6 +112,7 @@ def _reap(
     row_ttl_s: int,
     lease_ms: int,
     grace_ms: int,
+    patience_ms: int,
 ) -> Reaped:
     return Reaped(*reply)
 
@@ -165,7 +166,7 @@ class Registry:
 
     async def edges(self) -> EdgeSnapshot:
         """The live edges, with the number of sessions that each serves."""
-        return await self._scripts.run(_edges)
+        return await self._scripts.run(_edges, int(self._settings.heartbeat_ttl_s * 1000))
 
     async def reap(self) -> Reaped:
         """Requeue or end the sessions of dead processes. Run once a second."""
@@ -178,6 +179,7 @@ class Registry:
             row_ttl_s=s.session_row_ttl_s,
             lease_ms=int(s.lease_s * 1000),
             grace_ms=int(s.resume_grace_s * 1000),
+            patience_ms=int(s.broker_patience_s * 1000),
         )
         self._reaped.labels("requeued").inc(reaped.requeued)
         self._reaped.labels("ended").inc(reaped.ended)

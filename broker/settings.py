@@ -53,6 +53,8 @@ class BrokerSettings(AntiphonSettings):
     """how long a session waits for another worker"""
     resume_grace_s: float = Field(default=15.0, gt=0)
     """how long a session waits for a client that may resume"""
+    broker_patience_s: float = Field(default=30.0, gt=0)
+    """how long an edge and its sessions wait when the edge cannot reach Redis"""
     stream_ttl_s: int = Field(default=900, ge=60)
     """expiry of a stream after its last entry"""
     stream_max_entries: int = Field(default=4000, ge=100)

@@ -85,14 +85,15 @@ class Heartbeat:
 
     async def beat(self) -> None:
         """Raises BrokerUnavailable."""
+        replaced = await self._broker.resume_registry.replaced(self._events.resumable())
+        for sid, connection in replaced.items():
+            self._events.mark_replaced(sid, connection)
+        # After an outage, the edge counts as alive only when its clients have been listed.
         serving = self._events.serving()
         over = await self._broker.registry.edge_beat(self._edge_id, serving)
         for sid, ticket in serving:
             if sid in over:
                 self._events.mark_ended(sid, ticket, over[sid])
-        replaced = await self._broker.resume_registry.replaced(self._events.resumable())
-        for sid, connection in replaced.items():
-            self._events.mark_replaced(sid, connection)
 
     async def run(self) -> None:
         """Runs forever; retries during an outage of Redis."""

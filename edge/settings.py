@@ -192,8 +192,6 @@ class EdgeSettings(AccessSettings):
     """WebSocket keep-alive"""
     ping_timeout_s: float = Field(default=15.0, gt=0)
     """a client that sends no pong for this long is disconnected"""
-    broker_patience_s: float = Field(default=30.0, gt=0)
-    """how long a session waits for Redis to be reachable again"""
     drain_s: float = Field(default=5.0, ge=0)
     """how long sessions may continue after SIGTERM"""
 

@@ -1,5 +1,5 @@
 -- The live edges, and the edge of every live session.
--- ARGV:
+-- ARGV: heartbeat_ttl_ms
 -- Result: {now ms, {edge id, beat ms, ...}, {edge id of every live session, ...}}
 local serving = {}
 for _, line in ipairs({queue, leases}) do
@@ -7,4 +7,6 @@ for _, line in ipairs({queue, leases}) do
     serving[#serving + 1] = redis.call('HGET', session_key(sid), 'edge') or ''
   end
 end
-return {now_ms(), redis.call('ZRANGE', edges, 0, -1, 'WITHSCORES'), serving}
+local at = now_ms()
+local live = redis.call('ZRANGEBYSCORE', edges, '(' .. at - heartbeat_ttl_ms, '+inf', 'WITHSCORES')
+return {at, live, serving}

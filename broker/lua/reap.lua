@@ -1,5 +1,5 @@
 -- Clean up after dead workers, edges and clients. Any process runs it, once a second.
--- ARGV: max_attempts, heartbeat_ttl_ms, recovery_timeout_ms, row_ttl_s, lease_ms, grace_ms
+-- ARGV: max_attempts, heartbeat_ttl_ms, recovery_timeout_ms, row_ttl_s, lease_ms, grace_ms, patience_ms
 -- Result: {requeued, ended} (sessions)
 local ttl = tonumber(heartbeat_ttl_ms)
 local at = now_ms()
@@ -61,14 +61,18 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', workers, '-inf', at - ttl)) do
   redis.call('DEL', worker_key(id))
 end
 
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', edges, '-inf', at - ttl)) do redis.call('ZREM', edges, id) end
+-- An edge without a heartbeat may only have lost its connection to Redis. Its sessions wait for it as
+-- long as it waits for Redis.
+local patience = math.max(ttl, tonumber(patience_ms))
+redis.call('ZREMRANGEBYSCORE', edges, '-inf', at - patience)
 
 -- The end reason of a session without a client. A resumable one has a grace period, counted from the
 -- last time its edge, dead or alive, listed it.
 local function abandoned(edge, resumable, seen_at)
-  local lost = edge ~= '' and not redis.call('ZSCORE', edges, edge)
+  local beat_at = edge ~= '' and tonumber(redis.call('ZSCORE', edges, edge) or '0') or at
   if resumable and at - tonumber(seen_at) <= tonumber(grace_ms) then return nil end
-  return lost and 'edge_lost' or resumable and 'client_gone' or nil
+  if beat_at == 0 then return 'edge_lost' end
+  return resumable and beat_at > at - ttl and 'client_gone' or nil
 end
 
 -- End sessions that have no client, and those that no worker recovered in time.

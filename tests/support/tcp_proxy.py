@@ -71,6 +71,8 @@ class TcpProxy:
         try:
             if self.target is not None:
                 await self._forward(self.target, reader, writer)
+        except asyncio.CancelledError:  # `close`; asyncio reports a cancelled handler as an error
+            pass
         finally:
             writer.close()
             self._clients.discard(writer)

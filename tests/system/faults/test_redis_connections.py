@@ -8,6 +8,9 @@ from pathlib import Path
 import httpx
 
 from support.fault_stack import fault_stack, talkers
+from support.raw_client import open_wire
+from support.redis_server import free_port
+from support.resuming_client import Resumer
 
 RESETS = 12
 
@@ -49,3 +52,31 @@ async def test_new_sessions_start_right_after_a_reset(tmp_path: Path) -> None:
                     client.check()
             await faults.no_slot_leaked()
         assert faults.all_alive()
+
+
+async def test_f8_an_edge_that_is_cut_off_keeps_its_sessions_and_tickets(tmp_path: Path) -> None:
+    """Another edge and the worker still reach Redis and remove the sessions of dead processes."""
+    quick = {"heartbeat_ttl_s": 1, "resume_grace_s": 1}
+    async with fault_stack(tmp_path) as faults:
+        await faults.edge("cut", **quick)
+        await faults.worker(slots=1, **quick)
+        await faults.edge("other", port=free_port(), **quick)
+        async with talkers(faults, 1) as (active,):
+            await active.talk(2)
+            resumable = Resumer("/ws/duplex/adx_waits")
+            async with resumable.connected(faults.stack.ws_url):
+                assert (await resumable.message())["position"] == 1
+                async with open_wire(faults.stack.ws_url, "adx_waits_too") as waiting:
+                    await waiting.expect("queued")
+                    faults.proxies["cut"].freeze()
+                    await asyncio.sleep(3.5)
+                    faults.proxies["cut"].thaw()
+                    await active.talk(2)
+                    await asyncio.sleep(1.5)  # the next heartbeats and reapers
+                    await active.talk(2)
+                    active.check()
+                    await active.wire.send(type="stop")
+                    await active.wire.expect("stopped")
+                    await resumable.expect("queue_done", skip=("queue_update",))
+                    await resumable.send("stop")
+                    await waiting.begin()

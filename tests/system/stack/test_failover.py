@@ -162,7 +162,7 @@ async def test_a_client_that_disconnects_frees_its_slot_within_two_seconds(
 
 async def test_a_killed_edge_frees_its_sessions(stack: Stack) -> None:
     edge = stack.edge()
-    stack.worker(slots=1)
+    stack.worker(slots=1, broker_patience_s=2)
     async with open_wire(stack.ws_url, "adx_1") as wire:
         await wire.begin()
         edge.kill()

@@ -153,8 +153,9 @@ async def test_realtime(stack: Stack) -> None:
 
 
 async def test_a_dead_edge_ends_only_sessions_that_cannot_be_resumed(stack: Stack) -> None:
-    edges = two_edges(stack, resume_grace_s=8)
-    stack.worker(slots=2, resume_grace_s=8)
+    times = {"resume_grace_s": 8, "broker_patience_s": 5}
+    edges = two_edges(stack, **times)
+    stack.worker(slots=2, **times)
     client, plain = Resumer("/ws/duplex/adx_1"), Resumer("/ws/duplex/adx_2")
     async with client.connected(edges.first):
         await client.expect("queue_done")
