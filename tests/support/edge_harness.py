@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import httpx
 import numpy as np
 import pybase64
 from PIL import Image
@@ -59,6 +60,9 @@ class RunningEdge:
     @property
     def ws(self) -> str:
         return "ws" + self.url.removeprefix("http")
+
+    def http(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=self.url, timeout=WITHIN_S)
 
     @asynccontextmanager
     async def open(self, path: str, **options: Any) -> AsyncIterator[Client]:

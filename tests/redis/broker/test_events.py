@@ -169,9 +169,7 @@ async def test_many_pending_events_are_all_taken_over(broker: Broker) -> None:
     assert [event.sid for event in taken] == [f"s{i}" for i in range(250)]
 
 
-async def test_touch_reports_events_that_another_consumer_took_over(
-    broker: Broker,
-) -> None:
+async def test_touch_reports_events_that_another_consumer_took_over(broker: Broker) -> None:
     for sid in "abc":
         await join(broker, sid)
     async with member(broker, "stalled") as stalled, member(broker, "heir") as heir:

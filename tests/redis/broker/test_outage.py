@@ -209,9 +209,7 @@ async def test_redis_does_not_answer_at_start() -> None:
             pytest.fail("opened without Redis")
 
 
-async def test_a_frozen_redis_times_out_and_is_used_again(
-    redis_server: RedisServer,
-) -> None:
+async def test_a_frozen_redis_times_out_and_is_used_again(redis_server: RedisServer) -> None:
     settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=0.2)
     async with open_broker(settings) as broker:
         writer = await broker.streams.input_writer("s", 1)

@@ -165,9 +165,7 @@ async def test_entries_of_an_older_session_with_the_same_id_are_not_delivered(
         assert await take(subscription, 1) == [2]
 
 
-async def test_a_slow_subscriber_ends_after_the_entries_before_the_overflow(
-    broker: Broker,
-) -> None:
+async def test_a_slow_subscriber_ends_after_the_entries_before_the_overflow(broker: Broker) -> None:
     key = broker.keys.inbound("s")
     async with (
         broker.reader.subscribe(key, START, limit=3) as slow,

@@ -146,9 +146,7 @@ async def test_messages_held_in_the_queue_stay_held(broker: Broker) -> None:
     assert len(past.pending) == 2
 
 
-async def test_input_forwarded_with_an_unseen_grant_is_not_forwarded_again(
-    broker: Broker,
-) -> None:
+async def test_input_forwarded_with_an_unseen_grant_is_not_forwarded_again(broker: Broker) -> None:
     diagnostic = DiagnosticIn(metrics={"fps": 1})
     notes = [diagnostic, PREPARE, mark(1, Phase.QUEUED_PREPARED, "queued")]
     await write(broker, [*notes], [diagnostic], [PREPARED])

@@ -85,10 +85,7 @@ async def test_a_redis_outage_when_the_model_is_ready_is_waited_for(
 
 
 async def test_a_claim_that_arrives_during_the_drain_is_released(
-    broker: Broker,
-    settings: BrokerSettings,
-    processor: SlowToLoad,
-    monkeypatch: pytest.MonkeyPatch,
+    broker: Broker, settings: BrokerSettings, processor: SlowToLoad, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claimed, may_answer = asyncio.Event(), asyncio.Event()
     ask = Leases.claim

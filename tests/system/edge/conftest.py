@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
+import httpx
 import pytest
 
 from antiphon.broker.client import Broker
@@ -12,10 +14,27 @@ from support.edge_harness import PlayedWorker, RunningEdge, played_worker, runni
 
 
 @pytest.fixture
-async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
-    """A complete edge on the test's key prefix."""
-    async with running_edge(settings) as running:
+async def edge(
+    settings: BrokerSettings, request: pytest.FixtureRequest
+) -> AsyncIterator[RunningEdge]:
+    """A complete edge on the test's key prefix, with the settings of `@pytest.mark.edge(...)`."""
+    marker = request.node.get_closest_marker("edge")
+    async with running_edge(settings, **(marker.kwargs if marker else {})) as running:
         yield running
+
+
+@pytest.fixture
+async def http(edge: RunningEdge) -> AsyncIterator[httpx.AsyncClient]:
+    async with edge.http() as client:
+        yield client
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """An empty folder of recordings."""
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture

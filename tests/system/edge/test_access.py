@@ -32,10 +32,7 @@ KEY_PROTOCOL = "antiphon.key." + base64.urlsafe_b64encode(KEY.encode()).decode()
 async def guarded(
     settings: BrokerSettings, **overrides: Any
 ) -> AsyncIterator[tuple[RunningEdge, httpx.AsyncClient]]:
-    async with (
-        running_edge(settings, **overrides) as edge,
-        httpx.AsyncClient(base_url=edge.url) as http,
-    ):
+    async with running_edge(settings, **overrides) as edge, edge.http() as http:
         yield edge, http
 
 
@@ -199,9 +196,7 @@ async def test_allowed_origins(settings: BrokerSettings) -> None:
             pass
 
 
-async def test_the_public_name_behind_a_proxy_is_the_same_origin(
-    settings: BrokerSettings,
-) -> None:
+async def test_the_public_name_behind_a_proxy_is_the_same_origin(settings: BrokerSettings) -> None:
     page, public = Origin("https://talk.example"), {"X-Forwarded-Host": "talk.example"}
     async with guarded(settings) as (edge, _):
         status, _ = await refusal(edge, "/ws/chat", origin=page, additional_headers=public)

@@ -72,10 +72,7 @@ class Watcher:
 
 @asynccontextmanager
 async def watching(edge: RunningEdge) -> AsyncIterator[Watcher]:
-    async with (
-        httpx.AsyncClient(base_url=edge.url, timeout=WITHIN_S) as http,
-        http.stream("GET", PATH) as response,
-    ):
+    async with edge.http() as http, http.stream("GET", PATH) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         async with aclosing(_messages(response)) as messages:
             watcher = Watcher(messages)
@@ -84,10 +81,7 @@ async def watching(edge: RunningEdge) -> AsyncIterator[Watcher]:
 
 
 async def test_the_feed_needs_the_admin_token(settings: BrokerSettings) -> None:
-    async with (
-        running_edge(settings, admin_token=TOKEN) as edge,
-        httpx.AsyncClient(base_url=edge.url) as http,
-    ):
+    async with running_edge(settings, admin_token=TOKEN) as edge, edge.http() as http:
         assert (await http.get(PATH)).status_code == 401
         wrong = {"Authorization": "Bearer another-token-entirely"}
         assert (await http.get(PATH, headers=wrong)).status_code == 401
@@ -117,7 +111,7 @@ async def test_a_snapshot_precedes_the_changes(edge: RunningEdge, worker: Played
             await watcher.receive_until(lambda: ticket in tables["queue"])
             assert tables["queue"][ticket]["position"] == 1
             assert tables["queue"][ticket]["kind"] == "omni_duplex"
-            async with httpx.AsyncClient(base_url=edge.url) as http:
+            async with edge.http() as http:
                 assert (await http.delete(f"/api/queue/{ticket}")).json() == {"success": True}
             await watcher.receive_until(lambda: not tables["queue"])
         await watcher.receive_until(lambda: watcher.events[-1]["reason"] == EndReason.CANCELLED)
@@ -170,14 +164,13 @@ async def test_a_redis_outage(stack: Stack) -> None:
         await watcher.receive_until(lambda: watcher.tables["redis"] is True)
 
 
-async def test_drain_a_worker(edge: RunningEdge, broker: Broker) -> None:
-    async with httpx.AsyncClient(base_url=edge.url) as http:
-        await serve(broker, "w1")
-        answer = await http.post("/api/admin/workers/w1/drain")
-        assert answer.json() == {"success": True}
-        assert await broker.registry.worker_beat("w1", 0, report()) is WorkerCommand.DRAIN
-        missing = await http.post("/api/admin/workers/w2/drain")
-        assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
+async def test_drain_a_worker(http: httpx.AsyncClient, broker: Broker) -> None:
+    await serve(broker, "w1")
+    answer = await http.post("/api/admin/workers/w1/drain")
+    assert answer.json() == {"success": True}
+    assert await broker.registry.worker_beat("w1", 0, report()) is WorkerCommand.DRAIN
+    missing = await http.post("/api/admin/workers/w2/drain")
+    assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
 
 
 async def test_memory_and_latency_of_a_worker(stack: Stack) -> None:

@@ -27,7 +27,6 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 from support.edge_harness import (
     SPEECH,
-    WITHIN_S,
     Client,
     PlayedSession,
     PlayedWorker,
@@ -183,7 +182,7 @@ async def test_a_page_stops_its_browsers_last_chat_without_an_id(
 
 async def _stop(edge: RunningEdge, cookie: str | None) -> bool:
     headers = {"Cookie": cookie} if cookie else {}
-    async with httpx.AsyncClient(base_url=edge.url) as http:
+    async with edge.http() as http:
         answer = await http.post("/api/streaming/stop", headers=headers)
     assert answer.status_code == 200
     return bool(answer.json()["success"])
@@ -217,14 +216,15 @@ async def test_a_client_that_disconnects_frees_the_worker(
         assert (await ended(broker, session.claim.sid)).reason is EndReason.CLIENT_GONE
 
 
-async def test_a_client_without_a_request_times_out(settings: BrokerSettings) -> None:
-    async with running_edge(settings, chat_request_s=0.1) as edge, edge.open("/ws/chat") as client:
+@pytest.mark.edge(chat_request_s=0.1)
+async def test_a_client_without_a_request_times_out(edge: RunningEdge) -> None:
+    async with edge.open("/ws/chat") as client:
         await client.expect_error("not_ready")
         assert await client.close_code() == 1008
 
 
 async def test_over_http(edge: RunningEdge, worker: PlayedWorker) -> None:
-    async with httpx.AsyncClient(base_url=edge.url) as http:
+    async with edge.http() as http:
         asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
         session = await worker.claim()
         request = await _answer(session, audio=SOUND)
@@ -253,10 +253,7 @@ async def test_over_http(edge: RunningEdge, worker: PlayedWorker) -> None:
 async def test_bad_bodies_over_http(
     settings: BrokerSettings, body: bytes, status: int, code: str
 ) -> None:
-    async with (
-        running_edge(settings, max_chat_bytes=1024) as edge,
-        httpx.AsyncClient(base_url=edge.url) as http,
-    ):
+    async with running_edge(settings, max_chat_bytes=1024) as edge, edge.http() as http:
         answer = await http.post("/api/chat", content=body)
     assert answer.status_code == status
     assert answer.json()["code"] == code
@@ -270,7 +267,7 @@ async def test_bad_bodies_over_http(
 async def test_errors_of_the_engine_over_http(
     edge: RunningEdge, worker: PlayedWorker, code: str, status: int
 ) -> None:
-    async with httpx.AsyncClient(base_url=edge.url) as http:
+    async with edge.http() as http:
         asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
         session = await worker.claim()
         await session.publish(ErrorOut(code=code, message="bad", fatal=True))
@@ -282,14 +279,14 @@ async def test_a_full_queue_over_http(settings: BrokerSettings) -> None:
     small = settings.model_copy(update={"max_queue_size": 1})
     async with running_edge(small) as edge, edge.client("adx_1") as first:
         await first.expect("queued")
-        async with httpx.AsyncClient(base_url=edge.url) as http:
+        async with edge.http() as http:
             answer = await http.post("/api/chat", json=HELLO)
     assert (answer.status_code, answer.json()["code"]) == (503, "queue_full")
     assert answer.headers["retry-after"] == "1"
 
 
 async def test_cancelled_over_http(edge: RunningEdge, broker: Broker) -> None:
-    async with httpx.AsyncClient(base_url=edge.url) as http:
+    async with edge.http() as http:
         asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
         while not (waiting := (await broker.queue.snapshot()).waiting):
             await asyncio.sleep(0.01)
@@ -299,20 +296,16 @@ async def test_cancelled_over_http(edge: RunningEdge, broker: Broker) -> None:
 
 
 async def test_an_http_client_that_disconnects_frees_the_worker(
-    edge: RunningEdge, worker: PlayedWorker, broker: Broker
+    http: httpx.AsyncClient, worker: PlayedWorker, broker: Broker
 ) -> None:
-    async with httpx.AsyncClient(base_url=edge.url) as http:
-        asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
-        session = await worker.claim()
-        asking.cancel()
-        assert (await ended(broker, session.claim.sid)).reason is EndReason.CLIENT_GONE
+    asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
+    session = await worker.claim()
+    asking.cancel()
+    assert (await ended(broker, session.claim.sid)).reason is EndReason.CLIENT_GONE
 
 
 async def test_a_drain_over_http(settings: BrokerSettings, broker: Broker) -> None:
-    async with (
-        running_edge(settings, drain_s=0.1) as edge,
-        httpx.AsyncClient(base_url=edge.url) as http,
-    ):
+    async with running_edge(settings, drain_s=0.1) as edge, edge.http() as http:
         asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
         while not (await broker.queue.snapshot()).waiting:
             await asyncio.sleep(0.01)
@@ -325,10 +318,7 @@ async def test_an_undeliverable_answer_over_http_is_temporarily_unavailable(
     settings: BrokerSettings, worker: PlayedWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The edge receives its grant late, from a snapshot, and then reads too many entries at once."""
-    async with (
-        running_edge(settings, max_unsent_turn_messages=2) as edge,
-        httpx.AsyncClient(base_url=edge.url, timeout=WITHIN_S) as http,
-    ):
+    async with running_edge(settings, max_unsent_turn_messages=2) as edge, edge.http() as http:
         monkeypatch.setattr(edge.edge.events, "_dispatch", list)
         posting = asyncio.create_task(http.post("/api/chat", json=HELLO))
         session = await worker.claim()
@@ -353,6 +343,6 @@ async def test_a_generated_id_that_is_taken_is_reported(
                 await second.expect_error("session_exists", "session_id")
                 assert await second.close_code() == 1008
         else:
-            async with httpx.AsyncClient(base_url=edge.url, timeout=WITHIN_S) as http:
+            async with edge.http() as http:
                 response = await http.post(path, json=HELLO)
             assert (response.status_code, response.json()["code"]) == (422, "session_exists")

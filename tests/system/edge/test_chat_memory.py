@@ -7,13 +7,12 @@ import gc
 import json
 from typing import Any
 
-import httpx
 import pybase64
+import pytest
 from websockets.frames import Frame
 
 from antiphon.broker.client import Broker
 from antiphon.broker.connection import call
-from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChatIn
 from antiphon.shared_schemas.registry import Claim
 from support.edge_harness import (
@@ -23,7 +22,6 @@ from support.edge_harness import (
     RunningEdge,
     ended,
     picture,
-    running_edge,
 )
 
 MIB = 1024 * 1024
@@ -87,21 +85,21 @@ async def _arrived(broker: Broker, claim: Claim) -> bool:
     return bool(await call(broker._redis, "XLEN", broker.keys.inbound(claim.sid)))
 
 
-async def test_the_memory_of_all_requests_is_limited(settings: BrokerSettings) -> None:
-    async with running_edge(settings, max_chats_bytes=MIB) as edge:
-        async with edge.open("/ws/chat") as first:
-            await _ask(first, 2 * MIB)
-            await first.expect("queued")
-            async with edge.open("/ws/chat") as second:
-                await _ask(second, 2 * MIB)
-                message = await second.expect("error")
-                assert (message["code"], message["retryable"]) == ("queue_full", True)
-                assert "1 MiB of chat requests already" in message["message"]
-                assert await second.close_code() == 1013
-            async with httpx.AsyncClient(base_url=edge.url) as http:
-                answer = await http.post("/api/chat", json=_request(2 * MIB))
-            assert (answer.status_code, answer.json()["code"]) == (503, "queue_full")
-        await _empty(edge)
-        async with edge.open("/ws/chat") as third:
-            await _ask(third, 1000)
-            await third.expect("queued")
+@pytest.mark.edge(max_chats_bytes=MIB)
+async def test_the_memory_of_all_requests_is_limited(edge: RunningEdge) -> None:
+    async with edge.open("/ws/chat") as first:
+        await _ask(first, 2 * MIB)
+        await first.expect("queued")
+        async with edge.open("/ws/chat") as second:
+            await _ask(second, 2 * MIB)
+            message = await second.expect("error")
+            assert (message["code"], message["retryable"]) == ("queue_full", True)
+            assert "1 MiB of chat requests already" in message["message"]
+            assert await second.close_code() == 1013
+        async with edge.http() as http:
+            answer = await http.post("/api/chat", json=_request(2 * MIB))
+        assert (answer.status_code, answer.json()["code"]) == (503, "queue_full")
+    await _empty(edge)
+    async with edge.open("/ws/chat") as third:
+        await _ask(third, 1000)
+        await third.expect("queued")

@@ -43,11 +43,11 @@ async def _exchange(client: Client, session: PlayedSession, text: str) -> None:
     assert (await client.expect("result"))["text"] == text
 
 
+@pytest.mark.edge(send_stall_s=1.0)
 async def test_a_client_that_does_not_read_is_closed_and_delays_no_other(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, broker: Broker
 ) -> None:
     async with (
-        running_edge(settings, send_stall_s=1.0) as edge,
         played_worker(broker, slots=2) as worker,
         prepared_session(edge, worker, "adx_slow", max_queue=1) as (slow, slow_session),
         prepared_session(edge, worker, "adx_good") as (good, good_session),
@@ -81,12 +81,10 @@ async def _flood(session: PlayedSession) -> None:
         await asyncio.sleep(0.002)
 
 
-async def test_a_half_open_client_is_detected(settings: BrokerSettings, broker: Broker) -> None:
+@pytest.mark.edge(ping_interval_s=0.2, ping_timeout_s=0.2)
+async def test_a_half_open_client_is_detected(edge: RunningEdge, broker: Broker) -> None:
     """It answers no ping and never closes its side of the connection."""
-    async with (
-        running_edge(settings, ping_interval_s=0.2, ping_timeout_s=0.2) as edge,
-        _unresponsive_client(edge, "adx_half"),
-    ):
+    async with _unresponsive_client(edge, "adx_half"):
         assert (await ended(broker, "adx_half")).reason is EndReason.CLIENT_GONE
 
 
@@ -191,7 +189,7 @@ async def test_an_outage_of_redis_for_three_seconds(redis_server: RedisServer) -
         open_broker(settings) as broker,
         running_edge(settings) as edge,
         played_worker(broker) as worker,
-        httpx.AsyncClient(base_url=edge.url) as http,
+        edge.http() as http,
         edge.client("adx_waits") as waits,
     ):
         held = await worker.claim()
@@ -284,15 +282,11 @@ async def test_input_during_an_outage_is_bounded(redis_server: RedisServer) -> N
         await client.abort()
 
 
+@pytest.mark.edge(drain_s=0.5)
 async def test_a_drained_edge_notifies_its_clients(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, worker: PlayedWorker, http: httpx.AsyncClient, broker: Broker
 ) -> None:
-    async with (
-        running_edge(settings, drain_s=0.5) as edge,
-        played_worker(broker) as worker,
-        httpx.AsyncClient(base_url=edge.url) as http,
-        prepared_session(edge, worker) as (client, session),
-    ):
+    async with prepared_session(edge, worker) as (client, session):
         draining = asyncio.create_task(edge.edge.drain())
         await asyncio.sleep(0)
         assert (await http.get("/health")).json()["status"] == "draining"

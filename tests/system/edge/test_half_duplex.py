@@ -206,7 +206,7 @@ async def test_stop_reaches_a_session_from_any_edge(
 async def test_stop_of_another_kind_of_session_is_refused(
     edge: RunningEdge, worker: PlayedWorker, sid: str
 ) -> None:
-    async with edge.client("adx_1"), httpx.AsyncClient(base_url=edge.url) as http:
+    async with edge.client("adx_1"), edge.http() as http:
         await (await worker.claim()).move(SessionState.PREPARING)
         answer = await http.post("/api/half_duplex/stop", json={"session_id": sid})
         assert answer.json()["success"] is False

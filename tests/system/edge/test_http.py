@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import httpx
 import pytest
 
@@ -12,12 +10,6 @@ from support.edge_harness import RunningEdge, played_worker, prepared_session
 
 FILES = ("/api/sessions/{session_id}/assets/{asset_path}", "/api/sessions/{session_id}/download")
 """Routes whose answer is not JSON."""
-
-
-@pytest.fixture
-async def http(edge: RunningEdge) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=edge.url) as client:
-        yield client
 
 
 async def test_health(http: httpx.AsyncClient, edge: RunningEdge) -> None:

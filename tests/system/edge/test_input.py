@@ -186,9 +186,7 @@ async def test_invalid_utf8_closes_with_1007(
     assert "Traceback" not in caplog.text
 
 
-async def test_a_pause_accepts_only_resume(
-    pair: tuple[Client, PlayedSession],
-) -> None:
+async def test_a_pause_accepts_only_resume(pair: tuple[Client, PlayedSession]) -> None:
     client, session = pair
     await client.send("pause")
     for type_, fields in (
@@ -231,14 +229,11 @@ async def test_an_id_outside_the_alphabet(edge: RunningEdge, sid: str) -> None:
         assert (await edge.edge.broker.queue.snapshot()).waiting == ()
 
 
+@pytest.mark.edge(input_ahead_s=3.0)
 async def test_audio_faster_than_real_time_is_refused(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, worker: PlayedWorker
 ) -> None:
-    async with (
-        running_edge(settings, input_ahead_s=3.0) as edge,
-        played_worker(broker) as worker,
-        prepared_session(edge, worker) as (client, session),
-    ):
+    async with prepared_session(edge, worker) as (client, session):
         for _ in range(6):
             await client.send("audio_chunk", audio=base64_audio(8_000))
         await client.send("audio_chunk", audio=base64_audio(5 * 16_000))
@@ -249,14 +244,11 @@ async def test_audio_faster_than_real_time_is_refused(
         await client.send("stop")
 
 
+@pytest.mark.edge(input_messages_per_s=5.0)
 async def test_a_flood_of_messages_is_refused_and_the_session_continues(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, worker: PlayedWorker
 ) -> None:
-    async with (
-        running_edge(settings, input_messages_per_s=5.0) as edge,
-        played_worker(broker) as worker,
-        prepared_session(edge, worker) as (client, session),
-    ):
+    async with prepared_session(edge, worker) as (client, session):
         for _ in range(500):
             await client.send("resume")
         codes = [(await client.expect("error"))["code"] for _ in range(500)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import httpx
 import pytest
 import structlog
 from prometheus_client.parser import text_string_to_metric_families
@@ -43,7 +42,7 @@ class Scrape:
 
 
 async def scrape(edge: RunningEdge) -> Scrape:
-    async with httpx.AsyncClient(base_url=edge.url) as http:
+    async with edge.http() as http:
         answer = await http.get("/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain")
@@ -102,7 +101,7 @@ async def test_process_metrics(edge: RunningEdge) -> None:
 
 
 async def status(edge: RunningEdge, **headers: str) -> int:
-    async with httpx.AsyncClient(base_url=edge.url) as http:
+    async with edge.http() as http:
         return (await http.get("/metrics", headers=headers)).status_code
 
 
@@ -120,7 +119,7 @@ async def test_an_admin_token_is_required_if_set(settings: BrokerSettings) -> No
 
 
 async def scrape_with(edge: RunningEdge, token: str) -> Scrape:
-    async with httpx.AsyncClient(base_url=edge.url) as http:
+    async with edge.http() as http:
         return Scrape((await http.get("/metrics", headers={"X-Api-Key": token})).text)
 
 

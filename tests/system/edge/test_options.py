@@ -9,7 +9,6 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from antiphon.broker.settings import BrokerSettings
 from support.edge_harness import (
     Client,
     PlayedSession,
@@ -17,7 +16,6 @@ from support.edge_harness import (
     RunningEdge,
     base64_audio,
     result,
-    running_edge,
 )
 from support.resuming_client import Resumer
 
@@ -106,24 +104,22 @@ async def test_a_context_that_is_nearly_full(
         ]
 
 
-async def test_a_session_that_is_nearly_over(
-    settings: BrokerSettings, worker: PlayedWorker
-) -> None:
+@pytest.mark.edge(realtime_audio_s=31.0, realtime_video_s=2.0)
+async def test_a_session_that_is_nearly_over(edge: RunningEdge, worker: PlayedWorker) -> None:
     """Clients that asked for it get one notice before the end; others get none."""
-    async with running_edge(settings, realtime_audio_s=31.0, realtime_video_s=2.0) as edge:
-        path = "/v1/realtime?mode=audio"
-        async with edge.open(_with(path, "notices")) as asked, edge.open(path) as other:
-            kind = "session.queue_done"
-            queue = (kind, "session.queued", "session.queue_update")
-            sent = await asked.expect("session.notice", skip=queue)
-            assert sent == {"type": "session.notice", "limit": "duration", "seconds_left": 30.0}
-            await other.send("nonsense")
-            await other.expect("error", skip=queue)
-        async with edge.open(_with("/v1/realtime?mode=video", "notices")) as short:
-            sent = await short.expect("session.notice", skip=queue)
-            assert sent["seconds_left"] == 2.0
-            closed = await short.expect("session.closed", skip=queue)
-            assert closed["reason"] == "timeout"
+    path = "/v1/realtime?mode=audio"
+    async with edge.open(_with(path, "notices")) as asked, edge.open(path) as other:
+        kind = "session.queue_done"
+        queue = (kind, "session.queued", "session.queue_update")
+        sent = await asked.expect("session.notice", skip=queue)
+        assert sent == {"type": "session.notice", "limit": "duration", "seconds_left": 30.0}
+        await other.send("nonsense")
+        await other.expect("error", skip=queue)
+    async with edge.open(_with("/v1/realtime?mode=video", "notices")) as short:
+        sent = await short.expect("session.notice", skip=queue)
+        assert sent["seconds_left"] == 2.0
+        closed = await short.expect("session.closed", skip=queue)
+        assert closed["reason"] == "timeout"
 
 
 async def test_realtime_events_match_the_schema_for_their_options(

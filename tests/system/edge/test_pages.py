@@ -82,9 +82,7 @@ async def test_brotli(http: httpx.AsyncClient) -> None:
     assert "content-encoding" not in (await http.get("/")).headers
 
 
-async def test_security_headers(
-    http: httpx.AsyncClient,
-) -> None:
+async def test_security_headers(http: httpx.AsyncClient) -> None:
     headers = (await http.get("/omni")).headers
     policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
     assert policy["default-src"] == "'none'"
@@ -114,7 +112,7 @@ async def test_pages_need_no_key(settings: BrokerSettings, built: Path) -> None:
     keys = ("a-key-that-is-long-enough",)
     async with (
         running_edge(settings, pages_dir=built, api_keys=keys) as edge,
-        httpx.AsyncClient(base_url=edge.url) as client,
+        edge.http() as client,
     ):
         assert (await client.get("/admin")).status_code == 200
         assert (await client.get("/api/apps")).status_code == 401
@@ -122,10 +120,7 @@ async def test_pages_need_no_key(settings: BrokerSettings, built: Path) -> None:
 
 async def test_pages_work_without_redis(redis_server: RedisServer, built: Path) -> None:
     settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=0.5)
-    async with (
-        running_edge(settings, pages_dir=built) as edge,
-        httpx.AsyncClient(base_url=edge.url, timeout=20) as client,
-    ):
+    async with running_edge(settings, pages_dir=built) as edge, edge.http() as client:
         redis_server.stop()
         assert (await client.get("/omni")).status_code == 200
         redis_server.start()
@@ -134,10 +129,7 @@ async def test_pages_work_without_redis(redis_server: RedisServer, built: Path) 
 async def test_without_a_build_the_edge_explains_how_to_build(
     settings: BrokerSettings, tmp_path: Path
 ) -> None:
-    async with (
-        running_edge(settings, pages_dir=tmp_path / "none") as edge,
-        httpx.AsyncClient(base_url=edge.url) as client,
-    ):
+    async with running_edge(settings, pages_dir=tmp_path / "none") as edge, edge.http() as client:
         answer = await client.get("/")
         assert (answer.status_code, "make web" in answer.text) == (503, True)
         assert (await client.get("/api/apps")).status_code == 200

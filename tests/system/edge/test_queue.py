@@ -190,11 +190,9 @@ async def test_a_live_id_is_taken(
             await again.expect("queued")
 
 
-async def test_a_full_queue_is_reported(settings: BrokerSettings) -> None:
-    async with (
-        running_edge(settings, max_queue_size=1) as edge,
-        edge.client("adx_1") as client,
-    ):
+@pytest.mark.edge(max_queue_size=1)
+async def test_a_full_queue_is_reported(edge: RunningEdge) -> None:
+    async with edge.client("adx_1") as client:
         await client.expect("queued")
         async with edge.client("adx_2") as late:
             error = await late.expect_error("queue_full")
@@ -202,8 +200,10 @@ async def test_a_full_queue_is_reported(settings: BrokerSettings) -> None:
             assert await late.close_code() == 1013
 
 
-async def test_an_operator_lists_and_cancels_tickets(edge: RunningEdge) -> None:
-    async with httpx.AsyncClient(base_url=edge.url) as http, AsyncExitStack() as stack:
+async def test_an_operator_lists_and_cancels_tickets(
+    http: httpx.AsyncClient, edge: RunningEdge
+) -> None:
+    async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(edge.client("adx_1"))
         ticket = (await client.expect("queued"))["ticket_id"]
         other = await stack.enter_async_context(edge.client("omni_2"))
@@ -229,13 +229,9 @@ async def test_an_operator_lists_and_cancels_tickets(edge: RunningEdge) -> None:
 
 
 async def test_a_ticket_of_a_running_session_is_not_cancelled(
-    edge: RunningEdge, broker: Broker
+    worker: PlayedWorker, http: httpx.AsyncClient, edge: RunningEdge
 ) -> None:
-    async with (
-        httpx.AsyncClient(base_url=edge.url) as http,
-        played_worker(broker) as worker,
-        edge.client("adx_1") as client,
-    ):
+    async with edge.client("adx_1") as client:
         session = await worker.claim()
         await client.expect("queue_done")
         answer = await http.delete(f"/api/queue/{session.claim.ticket}")

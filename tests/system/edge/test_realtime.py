@@ -185,14 +185,11 @@ async def test_invalid_events_are_reported_and_the_session_continues(
         await client.expect("response.output_audio.delta")
 
 
+@pytest.mark.edge(input_ahead_s=2)
 async def test_too_much_audio_is_dropped_without_an_error(
-    settings: BrokerSettings, broker: Broker
+    edge: RunningEdge, worker: PlayedWorker
 ) -> None:
-    async with (
-        running_edge(settings, input_ahead_s=2) as edge,
-        played_worker(broker) as worker,
-        _active(edge, worker) as (client, session),
-    ):
+    async with _active(edge, worker) as (client, session):
         for _ in range(6):
             await client.append()
         await client.send("session.close")
@@ -212,21 +209,18 @@ async def test_bad_json_closes_with_1003(
 
 
 @pytest.mark.parametrize("waiting", [True, False])
+@pytest.mark.edge(realtime_audio_s=0.6)
 async def test_the_limit_counts_from_the_connection(
-    settings: BrokerSettings, broker: Broker, waiting: bool
+    edge: RunningEdge, broker: Broker, waiting: bool
 ) -> None:
-    async with running_edge(settings, realtime_audio_s=0.6) as edge:
-        if waiting:
-            async with _connected(edge, "audio") as client:
-                await client.expect("session.queued")
-                await _timed_out(client)
-            return
-        async with (
-            played_worker(broker) as worker,
-            _active(edge, worker, "audio") as (client, session),
-        ):
+    if waiting:
+        async with _connected(edge, "audio") as client:
+            await client.expect("session.queued")
             await _timed_out(client)
-            assert (await ended(broker, session.claim.sid)).reason is EndReason.PAUSE_TIMEOUT
+        return
+    async with played_worker(broker) as worker, _active(edge, worker, "audio") as (client, session):
+        await _timed_out(client)
+        assert (await ended(broker, session.claim.sid)).reason is EndReason.PAUSE_TIMEOUT
 
 
 async def _timed_out(client: RealtimeClient) -> None:
@@ -259,14 +253,9 @@ async def test_a_full_queue(settings: BrokerSettings) -> None:
             assert await late.close_code() == 1013
 
 
-async def test_a_drain_closes_with_server_shutdown(
-    settings: BrokerSettings, broker: Broker
-) -> None:
-    async with (
-        running_edge(settings, drain_s=0.1) as edge,
-        played_worker(broker) as worker,
-        _active(edge, worker) as (client, _),
-    ):
+@pytest.mark.edge(drain_s=0.1)
+async def test_a_drain_closes_with_server_shutdown(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with _active(edge, worker) as (client, _):
         draining = asyncio.create_task(edge.edge.drain())
         assert (await client.expect("session.closed"))["reason"] == "server_shutdown"
         assert await client.close_code() == 1012
@@ -301,11 +290,10 @@ async def test_a_client_that_disconnects_frees_the_worker(
         assert (await ended(broker, session.claim.sid)).reason is EndReason.CLIENT_GONE
 
 
-async def test_the_schema_is_served(edge: RunningEdge) -> None:
-    async with httpx.AsyncClient(base_url=edge.url) as http:
-        answer = await http.get("/v1/realtime/schema.json")
-        assert answer.json() == SCHEMA
-        Draft202012Validator.check_schema(answer.json())
+async def test_the_schema_is_served(http: httpx.AsyncClient) -> None:
+    answer = await http.get("/v1/realtime/schema.json")
+    assert answer.json() == SCHEMA
+    Draft202012Validator.check_schema(answer.json())
 
 
 async def test_no_event_follows_the_end(edge: RunningEdge, worker: PlayedWorker) -> None:

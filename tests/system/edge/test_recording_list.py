@@ -22,18 +22,8 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "sessions"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 async def http(settings: BrokerSettings, root: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with (
-        running_edge(settings, recordings_dir=root) as edge,
-        httpx.AsyncClient(base_url=edge.url) as client,
-    ):
+    async with running_edge(settings, recordings_dir=root) as edge, edge.http() as client:
         yield client
 
 

@@ -24,13 +24,6 @@ LIMIT = 3 * 1024 * 1024
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "sessions"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def recording(root: Path) -> str:
     return recorded(root, units=1)
 
@@ -39,12 +32,6 @@ def recording(root: Path) -> str:
 async def edge(settings: BrokerSettings, root: Path) -> AsyncIterator[RunningEdge]:
     async with running_edge(settings, recordings_dir=root, max_upload_bytes=LIMIT) as running:
         yield running
-
-
-@pytest.fixture
-async def http(edge: RunningEdge) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=edge.url, timeout=WITHIN_S) as client:
-        yield client
 
 
 def wav() -> bytes:

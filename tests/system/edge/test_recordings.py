@@ -28,13 +28,6 @@ READS = ("", "/recording", f"/assets/{AUDIO}", "/download", "/comment", "/upload
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "sessions"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def recording(root: Path) -> str:
     return recorded(root)
 
@@ -43,12 +36,6 @@ def recording(root: Path) -> str:
 async def edge(settings: BrokerSettings, root: Path) -> AsyncIterator[RunningEdge]:
     async with running_edge(settings, data_dir=root.parent) as running:
         yield running
-
-
-@pytest.fixture
-async def http(edge: RunningEdge) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=edge.url) as client:
-        yield client
 
 
 def api(recording: str, rest: str = "") -> str:
@@ -169,7 +156,7 @@ async def test_a_file_replaced_during_a_download_is_sent_completely(
     path = root / recording / "merged_replay.wav"
     path.write_bytes(old)
     async with (
-        httpx.AsyncClient(base_url=edge.url) as http,
+        edge.http() as http,
         http.stream("GET", api(recording, "/assets/merged_replay.wav")) as answer,
     ):
         pieces = answer.aiter_raw()
@@ -315,10 +302,7 @@ async def test_the_zip_is_not_built_in_memory(
 ) -> None:
     """Its first bytes arrive before all files are read: a pipe blocks the rest."""
     (root / recording / "merged_replay.wav").write_bytes(os.urandom(64_000_000))
-    async with (
-        httpx.AsyncClient(base_url=edge.url) as http,
-        http.stream("GET", api(recording, "/download")) as answer,
-    ):
+    async with edge.http() as http, http.stream("GET", api(recording, "/download")) as answer:
         size = largest = 0
         async for piece in answer.aiter_raw():
             size += len(piece)
@@ -331,10 +315,7 @@ async def test_the_zip_lists_files_deleted_during_the_download(
     edge: RunningEdge, root: Path, recording: str
 ) -> None:
     (root / recording / "ai_audio" / "zz.wav").write_bytes(os.urandom(30_000_000))
-    async with (
-        httpx.AsyncClient(base_url=edge.url) as http,
-        http.stream("GET", api(recording, "/download")) as answer,
-    ):
+    async with edge.http() as http, http.stream("GET", api(recording, "/download")) as answer:
         pieces = answer.aiter_raw()
         data = await anext(pieces)
         (root / recording / AUDIO).unlink()
@@ -363,7 +344,7 @@ async def test_an_edge_without_the_recordings(
 ) -> None:
     async with (
         running_edge(settings, recordings_dir=tmp_path / "nowhere") as edge,
-        httpx.AsyncClient(base_url=edge.url) as http,
+        edge.http() as http,
     ):
         for path in (
             "/api/sessions",
@@ -376,7 +357,7 @@ async def test_an_edge_without_the_recordings(
     recording = recorded(root)
     async with (
         running_edge(settings, recordings_dir=root, data_dir=tmp_path / "nowhere") as edge,
-        httpx.AsyncClient(base_url=edge.url) as http,
+        edge.http() as http,
     ):
         assert (await http.get(api(recording))).status_code == 200
 
@@ -472,10 +453,7 @@ async def test_a_share_link_needs_a_positive_lifetime(
 
 async def test_keys_and_share_links(settings: BrokerSettings, root: Path, recording: str) -> None:
     options = {"api_keys": [KEY], "admin_token": TOKEN, "data_dir": root.parent}
-    async with (
-        running_edge(settings, **options) as edge,
-        httpx.AsyncClient(base_url=edge.url) as http,
-    ):
+    async with running_edge(settings, **options) as edge, edge.http() as http:
         key, admin = ({"Authorization": f"Bearer {one}"} for one in (KEY, TOKEN))
         assert (await http.get(api(recording))).status_code == 401
         assert (await http.get(api(recording), headers=key)).status_code == 200
@@ -498,16 +476,10 @@ async def test_share_links_work_on_every_edge_and_survive_restarts(
     redis_server: RedisServer, root: Path, recording: str
 ) -> None:
     settings = BrokerSettings(redis_url=redis_server.url)
-    async with (
-        running_edge(settings, data_dir=root.parent) as edge,
-        httpx.AsyncClient(base_url=edge.url) as http,
-    ):
+    async with running_edge(settings, data_dir=root.parent) as edge, edge.http() as http:
         token = await shared(http, recording)
     redis_server.restart()
-    async with (
-        running_edge(settings, data_dir=root.parent) as edge,
-        httpx.AsyncClient(base_url=edge.url) as http,
-    ):
+    async with running_edge(settings, data_dir=root.parent) as edge, edge.http() as http:
         assert (await http.get(api(token))).status_code == 200
         redis_server.stop()
         away = await http.get(api(token))

@@ -72,28 +72,24 @@ async def raw_connection(edge: RunningEdge) -> AsyncIterator[RawConnection]:
     ],
     ids=["nothing", "half a handshake", "half a request"],
 )
-async def test_a_connection_without_a_request_is_closed(
-    settings: BrokerSettings, said: str
-) -> None:
-    async with running_edge(settings, request_head_s=HEAD_S) as edge:
-        with structlog.testing.capture_logs() as logs:
-            async with AsyncExitStack() as held:
-                callers = [await held.enter_async_context(raw_connection(edge)) for _ in range(20)]
-                for connection in callers:
-                    await connection.send_bytes(said)
-                for connection in callers:
-                    assert await connection.dropped()
-        lines = [line for line in logs if line["event"] == "connections_cut_off"]
-        assert len(lines) == 1, "one log line for all of them"
-        refused = edge.edge.metrics.rejected.labels("request_timeout")
-        assert refused._value.get() == 20
+@pytest.mark.edge(request_head_s=HEAD_S)
+async def test_a_connection_without_a_request_is_closed(edge: RunningEdge, said: str) -> None:
+    with structlog.testing.capture_logs() as logs:
+        async with AsyncExitStack() as held:
+            callers = [await held.enter_async_context(raw_connection(edge)) for _ in range(20)]
+            for connection in callers:
+                await connection.send_bytes(said)
+            for connection in callers:
+                assert await connection.dropped()
+    lines = [line for line in logs if line["event"] == "connections_cut_off"]
+    assert len(lines) == 1, "one log line for all of them"
+    refused = edge.edge.metrics.rejected.labels("request_timeout")
+    assert refused._value.get() == 20
 
 
-async def test_a_slow_request_head_is_closed(settings: BrokerSettings) -> None:
-    async with (
-        running_edge(settings, request_head_s=HEAD_S) as edge,
-        raw_connection(edge) as connection,
-    ):
+@pytest.mark.edge(request_head_s=HEAD_S)
+async def test_a_slow_request_head_is_closed(edge: RunningEdge) -> None:
+    async with raw_connection(edge) as connection:
 
         async def send_slowly() -> None:
             for number in range(1_000_000):
@@ -107,12 +103,10 @@ async def test_a_slow_request_head_is_closed(settings: BrokerSettings) -> None:
         await asyncio.wait([dribbling])
 
 
-async def test_a_client_that_still_sends_can_read_the_error(settings: BrokerSettings) -> None:
+@pytest.mark.edge(request_head_s=HEAD_S)
+async def test_a_client_that_still_sends_can_read_the_error(edge: RunningEdge) -> None:
     """A client reads the response after its upload, even if the upload takes long."""
-    async with (
-        running_edge(settings, request_head_s=HEAD_S) as edge,
-        raw_connection(edge) as connection,
-    ):
+    async with raw_connection(edge) as connection:
         pieces, piece = 25, "x" * 64 * 1024
         await connection.send_bytes(
             f"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: {pieces * len(piece)}\r\n\r\n"
@@ -123,13 +117,9 @@ async def test_a_client_that_still_sends_can_read_the_error(settings: BrokerSett
         assert 400 <= await connection.status() < 500
 
 
-async def test_the_deadline_applies_to_the_second_request(
-    settings: BrokerSettings,
-) -> None:
-    async with (
-        running_edge(settings, request_head_s=HEAD_S) as edge,
-        raw_connection(edge) as connection,
-    ):
+@pytest.mark.edge(request_head_s=HEAD_S)
+async def test_the_deadline_applies_to_the_second_request(edge: RunningEdge) -> None:
+    async with raw_connection(edge) as connection:
         for _ in range(3):
             await connection.send_bytes("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             assert await connection.status() == 200
@@ -137,13 +127,11 @@ async def test_the_deadline_applies_to_the_second_request(
         assert await connection.dropped()
 
 
+@pytest.mark.edge(request_head_s=HEAD_S)
 async def test_the_deadline_does_not_apply_to_conversations(
-    settings: BrokerSettings, worker: PlayedWorker
+    edge: RunningEdge, worker: PlayedWorker
 ) -> None:
-    async with (
-        running_edge(settings, request_head_s=HEAD_S) as edge,
-        prepared_session(edge, worker) as (client, session),
-    ):
+    async with prepared_session(edge, worker) as (client, session):
         await asyncio.sleep(3 * HEAD_S)
         await client.send("audio_chunk", audio=base64_audio())
         await session.answer()
@@ -179,10 +167,7 @@ async def test_connections_without_a_request_are_limited_by_address(
 ) -> None:
     """Loopback connections are not counted, except in this test."""
     monkeypatch.setattr(AccessPolicy, "peer_limit_key", lambda _, host: host)
-    async with (
-        running_edge(settings, max_sockets_per_address=3) as edge,
-        AsyncExitStack() as held,
-    ):
+    async with running_edge(settings, max_sockets_per_address=3) as edge, AsyncExitStack() as held:
         first, *_ = [await held.enter_async_context(raw_connection(edge)) for _ in range(3)]
         async with raw_connection(edge) as fourth:
             assert await fourth.dropped()

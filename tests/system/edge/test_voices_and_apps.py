@@ -18,6 +18,7 @@ from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChatIn, PrepareIn
 from support.edge_harness import (
+    PlayedWorker,
     RunningEdge,
     base64_audio,
     played_worker,
@@ -32,12 +33,6 @@ VOICES = "/api/assets/ref_audio"
 async def other(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
     async with running_edge(settings) as running:
         yield running
-
-
-@pytest.fixture
-async def http(edge: RunningEdge) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=edge.url) as client:
-        yield client
 
 
 def wav(seconds: float = 1.0, rate: int = 16_000, channels: int = 1, **options: Any) -> str:
@@ -65,7 +60,7 @@ async def test_defaults(http: httpx.AsyncClient, settings: BrokerSettings) -> No
     assert voice["duration"] == pytest.approx(voice["samples"] / 16_000, abs=0.06)
     async with (
         running_edge(settings, default_lang="zh", playback_delay_ms=80, default_voice="no") as edge,
-        httpx.AsyncClient(base_url=edge.url) as client,
+        edge.http() as client,
     ):
         defaults = {"playback_delay_ms": 80, "default_lang": "zh"}
         assert (await client.get("/api/frontend_defaults")).json() == defaults
@@ -121,10 +116,7 @@ async def test_an_invalid_preset_is_skipped(settings: BrokerSettings, tmp_path: 
     (folder / "unknown.yaml").write_text("id: y\nname: Y\nsystem_promt: typo\n")
     (tmp_path / "ref_audio").mkdir()
     (tmp_path / "ref_audio" / "text.wav").write_text("no sound")
-    async with (
-        running_edge(settings, assets_dir=tmp_path) as edge,
-        httpx.AsyncClient(base_url=edge.url) as client,
-    ):
+    async with running_edge(settings, assets_dir=tmp_path) as edge, edge.http() as client:
         [preset] = (await client.get("/api/presets")).json()["omni"]
         assert (preset["id"], preset["order"]) == ("good", 999)
         assert (await client.get(VOICES)).json() == {"total": 0, "ref_audios": []}
@@ -146,7 +138,7 @@ async def test_an_uploaded_voice_is_available_on_every_edge(
     made = answer.json()
     assert (answer.status_code, made["success"], made["name"]) == (200, True, "Anna's voice")
     assert len(made["id"]) == 32
-    async with httpx.AsyncClient(base_url=other.url) as second:
+    async with other.http() as second:
         listed = (await second.get(VOICES)).json()
         row = listed["ref_audios"][-1]
         assert listed["total"] == len(listed["ref_audios"]) == 4
@@ -219,11 +211,9 @@ async def test_invalid_names(http: httpx.AsyncClient, name: Any) -> None:
     assert answer.status_code == 422
 
 
-async def test_the_number_of_voices_is_limited(settings: BrokerSettings) -> None:
-    async with (
-        running_edge(settings, max_voices=2) as edge,
-        httpx.AsyncClient(base_url=edge.url) as client,
-    ):
+@pytest.mark.edge(max_voices=2)
+async def test_the_number_of_voices_is_limited(edge: RunningEdge) -> None:
+    async with edge.http() as client:
         for expected in (200, 200, 409):
             answer = await upload(client, wav())
             assert answer.status_code == expected
@@ -256,8 +246,8 @@ async def test_a_conversation_with_a_named_voice(
                 assert len(entry.ref_audio) >= 4 * samples
 
 
-async def test_the_documented_voice(edge: RunningEdge, broker: Broker) -> None:
-    async with played_worker(broker) as worker, edge.client("adx_1") as client:
+async def test_the_documented_voice(worker: PlayedWorker, edge: RunningEdge) -> None:
+    async with edge.client("adx_1") as client:
         session = await worker.claim()
         await client.expect("queue_done")
         path = "assets/ref_audio/ref_minicpm_signature.wav"

@@ -95,9 +95,7 @@ def read_pcm16(path: Path) -> np.ndarray:
     return sf.read(path, dtype="int16")[0]
 
 
-async def test_a_spoken_question_is_answered_in_speech_and_recorded(
-    local_stack: Stack,
-) -> None:
+async def test_a_spoken_question_is_answered_in_speech_and_recorded(local_stack: Stack) -> None:
     async with connect_duplex(
         local_stack.ws_url, timing=True, binary=True, pcm=PcmFormat.S16
     ) as session:

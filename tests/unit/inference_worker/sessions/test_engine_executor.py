@@ -79,9 +79,7 @@ async def test_closing_a_stream_waits_for_its_current_piece(
     assert await engine.call(lambda: "free") == "free"
 
 
-async def test_log_lines_of_the_thread_have_the_callers_session(
-    engine: EngineExecutor,
-) -> None:
+async def test_log_lines_of_the_thread_have_the_callers_session(engine: EngineExecutor) -> None:
     with bound_contextvars(session="adx_1"):
         assert await engine.call(get_contextvars) == {"session": "adx_1"}
     with bound_contextvars(session="adx_2"):
@@ -90,9 +88,7 @@ async def test_log_lines_of_the_thread_have_the_callers_session(
     assert await engine.call(get_contextvars) == {}
 
 
-async def test_a_call_completes_despite_repeated_cancellation(
-    engine: EngineExecutor,
-) -> None:
+async def test_a_call_completes_despite_repeated_cancellation(engine: EngineExecutor) -> None:
     go_on = threading.Event()
     calling = asyncio.create_task(engine.call(go_on.wait, 10))
     for _ in range(3):

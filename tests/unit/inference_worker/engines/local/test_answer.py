@@ -48,9 +48,7 @@ def test_only_a_tail_that_cannot_be_spoken_has_no_audio(
     assert [bool(len(delta.audio)) for delta in deltas] == [True] * (len(deltas) - 1) + [False]
 
 
-def test_earlier_prompts_of_a_slot_do_not_change_the_answer(
-    local_engine: LocalProcessor,
-) -> None:
+def test_earlier_prompts_of_a_slot_do_not_change_the_answer(local_engine: LocalProcessor) -> None:
     """The result of llama.cpp for a prompt's start depends on the length of its batch."""
     assert local_engine._models is not None
     llm = local_engine._models.llm

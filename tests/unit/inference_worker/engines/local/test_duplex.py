@@ -101,9 +101,7 @@ def test_results_account_for_the_work(view: LocalDuplexView) -> None:
     assert results[-1].kv_cache_length > results[0].kv_cache_length > 0
 
 
-def test_barge_in_stops_the_answer_and_is_answered(
-    view: LocalDuplexView,
-) -> None:
+def test_barge_in_stops_the_answer_and_is_answered(view: LocalDuplexView) -> None:
     before = ask_until_speech(view, STORY)
     assert not before[-1].end_of_turn
     overlap = units_of(spoken(ITALY, lead_s=0.0))
@@ -180,9 +178,7 @@ def test_set_break_silences_it_until_clear_break(view: LocalDuplexView) -> None:
     assert "Rome" in text_of(listen(view))
 
 
-def test_the_first_units_listen_and_their_question_is_answered_later(
-    view: LocalDuplexView,
-) -> None:
+def test_the_first_units_listen_and_their_question_is_answered_later(view: LocalDuplexView) -> None:
     view.prepare(
         "You are a helpful assistant.", STEADY.model_copy(update={"force_listen_count": 6})
     )
@@ -304,9 +300,7 @@ def test_nothing_is_spoken_before_the_silence_that_ends_an_utterance(view: Local
     assert all(result.is_listen for result in pauses)
 
 
-def test_an_expected_answer_does_not_know_the_unplayed_part(
-    view: LocalDuplexView,
-) -> None:
+def test_an_expected_answer_does_not_know_the_unplayed_part(view: LocalDuplexView) -> None:
     converse(view, ITALY)
     view.played(0.0)
     run_units(view, ending_in_its_unit(GERMANY, 0.25))
