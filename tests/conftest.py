@@ -50,7 +50,6 @@ def settings(redis_url: str) -> BrokerSettings:
 
 @pytest.fixture
 async def broker(settings: BrokerSettings) -> AsyncIterator[Broker]:
-    """An opened broker on the run's Redis."""
     async with open_broker(settings) as opened:
         yield opened
 

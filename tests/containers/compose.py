@@ -15,13 +15,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Compose:
-    """The stack of `folder`, under a separate project name."""
-
     folder: Path
     environment: dict[str, str]
 
     def __call__(self, *words: str) -> str:
-        """Runs one command and returns its output."""
         command = ["docker", "compose", "--project-name", "antiphon-test", *words]
         done = subprocess.run(
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True
@@ -32,7 +29,6 @@ class Compose:
         return done.stdout
 
     def docker(self, *words: str) -> str:
-        """Runs a `docker` command."""
         return subprocess.run(
             ["docker", *words], env=self.environment, check=True, capture_output=True, text=True
         ).stdout
@@ -57,7 +53,6 @@ class Compose:
 
     @property
     def url(self) -> str:
-        """The address of the load balancer."""
         return f"wss://localhost:{self.environment['ANTIPHON_HTTPS_PORT']}"
 
     @property

@@ -52,8 +52,6 @@ class CallAudio:
 
 @dataclass(frozen=True)
 class CallPage:
-    """A call page. Buttons are found by their labels."""
-
     page: Page
 
     async def start(self, path: str, **settings: object) -> None:
@@ -62,7 +60,6 @@ class CallPage:
         await self.press("Start call")
 
     async def store_settings(self, path: str, **settings: object) -> None:
-        """Reloads the page with these stored settings."""
         name = json.dumps(f"antiphon.settings.{_SETTINGS[path]}")
         kept = json.dumps(json.dumps({"version": 1, "values": settings}))
         await self.page.add_init_script(f"localStorage.setItem({name}, {kept})")
@@ -80,13 +77,11 @@ class CallPage:
         await self.page.get_by_role("tab", name=tab).click()
 
     async def units(self) -> int:
-        """Number of units in the metrics."""
         await self.show("Metrics")
         figure = self.page.locator("dl.facts div", has_text="Units").locator("dd")
         return int(await figure.inner_text()) if await figure.count() else 0
 
     async def reaches_units(self, units: int, *, within_s: float = 40.0) -> None:
-        """Waits until the metrics show this number of units."""
         await self.show("Metrics")
         await self.page.wait_for_function(
             """(wanted) => [...document.querySelectorAll("dl.facts div")].some((figure) =>

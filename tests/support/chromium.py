@@ -16,7 +16,6 @@ FLAGS = (
 
 
 def find_chromium() -> str | None:
-    """Path of the program, or None."""
     named = os.environ.get("ANTIPHON_CHROMIUM")
     return named or next((path for name in NAMES if (path := shutil.which(name))), None)
 

@@ -30,42 +30,35 @@ def report(*kinds: SessionKind, slots: int = 1, is_open: bool = True) -> WorkerR
 
 
 async def join(broker: Broker, sid: str, kind: SessionKind = AUDIO, *, edge: str = EDGE) -> Ticket:
-    """Enqueues a session."""
     return await broker.queue.join(sid, kind, edge=edge, recording=f"rec-{sid}")
 
 
 async def serve(
     broker: Broker, worker: str = "w1", *kinds: SessionKind, slots: int = 1, is_open: bool = True
 ) -> None:
-    """One heartbeat of a worker."""
     await broker.registry.worker_beat(worker, 0, report(*kinds, slots=slots, is_open=is_open))
 
 
 async def claim(broker: Broker, worker: str = "w1") -> Claim:
-    """Claims a session; fails if there is none."""
     claimed = await broker.leases.claim(worker)
     assert claimed is not None
     return claimed
 
 
 async def activate(broker: Broker, held: Claim, worker: str = "w1") -> None:
-    """Moves a claimed session to `active`."""
     for state in (SessionState.PREPARING, SessionState.ACTIVE):
         assert await broker.leases.move(held.sid, worker, held.epoch, state)
 
 
 async def waiting(broker: Broker) -> list[str]:
-    """Session ids in queue order."""
     return [row.sid for row in (await broker.queue.snapshot()).waiting]
 
 
 async def used(broker: Broker) -> dict[str, int]:
-    """Occupied slots per worker."""
     return {row.id: row.used for row in (await broker.queue.snapshot()).workers}
 
 
 async def now_ms(raw: Redis) -> int:
-    """The current time of the control plane."""
     seconds, micros = await raw.time()
     return int(seconds) * 1000 + int(micros) // 1000
 

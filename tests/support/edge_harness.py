@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -125,8 +127,6 @@ class Client:
 
 @dataclass
 class PlayedSession:
-    """One claimed session whose worker is the test."""
-
     broker: Broker
     worker_id: str
     claim: Claim
@@ -151,7 +151,6 @@ class PlayedSession:
         )
 
     async def prepare(self) -> PrepareIn:
-        """Answers the client's `prepare`."""
         entry: PrepareIn = await self.expect(PrepareIn)
         await self.move(SessionState.PREPARING)
         await self.publish(PreparedOut(input_n=1, prompt_length=42))
@@ -159,7 +158,6 @@ class PlayedSession:
         return entry
 
     async def prepare_half_duplex(self) -> HalfDuplexPrepareIn:
-        """Answer a half-duplex client's `prepare`."""
         entry: HalfDuplexPrepareIn = await self.expect(HalfDuplexPrepareIn)
         await self.move(SessionState.PREPARING)
         await self.publish(PreparedOut(input_n=1, prompt_length=42))
@@ -222,7 +220,6 @@ class PlayedWorker:
             await subscription.__aexit__(None, None, None)
 
     async def claim(self) -> PlayedSession:
-        """Waits for a session and claims it."""
         async with asyncio.timeout(WITHIN_S):
             while (claim := await self.broker.leases.claim(self.id)) is None:
                 await asyncio.sleep(0.01)
@@ -289,10 +286,27 @@ async def prepared_session(
 
 
 async def ended(broker: Broker, sid: str) -> SessionRow:
-    """The session's row after its end."""
     async with asyncio.timeout(WITHIN_S):
         while True:
             row = await broker.sessions.get(sid)
             if row is not None and row.state is SessionState.ENDED:
                 return row
             await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def unresponsive_client(edge: RunningEdge, path: str) -> AsyncIterator[asyncio.StreamReader]:
+    """Performs the handshake by hand; it answers no ping and never closes its side."""
+    host, port = edge.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    key = base64.b64encode(os.urandom(16)).decode()
+    writer.write(
+        f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\n"
+        f"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n"
+        .encode()
+    )  # fmt: skip
+    assert b"101" in await reader.readuntil(b"\r\n\r\n")
+    try:
+        yield reader
+    finally:
+        writer.transport.abort()

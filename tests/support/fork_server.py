@@ -113,7 +113,6 @@ def fork_server() -> ForkServer:
 def run_antiphon(
     *arguments: str, folder: Path, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the `antiphon` command in `folder`."""
     with TemporaryDirectory() as name:
         output, errors = Path(name) / "output", Path(name) / "errors"
         process = fork_server().start(

@@ -37,7 +37,6 @@ class Sent:
 
 
 def sent(frame: str | bytes) -> Sent:
-    """A message in one piece."""
     return Sent((frame.encode(),)) if isinstance(frame, str) else Sent((frame,), text=False)
 
 

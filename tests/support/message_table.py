@@ -31,7 +31,6 @@ A binary frame that was not agreed on (subprotocol `antiphon.binary.v1`) closes 
 
 
 def render() -> str:
-    """The whole document."""
     return asyncio.run(_document())
 
 

@@ -27,8 +27,6 @@ class Seen:
 
 
 class OtlpReceiver:
-    """A context manager; `spans` grows while it runs."""
-
     def __init__(self) -> None:
         self.spans: list[Seen] = []
         self.paths: set[str] = set()

@@ -14,14 +14,11 @@ PATIENCE_S = 60.0
 
 
 class Page:
-    """A running page script and its console."""
-
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.console: list[str] = []
         self._process = process
 
     async def type(self, line: str) -> None:
-        """Run a line of JavaScript in the page."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n".encode())
         await self._process.stdin.drain()

@@ -52,7 +52,6 @@ class DrivenConnection:
 
     @property
     def state(self) -> str:
-        """The phase of the machine."""
         return str(self._machine.phase_text)
 
     async def step(self, step: Step) -> list[Action]:
@@ -151,7 +150,6 @@ class Protocol:
     """The message that ends a session."""
 
     async def at(self, state: str) -> DrivenConnection:
-        """A connection in this state."""
         connection = self.connection(self)
         for step in self.setup[state]:
             await connection.step(step)

@@ -19,8 +19,6 @@ PATIENCE_S = 45.0
 
 
 class Wire:
-    """One WebSocket with JSON messages."""
-
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
 
@@ -45,7 +43,6 @@ class Wire:
         return message
 
     async def expect(self, kind: str) -> dict[str, Any]:
-        """The next message, which must have this type."""
         message = await self.next()
         assert message["type"] == kind, message
         return message
@@ -69,13 +66,11 @@ class Wire:
 
 @asynccontextmanager
 async def open_path(base: str, path: str) -> AsyncIterator[Wire]:
-    """A socket to any path."""
     async with connect(base + path, compression=None, max_size=None, proxy=None) as socket:
         yield Wire(socket)
 
 
 @asynccontextmanager
 async def open_wire(base: str, sid: str, query: str = "") -> AsyncIterator[Wire]:
-    """A socket to `/ws/duplex/{sid}`."""
     async with open_path(base, f"/ws/duplex/{sid}{query}") as wire:
         yield wire

@@ -103,8 +103,9 @@ class LiveTalk:
         self.out: StreamWriter
 
     @classmethod
-    async def queue(cls, broker: Broker, sid: str = "", kind: SessionKind = AUDIO) -> LiveTalk:
-        """Creates a session that waits for a worker."""
+    async def queue(
+        cls, broker: Broker, sid: str = "", kind: SessionKind = SessionKind.AUDIO_DUPLEX
+    ) -> LiveTalk:
         sid, recording = sid or f"adx_{uuid.uuid4().hex[:10]}", new_recording_id()
         ticket = await broker.queue.join(sid, kind, edge="e1", recording=recording)
         return cls(broker, sid, ticket.number, recording, kind)
@@ -233,7 +234,6 @@ def damage(path: Path, data: st.DataObject) -> None:
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -268,7 +268,6 @@ def journal_lines(data_dir: Path, talk: LiveTalk) -> int:
 
 
 async def until(condition: Callable[[], bool], what: str) -> None:
-    """Polls until the disk shows something."""
     try:
         async with asyncio.timeout(PATIENCE_S):
             while not condition():
@@ -278,7 +277,6 @@ async def until(condition: Callable[[], bool], what: str) -> None:
 
 
 async def until_finished(data_dir: Path, *talks: LiveTalk) -> list[Meta]:
-    """The final metas."""
     for talk in talks:
         await until(lambda t=talk: _finished(data_dir, t.recording), f"{talk.sid} is recorded")  # type: ignore[misc]
     return [meta for talk in talks if (meta := meta_of(data_dir, talk.recording))]
@@ -301,7 +299,6 @@ async def unacknowledged(broker: Broker) -> int:
 
 
 async def until_acknowledged(broker: Broker) -> None:
-    """Waits until every transition is acknowledged."""
     async with asyncio.timeout(PATIENCE_S):
         while await unacknowledged(broker):
             await asyncio.sleep(0.02)

@@ -24,7 +24,6 @@ class Forks:
         self._child = child
 
     async def start(self) -> int:
-        """Start a recorder; returns its process id."""
         assert self._child.stdin is not None
         self._child.stdin.write(b"go\n")
         return int(await self._line())
@@ -61,7 +60,6 @@ async def forks(environment: dict[str, str]) -> AsyncIterator[Forks]:
 
 
 def main() -> None:
-    """Serves stdin."""
     from antiphon.recorder_service.service import run
     from antiphon.recorder_service.settings import RecorderSettings
 

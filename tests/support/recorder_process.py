@@ -30,7 +30,6 @@ def quick(settings: BrokerSettings, data_dir: Path, **more: float) -> RecorderSe
 
 
 def environment(settings: RecorderSettings) -> dict[str, str]:
-    """The same settings as environment variables."""
     values = settings.model_dump(exclude_none=True)
     return {f"ANTIPHON_{name.upper()}": str(value) for name, value in values.items()}
 

@@ -19,7 +19,6 @@ T0 = 1_700_000_000_000.0
 
 
 def script(units: int, ticket: int, *, prompt: str = "Be brief.", at: float = T0) -> Script:
-    """A conversation in which every second unit speaks."""
     config = DuplexConfig(force_listen_count=1)
     first = StreamPosition(ticket, 1, 1)
     entries: Script = [

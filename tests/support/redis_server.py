@@ -81,7 +81,6 @@ class RedisServer:
         self._end(signal.SIGKILL)
 
     def restart(self, *, empty: bool = False) -> None:
-        """Stops it and starts it on the same port."""
         self.stop()
         self.start(empty=empty)
 

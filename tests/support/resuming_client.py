@@ -39,7 +39,6 @@ class Resumer:
 
     @asynccontextmanager
     async def connected(self, base: str) -> AsyncIterator[None]:
-        """The first socket."""
         async with self._open(self._url(base, resume=1)):
             yield
 

@@ -42,7 +42,6 @@ QUESTIONS = np.concatenate(
 
 
 async def show(stack: Stack, visitor: Visitor, folder: Path) -> None:
-    """Takes all screenshots."""
     recording = await _voice_call(visitor, folder)
     page = await visitor.open(f"/s/{recording}", animated=True)
     play = page.get_by_role("button", name="Play", exact=True)
@@ -55,7 +54,6 @@ async def show(stack: Stack, visitor: Visitor, folder: Path) -> None:
 
 
 async def _voice_call(visitor: Visitor, folder: Path) -> str:
-    """Returns the recording id."""
     page = await visitor.open("/audio_duplex", microphone=QUESTIONS, repeat=True, animated=True)
     call = CallPage(page)
     await call.start("/audio_duplex", **STEADY)

@@ -35,7 +35,6 @@ Step = Callable[[int], UnitResult]
 
 
 def listens(unit: int) -> UnitResult:
-    """A listening unit."""
     return UnitResult(is_listen=True, memo={"unit": unit})
 
 
@@ -135,7 +134,6 @@ Answer = Callable[[ScriptedConversation], Iterator[Delta]]
 
 
 def piece(text: str) -> Delta:
-    """One word and its audio."""
     return Delta(text=text, audio=np.full(240, 0.5, dtype=np.float32), n_tokens=1)
 
 
@@ -145,9 +143,25 @@ def two_pieces(conversation: ScriptedConversation) -> Iterator[Delta]:
     yield from (piece(text) for text in whole if text not in conversation.said)
 
 
-class ScriptedHalfDuplexView(HalfDuplexView):
-    """Scripted turns."""
+class HeldAnswer:
+    """An answer that blocks after its first piece until the test or the client releases it."""
 
+    def __init__(self, rest: str = "") -> None:
+        self.inside = threading.Event()
+        self.release = threading.Event()
+        self._rest = rest
+
+    def __call__(self, conversation: ScriptedConversation) -> Iterator[Delta]:
+        if not conversation.said:
+            yield piece("well")
+        self.inside.set()
+        while not (self.release.is_set() or conversation.silenced.is_set()):
+            self.release.wait(0.005)
+        if not conversation.silenced.is_set():
+            yield piece(self._rest or f" {conversation.number}")
+
+
+class ScriptedHalfDuplexView(HalfDuplexView):
     def __init__(self, answer: Answer, *, resumes: bool) -> None:
         self.conversation = ScriptedConversation()
         self._answer = answer
@@ -207,8 +221,6 @@ class ScriptedHalfDuplexView(HalfDuplexView):
 
 
 class ScriptedChatView(ChatView):
-    """One scripted answer."""
-
     def __init__(self, answer: Answer, *, resumes: bool) -> None:
         self.conversation = ScriptedConversation()
         self._answer = answer

@@ -19,8 +19,6 @@ SPOKEN = np.linspace(-0.5, 0.5, 2400, dtype=np.float32)
 
 
 class Wire:
-    """The server's end of one connection."""
-
     def __init__(self, socket: ServerConnection) -> None:
         self.socket = socket
         self.received: list[dict[str, Any]] = []

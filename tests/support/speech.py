@@ -35,7 +35,6 @@ def _recogniser() -> Recogniser:
 
 
 def transcribe(audio: Samples) -> str:
-    """The text of a 24 kHz recording."""
     return _recogniser().transcribe(soxr.resample(audio, OUTPUT_RATE, INPUT_RATE))
 
 

@@ -24,8 +24,6 @@ _STOP_TIMEOUT_S = 20.0
 
 @dataclass
 class Service:
-    """One process and its log."""
-
     name: str
     process: ForkedProcess
     log_path: Path
@@ -35,16 +33,13 @@ class Service:
         return self.log_path.read_text(errors="replace")
 
     def kill(self) -> None:
-        """SIGKILL."""
         self.process.kill()
         self.process.wait(timeout=_STOP_TIMEOUT_S)
 
     def freeze(self) -> None:
-        """SIGSTOP."""
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """SIGCONT."""
         self.process.send_signal(signal.SIGCONT)
 
     def stop(self) -> int:
@@ -106,7 +101,6 @@ class Stack:
         return service
 
     def edge(self, **settings: object) -> Service:
-        """An edge that answers."""
         service = self.start("edge", **settings)
         port = int(str(settings.get("port", self.edge_port)))
         self._await(service, lambda: _answers(port))
@@ -119,7 +113,6 @@ class Stack:
         return service
 
     def recorder(self, **settings: object) -> Service:
-        """A recorder."""
         return self.start("recorder_service", **settings)
 
     def _await(self, service: Service, ready: object) -> None:
@@ -131,7 +124,6 @@ class Stack:
             time.sleep(0.05)
 
     def close(self) -> None:
-        """Stops everything, in the order of its start."""
         for service in self.services:
             if service.process.poll() is None:
                 service.process.send_signal(signal.SIGCONT)

@@ -32,14 +32,12 @@ TICKET = 7
 
 
 def jpeg(width: int, height: int, colour: tuple[int, int, int], form: str = "JPEG") -> bytes:
-    """A picture of one colour."""
     file = io.BytesIO()
     Image.new("RGB", (width, height), colour).save(file, form)
     return file.getvalue()
 
 
 def tone(seconds: float, hz: float, rate: int, level: float = 0.4) -> Samples:
-    """A sine wave."""
     at = np.arange(round(seconds * rate)) / rate
     wave: Samples = (level * np.sin(2 * np.pi * hz * at)).astype(np.float32)
     return wave
@@ -55,7 +53,6 @@ class TimedTalk:
 
     @classmethod
     def prepared(cls, kind: SessionKind = SessionKind.AUDIO_DUPLEX) -> TimedTalk:
-        """A prepared duplex session."""
         talk = cls(kind)
         talk.into(0.0, PrepareIn(system_prompt="p", config=DuplexConfig()))
         talk.out(0.05, PreparedOut(input_n=1, prompt_length=3))
@@ -66,7 +63,6 @@ class TimedTalk:
         return self._add("in", at_s, entry)
 
     def out(self, at_s: float, entry: Entry) -> int:
-        """Adds an output entry."""
         return self._add("out", at_s, entry)
 
     def chunk(self, at_s: float, samples: Samples, *frames: bytes, **more: Any) -> int:
@@ -75,12 +71,10 @@ class TimedTalk:
         return self.into(at_s, ChunkIn(audio=audio, pcm=PcmFormat.S16, frames=frames, **more))
 
     def speak(self, at_s: float, samples: Samples, *, end: bool = False, **more: Any) -> None:
-        """Adds a speaking unit."""
         audio = float_bytes(samples)
         self.out(at_s, result(2, speak=True, end_of_turn=end, **{"audio": audio, **more}))
 
     def listen(self, at_s: float, **more: Any) -> None:
-        """Adds a listening unit."""
         self.out(at_s, result(2, **more))
 
     def _add(self, side: Side, at_s: float, entry: Entry) -> int:
@@ -91,11 +85,9 @@ class TimedTalk:
 
     @property
     def job(self) -> RecordingJob:
-        """The recorder's job for this session."""
         return RecordingJob(sid="talk_1", ticket=TICKET, kind=self.kind, recording="ab" * 16)
 
     def record(self, root: Path, ended_s: float = 60.0) -> Recorded:
-        """Records the session."""
         ending = SessionEnding(at=round(T0 + ended_s * 1000), reason=EndReason.STOPPED, worker="w1")
         record_in_order(root, self.job, self.script, ending)
         return Recorded(root / self.job.recording)
@@ -103,8 +95,6 @@ class TimedTalk:
 
 @dataclass
 class Recorded:
-    """A finished session directory."""
-
     folder: Path
 
     @property

@@ -49,7 +49,6 @@ T0 = 1_700_000_000_000.0
 
 
 def picture(form: str) -> bytes:
-    """A small image file."""
     file = io.BytesIO()
     Image.new("RGB", (4, 3), (200, 10, 30)).save(file, form)
     return file.getvalue()
@@ -65,7 +64,6 @@ def half_prepare(**more: Any) -> HalfDuplexPrepareIn:
 
 
 def chat_request(**more: Any) -> ChatIn:
-    """A history with every type of part."""
     first = (TextPart("What is"), AudioPart(float_bytes(sound(1, 1600))), ImagePart(picture("PNG")))
     last = (
         *(ImagePart(picture("JPEG")), ImagePart(picture("WEBP")), VideoPart(MOVIE, 2)),
@@ -97,7 +95,6 @@ def delta(seed: int, n: int = 1200, **more: Any) -> DeltaOut:
 
 
 def turn_done(index: int, input_n: int, text: str, **more: Any) -> TurnDoneOut:
-    """The end of an answer."""
     costs: dict[str, Any] = {"n_tokens": 5, "cost_all_ms": 123.456, "kv_cache_length": 200 + index}
     memo = {"user": f"question {index}", "tokens": [1, 2]}
     values = {**costs, "memo": memo, **more}
@@ -105,7 +102,6 @@ def turn_done(index: int, input_n: int, text: str, **more: Any) -> TurnDoneOut:
 
 
 def chat_done(text: str, **more: Any) -> ChatDoneOut:
-    """The end of a chat."""
     return ChatDoneOut(text=text, generated_tokens=7, input_tokens=42, duration_ms=321.98, **more)
 
 
@@ -128,7 +124,6 @@ def half_duplex_talk() -> list[tuple[str, Entry]]:
 
 
 def chat_talk(*, streamed: bool = True) -> list[tuple[str, Entry]]:
-    """A request and its answer."""
     audio = b"" if streamed else float_bytes(sound(800, 4801))
     deltas: list[tuple[str, Entry]] = [("out", delta(seed, 1000 + seed)) for seed in range(5)]
     return [

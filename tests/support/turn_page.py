@@ -72,7 +72,6 @@ def watch_frames(page: Page) -> list[bytes]:
 
 
 async def attach_image(page: Page, way: str, name: str) -> None:
-    """Pastes or drops an image."""
     await page.get_by_label("Your message").evaluate(
         """(area, [way, name, bytes]) => {
             const files = new DataTransfer();

@@ -19,8 +19,6 @@ QUICK = (
 
 @dataclass
 class TwoEdges:
-    """The edge that is killed, and the other one."""
-
     one: Service
     urls: tuple[str, str]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
@@ -29,6 +29,7 @@ from support.scripted_engine import (
     listens,
     two_pieces,
 )
+from support.stack import until
 
 SID = "adx_test"
 
@@ -51,6 +52,11 @@ class StreamClient:
     async def receive(self) -> OutEntry:
         async with asyncio.timeout(10):
             return (await self.received.get())[1]
+
+    async def expect(self, kind: type[E]) -> E:
+        entry = await self.receive()
+        assert isinstance(entry, kind), entry
+        return entry
 
     async def row(self) -> SessionRow:
         row = await self.broker.sessions.get(SID)
@@ -94,8 +100,6 @@ async def stream_client(
 
 @dataclass
 class RunningWorker:
-    """One worker's loops in this process."""
-
     context: WorkerContext
     pool: SessionPool
     processor: ScriptedProcessor
@@ -109,9 +113,7 @@ class RunningWorker:
         return self.processor.conversations[-1]
 
     async def idle(self) -> None:
-        async with asyncio.timeout(10):
-            while self.pool:
-                await asyncio.sleep(0.01)
+        await until(lambda: not self.pool, within_s=10)
 
 
 @asynccontextmanager
@@ -146,3 +148,18 @@ async def running_worker(
         await pool.hand_over()
         await watch.close()
         engine.close()
+
+
+OpenSession = Callable[..., AbstractAsyncContextManager[tuple[RunningWorker, StreamClient]]]
+
+
+@asynccontextmanager
+async def open_worker_session(
+    broker: Broker, settings: BrokerSettings, kind: SessionKind, *args: Any, **options: Any
+) -> AsyncIterator[tuple[RunningWorker, StreamClient]]:
+    """A worker, with the arguments of `running_worker`, and the client of one session."""
+    async with (
+        running_worker(broker, settings, *args, **options) as worker,
+        stream_client(broker, kind) as client,
+    ):
+        yield worker, client

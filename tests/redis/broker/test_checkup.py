@@ -27,7 +27,6 @@ async def examined(settings: BrokerSettings) -> dict[str, Finding]:
 
 @pytest.fixture
 def sound(redis_server: RedisServer) -> BrokerSettings:
-    """A healthy server."""
     return BrokerSettings(redis_url=redis_server.url)
 
 

@@ -20,7 +20,6 @@ from support.control_plane import (
 
 
 async def run_session(broker: Broker, raw: Redis, sid: str, seconds: float) -> None:
-    """Run a session that is active for this long."""
     await join(broker, sid)
     held = await claim(broker)
     await activate(broker, held)

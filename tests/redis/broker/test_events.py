@@ -43,7 +43,6 @@ async def member(broker: Broker, consumer: str) -> AsyncIterator[EventGroup]:
 
 
 async def read_all(read: Callable[[], Awaitable[list[SessionEvent]]]) -> list[SessionEvent]:
-    """Read until a read returns nothing."""
     found: list[SessionEvent] = []
     while events := await read():
         found += events

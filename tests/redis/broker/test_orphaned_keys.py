@@ -16,7 +16,6 @@ NOTHING = RemovedKeys(0, 0, 0)
 
 
 async def speak(broker: Broker, sid: str, ticket: int) -> None:
-    """Append an entry to each of a session's streams."""
     into = await broker.streams.input_writer(sid, ticket)
     out = await broker.streams.output_writer(sid, ticket, 1)
     await into.append(StopIn())

@@ -20,6 +20,7 @@ from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.states import SessionState
 from support.control_plane import activate, claim, join, now_ms, report, serve, used, waiting
 from support.redis_server import RedisServer
+from support.stack import until
 
 OUTAGE_S = 3.0
 
@@ -56,12 +57,6 @@ async def keep_at(step: Callable[[], Awaitable[object]]) -> None:
     while True:
         await retry_until_available(step, "beat")
         await asyncio.sleep(0.2)
-
-
-async def until(condition: Callable[[], Awaitable[bool]], within_s: float = 15.0) -> None:
-    async with asyncio.timeout(within_s):
-        while not await condition():
-            await asyncio.sleep(0.05)
 
 
 async def test_no_session_is_lost_in_an_outage_longer_than_the_lease(
@@ -105,7 +100,7 @@ async def test_no_session_is_lost_in_an_outage_longer_than_the_lease(
             assert row is not None
             assert (row.state, row.attempt) == (SessionState.ACTIVE, 1)
             await join(broker, "q3")
-            await until(lambda: _saw(seen, "q3"))
+            await until(lambda: _saw(seen, "q3"), within_s=15)
         await watch.close()
     assert lost == set()
     assert [event.sid for event in seen] == ["q3"]
@@ -133,7 +128,7 @@ async def test_a_worker_that_died_during_the_outage_is_noticed_afterwards(
             return await waiting(broker) == ["held"]
 
         async with running(keep_at(edge)):
-            await until(requeued)
+            await until(requeued, within_s=15)
 
 
 async def test_after_an_empty_restart_every_session_is_reported_as_ended(

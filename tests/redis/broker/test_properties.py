@@ -55,8 +55,6 @@ wrong_by = st.sampled_from([0, 0, 0, 1, -1])
 
 @dataclass
 class Session:
-    """One session in the model."""
-
     ticket: int
     kind: SessionKind
     edge: str

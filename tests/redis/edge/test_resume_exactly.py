@@ -160,7 +160,6 @@ class ResumedSession:
         self.last -= lost
 
     def texts(self) -> list[str]:
-        """The received texts, in order."""
         found = [_MARK.findall(str(self.sent[seq])) for seq in sorted(self.sent)]
         return [mark for marks in found for mark in dict.fromkeys(marks)]
 

@@ -13,5 +13,4 @@ from support.recorder_process import quick
 
 @pytest.fixture
 def quickly(settings: BrokerSettings, tmp_path: Path) -> RecorderSettings:
-    """Quick ones, so that a test does not wait."""
     return quick(settings, tmp_path / "data")

@@ -63,13 +63,11 @@ async def test_two_replicas_share_the_sessions_and_the_survivor_takes_over(
 
 
 async def _readers(broker: Broker) -> int:
-    """The number of recorders that wait for transitions."""
     clients = await broker._redis.client_list()
     return sum(client["cmd"] == "xreadgroup" for client in clients)
 
 
 async def _owners(broker: Broker) -> set[bytes]:
-    """The consumers that own a transition."""
     group = await broker.events.join_group("recorder", "probe")
     await group.close()
     reply = await broker._redis.execute_command(

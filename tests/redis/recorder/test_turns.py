@@ -31,7 +31,6 @@ from support.turn_conversations import MOVIE, chat_talk, half_duplex_talk, pictu
 
 @pytest.fixture
 async def sessions(settings: BrokerSettings, tmp_path: Path) -> AsyncIterator[Path]:
-    """Run a recorder; yields its data folder."""
     quick = {"recorder_silence_s": 1.0, "recorder_settle_s": 0.2, "recorder_look_s": 0.5}
     recorder = RecorderSettings(**settings.model_dump(), data_dir=tmp_path / "data", **quick)
     stop = asyncio.Event()

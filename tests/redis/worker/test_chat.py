@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -33,10 +31,16 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
-from support.scripted_engine import ScriptedConversation, piece, two_pieces
-from support.worker_harness import SID, StreamClient, running_worker, stream_client
+from support.scripted_engine import HeldAnswer, ScriptedConversation, piece, two_pieces
+from support.stack import until
+from support.worker_harness import (
+    SID,
+    OpenSession,
+    running_worker,
+    stream_client,
+)
 
-CHAT = SessionKind.CHAT
+KIND = SessionKind.CHAT
 HISTORY = (
     ConversationMessage(Role.SYSTEM, (TextPart("be brief"),)),
     ConversationMessage(Role.USER, (TextPart("hear this"), AudioPart(b"\0" * 16))),
@@ -48,49 +52,18 @@ def request(*, streaming: bool = True) -> ChatIn:
     return ChatIn(content=content, blobs=blobs, options=ChatOptions(streaming=streaming))
 
 
-async def read(client: StreamClient) -> PrefillDoneOut:
-    entry = await client.receive()
-    assert isinstance(entry, PrefillDoneOut), entry
-    return entry
-
-
-async def done(client: StreamClient) -> ChatDoneOut:
-    entry = await client.receive()
-    assert isinstance(entry, ChatDoneOut), entry
-    return entry
-
-
-class Held:
-    """An answer that blocks after its first piece until the test or the client releases it."""
-
-    def __init__(self) -> None:
-        self.release = threading.Event()
-
-    def __call__(self, conversation: ScriptedConversation) -> Iterator[Delta]:
-        if not conversation.said:
-            yield piece("well")
-        while not (self.release.is_set() or conversation.silenced.is_set()):
-            self.release.wait(0.005)
-        if not conversation.silenced.is_set():
-            yield piece(" then")
-
-
-async def test_a_streamed_answer(broker: Broker, settings: BrokerSettings) -> None:
-    held = Held()
-    async with (
-        running_worker(broker, settings, answer=held) as worker,
-        stream_client(broker, CHAT) as client,
-    ):
+async def test_a_streamed_answer(open_session: OpenSession, broker: Broker) -> None:
+    held = HeldAnswer(" then")
+    async with open_session(answer=held) as (worker, client):
         await client.send(request())
-        assert (await read(client)).input_tokens == len("be briefhear this")
+        assert (await client.expect(PrefillDoneOut)).input_tokens == len("be briefhear this")
         first = await client.receive()
         assert first == DeltaOut(text_delta="well", audio=float_bytes(piece("").audio), at=first.at)
         assert worker.pool.state() is WorkerState.BUSY_CHAT
         held.release.set()
-        second = await client.receive()
-        assert isinstance(second, DeltaOut)
+        second = await client.expect(DeltaOut)
         assert second.text_delta == " then"
-        last = await done(client)
+        last = await client.expect(ChatDoneOut)
         assert (last.text, last.audio, last.stopped) == ("well then", b"", False)
         assert (last.generated_tokens, last.input_tokens) == (2, 17)
         assert last.duration_ms > 0
@@ -103,25 +76,23 @@ async def test_a_streamed_answer(broker: Broker, settings: BrokerSettings) -> No
 
 
 async def test_progress_of_a_long_prefill_is_published_on_request(
-    broker: Broker, settings: BrokerSettings
+    open_session: OpenSession,
 ) -> None:
-    async with running_worker(broker, settings) as worker, stream_client(broker, CHAT) as client:
-        async with asyncio.timeout(10):
-            while not worker.processor.conversations:
-                await asyncio.sleep(0.01)
+    async with open_session() as (worker, client):
+        await until(lambda: worker.processor.conversations, within_s=10)
         worker.conversation.may_read.clear()
         await client.send(replace(request(), progress=True))
         published = await client.receive()
         assert published == ProgressOut(done=0.5, at=published.at)
         worker.conversation.may_read.set()
-        await read(client)  # and nothing is published twice
+        await client.expect(PrefillDoneOut)  # and nothing is published twice
 
 
-async def test_a_non_streaming_answer(broker: Broker, settings: BrokerSettings) -> None:
-    async with running_worker(broker, settings), stream_client(broker, CHAT) as client:
+async def test_a_non_streaming_answer(open_session: OpenSession) -> None:
+    async with open_session() as (_, client):
         await client.send(request(streaming=False))
-        await read(client)
-        last = await done(client)
+        await client.expect(PrefillDoneOut)
+        last = await client.expect(ChatDoneOut)
         assert last.text == "answer 1"
         assert last.audio == 2 * float_bytes(piece("").audio)
 
@@ -129,42 +100,31 @@ async def test_a_non_streaming_answer(broker: Broker, settings: BrokerSettings) 
 @pytest.mark.parametrize("entry", [StopIn(), BreakIn()], ids=["stop", "break"])
 @pytest.mark.parametrize("streaming", [True, False])
 async def test_an_answer_to_a_disconnected_client_is_stopped(
-    broker: Broker, settings: BrokerSettings, entry: InEntry, *, streaming: bool
+    open_session: OpenSession, entry: InEntry, *, streaming: bool
 ) -> None:
-    async with (
-        running_worker(broker, settings, answer=Held()) as worker,
-        stream_client(broker, CHAT) as client,
-    ):
+    async with open_session(answer=HeldAnswer(" then")) as (worker, client):
         await client.send(request(streaming=streaming))
-        await read(client)
+        await client.expect(PrefillDoneOut)
         if streaming:
-            assert isinstance(await client.receive(), DeltaOut)
+            await client.expect(DeltaOut)
         await client.send(entry)
-        last = await done(client)
+        last = await client.expect(ChatDoneOut)
         assert last.stopped
         assert last.text in ("", "well")
         assert (await client.ended()).reason is EndReason.STOPPED
         await worker.idle()
 
 
-async def test_a_request_that_is_stopped_before_it_is_sent(
-    broker: Broker, settings: BrokerSettings
-) -> None:
-    async with running_worker(broker, settings), stream_client(broker, CHAT) as client:
+async def test_a_request_that_is_stopped_before_it_is_sent(open_session: OpenSession) -> None:
+    async with open_session() as (_, client):
         await client.send(StopIn())
-        assert (await done(client)).stopped
+        assert (await client.expect(ChatDoneOut)).stopped
         assert (await client.ended()).reason is EndReason.STOPPED
 
 
-async def test_a_client_without_a_request_frees_the_worker(
-    broker: Broker, settings: BrokerSettings
-) -> None:
-    async with (
-        running_worker(broker, settings, prepare_timeout_s=0.2),
-        stream_client(broker, CHAT) as client,
-    ):
-        error = await client.receive()
-        assert isinstance(error, ErrorOut)
+async def test_a_client_without_a_request_frees_the_worker(open_session: OpenSession) -> None:
+    async with open_session(prepare_timeout_s=0.2) as (_, client):
+        error = await client.expect(ErrorOut)
         assert (error.code, error.fatal) == (ErrorCode.NOT_READY, True)
         assert (await client.ended()).reason is EndReason.ERROR
 
@@ -184,8 +144,7 @@ async def test_a_client_without_a_request_frees_the_worker(
     ],
 )
 async def test_an_unanswerable_request_is_refused_and_the_session_ends(
-    broker: Broker,
-    settings: BrokerSettings,
+    open_session: OpenSession,
     failure: Exception,
     code: ErrorCode,
     field: str | None,
@@ -195,28 +154,21 @@ async def test_an_unanswerable_request_is_refused_and_the_session_ends(
         raise failure
         yield
 
-    async with (
-        running_worker(broker, settings, answer=fails) as worker,
-        stream_client(broker, CHAT) as client,
-    ):
+    async with open_session(answer=fails) as (worker, client):
         await client.send(request())
-        await read(client)
-        error = await client.receive()
-        assert isinstance(error, ErrorOut)
+        await client.expect(PrefillDoneOut)
+        error = await client.expect(ErrorOut)
         assert (error.code, error.field, error.fatal) == (code, field, True)
         assert (await client.ended()).reason is reason
         await worker.idle()
 
 
 async def test_a_client_that_disconnects_frees_the_slot(
-    broker: Broker, settings: BrokerSettings
+    open_session: OpenSession, broker: Broker
 ) -> None:
-    async with (
-        running_worker(broker, settings, answer=Held()) as worker,
-        stream_client(broker, CHAT) as client,
-    ):
+    async with open_session(answer=HeldAnswer(" then")) as (worker, client):
         await client.send(request())
-        await read(client)
+        await client.expect(PrefillDoneOut)
         await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=client.ticket)
         await worker.idle()
         assert worker.conversation.calls[-1] == "cleanup"
@@ -227,13 +179,13 @@ async def test_the_next_worker_finishes_the_answer(
     broker: Broker, settings: BrokerSettings, *, resumes: bool, rest: list[str]
 ) -> None:
     """The client gets one `prefill_done`, and the rest of the answer if the engine can continue it."""
-    async with stream_client(broker, CHAT) as client:
-        async with running_worker(broker, settings, answer=Held()):
+    async with stream_client(broker, KIND) as client:
+        async with running_worker(broker, settings, answer=HeldAnswer(" then")):
             await client.send(request())
-            await read(client)
-            assert isinstance(await client.receive(), DeltaOut)
+            await client.expect(PrefillDoneOut)
+            await client.expect(DeltaOut)
         await broker.registry.worker_gone("w1")
-        held = Held()
+        held = HeldAnswer(" then")
         held.release.set()
         async with running_worker(broker, settings, worker_id="w2", answer=held, resumes=resumes):
             before, last = await client.receive_until(ChatDoneOut)
@@ -247,7 +199,7 @@ async def test_an_answered_request_frees_its_slot_for_the_next(
 ) -> None:
     async with running_worker(broker, settings, slots=1, answer=two_pieces) as worker:
         for _ in range(3):
-            async with stream_client(broker, CHAT) as client:
+            async with stream_client(broker, KIND) as client:
                 await client.send(request())
                 _, last = await client.receive_until(ChatDoneOut)
                 assert last.text == "answer 1"

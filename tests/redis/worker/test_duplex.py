@@ -33,7 +33,8 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.states import EndReason, SessionState
 from antiphon.shared_schemas.unit_result import UnitResult
 from support.scripted_engine import listens, speaks
-from support.worker_harness import SID, StreamClient, running_worker, stream_client
+from support.stack import until
+from support.worker_harness import SID, OpenSession, StreamClient, running_worker, stream_client
 
 PREPARE = PrepareIn(system_prompt="be brief", config=DuplexConfig())
 
@@ -45,30 +46,17 @@ def chunk(level: float = 0.1, **fields: object) -> ChunkIn:
 
 async def prepared(client: StreamClient) -> None:
     await client.send(PREPARE)
-    assert isinstance(await client.receive(), PreparedOut)
-
-
-async def receive_result(client: StreamClient) -> ResultOut:
-    entry = await client.receive()
-    assert isinstance(entry, ResultOut), entry
-    return entry
-
-
-async def receive_error(client: StreamClient) -> ErrorOut:
-    entry = await client.receive()
-    assert isinstance(entry, ErrorOut), entry
-    return entry
+    await client.expect(PreparedOut)
 
 
 async def test_a_conversation_from_prepare_to_stop(
-    broker: Broker, settings: BrokerSettings
+    open_session: OpenSession, broker: Broker
 ) -> None:
-    async with running_worker(broker, settings, speaks) as worker, stream_client(broker) as client:
+    async with open_session(speaks) as (worker, client):
         await client.send(PREPARE, chunk(0.1), chunk(0.2))
-        first = await client.receive()
-        assert isinstance(first, PreparedOut)
+        first = await client.expect(PreparedOut)
         assert first.prompt_length == len(PREPARE.system_prompt)
-        results = [await receive_result(client) for _ in range(2)]
+        results = [await client.expect(ResultOut) for _ in range(2)]
         assert [r.input_n for r in results] == [2, 3]
         assert [r.text for r in results] == ["unit 1", "unit 2"]
         assert [r.current_time for r in results] == [1000, 2000]
@@ -77,7 +65,7 @@ async def test_a_conversation_from_prepare_to_stop(
         assert (await client.row()).state is SessionState.ACTIVE
         assert (await client.row()).config["system_prompt"] == "be brief"
         await client.send(StopIn())
-        assert isinstance(await client.receive(), StoppedOut)
+        await client.expect(StoppedOut)
         assert (await client.ended()).reason is EndReason.STOPPED
         await worker.idle()
         assert worker.view.calls[-2:] == ["stop", "cleanup"]
@@ -100,48 +88,44 @@ async def test_an_id_is_reused_while_the_worker_still_cleans_up(
             assert len(worker.pool) == 2
             assert worker.pool.claims()[SID].ticket == client.ticket
             may_clean_up.set()
-            async with asyncio.timeout(5):
-                while len(worker.pool) == 2:
-                    await asyncio.sleep(0.01)
+            await until(lambda: len(worker.pool) != 2, within_s=5)
             assert worker.pool.claims()[SID].ticket == client.ticket  # its lease is still renewed
             await client.send(chunk())
-            await receive_result(client)
+            await client.expect(ResultOut)
             await client.send(StopIn())
-            assert isinstance(await client.receive(), StoppedOut)
+            await client.expect(StoppedOut)
             assert (await client.ended()).reason is EndReason.STOPPED
         await worker.idle()
         assert worker.pool.free == 2
 
 
 async def test_the_result_precedes_finalize_and_finalize_the_next_prefill(
-    broker: Broker, settings: BrokerSettings
+    open_session: OpenSession,
 ) -> None:
-    async with running_worker(broker, settings) as worker, stream_client(broker) as client:
+    async with open_session() as (worker, client):
         await prepared(client)
         worker.view.may_finalize.clear()
         await client.send(chunk(), chunk())
-        await receive_result(client)
+        await client.expect(ResultOut)
         assert worker.view.calls == ["prepare", "prefill 1", "generate 1"]
         worker.view.may_finalize.set()
-        await receive_result(client)
+        await client.expect(ResultOut)
         assert worker.view.calls[3:6] == ["finalize 1", "prefill 2", "generate 2"]
 
 
-async def test_finalize_precedes_the_result_on_request(
-    broker: Broker, settings: BrokerSettings
-) -> None:
-    async with running_worker(broker, settings) as worker, stream_client(broker) as client:
+async def test_finalize_precedes_the_result_on_request(open_session: OpenSession) -> None:
+    async with open_session() as (worker, client):
         await client.send(
             PrepareIn(system_prompt="x", config=DuplexConfig(), deferred_finalize=False)
         )
         await client.receive()
         await client.send(chunk())
-        await receive_result(client)
+        await client.expect(ResultOut)
         assert worker.view.calls[-1] == "finalize 1"
 
 
 async def test_audio_that_waits_too_long_is_skipped_and_listed(
-    broker: Broker, settings: BrokerSettings
+    open_session: OpenSession, broker: Broker
 ) -> None:
     busy = threading.Event()
 
@@ -149,18 +133,16 @@ async def test_audio_that_waits_too_long_is_skipped_and_listed(
         busy.wait()
         return listens(unit)
 
-    async with running_worker(broker, settings, slow) as worker, stream_client(broker) as client:
+    async with open_session(slow) as (worker, client):
         await prepared(client)
         await client.send(chunk(0.0))
-        while "generate 1" not in worker.view.calls:
-            await asyncio.sleep(0.01)
+        await until(lambda: "generate 1" in worker.view.calls)
         await client.send(*(chunk(level / 10) for level in range(1, 7)))
         probe = StreamPosition.before(client.ticket)
         async with broker.reader.subscribe(broker.keys.inbound(SID), probe) as same_shard:
-            while same_shard.unread < 8:  # the worker received these entries earlier
-                await asyncio.sleep(0.01)
+            await until(lambda: same_shard.unread >= 8)  # the worker received these entries earlier
         busy.set()
-        results = [await receive_result(client) for _ in range(4)]
+        results = [await client.expect(ResultOut) for _ in range(4)]
         assert [r.input_n for r in results] == [2, 6, 7, 8]
         assert results[1].skipped == (3, 4, 5)
         assert [r.current_time for r in results] == [1000, 5000, 6000, 7000]
@@ -169,7 +151,7 @@ async def test_audio_that_waits_too_long_is_skipped_and_listed(
 
 
 async def test_an_error_lists_the_chunks_skipped_before_it(
-    broker: Broker, settings: BrokerSettings
+    open_session: OpenSession, broker: Broker
 ) -> None:
     busy = threading.Event()
 
@@ -179,96 +161,79 @@ async def test_an_error_lists_the_chunks_skipped_before_it(
             raise EngineError("hiccup")
         return listens(unit)
 
-    async with (
-        running_worker(broker, settings, slow_then_broken) as worker,
-        stream_client(broker) as client,
-    ):
+    async with open_session(slow_then_broken) as (worker, client):
         await prepared(client)
         await client.send(chunk())
-        while "generate 1" not in worker.view.calls:
-            await asyncio.sleep(0.01)
+        await until(lambda: "generate 1" in worker.view.calls)
         await client.send(*(chunk() for _ in range(5)))
         probe = StreamPosition.before(client.ticket)
         async with broker.reader.subscribe(broker.keys.inbound(SID), probe) as same_shard:
-            while same_shard.unread < 7:
-                await asyncio.sleep(0.01)
+            await until(lambda: same_shard.unread >= 7)
         busy.set()
-        assert (await receive_result(client)).input_n == 2
-        error = await receive_error(client)
+        assert (await client.expect(ResultOut)).input_n == 2
+        error = await client.expect(ErrorOut)
         assert (error.input_n, error.skipped) == (5, (3, 4))
 
 
-async def test_pause_and_resume(broker: Broker, settings: BrokerSettings) -> None:
-    async with running_worker(broker, settings), stream_client(broker) as client:
+async def test_pause_and_resume(open_session: OpenSession) -> None:
+    async with open_session() as (_, client):
         await prepared(client)
         await client.send(PauseIn(timeout_s=30.0))
-        paused = await client.receive()
-        assert isinstance(paused, PausedOut)
+        paused = await client.expect(PausedOut)
         assert paused.timeout_s == 30.0
         await client.send(chunk(), ResumeIn(), chunk())
-        assert isinstance(await client.receive(), ResumedOut)
-        assert (await receive_result(client)).input_n == 5
+        await client.expect(ResumedOut)
+        assert (await client.expect(ResultOut)).input_n == 5
         assert (await client.row()).state is SessionState.ACTIVE
 
 
-async def test_a_pause_that_lasts_too_long_ends_the_session(
-    broker: Broker, settings: BrokerSettings
-) -> None:
-    async with running_worker(broker, settings) as worker, stream_client(broker) as client:
+async def test_a_pause_that_lasts_too_long_ends_the_session(open_session: OpenSession) -> None:
+    async with open_session() as (worker, client):
         await prepared(client)
         await client.send(PauseIn(timeout_s=0.2))
-        assert isinstance(await client.receive(), PausedOut)
-        assert isinstance(await client.receive(), TimeoutOut)
+        await client.expect(PausedOut)
+        await client.expect(TimeoutOut)
         assert (await client.ended()).reason is EndReason.PAUSE_TIMEOUT
         await worker.idle()
 
 
 async def test_a_client_that_sends_nothing_without_a_pause_frees_the_worker(
-    broker: Broker, settings: BrokerSettings
+    open_session: OpenSession,
 ) -> None:
-    async with (
-        running_worker(broker, settings, silence_timeout_s=0.5) as worker,
-        stream_client(broker) as client,
-    ):
+    async with open_session(silence_timeout_s=0.5) as (worker, client):
         await prepared(client)
         await client.send(chunk())
-        await receive_result(client)
+        await client.expect(ResultOut)
         await client.send(PauseIn(timeout_s=0.7), ResumeIn())
         assert [type(await client.receive()) for _ in range(2)] == [PausedOut, ResumedOut]
-        timeout = await client.receive()
-        assert isinstance(timeout, TimeoutOut)
+        timeout = await client.expect(TimeoutOut)
         assert timeout.reason == "nothing was received for 0.5 s"
         assert (await client.ended()).reason is EndReason.PAUSE_TIMEOUT
         await worker.idle()
 
 
-async def test_a_client_that_never_prepares_frees_the_worker(
-    broker: Broker, settings: BrokerSettings
-) -> None:
-    async with (
-        running_worker(broker, settings, prepare_timeout_s=0.2),
-        stream_client(broker) as client,
-    ):
-        error = await receive_error(client)
+async def test_a_client_that_never_prepares_frees_the_worker(open_session: OpenSession) -> None:
+    async with open_session(prepare_timeout_s=0.2) as (_, client):
+        error = await client.expect(ErrorOut)
         assert error.fatal
         assert "prepare" in error.message
         assert (await client.ended()).reason is EndReason.ERROR
 
 
 async def test_a_failed_step_is_published_and_the_session_continues(
-    broker: Broker, settings: BrokerSettings
+    open_session: OpenSession,
 ) -> None:
     def fails_once(unit: int) -> UnitResult:
         if unit == 1:
             raise EngineError("hiccup")
         return speaks(unit)
 
-    async with running_worker(broker, settings, fails_once), stream_client(broker) as client:
+    async with open_session(fails_once) as (_, client):
         await prepared(client)
         await client.send(chunk(), chunk())
-        error = await receive_error(client)
+        error = await client.expect(ErrorOut)
         assert (error.input_n, error.fatal, error.message) == (2, False, "hiccup")
-        assert (await receive_result(client)).input_n == 3
+        assert (await client.expect(ResultOut)).input_n == 3
 
 
 @pytest.mark.parametrize(
@@ -276,24 +241,24 @@ async def test_a_failed_step_is_published_and_the_session_continues(
     [(ContextFull("full"), EndReason.CONTEXT_FULL), (RuntimeError("bug"), EndReason.ERROR)],
 )
 async def test_a_fatal_error_ends_only_its_session(
-    broker: Broker, settings: BrokerSettings, failure: Exception, reason: EndReason
+    open_session: OpenSession, failure: Exception, reason: EndReason
 ) -> None:
     def fails(_: int) -> UnitResult:
         raise failure
 
-    async with running_worker(broker, settings, fails) as worker, stream_client(broker) as client:
+    async with open_session(fails) as (worker, client):
         await prepared(client)
         await client.send(chunk())
-        assert (await receive_error(client)).fatal
+        assert (await client.expect(ErrorOut)).fatal
         assert (await client.ended()).reason is reason
         await worker.idle()
         assert worker.view.calls[-1] == "cleanup"
 
 
 async def test_a_session_that_ends_elsewhere_frees_its_slot(
-    broker: Broker, settings: BrokerSettings
+    open_session: OpenSession, broker: Broker
 ) -> None:
-    async with running_worker(broker, settings) as worker, stream_client(broker) as client:
+    async with open_session() as (worker, client):
         await prepared(client)
         await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=client.ticket)
         await worker.idle()
@@ -301,7 +266,7 @@ async def test_a_session_that_ends_elsewhere_frees_its_slot(
 
 
 async def test_a_slot_is_free_only_after_its_running_step(
-    broker: Broker, settings: BrokerSettings
+    open_session: OpenSession, broker: Broker
 ) -> None:
     """Repeated notices about a lost session have no effect."""
     inside, release = threading.Event(), threading.Event()
@@ -311,7 +276,7 @@ async def test_a_slot_is_free_only_after_its_running_step(
         release.wait()
         return listens(unit)
 
-    async with running_worker(broker, settings, stuck) as worker, stream_client(broker) as client:
+    async with open_session(stuck) as (worker, client):
         await prepared(client)
         await client.send(chunk())
         await asyncio.to_thread(inside.wait)
@@ -336,12 +301,12 @@ async def test_another_worker_continues_with_the_context(
             await prepared(client)
             await client.send(chunk(0.1), chunk(0.2))
             for _ in range(2):
-                await receive_result(client)
+                await client.expect(ResultOut)
         assert (await client.row()).state is SessionState.RECOVERING
         await broker.registry.worker_gone("w1")
         await client.send(chunk(0.3))
         async with running_worker(broker, settings, speaks, "w2") as second:
-            result = await receive_result(client)
+            result = await client.expect(ResultOut)
             assert (result.input_n, result.current_time, result.text) == (4, 3000, "unit 3")
             assert second.view.calls[:2] == ["prepare", "replay"]
             assert [unit.text for unit in second.view.replayed] == ["unit 1", "unit 2"]
@@ -365,18 +330,18 @@ async def test_a_session_longer_than_its_streams_is_recovered(
             await prepared(client)
             await client.send(chunk(0.1), chunk(0.2), chunk(0.3))
             for _ in range(3):
-                await receive_result(client)
+                await client.expect(ResultOut)
         await broker.registry.worker_gone("w1")
         keys = broker.keys.inbound(SID), broker.keys.outbound(SID)
         await forget_all_but_the_newest(raw, *keys)
         await client.send(chunk(0.4))
         async with running_worker(broker, settings, speaks, "w2") as second:
-            result = await receive_result(client)
+            result = await client.expect(ResultOut)
             assert (result.input_n, result.current_time) == (5, 4000)
             assert second.view.calls[:2] == ["prepare", "replay"]
             assert [unit.text for unit in second.view.replayed] == ["unit 3"]
             await client.send(StopIn())
-            assert isinstance(await client.receive(), StoppedOut)
+            await client.expect(StoppedOut)
 
 
 async def test_an_unrecoverable_session_is_ended_and_its_slot_freed(
@@ -386,7 +351,7 @@ async def test_an_unrecoverable_session_is_ended_and_its_slot_freed(
         async with running_worker(broker, settings, speaks, "w1"):
             await prepared(client)
             await client.send(chunk(0.1))
-            await receive_result(client)
+            await client.expect(ResultOut)
         await broker.registry.worker_gone("w1")
         await raw.delete(broker.keys.prepare(SID))
         await forget_all_but_the_newest(raw, broker.keys.outbound(SID))
@@ -396,13 +361,8 @@ async def test_an_unrecoverable_session_is_ended_and_its_slot_freed(
             assert second.view.calls == ["stop", "cleanup"]
 
 
-async def test_other_input_does_not_extend_the_prepare_timeout(
-    broker: Broker, settings: BrokerSettings
-) -> None:
-    async with (
-        running_worker(broker, settings, prepare_timeout_s=0.5),
-        stream_client(broker) as client,
-    ):
+async def test_other_input_does_not_extend_the_prepare_timeout(open_session: OpenSession) -> None:
+    async with open_session(prepare_timeout_s=0.5) as (_, client):
 
         async def chatter() -> None:
             while True:
@@ -410,7 +370,7 @@ async def test_other_input_does_not_extend_the_prepare_timeout(
                 await asyncio.sleep(0.05)
 
         talking = asyncio.create_task(chatter())
-        error = await receive_error(client)
+        error = await client.expect(ErrorOut)
         talking.cancel()
         assert "prepare" in error.message
         assert (await client.ended()).reason is EndReason.ERROR
@@ -423,18 +383,18 @@ async def test_the_playback_position_reaches_the_engine_and_the_next_worker(
         async with running_worker(broker, settings, speaks) as first:
             await prepared(client)
             await client.send(chunk(), PlaybackIn(played_ms=50), chunk(), PlaybackIn(played_ms=150))
-            await receive_result(client)
-            await receive_result(client)
+            await client.expect(ResultOut)
+            await client.expect(ResultOut)
             await client.send(PauseIn(timeout_s=9))
-            assert isinstance(await client.receive(), PausedOut)
+            await client.expect(PausedOut)
             calls = first.view.calls
             assert calls.index("finalize 1") < calls.index("played 50") < calls.index("prefill 2")
             assert "played 150" in calls
         await broker.registry.worker_gone("w1")
         async with running_worker(broker, settings, speaks, "w2") as second:
             await client.send(ResumeIn(), PlaybackIn(played_ms=200), chunk())
-            assert isinstance(await client.receive(), ResumedOut)
-            await receive_result(client)
+            await client.expect(ResumedOut)
+            await client.expect(ResultOut)
             assert [unit.played_ms for unit in second.view.replayed] == [None, 50]
             calls = second.view.calls
             assert [call for call in calls if "played" in call] == ["played 150", "played 200"]
@@ -448,10 +408,10 @@ async def test_the_next_worker_keeps_a_pause_and_its_deadline(
         async with running_worker(broker, settings, worker_id="w1"):
             await prepared(client)
             await client.send(PauseIn(timeout_s=1.5))
-            assert isinstance(await client.receive(), PausedOut)
+            await client.expect(PausedOut)
         await broker.registry.worker_gone("w1")
         async with running_worker(broker, settings, worker_id="w2"):
-            assert isinstance(await client.receive(), TimeoutOut)
+            await client.expect(TimeoutOut)
             assert (await client.ended()).reason is EndReason.PAUSE_TIMEOUT
 
 
@@ -476,7 +436,7 @@ async def test_a_worker_that_lost_its_lease_publishes_nothing(
         assert await broker.leases.give_back(SID, "w1", 1)
         await broker.registry.worker_gone("w1")
         async with running_worker(broker, settings, speaks, "w2"):
-            result = await receive_result(client)
+            result = await client.expect(ResultOut)
             release.set()
             await first.idle()
             assert result.text == "unit 1"

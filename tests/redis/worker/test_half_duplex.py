@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -38,11 +36,19 @@ from antiphon.shared_schemas.entries import (
     VadOut,
 )
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
-from support.scripted_engine import ScriptedConversation, piece, two_pieces
+from support.scripted_engine import HeldAnswer, ScriptedConversation, piece, two_pieces
+from support.stack import until
 from support.synthetic_speech import ITALY, silence, spoken
-from support.worker_harness import SID, RunningWorker, StreamClient, running_worker, stream_client
+from support.worker_harness import (
+    SID,
+    OpenSession,
+    RunningWorker,
+    StreamClient,
+    running_worker,
+    stream_client,
+)
 
-HALF = SessionKind.HALF_DUPLEX
+KIND = SessionKind.HALF_DUPLEX
 QUESTION = np.concatenate([spoken(ITALY, lead_s=0.6), silence(1.3)])
 ONE_TURN = [VadOut, VadOut, GeneratingOut, DeltaOut, DeltaOut, TurnDoneOut]
 
@@ -61,7 +67,7 @@ def chunks(audio: Samples, size: int = INPUT_RATE // 2) -> list[ChunkIn]:
 
 async def prepared(client: StreamClient) -> None:
     await client.send(prepare())
-    assert isinstance(await client.receive(), PreparedOut)
+    await client.expect(PreparedOut)
 
 
 async def turn(client: StreamClient, audio: Samples = QUESTION) -> list[OutEntry]:
@@ -75,28 +81,11 @@ def types_of(entries: list[OutEntry]) -> list[type]:
     return [type(entry) for entry in entries]
 
 
-class Held:
-    """An answer that blocks after its first piece until the test or the client releases it."""
-
-    def __init__(self) -> None:
-        self.inside = threading.Event()
-        self.release = threading.Event()
-
-    def __call__(self, conversation: ScriptedConversation) -> Iterator[Delta]:
-        if not conversation.said:
-            yield piece("well")
-        self.inside.set()
-        while not (self.release.is_set() or conversation.silenced.is_set()):
-            self.release.wait(0.005)
-        if not conversation.silenced.is_set():
-            yield piece(f" {conversation.number}")
-
-
 async def answering(client: StreamClient) -> GeneratingOut:
     """Send a question and wait for the first piece of the answer."""
     await client.send(*chunks(QUESTION))
     _, generating = await client.receive_until(GeneratingOut)
-    assert isinstance(await client.receive(), DeltaOut)
+    await client.expect(DeltaOut)
     return generating
 
 
@@ -106,15 +95,13 @@ async def read_all(broker: Broker, client: StreamClient, worker: RunningWorker, 
 
     start = StreamPosition.before(client.ticket)
     async with broker.reader.subscribe(broker.keys.inbound(SID), start) as same_shard:
-        while same_shard.unread < count:
-            await asyncio.sleep(0.01)
+        await until(lambda: same_shard.unread >= count)
 
 
-async def test_two_turns_from_prepare_to_stop(broker: Broker, settings: BrokerSettings) -> None:
-    async with running_worker(broker, settings) as worker, stream_client(broker, HALF) as client:
+async def test_two_turns_from_prepare_to_stop(open_session: OpenSession) -> None:
+    async with open_session() as (worker, client):
         await client.send(prepare())
-        first = await client.receive()
-        assert isinstance(first, PreparedOut)
+        first = await client.expect(PreparedOut)
         assert (first.input_n, first.prompt_length) == (1, len("be brief"))
         assert worker.pool.state() is WorkerState.BUSY_HALF_DUPLEX
         for index in range(2):
@@ -139,16 +126,16 @@ async def test_two_turns_from_prepare_to_stop(broker: Broker, settings: BrokerSe
             assert (done.memo, done.kv_cache_length) == ({"turn": index + 1}, (index + 1) * 10)
         assert (await client.row()).state is SessionState.ACTIVE
         await client.send(StopIn())
-        assert isinstance(await client.receive(), StoppedOut)
+        await client.expect(StoppedOut)
         assert (await client.ended()).reason is EndReason.STOPPED
         await worker.idle()
         assert worker.conversation.calls[-2:] == ["stop", "cleanup"]
         assert worker.context.counters.turns == 2
 
 
-async def test_the_first_half_second_is_ignored(broker: Broker, settings: BrokerSettings) -> None:
+async def test_the_first_half_second_is_ignored(open_session: OpenSession) -> None:
     loud = spoken(ITALY, lead_s=0.0)[: INPUT_RATE // 2]
-    async with running_worker(broker, settings) as worker, stream_client(broker, HALF) as client:
+    async with open_session() as (worker, client):
         await prepared(client)
         entries = await turn(client, np.concatenate([loud, silence(1.2), QUESTION]))
         assert types_of(entries) == ONE_TURN
@@ -156,13 +143,10 @@ async def test_the_first_half_second_is_ignored(broker: Broker, settings: Broker
 
 
 async def test_audio_sent_during_the_answer_is_ignored(
-    broker: Broker, settings: BrokerSettings
+    open_session: OpenSession, broker: Broker
 ) -> None:
-    held = Held()
-    async with (
-        running_worker(broker, settings, answer=held) as worker,
-        stream_client(broker, HALF) as client,
-    ):
+    held = HeldAnswer()
+    async with open_session(answer=held) as (worker, client):
         await prepared(client)
         await answering(client)
         sent = 1 + 2 * len(chunks(QUESTION))
@@ -176,16 +160,13 @@ async def test_audio_sent_during_the_answer_is_ignored(
         assert len(worker.conversation.inputs) == 2
 
 
-async def test_a_break_ends_the_answer_and_the_session_continues(
-    broker: Broker, settings: BrokerSettings
-) -> None:
-    held = Held()
-    async with running_worker(broker, settings, answer=held), stream_client(broker, HALF) as client:
+async def test_a_break_ends_the_answer_and_the_session_continues(open_session: OpenSession) -> None:
+    held = HeldAnswer()
+    async with open_session(answer=held) as (_, client):
         await prepared(client)
         await answering(client)
         await client.send(BreakIn())
-        done = await client.receive()
-        assert isinstance(done, TurnDoneOut)
+        done = await client.expect(TurnDoneOut)
         assert (done.text, done.stopped, done.failed) == ("well", True, False)
         held.release.set()
         await client.send(BreakIn())  # there is no answer to stop
@@ -193,28 +174,20 @@ async def test_a_break_ends_the_answer_and_the_session_continues(
         assert types_of(entries) == ONE_TURN
 
 
-async def test_a_stop_during_an_answer_ends_the_session(
-    broker: Broker, settings: BrokerSettings
-) -> None:
-    async with (
-        running_worker(broker, settings, answer=Held()) as worker,
-        stream_client(broker, HALF) as client,
-    ):
+async def test_a_stop_during_an_answer_ends_the_session(open_session: OpenSession) -> None:
+    async with open_session(answer=HeldAnswer()) as (worker, client):
         await prepared(client)
         await answering(client)
         await client.send(StopIn())
-        assert isinstance(await client.receive(), StoppedOut)
+        await client.expect(StoppedOut)
         assert (await client.ended()).reason is EndReason.STOPPED
         await worker.idle()
 
 
 async def test_a_client_that_disconnects_during_an_answer_frees_the_slot(
-    broker: Broker, settings: BrokerSettings
+    open_session: OpenSession, broker: Broker
 ) -> None:
-    async with (
-        running_worker(broker, settings, answer=Held()) as worker,
-        stream_client(broker, HALF) as client,
-    ):
+    async with open_session(answer=HeldAnswer()) as (worker, client):
         await prepared(client)
         await answering(client)
         await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=client.ticket)
@@ -222,28 +195,19 @@ async def test_a_client_that_disconnects_during_an_answer_frees_the_slot(
         assert worker.conversation.calls[-1] == "cleanup"
 
 
-async def test_a_client_that_sends_nothing_times_out(
-    broker: Broker, settings: BrokerSettings
-) -> None:
-    async with running_worker(broker, settings), stream_client(broker, HALF) as client:
+async def test_a_client_that_sends_nothing_times_out(open_session: OpenSession) -> None:
+    async with open_session() as (_, client):
         await client.send(prepare(timeout_s=0.2))
-        assert isinstance(await client.receive(), PreparedOut)
-        timeout = await client.receive()
-        assert isinstance(timeout, TimeoutOut)
+        await client.expect(PreparedOut)
+        timeout = await client.expect(TimeoutOut)
         assert timeout.elapsed_s is not None
         assert timeout.elapsed_s >= 0.2
         assert (await client.ended()).reason is EndReason.PAUSE_TIMEOUT
 
 
-async def test_a_client_that_never_prepares_frees_the_worker(
-    broker: Broker, settings: BrokerSettings
-) -> None:
-    async with (
-        running_worker(broker, settings, prepare_timeout_s=0.2),
-        stream_client(broker, HALF) as client,
-    ):
-        error = await client.receive()
-        assert isinstance(error, ErrorOut)
+async def test_a_client_that_never_prepares_frees_the_worker(open_session: OpenSession) -> None:
+    async with open_session(prepare_timeout_s=0.2) as (_, client):
+        error = await client.expect(ErrorOut)
         assert error.fatal
         assert (await client.ended()).reason is EndReason.ERROR
 
@@ -257,7 +221,7 @@ async def test_a_failed_answer_is_rolled_back_and_the_session_continues(
             raise EngineError("hiccup")
         yield from two_pieces(conversation)
 
-    async with stream_client(broker, HALF) as client:
+    async with stream_client(broker, KIND) as client:
         async with running_worker(broker, settings, answer=fails_once) as worker:
             await prepared(client)
             entries = await turn(client)
@@ -282,16 +246,13 @@ async def test_a_failed_answer_is_rolled_back_and_the_session_continues(
     [(ContextFull("full"), EndReason.CONTEXT_FULL), (RuntimeError("bug"), EndReason.ERROR)],
 )
 async def test_a_fatal_error_ends_the_session(
-    broker: Broker, settings: BrokerSettings, failure: Exception, reason: EndReason
+    open_session: OpenSession, failure: Exception, reason: EndReason
 ) -> None:
     def fails(conversation: ScriptedConversation) -> Iterator[Delta]:
         raise failure
         yield
 
-    async with (
-        running_worker(broker, settings, answer=fails) as worker,
-        stream_client(broker, HALF) as client,
-    ):
+    async with open_session(answer=fails) as (worker, client):
         await prepared(client)
         await client.send(*chunks(QUESTION))
         _, error = await client.receive_until(ErrorOut)
@@ -303,7 +264,7 @@ async def test_a_fatal_error_ends_the_session(
 async def test_another_worker_has_the_turns_and_continues_their_count(
     broker: Broker, settings: BrokerSettings
 ) -> None:
-    async with stream_client(broker, HALF) as client:
+    async with stream_client(broker, KIND) as client:
         async with running_worker(broker, settings):
             await prepared(client)
             generating = (await turn(client))[2]
@@ -325,7 +286,7 @@ async def test_another_worker_has_the_turns_and_continues_their_count(
 async def test_a_session_longer_than_its_streams_is_recovered(
     broker: Broker, settings: BrokerSettings, raw: Redis
 ) -> None:
-    async with stream_client(broker, HALF) as client:
+    async with stream_client(broker, KIND) as client:
         async with running_worker(broker, settings, worker_id="w1"):
             await prepared(client)
             for _ in range(2):
@@ -347,13 +308,13 @@ async def test_the_next_worker_finishes_the_answer(
     broker: Broker, settings: BrokerSettings, *, resumes: bool, rest: list[str]
 ) -> None:
     """If the engine can, it continues the answer that the client has; otherwise it starts again."""
-    async with stream_client(broker, HALF) as client:
-        async with running_worker(broker, settings, answer=Held()):
+    async with stream_client(broker, KIND) as client:
+        async with running_worker(broker, settings, answer=HeldAnswer()):
             await prepared(client)
             generating = await answering(client)
             await client.send(*chunks(silence(0.5)))
         await broker.registry.worker_gone("w1")
-        held = Held()
+        held = HeldAnswer()
         held.release.set()
         async with running_worker(
             broker, settings, worker_id="w2", answer=held, resumes=resumes
@@ -370,11 +331,11 @@ async def test_another_worker_detects_the_rest_of_an_utterance(
     broker: Broker, settings: BrokerSettings
 ) -> None:
     begun = len(spoken(ITALY, lead_s=0.6)) // 2
-    async with stream_client(broker, HALF) as client:
+    async with stream_client(broker, KIND) as client:
         async with running_worker(broker, settings):
             await prepared(client)
             await client.send(*chunks(QUESTION[:begun]))
-            assert isinstance(await client.receive(), VadOut)
+            await client.expect(VadOut)
         await broker.registry.worker_gone("w1")
         async with running_worker(broker, settings, worker_id="w2") as second:
             entries = await turn(client, QUESTION[begun:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -21,6 +21,7 @@ from antiphon.shared_schemas.states import SessionState
 from support.control_plane import join
 from support.redis_server import RedisServer
 from support.scripted_engine import ScriptedProcessor
+from support.stack import until
 
 
 class SlowToLoad(ScriptedProcessor):
@@ -58,12 +59,6 @@ async def living(settings: BrokerSettings, **overrides: object) -> AsyncIterator
             await life
 
 
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 @pytest.mark.parametrize("comes_back", [True, False])
 async def test_a_redis_outage_when_the_model_is_ready_is_waited_for(
     redis_server: RedisServer, processor: SlowToLoad, *, comes_back: bool
@@ -71,7 +66,7 @@ async def test_a_redis_outage_when_the_model_is_ready_is_waited_for(
     settings = BrokerSettings(redis_url=redis_server.url)
     with capture_logs() as logs:
         async with living(settings):
-            await until(processor.loading.is_set)
+            await until(processor.loading.is_set, within_s=20)
             redis_server.stop()
             processor.may_load.set()
             waiting = {"watch events", "report that the worker is ready"}

@@ -21,8 +21,6 @@ DROPPING = {torch.ops.aten.scaled_dot_product_attention, torch.ops.aten.dropout}
 
 
 class CpuGraph(TorchDispatchMode):
-    """Replaces torch.cuda.CUDAGraph."""
-
     def __init__(self) -> None:
         super().__init__()
         self._ops: list[tuple[Any, Any, Any, list[Tensor]]] = []
@@ -56,7 +54,6 @@ class NoStream:
 
 @contextmanager
 def recording(graph: CpuGraph, *, pool: object, stream: object) -> Iterator[None]:
-    """Replaces torch.cuda.graph."""
     assert pool is not None
     assert stream is not None
     with graph:

@@ -75,13 +75,11 @@ class Up:
         raise AssertionError(f"{part!r} never came; output:\n{''.join(self.output)}")
 
     def rest(self) -> str:
-        """Everything until the end of the output."""
         while (line := self._lines.get(timeout=60)) is not None:
             self.output.append(line)
         return "".join(self.output)
 
     def family(self) -> list[psutil.Process]:
-        """Every process that `up` started."""
         return psutil.Process(self.process.pid).children(recursive=True)
 
     def child(self, name: str) -> psutil.Process:

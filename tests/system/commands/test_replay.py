@@ -77,7 +77,6 @@ async def send_silence(stack: Stack, units: int) -> str:
 
 
 async def finished(stack: Stack, recording: str | None) -> str:
-    """Waits until a recording is complete."""
     assert recording is not None
     meta = stack.data_dir / "sessions" / recording / "meta.json"
     await until(lambda: meta.is_file() and json.loads(meta.read_text())["duration_s"] is not None)

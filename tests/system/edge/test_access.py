@@ -37,7 +37,6 @@ async def guarded(
 
 
 async def refusal(edge: RunningEdge, path: str, **options: Any) -> tuple[int, dict[str, Any]]:
-    """Status and body of a rejected handshake."""
     with pytest.raises(InvalidStatus) as refused:
         async with edge.open(path, **options):
             pass

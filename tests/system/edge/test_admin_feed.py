@@ -52,7 +52,6 @@ class Watcher:
         self.events: list[dict[str, Any]] = []
 
     async def receive(self) -> None:
-        """Receives the next message."""
         async with asyncio.timeout(WITHIN_S):
             name, data = await anext(self._messages)
         self.names.append(name)

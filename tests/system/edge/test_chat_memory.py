@@ -23,6 +23,7 @@ from support.edge_harness import (
     ended,
     picture,
 )
+from support.stack import until
 
 MIB = 1024 * 1024
 LARGE = 4 * MIB
@@ -49,9 +50,7 @@ def _media() -> list[bytes]:
 
 
 async def _empty(edge: RunningEdge) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        while edge.edge.chat_budget.held:
-            await asyncio.sleep(0.01)
+    await until(lambda: not edge.edge.chat_budget.held)
 
 
 async def test_only_the_media_of_a_waiting_request_are_kept(

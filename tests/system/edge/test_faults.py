@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -32,6 +30,7 @@ from support.edge_harness import (
     prepared_session,
     result,
     running_edge,
+    unresponsive_client,
 )
 from support.redis_server import RedisServer, free_port
 from support.resuming_client import Resumer
@@ -66,7 +65,6 @@ async def test_a_client_that_does_not_read_is_closed_and_delays_no_other(
 
 
 async def _last_code(client: Client) -> int | None:
-    """Reads the remaining messages; returns the close code."""
     client.socket.transport.resume_reading()
     with suppress(ConnectionClosed):
         while True:
@@ -84,26 +82,8 @@ async def _flood(session: PlayedSession) -> None:
 @pytest.mark.edge(ping_interval_s=0.2, ping_timeout_s=0.2)
 async def test_a_half_open_client_is_detected(edge: RunningEdge, broker: Broker) -> None:
     """It answers no ping and never closes its side of the connection."""
-    async with _unresponsive_client(edge, "adx_half"):
+    async with unresponsive_client(edge, "/ws/duplex/adx_half"):
         assert (await ended(broker, "adx_half")).reason is EndReason.CLIENT_GONE
-
-
-@asynccontextmanager
-async def _unresponsive_client(edge: RunningEdge, sid: str) -> AsyncIterator[asyncio.StreamReader]:
-    """Performs the handshake by hand and never answers again."""
-    host, port = edge.url.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    key = base64.b64encode(os.urandom(16)).decode()
-    writer.write(
-        f"GET /ws/duplex/{sid} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\n"
-        f"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n"
-        .encode()
-    )  # fmt: skip
-    assert b"101" in await reader.readuntil(b"\r\n\r\n")
-    try:
-        yield reader
-    finally:
-        writer.transport.abort()
 
 
 async def test_deflate_is_not_negotiated(edge: RunningEdge) -> None:

@@ -28,8 +28,6 @@ async def edge(settings: BrokerSettings) -> AsyncIterator[RunningEdge]:
 
 
 class Scrape:
-    """One scrape of Prometheus."""
-
     def __init__(self, text: str) -> None:
         self._samples = {
             (sample.name.removeprefix("antiphon_"), *sorted(sample.labels.items())): sample.value

@@ -25,7 +25,6 @@ PAGES = {
 
 @pytest.fixture
 def built(tmp_path: Path) -> Path:
-    """A small build."""
     (tmp_path / "static").mkdir()
     for name in (*PAGES.values(), "notice"):
         (tmp_path / f"{name}.html").write_text(f"<title>{name}</title>")

@@ -39,8 +39,6 @@ INSTRUCTIONS = {"instructions": "Be brief."}
 
 
 class RealtimeClient(Client):
-    """Checks every event against the schema."""
-
     async def message(self) -> dict[str, Any]:
         message = await super().message()
         SERVER.validate(message)

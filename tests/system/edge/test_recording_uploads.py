@@ -19,6 +19,7 @@ from antiphon.edge.access import limits
 from antiphon.edge.recordings.store import UPLOADS_FOLDER
 from support.edge_harness import WITHIN_S, RunningEdge, running_edge
 from support.recordings import recorded
+from support.stack import until
 
 LIMIT = 3 * 1024 * 1024
 
@@ -191,15 +192,13 @@ async def test_an_incomplete_upload_is_never_visible(
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(head.encode() + wav() + bytes(1_500_000))
         async with asyncio.timeout(WITHIN_S):
-            while not leavings(root):
-                await asyncio.sleep(0.01)
+            await until(lambda: leavings(root))
             assert uploaded(root, recording) == {}
             if leaves:
                 writer.transport.abort()
             else:
                 assert b" 408 " in await reader.readline()
-            while leavings(root):
-                await asyncio.sleep(0.01)
+            await until(lambda: not leavings(root))
         writer.close()
         assert uploaded(root, recording) == {}
 

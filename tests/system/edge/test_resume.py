@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -35,6 +32,7 @@ from support.edge_harness import (
     base64_audio,
     ended,
     running_edge,
+    unresponsive_client,
 )
 from support.resuming_client import Resumer
 from support.stack import until
@@ -230,24 +228,6 @@ async def test_invalid_tokens_are_rejected(
             pass
         raw = await call(one.edge.broker._redis, "HGETALL", broker.keys.session(sid))
         assert good.encode() not in b"".join(part for pair in raw.items() for part in pair)
-
-
-@asynccontextmanager
-async def unresponsive_client(edge: RunningEdge, path: str) -> AsyncIterator[None]:
-    """Performs the handshake by hand and reads nothing, like a connection that breaks at that moment."""
-    host, port = edge.url.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    key = base64.b64encode(os.urandom(16)).decode()
-    writer.write(
-        f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\n"
-        f"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n"
-        .encode()
-    )  # fmt: skip
-    assert b"101" in await reader.readuntil(b"\r\n\r\n")
-    try:
-        yield
-    finally:
-        writer.transport.abort()
 
 
 async def test_a_token_that_never_arrived_is_not_needed(

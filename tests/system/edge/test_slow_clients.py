@@ -25,8 +25,6 @@ HEAD_S = 0.6
 
 
 class RawConnection:
-    """A raw TCP connection."""
-
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 

@@ -20,7 +20,6 @@ SLOW = '{"slots": 1, "answer_pieces": 500}'
 
 
 async def _done(wire: Wire) -> tuple[str, dict[str, Any]]:
-    """The streamed text, and the last message."""
     await wire.until("prefill_done")
     text = ""
     while (message := await wire.next())["type"] == "chunk":

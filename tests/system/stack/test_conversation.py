@@ -71,20 +71,17 @@ class Conversation:
             await self.second(chunk)
 
     async def finish_turn(self) -> None:
-        """Sends silence until the turn has ended."""
         while not self.talk.turn_is_over():
             assert len(self.talk.units) < LONGEST_UNITS, self.talk.text
             await self.second(np.zeros(INPUT_RATE, np.float32))
 
     async def wait_for_speech(self) -> None:
-        """Sends silence until the model speaks."""
         while not self.talk.units or self.talk.units[-1].is_listen or self.talk.turn_is_over():
             assert len(self.talk.units) < LONGEST_UNITS
             await self.second(np.zeros(INPUT_RATE, np.float32))
 
 
 async def recorded(stack: Stack, recording: str) -> Path:
-    """The session's directory after its recording is complete."""
     folder = stack.data_dir / "sessions" / recording
     meta = folder / "meta.json"
     await until(lambda: meta.is_file() and json.loads(meta.read_text())["state"] == "complete")

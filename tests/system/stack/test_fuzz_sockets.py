@@ -70,7 +70,6 @@ async def nothing_is_left(stack: Stack) -> AsyncIterator[None]:
 
 
 def _client_sockets(stack: Stack) -> list[Any]:
-    """The edge's open client sockets, in any state."""
     sockets = psutil.Process(stack.services[0].process.pid).net_connections()
     clients = [socket for socket in sockets if socket.laddr.port == stack.edge_port]
     return [socket for socket in clients if socket.status != psutil.CONN_LISTEN]
@@ -98,7 +97,6 @@ async def _unfinished(stack: Stack, redis: Redis) -> list[str]:
 
 
 async def _is_idle(stack: Stack) -> None:
-    """Every slot is free and the queue is empty."""
     async with httpx.AsyncClient(base_url=stack.http_url, verify=False) as http:
 
         async def idle() -> bool:
@@ -109,8 +107,6 @@ async def _is_idle(stack: Stack) -> None:
 
 
 class FuzzClient:
-    """A client that sends anything and records every message."""
-
     def __init__(
         self, socket: ClientConnection, protocol: Protocol, *, strict: bool = True
     ) -> None:

@@ -15,7 +15,6 @@ PEOPLE = 20
 
 
 async def wait_for_turn(wire: Wire, received: list[dict[str, Any]]) -> None:
-    """Collects the messages until a worker is assigned."""
     while (message := await wire.next())["type"] != "queue_done":
         assert message["type"] == "queue_update", message
         received.append(message)

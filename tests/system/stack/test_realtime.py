@@ -18,8 +18,6 @@ SECOND = np.zeros(INPUT_RATE, np.float32)
 
 
 class Realtime:
-    """Sends a second of audio and receives the answer."""
-
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 

@@ -167,7 +167,6 @@ async def test_sessions_that_ask_not_to_be_recorded_leave_nothing_on_disk(stack:
 
 
 async def _streams_are_empty(stack: Stack) -> bool:
-    """True when all streams are empty."""
     async with Redis.from_url(stack.redis.url) as raw:
         keys = [key async for key in raw.scan_iter(match=f"{stack.prefix}:*", _type="stream")]
         return all([await raw.xlen(key) == 0 for key in keys])

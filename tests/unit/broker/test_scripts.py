@@ -27,7 +27,6 @@ KEYLESS = {"TIME"}
 
 
 def code(name: str) -> str:
-    """A script without its comments."""
     return re.sub(r"--[^\n]*", "", (FOLDER / f"{name}.lua").read_text())
 
 

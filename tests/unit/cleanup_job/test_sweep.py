@@ -30,6 +30,7 @@ from antiphon.shared_schemas.recording import (
     encode_meta,
 )
 from antiphon.shared_schemas.states import SessionKind
+from support.stack import until
 
 NO_REDIS = "redis://127.0.0.1:1/0"
 
@@ -321,9 +322,7 @@ async def test_the_loop_repeats_the_sweep_and_stops_on_request(data: Path) -> No
     loop = asyncio.create_task(run_loop(settings(data, interval_s=0.02), stop))
     for i in range(3):
         make(data, f"old{i}", age_days=31)
-        async with asyncio.timeout(10):
-            while left(data):
-                await asyncio.sleep(0.005)
+        await until(lambda: not left(data), within_s=10)
     stop.set()
     async with asyncio.timeout(10):
         await loop

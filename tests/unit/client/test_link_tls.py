@@ -22,7 +22,6 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
-    """A self-signed certificate for localhost, with its key."""
     made, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
         [

@@ -217,7 +217,6 @@ def test_a_session_deleted_during_the_merge_is_no_error(tmp_path: Path) -> None:
 
 
 def _unmerge(folder: Path, talk: TimedTalk) -> None:
-    """Restore the state before the merge."""
     shutil.rmtree(folder)
     opened = RecordingFolder(folder.parent, talk.job)
     for entry in talk.script:

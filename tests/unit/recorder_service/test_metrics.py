@@ -10,7 +10,6 @@ from antiphon.recorder_service.service import health
 
 
 def value(registry: CollectorRegistry, name: str, **labels: str) -> float:
-    """The value that a scrape would read."""
     text = generate_latest(registry).decode()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

@@ -30,13 +30,11 @@ def pictures(path: Path) -> list[tuple[float, np.ndarray]]:
 
 
 def audio_of(path: Path) -> np.ndarray:
-    """The audio, shape (2, n)."""
     with av.open(str(path)) as container:
         return np.concatenate([f.to_ndarray() for f in container.decode(audio=0)], axis=1)
 
 
 def words(path: Path) -> list[tuple[float, float, str]]:
-    """Subtitles with text: from, until, text."""
     with av.open(str(path)) as container:
         packets = [p for p in container.demux(subtitles=0) if p.size > 2]
         return [

@@ -34,7 +34,6 @@ def view(local_engine: LocalProcessor) -> Iterator[LocalDuplexView]:
 
 @pytest.fixture
 def other_view(local_engine: LocalProcessor) -> Iterator[LocalDuplexView]:
-    """A second session, not prepared."""
     session = local_engine.set_duplex_mode()
     yield session
     session.cleanup()

@@ -44,7 +44,6 @@ def config(*, speak: bool = True, tokens: int = 60) -> HalfDuplexConfig:
 
 @pytest.fixture
 def sessions(local_engine: LocalProcessor) -> Iterator[list[LocalHalfDuplexView]]:
-    """Two sessions with the same prompt, without speech."""
     views = [local_engine.set_half_duplex_mode() for _ in range(2)]
     for view in views:
         view.prepare(SYSTEM, config(speak=False))
