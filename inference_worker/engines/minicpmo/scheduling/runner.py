@@ -140,8 +140,9 @@ class Runner:
         [embeds] = self.embed([step])
         return self._text.states(SlotInput(step.slot, step.start, embeds))
 
-    def _sample(self, choices: Sequence[SampleToken | SampleWrittenToken]) -> Sequence[Any]:
-        sampler = self._sampler if isinstance(choices[0], SampleToken) else self._written_sampler
+    def _sample(self, choices: Sequence[SampleToken]) -> Sequence[Any]:
+        written = isinstance(choices[0], SampleWrittenToken)
+        sampler = self._written_sampler if written else self._sampler
         logits = torch.stack([choice.logits for choice in choices])
         return sampler.sample(logits, [choice.row for choice in choices])
 

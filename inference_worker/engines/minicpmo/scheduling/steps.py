@@ -145,11 +145,8 @@ class SampleToken(EngineStep):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SampleWrittenToken(EngineStep):
-    """Sample a token of a written answer by plain sampling; returns a SampledToken."""
-
-    logits: Tensor
-    row: TokenRow
+class SampleWrittenToken(SampleToken):
+    """Sample a token of a written answer by plain sampling."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

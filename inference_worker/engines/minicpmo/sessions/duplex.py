@@ -121,8 +121,6 @@ class DuplexConversation(TextContext):
 
     def prefill(self, mel: Tensor | None, images: Sequence[SlicedImage] = ()) -> Steps[None]:
         """Feed the images and the log-mel chunk of a unit. Raises EngineError if both are missing."""
-        if self.awaits_finalize:
-            raise EngineError("finalize must come between generate and the next prefill")
         if mel is None and not images:
             raise EngineError("a unit needs a full second of audio, or a picture")
         pieces: list[Piece] = [(self._ids.unit,)]

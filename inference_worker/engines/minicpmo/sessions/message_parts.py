@@ -65,7 +65,8 @@ def read_message(
         for piece in _pieces_or_error(part, reading, f"{where}.{place}")
     ]
     audio = [_padded(piece) for piece in pieces if isinstance(piece, np.ndarray)]
-    clips = iter(_merged_clips(audio) if reading.merge_audio else _separate_clips(audio))
+    separate = (AudioClip(clip_mels(samples)) for samples in audio)
+    clips = iter(_merged_clips(audio)) if reading.merge_audio else separate
     return [next(clips) if isinstance(piece, np.ndarray) else piece for piece in pieces]
 
 
@@ -108,10 +109,6 @@ def _video_pieces(data: bytes, stack_frames: int, reading: ReadOptions) -> Itera
 
 def _padded(samples: Samples) -> Samples:
     return np.pad(samples, (0, max(0, MIN_CLIP_SAMPLES - len(samples))))
-
-
-def _separate_clips(audio: list[Samples]) -> list[AudioClip]:
-    return [AudioClip(clip_mels(samples)) for samples in audio]
 
 
 def _merged_clips(audio: list[Samples]) -> list[AudioClip]:
