@@ -12,6 +12,7 @@ from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.streams import StreamWriter
 from antiphon.inference_worker.claimer import Claimer
+from antiphon.inference_worker.engines.processor import UnifiedProcessor
 from antiphon.inference_worker.heartbeat import WorkerHeartbeat
 from antiphon.inference_worker.pool import SessionPool
 from antiphon.inference_worker.sessions.context import WorkerContext
@@ -100,6 +101,8 @@ async def stream_client(
 
 @dataclass
 class RunningWorker:
+    """One worker's loops in this process, with a scripted engine."""
+
     context: WorkerContext
     pool: SessionPool
     processor: ScriptedProcessor
@@ -127,10 +130,19 @@ async def running_worker(
     resumes: bool = True,
     **overrides: object,
 ) -> AsyncIterator[RunningWorker]:
-    values = {**settings.model_dump(), "slots": 2, **overrides}
     processor = ScriptedProcessor(step, answer, resumes=resumes)
-    engine = EngineExecutor(2)
-    context = WorkerContext(worker_id, broker, processor, engine, WorkerSettings(**values))
+    values = {**settings.model_dump(), "slots": 2, **overrides}
+    async with worker_loops(processor, broker, WorkerSettings(**values), worker_id) as parts:
+        yield RunningWorker(*parts, processor)
+
+
+@asynccontextmanager
+async def worker_loops(
+    processor: UnifiedProcessor, broker: Broker, settings: WorkerSettings, worker_id: str = "w1"
+) -> AsyncIterator[tuple[WorkerContext, SessionPool]]:
+    """One worker's loops in this process, with a loaded engine."""
+    engine = EngineExecutor(settings.slots)
+    context = WorkerContext(worker_id, broker, processor, engine, settings)
     pool = SessionPool(context)
     heartbeat = WorkerHeartbeat(context, pool, "")
     heartbeat.state = None
@@ -140,7 +152,7 @@ async def running_worker(
     loops = [claimer.listen(watch), claimer.fill(), heartbeat.run()]
     tasks = [asyncio.create_task(loop) for loop in loops]
     try:
-        yield RunningWorker(context, pool, processor)
+        yield context, pool
     finally:
         for task in tasks:
             task.cancel()

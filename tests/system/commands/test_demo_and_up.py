@@ -191,14 +191,30 @@ def test_up_restarts_dead_services_and_ctrl_c_stops_everything_in_order(tmp_path
         assert worker["engine"] == "simulated"
 
         os.killpg(up.process.pid, signal.SIGINT)
-        assert up.process.wait(60) == 0
-        output = up.rest()
-    assert all_gone(family)
+        stops_in_order(up, family)
     assert is_free(port)
+    assert not (tmp_path / "stack.json").exists()
+
+
+def test_sigterm_to_up_alone_stops_everything_in_order(tmp_path: Path) -> None:
+    port = free_port()
+    with running_up(tmp_path, port) as up:
+        family = up.family()
+        assert len(family) == 5
+        up.process.terminate()
+        stops_in_order(up, family)
+    assert is_free(port)
+    assert not (tmp_path / "stack.json").exists()
+
+
+def stops_in_order(up: Up, family: list[psutil.Process]) -> None:
+    """`up` ends with exit status 0 after all its processes have stopped in order."""
+    assert up.process.wait(60) == 0
+    output = up.rest()
+    assert all_gone(family)
     places = [output.rindex(mark) for mark in STOPPED_IN_ORDER]
     assert places == sorted(places)
     assert "Traceback" not in output
-    assert not (tmp_path / "stack.json").exists()
 
 
 def test_no_service_survives_an_up_that_is_killed(tmp_path: Path) -> None:
