@@ -17,7 +17,7 @@ from support.shared_stack import TALKATIVE, running_stack
 from support.stack import Stack, until
 from web_pages import WEB, build_pages, require_packages
 
-expect.set_options(timeout=20_000)  # a busy machine is no failure
+expect.set_options(timeout=60_000)  # a busy machine is no failure
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

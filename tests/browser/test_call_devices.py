@@ -17,7 +17,7 @@ from support.browser_user import Visitor
 from support.call_page import CallPage
 from support.camera_video import left_and_right, two_colours
 from support.stack import Stack, until
-from support.synthetic_speech import ITALY, silence, spoken
+from support.synthetic_speech import ITALY, spoken
 from support.video_files import video
 
 pytestmark = pytest.mark.timeout(300)
@@ -169,7 +169,7 @@ async def test_a_video_file_replaces_camera_and_microphone(
     speech = spoken(ITALY)
     film = tmp_path / "film.webm"
     film.write_bytes(video(seconds=2.5, size=(320, 240), sound=speech, kind="webm"))
-    page = await visitor.open("/omni", microphone=silence(60.0))
+    page = await visitor.open("/omni", speaks=True)
     call = CallPage(page)
     await page.get_by_role("radio", name="File").check(force=True)
     await page.locator("#call-file").set_input_files(film)

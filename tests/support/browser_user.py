@@ -21,6 +21,7 @@ from playwright.async_api import (
 )
 
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from support import page_microphone
 from support.chromium import FLAGS
 from web_pages import WEB
 
@@ -116,6 +117,7 @@ class Visitor:
         *,
         microphone: Samples | None = None,
         repeat: bool = False,
+        speaks: bool = False,
         camera: Path | None = None,
         phone: bool = False,
         dark: bool = False,
@@ -126,6 +128,7 @@ class Visitor:
 
         `microphone`: audio at 16 kHz that starts when the page opens the microphone. It repeats if
         `repeat` is set, otherwise silence follows. Without it the microphone beeps.
+        `speaks`: the microphone is silent until the test calls `speak`, in any shared process.
         `camera`: .mjpeg or .y4m file.
         `animated`: without it the user prefers reduced motion and the page draws ten frames per
         second, because Chromium paints on the CPU.
@@ -133,6 +136,8 @@ class Visitor:
         browser = await self._browser(microphone, camera, "" if repeat else "%noloop")
         context = await _context(browser, phone=phone, dark=dark, animated=animated, locale=locale)
         self._exits.push_async_callback(context.close)
+        if speaks:
+            await context.add_init_script(page_microphone.SCRIPT)
         page = await context.new_page()
         self._listen(page)
         await page.goto(f"{self.url}{path}")
@@ -193,6 +198,7 @@ async def _context(
         reduced_motion="no-preference" if animated else "reduce",
         locale=locale,
     )
+    context.set_default_timeout(60_000)
     if not animated:
         await context.add_init_script(_CHEAP_PAINTING)
     return context

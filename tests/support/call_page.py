@@ -15,6 +15,8 @@ from antiphon.shared_schemas.audio import Samples
 _SETTINGS = {"/audio_duplex": "audio_duplex", "/omni": "omni"}
 _BLOCK_S = 0.02
 _AUDIBLE_DB = -45.0
+_SILENT = 1.5 / 32768
+_PAUSE_S = 0.4
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,23 @@ class CallAudio:
         level = 10 * np.log10(np.mean(np.square(blocks, dtype=np.float64), axis=1) + 1e-12)
         return [bool(db > _AUDIBLE_DB) for db in level]
 
+    def without_pauses(self, side: Samples) -> Samples:
+        """A side without silence of 0.4 s or more.
+
+        If a device of a busy machine loses half a second, the recorder fills that with silence.
+        """
+        audible = np.flatnonzero(np.abs(side) > _SILENT)
+        starts = np.flatnonzero(np.diff(audible, prepend=-len(side) - 1) > _PAUSE_S * self.rate)
+        parts = np.split(audible, starts[1:])
+        return np.concatenate([side[part[0] : part[-1] + 1] for part in parts])
+
     def correlation_with_model(self, spoken: Samples) -> float:
         """Correlation of `spoken` with the model's audio. 1 means that it contains every sample."""
-        size = 1 << (len(self.model) + len(spoken)).bit_length()
-        spectrum = np.fft.rfft(self.model, size) * np.conj(np.fft.rfft(spoken, size))
-        products = np.fft.irfft(spectrum, size)[: len(self.model) - len(spoken) + 1]
-        total = np.concatenate([[0.0], np.cumsum(np.square(self.model, dtype=np.float64))])
+        model, spoken = self.without_pauses(self.model), self.without_pauses(spoken)
+        size = 1 << (len(model) + len(spoken)).bit_length()
+        spectrum = np.fft.rfft(model, size) * np.conj(np.fft.rfft(spoken, size))
+        products = np.fft.irfft(spectrum, size)[: len(model) - len(spoken) + 1]
+        total = np.concatenate([[0.0], np.cumsum(np.square(model, dtype=np.float64))])
         energy = total[len(spoken) :] - total[: len(products)]
         scale = np.sqrt(np.maximum(energy, 1e-9) * np.sum(np.square(spoken, dtype=np.float64)))
         return float(np.max(products / scale))

@@ -285,13 +285,17 @@ async def prepared_session(
         yield client, session
 
 
-async def ended(broker: Broker, sid: str) -> SessionRow:
-    async with asyncio.timeout(WITHIN_S):
-        while True:
-            row = await broker.sessions.get(sid)
-            if row is not None and row.state is SessionState.ENDED:
-                return row
-            await asyncio.sleep(0.01)
+async def ended(broker: Broker, sid: str, *, within_s: float = WITHIN_S) -> SessionRow:
+    """The session's row once it has ended.
+
+    `within_s` counts pauses of 10 ms: a busy machine makes them longer, as it does with the work.
+    """
+    for _ in range(round(within_s * 100)):
+        row = await broker.sessions.get(sid)
+        if row is not None and row.state is SessionState.ENDED:
+            return row
+        await asyncio.sleep(0.01)
+    raise TimeoutError(f"the session {sid} has not ended")
 
 
 @asynccontextmanager

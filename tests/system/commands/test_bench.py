@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import numpy as np
 import orjson
 import pytest
@@ -18,7 +20,7 @@ from antiphon.cli.load.usage import ProcessUsage
 from antiphon.cli.load.users import LoadInputs
 from antiphon.client.link import ClientOptions
 from support.redis_server import RedisServer
-from support.stack import Stack
+from support.stack import Stack, until
 
 ROOT = Path(__file__).parents[3]
 
@@ -36,14 +38,19 @@ async def load(stack: Stack, plan: LoadPlan) -> LoadResult:
     return await run_load(stack.ws_url, ClientOptions(), plan, inputs, lambda: ProcessUsage.of({}))
 
 
+def inputs_taken(stack: Stack) -> float:
+    """How many messages the edge has passed on: of each session, one to prepare and then the chunks."""
+    shown = httpx.get(f"{stack.http_url}/metrics").text
+    found = re.search(r'edge_hop_seconds_count\{hop="append"\} ([\d.e+]+)', shown)
+    return float(found[1]) if found else 0.0
+
+
 async def test_every_request_that_a_stalled_edge_delayed_is_late(stack: Stack) -> None:
     stack.worker(slots=2, engine_options='{"speak_ms": 1, "listen_ms": 1, "prefill_ms": 1}')
     edge = stack.edge()
     plan = LoadPlan(kinds=(UserKind.AUDIO,), sessions=2, seconds=6, warm_up_s=1)
     loading = asyncio.create_task(load(stack, plan))
-    while "session_joined" not in edge.log:
-        await asyncio.sleep(0.1)
-    await asyncio.sleep(2.5)
+    await until(lambda: inputs_taken(stack) >= 6)
     edge.freeze()
     await asyncio.sleep(2.5)
     edge.thaw()
@@ -60,9 +67,7 @@ async def test_unanswered_requests_of_a_dead_edge_are_lost(stack: Stack) -> None
         kinds=(UserKind.AUDIO, UserKind.OMNI), sessions=2, seconds=4, warm_up_s=1, grace_s=1
     )
     loading = asyncio.create_task(load(stack, plan))
-    while "session_joined" not in edge.log:
-        await asyncio.sleep(0.1)
-    await asyncio.sleep(3.0)
+    await until(lambda: inputs_taken(stack) >= 8)
     edge.kill()
     result = await loading
     summary = LoadSummary.of(result.requests)

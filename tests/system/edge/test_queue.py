@@ -112,8 +112,7 @@ async def test_a_client_that_leaves_frees_its_place(
         async with edge.client("adx_leaves") as leaves:
             await leaves.expect("queued")
             await (leaves.abort() if goodbye == "abort" else leaves.socket.close())
-            async with asyncio.timeout(2):
-                row = await ended(broker, "adx_leaves")
+            row = await ended(broker, "adx_leaves", within_s=2)
         assert row.reason is EndReason.CLIENT_GONE
         await _reaches(stays, 1, 1)
 
@@ -134,8 +133,7 @@ async def test_a_client_that_disconnects_in_any_state_frees_its_worker(
             if state == "paused":
                 await client.send("pause")
             await client.abort()
-            async with asyncio.timeout(2):
-                row = await ended(broker, f"adx_{state}")
+            row = await ended(broker, f"adx_{state}", within_s=2)
             assert row.reason is EndReason.CLIENT_GONE
     assert (await broker.queue.snapshot()).workers[0].used == 0
 
@@ -151,8 +149,7 @@ async def test_a_disconnect_around_the_grant_frees_the_slot(
             await client.abort()
         claiming.cancel()
         await asyncio.wait([claiming])
-        async with asyncio.timeout(2):
-            await ended(broker, f"adx_{number}")
+        await ended(broker, f"adx_{number}", within_s=2)
     async with edge.client("adx_next") as client:
         await worker.claim()
         await client.expect("queue_done", skip=("queued", "queue_update"))

@@ -63,16 +63,18 @@ async def test_listening_and_speaking(stack: Stack, mode: str) -> None:
 
 
 async def test_the_session_ends_at_the_time_limit(stack: Stack) -> None:
-    stack.edge(realtime_video_s=1.0)
+    """In any state: a busy machine has not prepared the session by then."""
+    stack.edge(realtime_video_s=2.0)
     stack.worker()
     async with open_path(stack.ws_url, "/v1/realtime?mode=video") as wire:
-        client = Realtime(wire)
-        await client.expect("session.queue_done")
         await wire.send(type="session.update", session={"instructions": "Be brief."})
-        event = await client.receive()
-        if event["type"] == "session.created":  # on a slow machine the second is over before
-            event = await client.receive()
-        assert (event["type"], event["reason"]) == ("session.closed", "timeout")
+        client, kinds = Realtime(wire), []
+        while (event := await client.receive())["type"] != "session.closed":
+            kinds.append(event["type"])
+        assert event["reason"] == "timeout"
+        waited = ("session.queued", "session.queue_update")
+        states = [kind for kind in kinds if kind not in waited]
+        assert states == ["session.queue_done", "session.created"][: len(states)]
         assert await wire.closed() == 1000
     async with open_path(stack.ws_url, "/v1/realtime?mode=audio") as wire:
         await Realtime(wire).begin("The worker is free again.")

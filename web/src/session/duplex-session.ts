@@ -181,11 +181,11 @@ export class DuplexSession extends VoiceSession<
     if (!modelSpeaks && this.state.value.phase === "active") this.#acknowledgePlayback();
   }
 
-  /** Barge-in: the model stops when the user speaks. */
+  /** Barge-in: the model stops when the user speaks, also in a gap because a unit is late. */
   #userSpeaks(speaking: boolean): void {
     this.patch({ userSpeaks: speaking });
     const bargesIn = speaking && (this.#settings.bargeIn ?? true);
-    if (bargesIn && this.audio?.player.stats.playing) this.forceListen();
+    if (bargesIn && this.#voice?.speaks) this.forceListen();
   }
 
   /** Stops chunks and playback. */

@@ -32,6 +32,18 @@ it("ends an interrupted turn at its end of turn", () => {
   expect(verdicts(SPEAK, "interrupt", LAST, SPEAK)).toEqual(["play", undefined, "ignore", "play"]);
 });
 
+it("is in a turn until its end or an interruption", () => {
+  const gate = new SpeechGate();
+  const inTurn = [LISTEN, SPEAK, SPEAK, LAST, SPEAK, "interrupt" as const, SPEAK, LISTEN].map(
+    (unit) => {
+      if (unit === "interrupt") gate.interrupt();
+      else gate.unit(unit);
+      return gate.inTurn;
+    },
+  );
+  expect(inTurn).toEqual([false, true, true, false, true, false, false, false]);
+});
+
 it("returns the last time and the median", () => {
   const times = new ResponseTimes();
   expect([times.last, times.median]).toEqual([null, null]);

@@ -24,6 +24,11 @@ export class ModelSpeech {
     return this.#transcript.lines;
   }
 
+  /** Whether the model is heard, or will be when its next unit arrives. */
+  get speaks(): boolean {
+    return this.#audio.player.stats.playing || this.#gate.inTurn;
+  }
+
   /** From the end of the user's speech to the model's first audio, ms. */
   get responses(): ResponseTimes {
     return this.#responses;
@@ -68,6 +73,11 @@ export type GateDecision =
 export class SpeechGate {
   #inTurn = false;
   #interrupted = false;
+
+  /** Whether a turn has begun that is neither over nor interrupted. */
+  get inTurn(): boolean {
+    return this.#inTurn && !this.#interrupted;
+  }
 
   /** Ignores the rest of this turn. */
   interrupt(): void {
