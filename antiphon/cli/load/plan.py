@@ -165,7 +165,7 @@ class LoadSummary:
             late=sum(ms > LATE_S[one.kind] * 1000 for one, ms in answered),
             latency_ms=percentiles(latencies),
             worst_ms=[
-                round(max(tenth), 1) for tenth in np.array_split(latencies, 10) if len(tenth)
+                round(float(max(tenth)), 1) for tenth in np.array_split(latencies, 10) if len(tenth)
             ],
             sent_late_ms=percentiles(sent),
         )
