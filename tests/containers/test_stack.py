@@ -159,9 +159,7 @@ def rules(stack: Compose) -> dict[str, str]:
     return {rule["name"]: rule["health"] for rule in group["rules"]}
 
 
-async def test_prometheus_finds_every_process_and_evaluates_every_rule(
-    stack: Compose,
-) -> None:
+async def test_prometheus_finds_every_process_and_evaluates_every_rule(stack: Compose) -> None:
     stack("--profile", "observability", "up", "--detach", "--no-recreate", "--wait", "prometheus")
     asked = {"edge": 2, "worker": 1, "recorder": 2, "cleanup": 1}
     await until(lambda: targets(stack) == asked, within_s=WITHIN_S)

@@ -19,7 +19,7 @@ SIMULATED = '{"prepare_ms":1,"prefill_ms":1,"listen_ms":1,"speak_ms":1,"finalize
 
 @dataclass
 class FaultStack:
-    """Starts services, each behind a proxy of its own."""
+    """Starts services, each behind a separate proxy."""
 
     stack: Stack
     _stack: AsyncExitStack

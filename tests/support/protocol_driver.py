@@ -42,7 +42,7 @@ Step = Frame | Granted | OutEntry | QueuePlace | SessionCommand | Ended
 
 
 class DrivenConnection:
-    """One connection, driven as by the edge; `over` is set after its close."""
+    """One connection, driven as by the edge; `closed` is set after its close."""
 
     def __init__(self, protocol: Protocol) -> None:
         self.closed = False

@@ -40,7 +40,7 @@ PREPARED = PreparedOut(input_n=1, prompt_length=7)
 FAILED = ErrorOut(code="inference_error", message="bad")
 BROKEN = ErrorOut(code="inference_error", message="bad", fatal=True)
 FULL = ErrorOut(code="context_full", message="full", fatal=True)
-LAST_WORDS = (StoppedOut(), TimeoutOut(reason="late", elapsed_s=60.0), BROKEN, FULL)
+FINAL_ENTRIES = (StoppedOut(), TimeoutOut(reason="late", elapsed_s=60.0), BROKEN, FULL)
 AUDIO = base64_audio(4000)
 JPEG = pybase64.b64encode_as_string(picture())
 
@@ -98,7 +98,7 @@ DUPLEX = Protocol(
         PausedOut(input_n=1, timeout_s=5),
         ResumedOut(input_n=1),
         FAILED,
-        *LAST_WORDS,
+        *FINAL_ENTRIES,
     ),
     terminal=frozenset({"stopped", "timeout"}),
 )
@@ -132,7 +132,7 @@ HALF_DUPLEX = Protocol(
         DeltaOut(text_delta="Hi", audio=bytes(4)),
         TurnDoneOut(input_n=2, turn_index=0, text="Hi there."),
         FAILED,
-        *LAST_WORDS,
+        *FINAL_ENTRIES,
     ),
     terminal=frozenset({"stopped", "timeout"}),
 )
@@ -166,7 +166,7 @@ REALTIME = Protocol(
         "`session.update` without `session`": _frame("session.update"),
         f"`{_APPEND}` of 3999 samples": _frame(_APPEND, audio=base64_audio(3999)),
     },
-    entries=(PREPARED, result(1), result(2, speak=False), FAILED, *LAST_WORDS),
+    entries=(PREPARED, result(1), result(2, speak=False), FAILED, *FINAL_ENTRIES),
     terminal=frozenset({"session.closed"}),
     encode_error=encode_realtime_error,
     stop="session.close",

@@ -177,15 +177,12 @@ class LiveTalk:
     @property
     def job(self) -> RecordingJob:
         return RecordingJob(
-            sid=self.sid,
-            ticket=self.ticket,
-            kind=self.kind,
-            recording=self.recording,
+            sid=self.sid, ticket=self.ticket, kind=self.kind, recording=self.recording
         )
 
 
 def assert_undisturbed(data_dir: Path, *talks: LiveTalk, meta: bool = True) -> None:
-    """Ended talks are recorded as an undisturbed recorder does it; `meta`: so is `meta.json`."""
+    """Asserts that each recording equals an undisturbed recorder's, including `meta.json` if `meta`."""
     blank = {} if meta else {"meta.json": b""}
     for talk in talks:
         expected = record_undisturbed(data_dir.parent / "quiet", talk.job, talk.said, talk.ending)
@@ -262,7 +259,7 @@ def meta_of(data_dir: Path, recording: str) -> Meta | None:
 
 
 def journal_lines(data_dir: Path, talk: LiveTalk) -> int:
-    """What is recorded so far."""
+    """The number of entries in the journal."""
     journal = data_dir / "sessions" / talk.recording / TIMELINE_FILE
     return journal.read_bytes().count(b"\n") if journal.exists() else 0
 

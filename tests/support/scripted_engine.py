@@ -110,7 +110,7 @@ class ScriptedView(DuplexView):
 class ScriptedConversation:
     """The state that a scripted answer may use: its number (from 1), and the client's request.
 
-    `said` is the text that another worker has already published; a break or a stop sets `quiet`.
+    `said` is the text that another worker has already published; a break or a stop sets `silenced`.
     """
 
     def __init__(self) -> None:
@@ -258,7 +258,7 @@ class ScriptedChatView(ChatView):
 
 
 class ScriptedProcessor(UnifiedProcessor):
-    """Creates scripted views and keeps them in `views` and `talks` for the test."""
+    """Creates scripted views and keeps them in `views` and `conversations` for the test."""
 
     def __init__(
         self, step: Step = listens, answer: Answer = two_pieces, *, resumes: bool = True

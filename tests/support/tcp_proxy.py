@@ -96,10 +96,7 @@ class TcpProxy:
                 requests.close()
 
     async def _pump(
-        self,
-        source: asyncio.StreamReader,
-        sink: asyncio.StreamWriter,
-        loses: Callable[[], bool],
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, loses: Callable[[], bool]
     ) -> None:
         with suppress(OSError):
             while (data := await source.read(1 << 16)) and not loses():

@@ -148,14 +148,14 @@ async def test_events_of_a_dead_member_are_taken_over_until_they_are_acked(broke
     async with member(broker, "dies") as dead:
         first, second, _ = await dead.read()
         await dead.ack(first.id)
-    async with member(broker, "lives") as heir:
-        assert await heir.read() == []
-        assert await heir.reclaim(60_000) == []
-        taken = await heir.reclaim(0)
+    async with member(broker, "lives") as successor:
+        assert await successor.read() == []
+        assert await successor.reclaim(60_000) == []
+        taken = await successor.reclaim(0)
         assert [event.sid for event in taken] == ["b", "c"]
-        await heir.ack(second.id)
-        await heir.ack()
-        assert [event.sid for event in await heir.reclaim(0)] == ["c"]
+        await successor.ack(second.id)
+        await successor.ack()
+        assert [event.sid for event in await successor.reclaim(0)] == ["c"]
 
 
 async def test_many_pending_events_are_all_taken_over(broker: Broker) -> None:
@@ -163,30 +163,30 @@ async def test_many_pending_events_are_all_taken_over(broker: Broker) -> None:
         await join(broker, f"s{i}")
     async with member(broker, "dies") as dead:
         assert len(await read_all(dead.read)) == 250
-    async with member(broker, "lives") as heir:
-        taken = await heir.reclaim(0)
+    async with member(broker, "lives") as successor:
+        taken = await successor.reclaim(0)
     assert [event.sid for event in taken] == [f"s{i}" for i in range(250)]
 
 
 async def test_touch_reports_events_that_another_consumer_took_over(broker: Broker) -> None:
     for sid in "abc":
         await join(broker, sid)
-    async with member(broker, "stalled") as stalled, member(broker, "heir") as heir:
+    async with member(broker, "stalled") as stalled, member(broker, "heir") as successor:
         a, b, c = await stalled.read()
         await stalled.ack(c.id)
-        await heir.reclaim(0)
+        await successor.reclaim(0)
         assert await stalled.touch([a.id, b.id, c.id]) == {a.id, b.id}
-        assert await heir.touch([a.id, b.id]) == set()
-        assert await heir.touch([]) == set()
+        assert await successor.touch([a.id, b.id]) == set()
+        assert await successor.touch([]) == set()
         assert await stalled.reclaim(60_000) == []
 
 
 async def test_released_events_are_taken_over_at_any_age(broker: Broker) -> None:
     await join(broker, "a")
-    async with member(broker, "leaves") as leaver, member(broker, "heir") as heir:
+    async with member(broker, "leaves") as leaver, member(broker, "heir") as successor:
         await leaver.read()
         await leaver.release()
-        assert [event.sid for event in await heir.reclaim(60_000)] == ["a"]
+        assert [event.sid for event in await successor.reclaim(60_000)] == ["a"]
 
 
 async def test_pending_events_that_were_trimmed_are_skipped(broker: Broker, raw: Redis) -> None:

@@ -95,10 +95,10 @@ async def test_the_whole_system_at_one_instant(broker: Broker, registry: Collect
     await activate(broker, await claim(broker))
     await claim(broker)
     await join(broker, "c", CHAT)
-    fleet = FleetMetrics()
-    registry.register(fleet)
+    workers = FleetMetrics()
+    registry.register(workers)
     assert value(registry, "redis_up") == 0
-    await fleet.refresh(broker)
+    await workers.refresh(broker)
     assert value(registry, "redis_up") == 1
     assert value(registry, "queue_length") == 1
     assert value(registry, "queue_oldest_wait_seconds") < 60
@@ -123,12 +123,12 @@ async def test_the_whole_system_at_one_instant(broker: Broker, registry: Collect
 async def test_without_redis_only_the_outage_is_exported(
     redis_server: RedisServer, registry: CollectorRegistry
 ) -> None:
-    fleet = FleetMetrics()
-    registry.register(fleet)
+    workers = FleetMetrics()
+    registry.register(workers)
     async with open_broker(BrokerSettings(redis_url=redis_server.url)) as broker:
-        await fleet.refresh(broker)
+        await workers.refresh(broker)
         redis_server.kill()
-        await fleet.refresh(broker)
+        await workers.refresh(broker)
     assert value(registry, "redis_up") == 0
     assert registry.get_sample_value("antiphon_queue_length") is None
 

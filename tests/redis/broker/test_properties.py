@@ -170,7 +170,7 @@ class QueueMachine(RuleBasedStateMachine):
             assert ticket.position == len(self.waiting()) == ticket.queue_length
 
     @rule(kinds=st.lists(st.sampled_from([AUDIO, OMNI, CHAT]), min_size=3, max_size=8))
-    def crowd(self, kinds: list[SessionKind]) -> None:
+    def join_several(self, kinds: list[SessionKind]) -> None:
         """Several joins, so that the queue is long enough."""
         for sid, kind in zip(SIDS, kinds, strict=False):
             self.join(sid, kind, EDGES[len(sid + kind) % 2])

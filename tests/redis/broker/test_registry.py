@@ -26,7 +26,7 @@ from support.control_plane import (
 
 
 @pytest.fixture
-async def impatient(settings: BrokerSettings) -> AsyncIterator[Broker]:
+async def without_recovery(settings: BrokerSettings) -> AsyncIterator[Broker]:
     """A broker whose reaper ends recovering sessions at once."""
     async with open_broker(settings.model_copy(update={"recovery_timeout_s": 0.001})) as opened:
         yield opened
@@ -143,17 +143,17 @@ async def test_ending_a_session_of_a_worker_that_is_gone(broker: Broker, raw: Re
     assert await used(broker) == {"w1": 0}
 
 
-async def test_a_session_that_no_worker_recovers_ends(impatient: Broker, raw: Redis) -> None:
-    await join(impatient, "a")
-    await join(impatient, "b")
-    await serve(impatient)
-    await activate(impatient, await claim(impatient))
-    await expire_lease(impatient, raw, "a")
-    assert await reap(impatient, raw) == (1, 0)
-    await raw.hset(impatient.keys.session("a"), "recovering_at", await now_ms(raw) - 1000)
-    assert await reap(impatient, raw) == (0, 1)
-    assert await reason_of(impatient, "a") is EndReason.WORKER_LOST
-    assert await waiting(impatient) == ["b"]
+async def test_a_session_that_no_worker_recovers_ends(without_recovery: Broker, raw: Redis) -> None:
+    await join(without_recovery, "a")
+    await join(without_recovery, "b")
+    await serve(without_recovery)
+    await activate(without_recovery, await claim(without_recovery))
+    await expire_lease(without_recovery, raw, "a")
+    assert await reap(without_recovery, raw) == (1, 0)
+    await raw.hset(without_recovery.keys.session("a"), "recovering_at", await now_ms(raw) - 1000)
+    assert await reap(without_recovery, raw) == (0, 1)
+    assert await reason_of(without_recovery, "a") is EndReason.WORKER_LOST
+    assert await waiting(without_recovery) == ["b"]
 
 
 async def test_the_queue_entry_of_a_deleted_row_is_removed(broker: Broker, raw: Redis) -> None:

@@ -79,9 +79,9 @@ async def test_a_new_subscription_is_served_while_its_shard_blocks(
     await write(broker, "new", 7)
     async with broker.reader.subscribe(broker.keys.inbound("idle"), START):
         await until_blocked(raw)
-        async with broker.reader.subscribe(broker.keys.inbound("new"), START) as newcomer:
+        async with broker.reader.subscribe(broker.keys.inbound("new"), START) as added:
             assert len(broker.reader._shards) == 1
-            assert await take(newcomer, 1) == [7]
+            assert await take(added, 1) == [7]
 
 
 async def test_many_new_subscriptions_at_once(broker: Broker) -> None:
@@ -108,8 +108,8 @@ async def test_a_new_subscription_is_served_after_the_connection_was_replaced(
         await write(broker, "idle", 1)
         assert await take(idle, 1) == [1]
         await until_blocked(raw)
-        async with broker.reader.subscribe(broker.keys.inbound("new"), START) as newcomer:
-            assert await take(newcomer, 1) == [7]
+        async with broker.reader.subscribe(broker.keys.inbound("new"), START) as added:
+            assert await take(added, 1) == [7]
 
 
 async def test_reading_begins_after_the_given_position(broker: Broker) -> None:

@@ -258,8 +258,8 @@ async def test_an_entry_of_another_writer_is_not_taken_for_a_lost_append(
 ) -> None:
     writer = await lossy_broker.streams.input_writer(SID, TICKET)
     await writer.append(chunk(0))
-    rival = await broker.streams.input_writer(SID, TICKET)
-    await rival.append(chunk(1))
+    other_writer = await broker.streams.input_writer(SID, TICKET)
+    await other_writer.append(chunk(1))
     with pytest.raises(StaleFence):
         await writer.append(chunk(1))
 

@@ -30,7 +30,7 @@ from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.control_plane import report
 from support.protocol_driver import Protocol
-from support.protocol_samples import LAST_WORDS, PROTOCOLS, SETTINGS
+from support.protocol_samples import FINAL_ENTRIES, PROTOCOLS, SETTINGS
 
 KINDS = {
     "/ws/duplex/{session_id}": SessionKind.AUDIO_DUPLEX,
@@ -176,7 +176,7 @@ def _frames(protocol: Protocol) -> dict[str, str]:
 
 def _steps(protocol: Protocol) -> st.SearchStrategy[list[Step]]:
     """Mostly answers, because they can be lost or sent twice."""
-    last = (*LAST_WORDS, *(e for e in protocol.entries if isinstance(e, ChatDoneOut)))
+    last = (*FINAL_ENTRIES, *(e for e in protocol.entries if isinstance(e, ChatDoneOut)))
     answers = [i for i, entry in enumerate(protocol.entries) if entry not in last]
     often = st.sampled_from([*answers, GRANT, PAUSE, TURN])
     return st.lists(often | st.sampled_from(sorted(_frames(protocol))), max_size=12)

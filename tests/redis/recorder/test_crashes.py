@@ -80,16 +80,16 @@ async def test_the_owner_learns_of_an_end_that_another_replica_received(
     broker: Broker, quickly: RecorderSettings
 ) -> None:
     """Each transition goes to one replica only; only the watch informs the other one of a session's end."""
-    patient = quickly.model_copy(update={"recorder_look_s": 1000, "recorder_silence_s": 1000})
+    slow = quickly.model_copy(update={"recorder_look_s": 1000, "recorder_silence_s": 1000})
     async with AsyncExitStack() as stack:
         for _ in range(3):
-            await stack.enter_async_context(in_process(patient))
+            await stack.enter_async_context(in_process(slow))
         talks = [await LiveTalk.begin(broker) for _ in range(12)]
         for talk in talks:
             await talk.exchange(0)
         for talk in talks:
             await talk.end()
-        metas = await until_finished(patient.data_dir, *talks)
+        metas = await until_finished(slow.data_dir, *talks)
         assert {meta.state for meta in metas} == {RecordingState.COMPLETE}
         await until_acknowledged(broker)
 
@@ -97,21 +97,21 @@ async def test_the_owner_learns_of_an_end_that_another_replica_received(
 async def test_sigterm_hands_sessions_over_and_finishes_ended_ones(
     broker: Broker, quickly: RecorderSettings
 ) -> None:
-    patient = quickly.model_copy(update={"recorder_silence_s": 60, "recorder_settle_s": 1.0})
-    over, going_on = await LiveTalk.begin(broker), await LiveTalk.begin(broker)
-    async with process(patient) as child:
-        for talk in (over, going_on):
-            await until(lambda t=talk: meta_of(patient.data_dir, t.recording) is not None, "begun")  # type: ignore[misc]
+    slow = quickly.model_copy(update={"recorder_silence_s": 60, "recorder_settle_s": 1.0})
+    over, unfinished = await LiveTalk.begin(broker), await LiveTalk.begin(broker)
+    async with process(slow) as child:
+        for talk in (over, unfinished):
+            await until(lambda t=talk: meta_of(slow.data_dir, t.recording) is not None, "begun")  # type: ignore[misc]
         await over.end()
         child.terminate()
         assert await child.wait() == 0
-    assert _state(patient, over) == "complete"
-    assert _state(patient, going_on) == "recording"
-    await going_on.exchange(0)
-    async with in_process(patient):  # silence_s is a minute: only a hand-over can be this quick
-        await going_on.end()
-        await until_finished(patient.data_dir, going_on)
-    assert_undisturbed(patient.data_dir, going_on)
+    assert _state(slow, over) == "complete"
+    assert _state(slow, unfinished) == "recording"
+    await unfinished.exchange(0)
+    async with in_process(slow):  # silence_s is a minute: only a hand-over can be this quick
+        await unfinished.end()
+        await until_finished(slow.data_dir, unfinished)
+    assert_undisturbed(slow.data_dir, unfinished)
 
 
 async def test_an_outage_of_redis_loses_nothing(redis_server: RedisServer, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ async def test_a_disk_that_fails_for_a_while(broker: Broker, quickly: RecorderSe
         await until(lambda: journal_lines(quickly.data_dir, talk) == 13, "it has resumed")
         meta = meta_of(quickly.data_dir, talk.recording)
         assert meta is not None
-        assert [trouble.error for trouble in meta.degraded] == ["File exists"]
+        assert [outage.error for outage in meta.degraded] == ["File exists"]
         await talk.end()
         (meta,) = await until_finished(quickly.data_dir, talk)
         await until_acknowledged(broker)
@@ -231,23 +231,23 @@ async def test_an_orphaned_recording_is_adopted(
 async def test_a_recorder_that_was_frozen_stops(broker: Broker, quickly: RecorderSettings) -> None:
     """It continues after a takeover: it stops, and entries that both wrote count once."""
     talk = await LiveTalk.begin(broker)
-    async with process(quickly) as sleeper:
+    async with process(quickly) as frozen:
         await until(lambda: journal_lines(quickly.data_dir, talk) == 2, "recorded so far")
-        sleeper.send_signal(signal.SIGSTOP)
+        frozen.send_signal(signal.SIGSTOP)
         async with in_process(quickly):
             for seed in range(10):
                 await talk.exchange(seed)
             await until(
                 lambda: journal_lines(quickly.data_dir, talk) >= 22, "the other has taken over"
             )
-            sleeper.send_signal(signal.SIGCONT)
+            frozen.send_signal(signal.SIGCONT)
             for seed in range(10, 20):
                 await talk.exchange(seed)
                 await asyncio.sleep(0.05)
             await talk.end()
             await until_finished(quickly.data_dir, talk)
             await until_acknowledged(broker)
-            assert sleeper.returncode is None
+            assert frozen.returncode is None
     assert_undisturbed(quickly.data_dir, talk)
 
 
@@ -257,7 +257,7 @@ async def test_cancelling_the_task_at_any_await_changes_no_byte(
     """Cancelled at random awaits, without an orderly stop."""
     quickly = quickly.model_copy(update={"recorder_silence_s": 0.05})
     (quickly.data_dir / "sessions").mkdir(parents=True)
-    dice = random.Random(7)
+    rng = random.Random(7)
     talk = await LiveTalk.begin(broker)
     for seed in range(40):
         recorder = Recorder(broker, quickly, RecorderMetrics())
@@ -266,9 +266,10 @@ async def test_cancelling_the_task_at_any_await_changes_no_byte(
         await talk.exchange(seed)
         if seed % 4 == 0:
             await until(
-                lambda s=seed: journal_lines(quickly.data_dir, talk) > 2 * s, "it got somewhere"
+                lambda s=seed: journal_lines(quickly.data_dir, talk) > 2 * s,
+                "some entries are recorded",
             )  # type: ignore[misc]
-        for _ in range(dice.randrange(1, 60)):
+        for _ in range(rng.randrange(1, 60)):
             await asyncio.sleep(0)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -37,7 +37,7 @@ async def end_before_merging(pid: int, data_dir: Path, talk: LiveTalk) -> None:
     """Records the whole session, on a disk that is too full for its replay."""
     for seed in range(12):
         await talk.exchange(seed)
-    await until(lambda: journal_lines(data_dir, talk) == 26, "it records")
+    await until(lambda: journal_lines(data_dir, talk) == 26, "the entries are recorded")
     limit_files(pid, 40_000)
     await talk.end()
     await until(lambda: _meta(data_dir, talk).replay is ReplayState.MERGING, "recorded")
@@ -48,25 +48,23 @@ async def test_a_disk_that_is_full_for_a_while(broker: Broker, quickly: Recorder
     async with process(quickly) as child:
         for seed in range(3):
             await talk.exchange(seed)
-        await until(lambda: journal_lines(quickly.data_dir, talk) == 8, "it records")
+        await until(lambda: journal_lines(quickly.data_dir, talk) == 8, "the entries are recorded")
         limit_files(child.pid, 1000)
         for seed in range(3, 6):  # the session is not affected
             await talk.exchange(seed)
         await asyncio.sleep(0.5)
         assert journal_lines(quickly.data_dir, talk) == 8
         resource.prlimit(child.pid, resource.RLIMIT_FSIZE, UNLIMITED)
-        await until(
-            lambda: journal_lines(quickly.data_dir, talk) == 15, "it has resumed, and says so"
-        )
+        await until(lambda: journal_lines(quickly.data_dir, talk) == 15, "it has resumed")
         await talk.end()
         (meta,) = await until_finished(quickly.data_dir, talk)
         await until_acknowledged(broker)
     assert meta.state is RecordingState.COMPLETE
-    (trouble,) = meta.degraded
-    assert trouble.error == "File too large"
-    assert trouble.resumed_at is not None
-    assert trouble.resumed_at > trouble.at
-    late = {(x.stream, x.first, x.last, x.first_chunk, x.last_chunk) for x in trouble.late}
+    (outage,) = meta.degraded
+    assert outage.error == "File too large"
+    assert outage.resumed_at is not None
+    assert outage.resumed_at > outage.at
+    late = {(x.stream, x.first, x.last, x.first_chunk, x.last_chunk) for x in outage.late}
     assert late == {("in", 5, 7, 3, 5), ("out", 5, 7, None, None)}
     assert_undisturbed(quickly.data_dir, talk, meta=False)
 
@@ -114,7 +112,7 @@ async def test_a_recorder_that_cannot_open_more_files_continues(
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
         await talk.exchange(0)
-        await until(lambda: journal_lines(quickly.data_dir, talk) == 4, "it records")
+        await until(lambda: journal_lines(quickly.data_dir, talk) == 4, "the entries are recorded")
         allowed = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (3, allowed[1]))
         await asyncio.sleep(1.0)
@@ -138,7 +136,7 @@ async def test_entries_that_the_disk_rejected_for_too_long_are_lost_and_listed(
     talk = await LiveTalk.begin(broker)
     async with process(quickly) as child:
         await talk.exchange(0)
-        await until(lambda: journal_lines(quickly.data_dir, talk) == 4, "it records")
+        await until(lambda: journal_lines(quickly.data_dir, talk) == 4, "the entries are recorded")
         limit_files(child.pid, 100)
         for seed in range(1, 4):
             await talk.exchange(seed)
@@ -193,11 +191,12 @@ async def test_the_metrics_show_it(broker: Broker, quickly: RecorderSettings) ->
     async with in_process(quickly, metrics):
         await talk.exchange(2)
         await until(
-            lambda: metrics.degraded == 1 and count(metrics, "disk_errors_total") > 1, "it is said"
+            lambda: metrics.degraded == 1 and count(metrics, "disk_errors_total") > 1,
+            "the error is logged",
         )
         assert metrics.sessions == 2
         obstacle.unlink()
-        await until(lambda: metrics.degraded == 0, "it is over")
+        await until(lambda: metrics.degraded == 0, "the disk is writable again")
         await talk.end()
         await other.end()
         await until_finished(quickly.data_dir, talk, other)

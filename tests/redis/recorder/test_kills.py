@@ -34,7 +34,7 @@ AT_ONCE = 2
 STEP_S = 0.05
 
 
-class Storm:
+class SessionLoad:
     """Sessions that begin and end while recorders die."""
 
     def __init__(self, broker: Broker) -> None:
@@ -43,15 +43,15 @@ class Storm:
         self._broker = broker
         self._claiming = asyncio.Lock()
 
-    async def run_sessions(self, dice: random.Random) -> None:
+    async def run_sessions(self, rng: random.Random) -> None:
         """Run sessions of every kind one after the other."""
         kinds = [SessionKind.OMNI_DUPLEX, SessionKind.HALF_DUPLEX, SessionKind.CHAT]
         while not self.over.is_set():
-            kind = dice.choice(kinds)
+            kind = rng.choice(kinds)
             async with self._claiming:
                 talk = await LiveTalk.assigned(self._broker, kind=kind)
             if kind is SessionKind.OMNI_DUPLEX:
-                await _duplex(talk, dice.randrange(5, 40))
+                await _duplex(talk, rng.randrange(5, 40))
             else:
                 chat = kind is SessionKind.CHAT
                 await _turns(talk, chat_talk() if chat else half_duplex_talk())
@@ -75,26 +75,26 @@ async def _turns(talk: LiveTalk, entries: list[tuple[str, Entry]]) -> None:
         await asyncio.sleep(STEP_S)
 
 
-async def _kill_at_random(recorders: Forks, data_dir: Path, storm: Storm) -> Counter[str]:
+async def _kill_at_random(recorders: Forks, data_dir: Path, load: SessionLoad) -> Counter[str]:
     """Returns the states of the unfinished recordings at each kill.
 
     Each recorder lives until it has visibly worked, and a random time longer.
     """
-    dice, met = random.Random(2), Counter[str]()
+    rng, met = random.Random(2), Counter[str]()
     for number in range(KILLS):
         before = _journals(data_dir) if number % 4 else _half_replays(data_dir)
         pid = await recorders.start()
         if number % 4 == 0:
             await _until(lambda known=before: _half_replays(data_dir) - known)  # type: ignore[misc]
-            await asyncio.sleep(dice.uniform(0.0, 0.01))
+            await asyncio.sleep(rng.uniform(0.0, 0.01))
         elif number % 10:
             await _until(lambda known=before: _journals(data_dir) != known)  # type: ignore[misc]
-            await asyncio.sleep(dice.uniform(0.0, 0.05))
+            await asyncio.sleep(rng.uniform(0.0, 0.05))
         else:
-            await asyncio.sleep(dice.uniform(0.0, 0.1))  # perhaps before it has begun
+            await asyncio.sleep(rng.uniform(0.0, 0.1))  # perhaps before it has begun
         await recorders.kill(pid)
         met.update(_states(data_dir))
-    storm.over.set()
+    load.over.set()
     return met
 
 
@@ -131,17 +131,17 @@ def _states(data_dir: Path) -> set[str]:
 @pytest.mark.timeout(600)
 async def test_a_hundred_kills_change_no_byte(broker: Broker, quickly: RecorderSettings) -> None:
     quickly = quickly.model_copy(update={"recorder_silence_s": 0.2})
-    storm = Storm(broker)
+    load = SessionLoad(broker)
     async with forks(environment(quickly)) as recorders:
         async with asyncio.TaskGroup() as group:
             for seed in range(AT_ONCE):
-                group.create_task(storm.run_sessions(random.Random(seed)))
-            killing = group.create_task(_kill_at_random(recorders, quickly.data_dir, storm))
+                group.create_task(load.run_sessions(random.Random(seed)))
+            kills = group.create_task(_kill_at_random(recorders, quickly.data_dir, load))
         pid = await recorders.start()
-        await until_finished(quickly.data_dir, *storm.recorded)
+        await until_finished(quickly.data_dir, *load.recorded)
         await until_acknowledged(broker)
         await recorders.kill(pid)
-    met = killing.result()
+    met = kills.result()
     assert met["recording"] > KILLS / 4
     assert met["merging"] > 10, "some were killed during a merge"
-    assert_undisturbed(quickly.data_dir, *storm.recorded)
+    assert_undisturbed(quickly.data_dir, *load.recorded)

@@ -33,12 +33,7 @@ from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
 from support.scripted_engine import HeldAnswer, ScriptedConversation, piece, two_pieces
 from support.stack import until
-from support.worker_harness import (
-    SID,
-    OpenSession,
-    running_worker,
-    stream_client,
-)
+from support.worker_harness import SID, OpenSession, running_worker, stream_client
 
 KIND = SessionKind.CHAT
 HISTORY = (

@@ -59,9 +59,9 @@ async def living(settings: BrokerSettings, **overrides: object) -> AsyncIterator
             await life
 
 
-@pytest.mark.parametrize("comes_back", [True, False])
+@pytest.mark.parametrize("returns", [True, False])
 async def test_a_redis_outage_when_the_model_is_ready_is_waited_for(
-    redis_server: RedisServer, processor: SlowToLoad, *, comes_back: bool
+    redis_server: RedisServer, processor: SlowToLoad, *, returns: bool
 ) -> None:
     settings = BrokerSettings(redis_url=redis_server.url)
     with capture_logs() as logs:
@@ -71,7 +71,7 @@ async def test_a_redis_outage_when_the_model_is_ready_is_waited_for(
             processor.may_load.set()
             waiting = {"watch events", "report that the worker is ready"}
             await until(lambda: waiting <= {entry.get("waiting_to") for entry in logs})
-            if comes_back:
+            if returns:
                 redis_server.start()
                 await until(lambda: "worker_ready" in {entry["event"] for entry in logs})
                 async with open_broker(settings) as broker:

@@ -225,11 +225,11 @@ async def test_a_client_without_a_request_times_out(edge: RunningEdge) -> None:
 
 async def test_over_http(edge: RunningEdge, worker: PlayedWorker) -> None:
     async with edge.http() as http:
-        asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
+        pending = asyncio.create_task(http.post("/api/chat", json=HELLO))
         session = await worker.claim()
         request = await _answer(session, audio=SOUND)
         assert not request.options.streaming
-        answer = await asking
+        answer = await pending
     assert answer.status_code == 200
     body = answer.json()
     assert (body["success"], body["text"], body["error"]) == (True, "Hi you.", None)
@@ -268,10 +268,10 @@ async def test_errors_of_the_engine_over_http(
     edge: RunningEdge, worker: PlayedWorker, code: str, status: int
 ) -> None:
     async with edge.http() as http:
-        asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
+        pending = asyncio.create_task(http.post("/api/chat", json=HELLO))
         session = await worker.claim()
         await session.publish(ErrorOut(code=code, message="bad", fatal=True))
-        answer = await asking
+        answer = await pending
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
@@ -287,30 +287,30 @@ async def test_a_full_queue_over_http(settings: BrokerSettings) -> None:
 
 async def test_cancelled_over_http(edge: RunningEdge, broker: Broker) -> None:
     async with edge.http() as http:
-        asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
+        pending = asyncio.create_task(http.post("/api/chat", json=HELLO))
         while not (waiting := (await broker.queue.snapshot()).waiting):
             await asyncio.sleep(0.01)
         await http.delete(f"/api/queue/{waiting[0].ticket}")
-        answer = await asking
+        answer = await pending
     assert (answer.status_code, answer.json()["code"]) == (409, "cancelled")
 
 
 async def test_an_http_client_that_disconnects_frees_the_worker(
     http: httpx.AsyncClient, worker: PlayedWorker, broker: Broker
 ) -> None:
-    asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
+    pending = asyncio.create_task(http.post("/api/chat", json=HELLO))
     session = await worker.claim()
-    asking.cancel()
+    pending.cancel()
     assert (await ended(broker, session.claim.sid)).reason is EndReason.CLIENT_GONE
 
 
 async def test_a_drain_over_http(settings: BrokerSettings, broker: Broker) -> None:
     async with running_edge(settings, drain_s=0.1) as edge, edge.http() as http:
-        asking = asyncio.create_task(http.post("/api/chat", json=HELLO))
+        pending = asyncio.create_task(http.post("/api/chat", json=HELLO))
         while not (await broker.queue.snapshot()).waiting:
             await asyncio.sleep(0.01)
         await edge.edge.drain()
-        answer = await asking
+        answer = await pending
     assert (answer.status_code, answer.json()["code"]) == (503, "server_shutdown")
 
 
@@ -320,11 +320,11 @@ async def test_an_undeliverable_answer_over_http_is_temporarily_unavailable(
     """The edge receives its grant late, from a snapshot, and then reads too many entries at once."""
     async with running_edge(settings, max_unsent_turn_messages=2) as edge, edge.http() as http:
         monkeypatch.setattr(edge.edge.events, "_dispatch", list)
-        posting = asyncio.create_task(http.post("/api/chat", json=HELLO))
+        pending = asyncio.create_task(http.post("/api/chat", json=HELLO))
         session = await worker.claim()
         for _ in range(20):
             await session.publish(DeltaOut(text_delta="Hi"))
-        response = await posting
+        response = await pending
     assert (response.status_code, response.headers.get("retry-after")) == (503, "1")
     assert response.json()["retryable"] is True
 

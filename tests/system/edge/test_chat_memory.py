@@ -15,14 +15,7 @@ from antiphon.broker.client import Broker
 from antiphon.broker.connection import call
 from antiphon.shared_schemas.entries import ChatIn
 from antiphon.shared_schemas.registry import Claim
-from support.edge_harness import (
-    WITHIN_S,
-    Client,
-    PlayedWorker,
-    RunningEdge,
-    ended,
-    picture,
-)
+from support.edge_harness import WITHIN_S, Client, PlayedWorker, RunningEdge, ended, picture
 from support.stack import until
 
 MIB = 1024 * 1024

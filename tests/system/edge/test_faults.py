@@ -136,12 +136,12 @@ async def test_the_edge_sends_the_final_message_that_the_worker_did_not(
 async def test_a_lost_worker_without_a_replacement_ends_in_an_error(
     settings: BrokerSettings,
 ) -> None:
-    hasty = settings.model_copy(
+    short = settings.model_copy(
         update={"lease_s": 0.5, "recovery_timeout_s": 0.5, "heartbeat_ttl_s": 2.0}
     )
     async with (
-        open_broker(hasty) as broker,
-        running_edge(hasty) as edge,
+        open_broker(short) as broker,
+        running_edge(short) as edge,
         played_worker(broker) as worker,
         prepared_session(edge, worker) as (client, _),
     ):

@@ -187,10 +187,10 @@ async def test_stop_reaches_a_session_from_any_edge(
         _session(edge, worker, "hdx_far") as (client, session),
         httpx.AsyncClient() as http,
     ):
-        for caller in (other, edge):
+        for each in (other, edge):
             await client.send("audio_chunk", audio_base64=base64_audio(100))
             await session.expect(ChunkIn)
-            url = f"{caller.url}/api/half_duplex/stop"
+            url = f"{each.url}/api/half_duplex/stop"
             answer = await http.post(url, json={"session_id": "hdx_far"})
             assert answer.status_code == 200
             assert answer.json()["success"] is True

@@ -103,15 +103,15 @@ async def test_audio_and_pauses_are_refused_in_the_queue(edge: RunningEdge) -> N
         assert len((await edge.edge.broker.queue.snapshot()).waiting) == 1
 
 
-@pytest.mark.parametrize("goodbye", ["close", "abort"])
+@pytest.mark.parametrize("how", ["close", "abort"])
 async def test_a_client_that_leaves_frees_its_place(
-    edge: RunningEdge, broker: Broker, goodbye: str
+    edge: RunningEdge, broker: Broker, how: str
 ) -> None:
     async with edge.client("adx_stays") as stays:
         await stays.expect("queued")
         async with edge.client("adx_leaves") as leaves:
             await leaves.expect("queued")
-            await (leaves.abort() if goodbye == "abort" else leaves.socket.close())
+            await (leaves.abort() if how == "abort" else leaves.socket.close())
             row = await ended(broker, "adx_leaves", within_s=2)
         assert row.reason is EndReason.CLIENT_GONE
         await _reaches(stays, 1, 1)
@@ -173,10 +173,10 @@ async def test_a_live_id_is_taken(
 ) -> None:
     async with running_edge(settings) as other, edge.client("adx_1") as client:
         await client.expect("queued")
-        for door in (edge, other):
-            async with door.client("adx_1") as twin:
-                await twin.expect_error("session_exists", "session_id")
-                assert await twin.close_code() == 1008
+        for each in (edge, other):
+            async with each.client("adx_1") as same_id:
+                await same_id.expect_error("session_exists", "session_id")
+                assert await same_id.close_code() == 1008
         row = await broker.sessions.get("adx_1")
         assert row is not None
         assert row.state is SessionState.QUEUED

@@ -74,8 +74,7 @@ async def _active(
 
 
 @pytest.mark.parametrize(
-    ("mode", "kind"),
-    [("video", SessionKind.OMNI_DUPLEX), ("audio", SessionKind.AUDIO_DUPLEX)],
+    ("mode", "kind"), [("video", SessionKind.OMNI_DUPLEX), ("audio", SessionKind.AUDIO_DUPLEX)]
 )
 async def test_a_whole_conversation(
     edge: RunningEdge, worker: PlayedWorker, broker: Broker, mode: str, kind: SessionKind

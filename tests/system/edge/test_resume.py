@@ -267,9 +267,9 @@ async def test_an_expired_grace_period_frees_the_worker(
         assert (await session.row()).state is SessionState.ENDED
         path = f"/ws/duplex/adx_1?resume_token={client.token}&seq=1"
         assert await refused(other, path) == EXPIRED
-        async with other.client("adx_1") as newcomer:
+        async with other.client("adx_1") as next_client:
             await worker.claim()
-            await newcomer.expect("queue_done")
+            await next_client.expect("queue_done")
 
 
 async def test_a_client_without_a_token_frees_its_worker_at_once(

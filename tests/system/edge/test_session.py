@@ -211,11 +211,11 @@ async def test_the_session_continues_with_another_worker(edge: RunningEdge, brok
         first.held.clear()
         assert await broker.leases.give_back("adx_1", first.id, session.claim.epoch)
         async with played_worker(broker, id_="w2") as second:
-            heir = await second.claim()
-            assert heir.claim.sid == "adx_1"
-            await heir.prepare()  # the client already has `prepared` and gets no second one
+            successor = await second.claim()
+            assert successor.claim.sid == "adx_1"
+            await successor.prepare()  # the client already has `prepared` and gets no second one
             await client.send("audio_chunk", audio=base64_audio())
-            await heir.answer(text="I am back.")
+            await successor.answer(text="I am back.")
             assert (await client.expect("result"))["text"] == "I am back."
 
 

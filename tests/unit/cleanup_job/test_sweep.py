@@ -206,13 +206,13 @@ def test_other_files_in_the_folder_are_kept(data: Path) -> None:
 
 
 def test_a_link_inside_a_session_is_not_followed(data: Path) -> None:
-    precious = data / "precious"
-    precious.mkdir()
-    (precious / "file").write_bytes(b"y" * 50_000)
-    (make(data, "old", age_days=31) / "user_audio" / "out").symlink_to(precious)
+    external = data / "precious"
+    external.mkdir()
+    (external / "file").write_bytes(b"y" * 50_000)
+    (make(data, "old", age_days=31) / "user_audio" / "out").symlink_to(external)
     report = swept(settings(data))
     assert report.freed_bytes < 50_000
-    assert (precious / "file").exists()
+    assert (external / "file").exists()
 
 
 def test_both_rules_off_does_nothing(data: Path) -> None:
@@ -275,13 +275,13 @@ def test_files_vanish_during_the_sweep(data: Path) -> None:
         make(data, f"s{i:02d}", age_days=31, size=10)
     stop = threading.Event()
 
-    def rival() -> None:
+    def deleter() -> None:
         while not stop.is_set():
             with contextlib.suppress(FileNotFoundError):  # the sweep is faster
                 for path in (data / "sessions").rglob("*.wav"):
                     path.unlink(missing_ok=True)
 
-    thread = threading.Thread(target=rival)
+    thread = threading.Thread(target=deleter)
     thread.start()
     try:
         report = swept(settings(data))

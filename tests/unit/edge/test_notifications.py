@@ -6,13 +6,7 @@ import asyncio
 
 import pytest
 
-from antiphon.edge.notifications import (
-    Ended,
-    Place,
-    SessionSubscription,
-    Signal,
-    update_places,
-)
+from antiphon.edge.notifications import Ended, Place, SessionSubscription, Signal, update_places
 from antiphon.edge.protocols.machine import QueuePlace
 from antiphon.edge.session.admission import PlaceFilter
 from antiphon.shared_schemas.events import SessionEvent

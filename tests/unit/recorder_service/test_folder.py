@@ -161,10 +161,10 @@ def test_concurrent_writers_count_once(tmp_path: Path) -> None:
     entries = script(12)
     expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
     first, second = RecordingFolder(tmp_path, JOB), RecordingFolder(tmp_path, JOB)
-    dice = random.Random(3)
+    rng = random.Random(3)
     places = [0, 0]
     while min(places) < len(entries):
-        who = dice.randrange(2)
+        who = rng.randrange(2)
         if places[who] < len(entries):
             (first, second)[who].add(*entries[places[who]])
             places[who] += 1

@@ -20,10 +20,7 @@ from antiphon.recorder_service.journal.journal import (
     to_journal,
     transcript,
 )
-from antiphon.shared_schemas.entries import (
-    StopIn,
-    StreamPosition,
-)
+from antiphon.shared_schemas.entries import StopIn, StreamPosition
 from support.recorder_conversations import SIDES, chunk, result
 from support.turn_conversations import T0, chat_talk, half_duplex_talk, numbered
 

@@ -156,11 +156,11 @@ def endless_scans() -> bytes:
 
 def swollen_text() -> bytes:
     """A PNG whose text chunks unpack to some MiB."""
-    remarks = PngImagePlugin.PngInfo()
+    texts = PngImagePlugin.PngInfo()
     for n in range(3):
-        remarks.add_text(f"n{n}", "a" * 1_000_000, zip=True)
+        texts.add_text(f"n{n}", "a" * 1_000_000, zip=True)
     file = io.BytesIO()
-    Image.new("RGB", (64, 48), RED).save(file, "PNG", pnginfo=remarks)
+    Image.new("RGB", (64, 48), RED).save(file, "PNG", pnginfo=texts)
     return file.getvalue()
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from antiphon.cli.stack.processes import Service, ServiceFailed, ServiceSpec
 
-OBEDIENT = "import time; print('up', flush=True); time.sleep(60)"
-STUBBORN = (
+STOPS_ON_SIGTERM = "import time; print('up', flush=True); time.sleep(60)"
+IGNORES_SIGTERM = (
     "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
     "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);"
     "print('up', child.pid, flush=True); time.sleep(60)"
@@ -59,7 +59,7 @@ async def test_output_and_environment_of_a_service() -> None:
 
 async def test_a_service_that_exits_is_reported_and_restarted() -> None:
     log = Log()
-    thing = service(OBEDIENT, log)
+    thing = service(STOPS_ON_SIGTERM, log)
     running = asyncio.create_task(thing.run())
     await log.until("up")
     first = thing.pid
@@ -83,7 +83,7 @@ async def test_a_service_that_keeps_failing_is_abandoned() -> None:
 
 async def test_processes_that_ignore_sigterm_are_killed_with_their_children() -> None:
     log = Log()
-    thing = service(STUBBORN, log, grace_s=0.2)
+    thing = service(IGNORES_SIGTERM, log, grace_s=0.2)
     running = asyncio.create_task(thing.run())
     grandchild = psutil.Process(int((await log.until("up")).split()[1]))
     await thing.stop()
@@ -108,7 +108,7 @@ async def test_children_end_when_the_supervisor_is_killed(tmp_path: Path) -> Non
     program = f"""
 import asyncio, sys
 from antiphon.cli.stack.processes import Service, ServiceSpec
-spec = ServiceSpec("thing", (sys.executable, "-c", {OBEDIENT!r}))
+spec = ServiceSpec("thing", (sys.executable, "-c", {STOPS_ON_SIGTERM!r}))
 asyncio.run(Service(spec, {{}}, lambda _, line: print(line, flush=True)).run())
 """
     supervisor = await asyncio.create_subprocess_exec(

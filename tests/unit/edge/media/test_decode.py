@@ -154,14 +154,7 @@ _FILM = bytes(range(256)) * 255
         _segment(0xE2, b"MPF\0" + bytes(80)) + _segment(0xFE, b"a comment"),
         b"\xff" * 16,
     ],
-    ids=[
-        "exif",
-        "exif with a thumbnail",
-        "depth map",
-        "profile in parts",
-        "two pictures",
-        "fill",
-    ],
+    ids=["exif", "exif with a thumbnail", "depth map", "profile in parts", "two pictures", "fill"],
 )
 def test_segments_before_the_pixels_are_skipped(segments: bytes) -> None:
     assert image_size(_jpeg_with(segments, picture("JPEG", (640, 480)))) == (640, 480)

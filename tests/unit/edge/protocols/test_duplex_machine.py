@@ -276,13 +276,13 @@ def test_results_carry_their_times(timing: bool) -> None:
 )
 def test_the_transcript_is_sent_on_request(memo: dict[str, object], sent: str | None) -> None:
     result = replace(RESULT, memo=memo)
-    [asked] = DuplexMachine("adx_1", "rec", transcript=True).deliver(result, 0)
-    [unasked] = DuplexMachine("adx_1", "rec").deliver(result, 0)
-    assert isinstance(asked, Send)
-    assert isinstance(unasked, Send)
-    assert asked.message.wire().get("user_text") == sent
-    assert "user_text" not in unasked.message.wire()
-    assert "memo" not in asked.message.wire()
+    [with_option] = DuplexMachine("adx_1", "rec", transcript=True).deliver(result, 0)
+    [without_option] = DuplexMachine("adx_1", "rec").deliver(result, 0)
+    assert isinstance(with_option, Send)
+    assert isinstance(without_option, Send)
+    assert with_option.message.wire().get("user_text") == sent
+    assert "user_text" not in without_option.message.wire()
+    assert "memo" not in with_option.message.wire()
 
 
 @pytest.mark.parametrize("reason", [*EndReason, None])
@@ -297,18 +297,12 @@ def test_every_end_is_reported_and_closes(reason: EndReason | None) -> None:
 
 @pytest.mark.parametrize("phase", list(Phase))
 def test_the_end_reason_when_the_client_leaves(phase: Phase) -> None:
-    wanted = EndReason.STOPPED if phase is Phase.STOPPING else EndReason.CLIENT_GONE
-    assert _machine(phase).client_gone() is wanted
+    expected = EndReason.STOPPED if phase is Phase.STOPPING else EndReason.CLIENT_GONE
+    assert _machine(phase).client_gone() is expected
 
 
 STEPS = st.sampled_from(
-    [
-        *COMMANDS,
-        PREPARED,
-        *(entry for entry, _ in ANSWERS),
-        "granted",
-        EndReason.WORKER_LOST,
-    ]
+    [*COMMANDS, PREPARED, *(entry for entry, _ in ANSWERS), "granted", EndReason.WORKER_LOST]
 )
 
 

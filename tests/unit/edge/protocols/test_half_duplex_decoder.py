@@ -118,10 +118,7 @@ BAD = {
     "no audio": ({"type": "audio_chunk"}, "audio_base64"),
     "bad base64": ({"type": "audio_chunk", "audio_base64": "!"}, "audio_base64"),
     "too long": ({"type": "audio_chunk", "audio_base64": _audio(80_001)}, "audio_base64"),
-    "threshold": (
-        {"type": "prepare", "config": {"vad": {"threshold": 2}}},
-        "config.vad.threshold",
-    ),
+    "threshold": ({"type": "prepare", "config": {"vad": {"threshold": 2}}}, "config.vad.threshold"),
     "a word for a number": (
         {"type": "prepare", "config": {"generation": {"max_new_tokens": "many"}}},
         "config.generation.max_new_tokens",

@@ -49,11 +49,7 @@ def _states(machine: type[SessionMachine[Any]]) -> set[str]:
     ("protocol", "states", "messages"),
     [
         (DUPLEX, _states(duplex.DuplexMachine), duplex.WIRE_NAMES.values()),
-        (
-            HALF_DUPLEX,
-            _states(half_duplex.HalfDuplexMachine),
-            half_duplex.WIRE_NAMES.values(),
-        ),
+        (HALF_DUPLEX, _states(half_duplex.HalfDuplexMachine), half_duplex.WIRE_NAMES.values()),
         (REALTIME, _states(realtime.RealtimeMachine), realtime.WIRE_NAMES.values()),
         (CHAT, {NO_REQUEST} | _states(chat.ChatMachine), ("the request", "stop")),
     ],

@@ -123,12 +123,7 @@ def test_the_queue_and_the_start() -> None:
         }
     ]
     assert _wires(machine.placed(QueuePlace("7", 1, 3, 2.0, first=False))) == [
-        {
-            "type": "session.queue_update",
-            "position": 1,
-            "estimated_wait_s": 2.0,
-            "queue_length": 3,
-        }
+        {"type": "session.queue_update", "position": 1, "estimated_wait_s": 2.0, "queue_length": 3}
     ]
     assert _wires(machine.granted()) == [{"type": "session.queue_done"}]
     machine.receive(UPDATE)

@@ -83,11 +83,11 @@ def test_no_end_is_likely_after_a_noise_or_during_speech() -> None:
 
 
 def test_listen_prob_scale_makes_it_eager_or_reluctant() -> None:
-    eager, reluctant = endpoint_rules(480, 0.5), endpoint_rules(480, 2.0)
+    eager, cautious = endpoint_rules(480, 0.5), endpoint_rules(480, 2.0)
     assert eager.end_silence_ms == 240.0
     assert eager.min_speech_ms == 112.0
-    assert reluctant.end_silence_ms == 960.0
-    assert reluctant.min_speech_ms == 448.0
+    assert cautious.end_silence_ms == 960.0
+    assert cautious.min_speech_ms == 448.0
 
 
 def test_listen_prob_scale_zero_still_waits_for_a_pause() -> None:
