@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from antiphon.edge.errors import Close, NotJson, explain
 from antiphon.edge.protocols.machine import (
     Action,
@@ -18,10 +20,11 @@ from antiphon.edge.protocols.machine import (
     SessionMachine,
     encode_error,
 )
-from antiphon.shared_schemas.entries import OutEntry
+from antiphon.shared_schemas.entries import ErrorOut, OutEntry, StoppedOut, TimeoutOut
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.wire import encode
 
 Frame = str | bytes
 
@@ -155,3 +158,20 @@ class Protocol:
             await connection.step(step)
         assert connection.state == state, connection.state
         return connection
+
+
+def wires_of(actions: Sequence[Action]) -> list[dict[str, Any]]:
+    return [orjson.loads(encode(action.message)) for action in actions if isinstance(action, Send)]
+
+
+def _fatal(code: str) -> ErrorOut:
+    return ErrorOut(code=code, message="bad", fatal=True)
+
+
+ENDINGS = [
+    (StoppedOut(), Finish(Close.NORMAL, EndReason.STOPPED)),
+    (TimeoutOut(reason="silent"), Finish(Close.NORMAL, EndReason.PAUSE_TIMEOUT)),
+    (_fatal("inference_error"), Finish(Close.INTERNAL, EndReason.ERROR)),
+    (_fatal("context_full"), Finish(Close.INTERNAL, EndReason.CONTEXT_FULL)),
+]
+"""The entries that end a duplex or half-duplex session, and how."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.edge.errors import Close
 from antiphon.edge.protocols.chat import LEGAL, ChatHttpMachine, ChatMachine, Phase
-from antiphon.edge.protocols.machine import Action, Finish, Forward, QueuePlace, Send
+from antiphon.edge.protocols.machine import Finish, Forward, QueuePlace
 from antiphon.shared_schemas.config import ChatOptions
 from antiphon.shared_schemas.entries import (
     ChatDoneOut,
@@ -25,8 +24,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.wire import encode
-from support.protocol_driver import run_sequence
+from support.protocol_driver import run_sequence, wires_of
 
 STREAMED = ChatIn(content=[], options=ChatOptions())
 WHOLE = ChatIn(content=[], options=ChatOptions(streaming=False))
@@ -50,10 +48,6 @@ def _machine(phase: Phase, request: ChatIn = STREAMED) -> ChatMachine:
     return machine
 
 
-def _wires(actions: list[Action]) -> list[dict[str, object]]:
-    return [orjson.loads(encode(action.message)) for action in actions if isinstance(action, Send)]
-
-
 @pytest.mark.parametrize("phase", list(LEGAL))
 def test_stop_in_every_phase(phase: Phase) -> None:
     machine = _machine(phase)
@@ -62,7 +56,7 @@ def test_stop_in_every_phase(phase: Phase) -> None:
         assert machine.phase is Phase.STOPPING
     elif phase is Phase.QUEUED:
         *messages, finish = machine.receive(StopIn())
-        assert [(wire["type"], wire["stopped"]) for wire in _wires(messages)] == [("done", True)]
+        assert [(wire["type"], wire["stopped"]) for wire in wires_of(messages)] == [("done", True)]
         assert finish == Finish(Close.NORMAL, EndReason.STOPPED)
     else:
         with pytest.raises(InvalidInput) as refused:
@@ -84,26 +78,26 @@ def test_no_queue_messages_without_a_wait() -> None:
 
 def test_queue_messages_with_a_wait() -> None:
     machine = ChatMachine(STREAMED, "rec")
-    assert [wire["type"] for wire in _wires(machine.placed(PLACE))] == ["queued"]
+    assert [wire["type"] for wire in wires_of(machine.placed(PLACE))] == ["queued"]
     messages, forwarded = machine.granted()
-    assert _wires([messages]) == [{"type": "queue_done"}]
+    assert wires_of([messages]) == [{"type": "queue_done"}]
     assert forwarded == Forward(STREAMED)
 
 
 def test_a_streamed_answer() -> None:
     machine = _machine(Phase.ACTIVE)
     prefill = PrefillDoneOut(input_tokens=9)
-    assert _wires(machine.deliver(prefill, 0)) == [{"type": "prefill_done", "input_tokens": 9}]
+    assert wires_of(machine.deliver(prefill, 0)) == [{"type": "prefill_done", "input_tokens": 9}]
     assert machine.deliver(prefill, 0) == []  # another worker read it again
-    assert _wires(machine.deliver(DeltaOut(text_delta="Hi"), 0)) == [
+    assert wires_of(machine.deliver(DeltaOut(text_delta="Hi"), 0)) == [
         {"type": "chunk", "text_delta": "Hi"}
     ]
-    assert _wires(machine.deliver(DeltaOut(text_delta="", audio=b"\0\0\0\0"), 0)) == [
+    assert wires_of(machine.deliver(DeltaOut(text_delta="", audio=b"\0\0\0\0"), 0)) == [
         {"type": "chunk", "audio_data": "AAAAAA=="}
     ]
     assert machine.deliver(DeltaOut(text_delta=""), 0) == []
     actions = machine.deliver(DONE, 0)
-    assert _wires(actions) == [
+    assert wires_of(actions) == [
         {
             "type": "done",
             "text": "Hi.",
@@ -119,7 +113,7 @@ def test_a_streamed_answer() -> None:
 def test_a_non_streaming_answer(audio: bytes, sent: str | None) -> None:
     machine = _machine(Phase.ACTIVE, WHOLE)
     done = ChatDoneOut(text="Hi.", audio=audio, generated_tokens=2, input_tokens=9, duration_ms=1)
-    assert _wires(machine.deliver(done, 0)) == [
+    assert wires_of(machine.deliver(done, 0)) == [
         {
             "type": "done",
             "text": "Hi.",
@@ -145,7 +139,7 @@ def _refused(code: str) -> ErrorOut:
 )
 def test_errors_close(code: str, finish: Finish) -> None:
     actions = _machine(Phase.ACTIVE).deliver(_refused(code), 0)
-    [wire] = _wires(actions)
+    [wire] = wires_of(actions)
     assert (wire["type"], wire["code"], wire["field"]) == ("error", code, "messages.0.content.1")
     assert actions[-1] == finish
 
@@ -177,7 +171,7 @@ def test_over_http_there_is_one_body() -> None:
     assert machine.deliver(PrefillDoneOut(input_tokens=9), 0) == []
     assert machine.deliver(DeltaOut(text_delta="Hi"), 0) == []
     actions = machine.deliver(DONE, 0)
-    assert _wires(actions) == [
+    assert wires_of(actions) == [
         {
             "text": "Hi.",
             "audio_path": None,
@@ -205,7 +199,7 @@ def test_over_http_there_is_one_body() -> None:
 def test_over_http_errors_have_the_usual_fields() -> None:
     machine = ChatHttpMachine(WHOLE, "rec")
     machine.granted()
-    [wire] = _wires(machine.deliver(_refused("invalid_field"), 0))
+    [wire] = wires_of(machine.deliver(_refused("invalid_field"), 0))
     assert wire == {
         "success": False,
         "text": "",

@@ -39,7 +39,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.unit_result import UnitResult
-from support.protocol_driver import run_sequence
+from support.protocol_driver import ENDINGS, run_sequence
 
 PREPARE = PrepareIn(system_prompt="Hi.", config=DuplexConfig())
 CHUNK = ChunkIn(audio=b"abcd")
@@ -218,21 +218,7 @@ def test_entries_become_messages(phase: Phase, entry: OutEntry, sent: list[str])
     assert _types(_machine(phase).deliver(entry, 0)) == sent
 
 
-@pytest.mark.parametrize(
-    ("entry", "finish"),
-    [
-        (StoppedOut(), Finish(Close.NORMAL, EndReason.STOPPED)),
-        (TimeoutOut(reason="late"), Finish(Close.NORMAL, EndReason.PAUSE_TIMEOUT)),
-        (
-            ErrorOut(code="inference_error", message="bad", fatal=True),
-            Finish(Close.INTERNAL, EndReason.ERROR),
-        ),
-        (
-            ErrorOut(code="context_full", message="full", fatal=True),
-            Finish(Close.INTERNAL, EndReason.CONTEXT_FULL),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("entry", "finish"), ENDINGS)
 def test_final_entries_end_the_session(entry: OutEntry, finish: Finish) -> None:
     machine = _machine(Phase.ACTIVE)
     assert machine.deliver(entry, 0)[-1] == finish

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.edge.errors import Close
 from antiphon.edge.protocols.half_duplex import (
     LEGAL,
     WIRE_NAMES,
     HalfDuplexCommand,
     HalfDuplexMachine,
 )
-from antiphon.edge.protocols.machine import Action, Finish, Forward, Phase, QueuePlace, Send
+from antiphon.edge.protocols.machine import Finish, Forward, Phase, QueuePlace, Send
 from antiphon.shared_schemas.config import HalfDuplexConfig
 from antiphon.shared_schemas.entries import (
     BreakIn,
@@ -37,8 +35,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.wire import encode
-from support.protocol_driver import run_sequence
+from support.protocol_driver import ENDINGS, run_sequence, wires_of
 
 PREPARE = HalfDuplexPrepareIn(content=[], config=HalfDuplexConfig())
 CHUNK = ChunkIn(audio=b"abcd")
@@ -77,10 +74,6 @@ def _machine(phase: Phase) -> HalfDuplexMachine:
     return machine
 
 
-def _wires(actions: list[Action]) -> list[dict[str, object]]:
-    return [orjson.loads(encode(action.message)) for action in actions if isinstance(action, Send)]
-
-
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: WIRE_NAMES[type(c)])
 def test_every_command_in_every_phase(phase: Phase, command: HalfDuplexCommand) -> None:
@@ -100,7 +93,7 @@ def test_every_command_in_every_phase(phase: Phase, command: HalfDuplexCommand) 
 def test_a_held_prepare_follows_the_grant() -> None:
     machine = _machine(Phase.QUEUED_PREPARED)
     sent, forwarded = machine.granted()
-    assert _wires([sent]) == [{"type": "queue_done"}]
+    assert wires_of([sent]) == [{"type": "queue_done"}]
     assert forwarded == Forward(PREPARE)
     assert machine.phase is Phase.PREPARING
 
@@ -132,12 +125,12 @@ ANSWERS: list[tuple[OutEntry, list[dict[str, object]]]] = [
 def test_entries_become_the_reference_messages(
     entry: OutEntry, sent: list[dict[str, object]]
 ) -> None:
-    assert _wires(_machine(Phase.ACTIVE).deliver(entry, 0)) == sent
+    assert wires_of(_machine(Phase.ACTIVE).deliver(entry, 0)) == sent
 
 
 def test_prepared_repeats_the_timeout_and_is_sent_once() -> None:
     machine = _machine(Phase.PREPARING)
-    assert _wires(machine.deliver(PREPARED, 0)) == [
+    assert wires_of(machine.deliver(PREPARED, 0)) == [
         {
             "type": "prepared",
             "session_id": "hdx_1",
@@ -155,21 +148,7 @@ def test_a_break_reaches_active_sessions_only(phase: Phase) -> None:
     assert _machine(phase).commanded(SessionCommand.INTERRUPT) == expected
 
 
-@pytest.mark.parametrize(
-    ("entry", "finish"),
-    [
-        (StoppedOut(), Finish(Close.NORMAL, EndReason.STOPPED)),
-        (TimeoutOut(reason="silent"), Finish(Close.NORMAL, EndReason.PAUSE_TIMEOUT)),
-        (
-            ErrorOut(code="inference_error", message="bad", fatal=True),
-            Finish(Close.INTERNAL, EndReason.ERROR),
-        ),
-        (
-            ErrorOut(code="context_full", message="full", fatal=True),
-            Finish(Close.INTERNAL, EndReason.CONTEXT_FULL),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("entry", "finish"), ENDINGS)
 def test_final_entries_end_the_session(entry: OutEntry, finish: Finish) -> None:
     machine = _machine(Phase.ACTIVE)
     assert machine.deliver(entry, 0)[-1] == finish
@@ -200,7 +179,7 @@ def test_entries_of_other_protocols_are_a_defect() -> None:
 
 def test_places_are_sent() -> None:
     machine = _machine(Phase.QUEUED)
-    [first] = _wires(machine.placed(QueuePlace("7", 2, 3, 4.5, first=True)))
+    [first] = wires_of(machine.placed(QueuePlace("7", 2, 3, 4.5, first=True)))
     assert first == {
         "type": "queued",
         "ticket_id": "7",
@@ -209,7 +188,7 @@ def test_places_are_sent() -> None:
         "eta_seconds": 4.5,
         "estimated_wait_s": 4.5,
     }
-    [second] = _wires(machine.placed(QueuePlace("7", 1, 3, 4.5, first=False)))
+    [second] = wires_of(machine.placed(QueuePlace("7", 1, 3, 4.5, first=False)))
     assert second["type"] == "queue_update"
 
 

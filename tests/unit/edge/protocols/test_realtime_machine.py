@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import orjson
 import pybase64
 import pytest
 from hypothesis import given
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from antiphon.broker.errors import BrokerUnavailable, QueueFull, StaleFence
 from antiphon.edge.errors import Close, Draining, NotJson, explain
-from antiphon.edge.protocols.machine import Action, Finish, Forward, QueuePlace, Send
+from antiphon.edge.protocols.machine import Action, Finish, Forward, QueuePlace
 from antiphon.edge.protocols.realtime import (
     LEGAL,
     WIRE_NAMES,
@@ -40,8 +39,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.unit_result import UnitResult
-from antiphon.shared_schemas.wire import encode
-from support.protocol_driver import run_sequence
+from support.protocol_driver import run_sequence, wires_of
 from support.realtime_schema import is_valid
 
 UPDATE = PrepareIn(system_prompt="Hi.", config=DuplexConfig())
@@ -85,7 +83,7 @@ def _machine(stage: Phase) -> RealtimeMachine:
 
 
 def _wires(actions: list[Action]) -> list[dict[str, object]]:
-    wires = [orjson.loads(encode(action.message)) for action in actions if isinstance(action, Send)]
+    wires = wires_of(actions)
     assert all(is_valid(wire) for wire in wires), wires
     return wires
 
