@@ -94,6 +94,7 @@ def test_a_stall_counts_for_every_request_that_it_delayed() -> None:
         10.0,
         10.0,
     ]
+    assert all(type(worst) is float for worst in summary.worst_ms), "they are written as JSON"
     assert (summary.late, summary.lost) == (5, 0)
     assert summary.sent_late_ms["max"] == 5000.0
 
