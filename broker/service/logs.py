@@ -6,6 +6,7 @@ variables: `instance` for the whole process, `session` within a session.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import sys
@@ -21,6 +22,8 @@ from antiphon.broker.settings import AntiphonSettings
 _SECRET = re.compile(r"(^|_)(password|passwd|secret|token|api_key|authorization|cookie)$")
 _IN_TEXT = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=token=)[^&\s\"']+|(?<=key=)[^&\s\"']+")
 _HIDDEN = "***"
+_KEPT_HEAD, _KEPT_TAIL = 6_000, 2_000
+"""Characters that a log line keeps of a longer value: a client may choose how long a value is."""
 _SHOWN = 8
 """Characters of a recording id in logs: enough to find its folder, too few to open the recording."""
 
@@ -67,6 +70,7 @@ def _chain(service: str, *, as_json: bool) -> list[Processor]:
         structlog.processors.StackInfoRenderer(),
         *((structlog.processors.format_exc_info,) if as_json else ()),
         hide_secrets,
+        cut_values,
     ]
 
 
@@ -77,7 +81,10 @@ def _renderer(*, as_json: bool) -> Processor:
 
 
 def _dumps(event: Any, **_: Any) -> str:
-    return orjson.dumps(event, default=repr).decode()
+    try:
+        return orjson.dumps(event, default=repr).decode()
+    except TypeError:  # half a surrogate, an integer of more than 64 bits
+        return json.dumps(event, default=repr)
 
 
 def _adopt_libraries(chain: list[Processor], renderer: Processor, level: int) -> None:
@@ -102,4 +109,16 @@ def hide_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
             event[name] = _HIDDEN
         elif isinstance(value, str):
             event[name] = value[:_SHOWN] if name == "recording" else _IN_TEXT.sub(_HIDDEN, value)
+    return event
+
+
+def cut_values(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Shorten long values, tracebacks among them, in the middle."""
+    for name, value in event.items():
+        if isinstance(value, bool | int | float | None):
+            continue
+        text = value if isinstance(value, str) else repr(value)
+        extra = len(text) - _KEPT_HEAD - _KEPT_TAIL
+        if extra > 0:
+            event[name] = f"{text[:_KEPT_HEAD]} … {extra} characters … {text[-_KEPT_TAIL:]}"
     return event

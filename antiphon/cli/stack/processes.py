@@ -17,7 +17,9 @@ RESTART_PAUSES_S = (0.5, 1.0, 2.0)
 SETTLED_S = 30.0
 """After running this long, a service starts with zero failures again."""
 
-_LINE_LIMIT = 1024 * 1024
+_READ_SIZE = 64 * 1024
+_LONGEST_LINE = 32 * 1024
+"""Bytes of a line of output that are passed on; the rest of a longer line is dropped."""
 
 LineSink = Callable[[str, str], None]
 """Called with (service, line) for every line of output and for every restart."""
@@ -96,16 +98,31 @@ class Service:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            limit=_LINE_LIMIT,
             start_new_session=True,  # Ctrl-C in a terminal must not stop it out of order
             preexec_fn=tether(signal.SIGKILL),
         )
         if self._stopping.is_set():  # stopped during the start
             self.kill()
         assert self._process.stdout is not None
-        async for line in self._process.stdout:
-            self._sink(self.name, line.decode(errors="replace").rstrip())
+        await self._forward_lines(self._process.stdout)
         return await self._process.wait()
+
+    async def _forward_lines(self, output: asyncio.StreamReader) -> None:
+        line, dropped = bytearray(), 0
+        while piece := await output.read(_READ_SIZE):
+            for part in piece.splitlines(keepends=True):
+                room = _LONGEST_LINE - len(line)
+                line += part[:room]
+                dropped += len(part[room:])
+                if part.endswith(b"\n"):
+                    self._forward_line(line, dropped)
+                    line, dropped = bytearray(), 0
+        if line:
+            self._forward_line(line, dropped)
+
+    def _forward_line(self, line: bytearray, dropped: int) -> None:
+        note = f" … {dropped} more bytes" if dropped else ""
+        self._sink(self.name, line.decode(errors="replace").rstrip() + note)
 
     async def _pause(self, failures: int, status: int) -> None:
         pause_s = RESTART_PAUSES_S[failures - 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -47,6 +48,29 @@ def test_log_lines_are_json_without_a_terminal() -> None:
     [entry] = entries(OURS)
     assert entry.pop("timestamp").endswith("Z")
     assert entry == {"event": "began", "n": 1, "level": "info", "service": "edge"}
+
+
+def test_long_values_are_cut_in_the_middle() -> None:
+    code = "structlog.get_logger().info('x', text='a' * 10**6 + 'z', many=list(range(10**5)))"
+    [entry] = entries(code)
+    for name, end in (("text", "z"), ("many", "99999]")):
+        assert len(entry[name]) < 9_000
+        assert entry[name].endswith(end)
+        assert "characters" in entry[name]
+
+
+def test_a_traceback_is_cut_in_the_middle() -> None:
+    code = "\ntry: raise ValueError('v' * 10**6)\nexcept ValueError: structlog.get_logger().exception('x')"
+    [entry] = entries(code)
+    assert len(entry["exception"]) < 9_000
+    assert entry["exception"].startswith("Traceback")
+
+
+def test_values_that_orjson_refuses_are_logged() -> None:
+    [line] = lines("structlog.get_logger().info('x', text='\\ud800', number=10**30)")
+    entry = json.loads(line)
+    assert entry["number"] == 10**30
+    assert entry["text"] == "\ud800"
 
 
 def test_lines_of_libraries_have_the_same_form() -> None:

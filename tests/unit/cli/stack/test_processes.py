@@ -57,6 +57,27 @@ async def test_output_and_environment_of_a_service() -> None:
     assert thing.pid is None
 
 
+async def test_output_of_any_length_is_passed_on_in_bounded_lines() -> None:
+    """A line of several MiB, one without an end, and bytes that are not UTF-8."""
+    log = Log()
+    code = (
+        "import sys; out = sys.stdout.buffer;"
+        "out.write(b'a' * 3_000_000 + b'\\nshort\\r\\n\\xff\\xfe\\n' + b'b' * 2_000_000);"
+        "out.flush()"
+    )
+    thing = service(code, log)
+    running = asyncio.create_task(thing.run())
+    first = await log.until("aaa")
+    assert len(first) < 64 * 1024
+    assert "2967" in first  # thousands of bytes that were dropped
+    assert await log.lines.get() == "short"
+    assert await log.lines.get() == "\ufffd\ufffd"
+    assert (await log.lines.get()).startswith("bbb")
+    await log.until("ended with exit status 0; starting it again")
+    await thing.stop()
+    await running
+
+
 async def test_a_service_that_exits_is_reported_and_restarted() -> None:
     log = Log()
     thing = service(STOPS_ON_SIGTERM, log)
