@@ -210,7 +210,7 @@ class PlayedWorker:
 
     async def __aenter__(self) -> Self:
         await self._beat()
-        self._upkeep = asyncio.create_task(self._keep_up())
+        self._upkeep = asyncio.create_task(self._renew_leases())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -259,7 +259,7 @@ class PlayedWorker:
         )
         await self.broker.registry.worker_beat(self.id, len(self.held), report)
 
-    async def _keep_up(self) -> None:
+    async def _renew_leases(self) -> None:
         while True:
             await asyncio.sleep(0.5)
             await self._beat()

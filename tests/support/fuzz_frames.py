@@ -116,7 +116,7 @@ _VALUES = st.recursive(
 
 
 @st.composite
-def _bent(draw: st.DrawFn, protocol: Protocol) -> str:
+def _altered(draw: st.DrawFn, protocol: Protocol) -> str:
     """A valid message with one value, at any depth, replaced, added or removed."""
     name = draw(st.sampled_from(sorted(protocol.messages)))
     message = orjson.loads(protocol.messages[name])
@@ -182,13 +182,13 @@ def hostile_frames(protocol: Protocol) -> st.SearchStrategy[Sent]:
     """Any frame, including valid ones; most of them pass the JSON parser."""
     names = st.sampled_from(["type", "audio", "config", "session", "messages"])
     odd = st.dictionaries(names, _VALUES, max_size=3).map(_json)
-    bent = _bent(protocol)
+    altered = _altered(protocol)
     return st.one_of(
         good_frames(protocol),
-        *[bent.map(sent)] * 4,
+        *[altered.map(sent)] * 4,
         odd.map(sent),
         _binary(protocol),
-        bent.flatmap(_fragments),
+        altered.flatmap(_fragments),
         _any_of(_LITERALS).map(sent),
         st.text(max_size=20).map(sent),
         st.binary(max_size=20).map(sent),

@@ -183,9 +183,9 @@ async def test_touch_reports_events_that_another_consumer_took_over(broker: Brok
 
 async def test_released_events_are_taken_over_at_any_age(broker: Broker) -> None:
     await join(broker, "a")
-    async with member(broker, "leaves") as leaver, member(broker, "heir") as successor:
-        await leaver.read()
-        await leaver.release()
+    async with member(broker, "leaves") as leaving, member(broker, "heir") as successor:
+        await leaving.read()
+        await leaving.release()
         assert [event.sid for event in await successor.reclaim(60_000)] == ["a"]
 
 

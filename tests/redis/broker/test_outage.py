@@ -100,13 +100,13 @@ async def test_no_session_is_lost_in_an_outage_longer_than_the_lease(
             assert row is not None
             assert (row.state, row.attempt) == (SessionState.ACTIVE, 1)
             await join(broker, "q3")
-            await until(lambda: _saw(seen, "q3"), within_s=15)
+            await until(lambda: _has_seen(seen, "q3"), within_s=15)
         await watch.close()
     assert lost == set()
     assert [event.sid for event in seen] == ["q3"]
 
 
-async def _saw(seen: list[SessionEvent], sid: str) -> bool:
+async def _has_seen(seen: list[SessionEvent], sid: str) -> bool:
     return sid in {event.sid for event in seen}
 
 

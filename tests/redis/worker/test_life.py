@@ -46,7 +46,9 @@ def processor(monkeypatch: pytest.MonkeyPatch) -> SlowToLoad:
 
 
 @asynccontextmanager
-async def living(settings: BrokerSettings, **overrides: object) -> AsyncIterator[asyncio.Event]:
+async def worker_process(
+    settings: BrokerSettings, **overrides: object
+) -> AsyncIterator[asyncio.Event]:
     """A worker in this process. It drains when the event is set, or at the end."""
     values = {**settings.model_dump(), "health_port": 0, "drain_s": 0, **overrides}
     stop = asyncio.Event()
@@ -65,7 +67,7 @@ async def test_a_redis_outage_when_the_model_is_ready_is_waited_for(
 ) -> None:
     settings = BrokerSettings(redis_url=redis_server.url)
     with capture_logs() as logs:
-        async with living(settings):
+        async with worker_process(settings):
             await until(processor.loading.is_set, within_s=20)
             redis_server.stop()
             processor.may_load.set()
@@ -95,7 +97,7 @@ async def test_a_claim_that_arrives_during_the_drain_is_released(
     monkeypatch.setattr(Leases, "claim", answer_late)
     processor.may_load.set()
     with capture_logs() as logs:
-        async with living(settings) as stop:
+        async with worker_process(settings) as stop:
             await join(broker, "s")
             async with asyncio.timeout(20):
                 await claimed.wait()

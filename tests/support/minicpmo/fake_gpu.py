@@ -93,9 +93,9 @@ class FakeGpu(TorchDispatchMode):
         self._known[storage] = size = storage.nbytes()
         self.held += size
         self.peak = max(self.peak, self.held)
-        finalize(storage, self._let_go, size)
+        finalize(storage, self._release, size)
 
-    def _let_go(self, size: int) -> None:
+    def _release(self, size: int) -> None:
         self.held -= size
 
 

@@ -120,7 +120,7 @@ async def test_a_snapshot_precedes_the_changes(edge: RunningEdge, worker: Played
 
 async def test_unchanged_rows_are_not_sent_again(edge: RunningEdge, worker: PlayedWorker) -> None:
     async with prepared_session(edge, worker), watching(edge) as watcher:
-        await _looked_again(edge, 2)
+        await _refreshed(edge, 2)
         async with edge.client("adx_late") as late:
             await late.expect("queued")
             await watcher.receive_until(lambda: watcher.tables["queue"])
@@ -133,17 +133,17 @@ async def test_readers_share_one_refresh_and_the_last_one_stops_it(
     edge: RunningEdge, broker: Broker
 ) -> None:
     async with AsyncExitStack() as stack:
-        assert _looks(edge) == 0
+        assert _refreshes(edge) == 0
         watchers = [await stack.enter_async_context(watching(edge)) for _ in range(5)]
-        begun, looks = asyncio.get_running_loop().time(), _looks(edge)
-        await _looked_again(edge, 3)
+        begun, looks = asyncio.get_running_loop().time(), _refreshes(edge)
+        await _refreshed(edge, 3)
         seconds = asyncio.get_running_loop().time() - begun
-        assert _looks(edge) - looks <= seconds + 1
+        assert _refreshes(edge) - looks <= seconds + 1
         async with played_worker(broker):
             for watcher in watchers:
                 await watcher.receive_until(lambda watcher=watcher: watcher.tables["workers"])
         await stack.aclose()
-        await until(lambda: not _is_looking())
+        await until(lambda: not _is_refreshing())
 
 
 async def test_a_stopping_edge_closes_the_feed(settings: BrokerSettings) -> None:
@@ -197,7 +197,7 @@ def _answers(tables: dict[str, Any]) -> int:
     return latency["count"] if latency else 0
 
 
-def _looks(edge: RunningEdge) -> float:
+def _refreshes(edge: RunningEdge) -> float:
     """Number of snapshots: only the feed reads the edges from Redis."""
     name = "antiphon_redis_round_trip_seconds_count"
     found = edge.edge.metrics.registry.collect()
@@ -205,10 +205,10 @@ def _looks(edge: RunningEdge) -> float:
     return sum(s.value for s in samples if s.name == name and s.labels.get("script") == "edges")
 
 
-async def _looked_again(edge: RunningEdge, times: int) -> None:
-    looks = _looks(edge)
-    await until(lambda: _looks(edge) >= looks + times)
+async def _refreshed(edge: RunningEdge, times: int) -> None:
+    looks = _refreshes(edge)
+    await until(lambda: _refreshes(edge) >= looks + times)
 
 
-def _is_looking() -> bool:
+def _is_refreshing() -> bool:
     return any(task.get_name() == "admin-feed" for task in asyncio.all_tasks())

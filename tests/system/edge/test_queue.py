@@ -107,14 +107,14 @@ async def test_audio_and_pauses_are_refused_in_the_queue(edge: RunningEdge) -> N
 async def test_a_client_that_leaves_frees_its_place(
     edge: RunningEdge, broker: Broker, how: str
 ) -> None:
-    async with edge.client("adx_stays") as stays:
-        await stays.expect("queued")
-        async with edge.client("adx_leaves") as leaves:
-            await leaves.expect("queued")
-            await (leaves.abort() if how == "abort" else leaves.socket.close())
+    async with edge.client("adx_stays") as remaining:
+        await remaining.expect("queued")
+        async with edge.client("adx_leaves") as leaving_client:
+            await leaving_client.expect("queued")
+            await (leaving_client.abort() if how == "abort" else leaving_client.socket.close())
             row = await ended(broker, "adx_leaves", within_s=2)
         assert row.reason is EndReason.CLIENT_GONE
-        await _reaches(stays, 1, 1)
+        await _reaches(remaining, 1, 1)
 
 
 async def test_a_client_that_disconnects_in_any_state_frees_its_worker(

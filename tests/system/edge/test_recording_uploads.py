@@ -81,7 +81,7 @@ def uploaded(root: Path, recording: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (root / recording).glob("frontend_replay.*")}
 
 
-def leavings(root: Path) -> list[str]:
+def leftovers(root: Path) -> list[str]:
     return [path.name for path in (root / UPLOADS_FOLDER).glob("*")]
 
 
@@ -100,7 +100,7 @@ async def test_accepted_uploads_become_assets(
             assert listed == {"path": name, "size_bytes": len(data)}
             asset = await http.get(f"/api/sessions/{recording}/assets/{name}")
             assert asset.content == data
-    assert leavings(root) == []
+    assert leftovers(root) == []
 
 
 async def test_rejected_uploads_change_nothing(
@@ -136,7 +136,7 @@ async def test_rejected_uploads_change_nothing(
         assert words in answer.json()["message"]
         assert answer.json()["code"] == "invalid_field"
         assert uploaded(root, recording) == before
-    assert leavings(root) == []
+    assert leftovers(root) == []
 
 
 _BOUNDED = "multipart/form-data; boundary=b"
@@ -175,7 +175,7 @@ async def test_the_size_limit_applies_during_the_upload(
     unmeasured = {**body(b"", "audio/wav"), "content": endless(wav(), 1600)}  # 100 MB in chunks
     assert (await http.post(url(recording), **unmeasured)).status_code == 413
     assert uploaded(root, recording) == before
-    assert leavings(root) == []
+    assert leftovers(root) == []
 
 
 async def test_an_incomplete_upload_is_never_visible(
@@ -192,13 +192,13 @@ async def test_an_incomplete_upload_is_never_visible(
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(head.encode() + wav() + bytes(1_500_000))
         async with asyncio.timeout(WITHIN_S):
-            await until(lambda: leavings(root))
+            await until(lambda: leftovers(root))
             assert uploaded(root, recording) == {}
             if leaves:
                 writer.transport.abort()
             else:
                 assert b" 408 " in await reader.readline()
-            await until(lambda: not leavings(root))
+            await until(lambda: not leftovers(root))
         writer.close()
         assert uploaded(root, recording) == {}
 

@@ -70,9 +70,9 @@ async def test_clients_who_leave_free_their_place_in_the_queue(stack: Stack) -> 
     async with open_wire(stack.ws_url, "adx_busy") as busy:
         await busy.until("queue_done")
         async with AsyncExitStack() as waiting:
-            leaver = await waiting.enter_async_context(open_wire(stack.ws_url, "adx_leaver"))
-            await leaver.until("queued")
-            async with open_wire(stack.ws_url, "adx_stayer") as stayer:
-                assert (await stayer.until("queued"))["position"] == 2
+            leaving = await waiting.enter_async_context(open_wire(stack.ws_url, "adx_leaver"))
+            await leaving.until("queued")
+            async with open_wire(stack.ws_url, "adx_stayer") as remaining:
+                assert (await remaining.until("queued"))["position"] == 2
                 await waiting.aclose()
-                assert (await stayer.until("queue_update"))["position"] == 1
+                assert (await remaining.until("queue_update"))["position"] == 1

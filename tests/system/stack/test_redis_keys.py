@@ -72,7 +72,7 @@ class System:
 
 
 @asynccontextmanager
-async def living(stack: Stack) -> AsyncIterator[System]:
+async def running_system(stack: Stack) -> AsyncIterator[System]:
     stack.prefix = "antiphon"
     stack.recorder(recorder_upkeep_s=0.1)
     stack.edge()
@@ -89,12 +89,12 @@ async def living(stack: Stack) -> AsyncIterator[System]:
         await until(lambda: _recorded(broker, row.ticket))
         async with open_wire(stack.ws_url, "adx_2"):
             await until(lambda: _waits(broker))
-            yield System(stack, broker, await _furnish(broker, row))
+            yield System(stack, broker, await _create_keys(broker, row))
         await talking.send(type="stop")
         await talking.until("stopped")
 
 
-async def _furnish(broker: Broker, row: SessionRow) -> dict[str, str]:
+async def _create_keys(broker: Broker, row: SessionRow) -> dict[str, str]:
     """Creates every other key; returns the names for the placeholders."""
     await broker.registry.worker_beat("leaving", 0, report(is_open=False))
     voice = Voice(id=new_voice_id(), name="Anna", duration_ms=1, created_at=1)
@@ -135,7 +135,7 @@ def test_every_key_is_in_the_table_and_has_a_section() -> None:
 
 
 async def test_the_document_matches_a_running_system(stack: Stack) -> None:
-    async with living(stack) as system:
+    async with running_system(stack) as system:
         entries_carry_what_is_documented(system)
         for key, kind in TYPES.items():
             found = system.redis_cli(f"redis-cli TYPE '{system.live(key)}'").strip()

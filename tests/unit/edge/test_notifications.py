@@ -31,64 +31,64 @@ def _event(state: SessionState, ticket: int = 7, reason: EndReason | None = None
     )
 
 
-def _seat() -> SessionSubscription:
-    seat = SessionSubscription("adx_1")
-    seat.bind(7)
-    return seat
+def _subscription() -> SessionSubscription:
+    subscription = SessionSubscription("adx_1")
+    subscription.bind(7)
+    return subscription
 
 
-async def _silent(seat: SessionSubscription) -> bool:
+async def _has_no_notice(subscription: SessionSubscription) -> bool:
     try:
         async with asyncio.timeout(0.01):
-            await seat.next_notice()
+            await subscription.next_notice()
     except TimeoutError:
         return True
     return False
 
 
 async def test_only_the_newest_place_is_a_notice() -> None:
-    seat = _seat()
+    subscription = _subscription()
     for position in (3, 2, 1):
-        seat.update_place(Place(position, 3, 1.0))
-    assert await seat.next_notice() == Place(1, 3, 1.0)
-    assert await _silent(seat)
+        subscription.update_place(Place(position, 3, 1.0))
+    assert await subscription.next_notice() == Place(1, 3, 1.0)
+    assert await _has_no_notice(subscription)
 
 
 async def test_a_grant_is_one_notice_and_ends_the_wait() -> None:
-    seat = _seat()
-    seat.update_place(Place(1, 1, 0.0))
-    seat.on_event(_event(SessionState.ASSIGNED))
-    seat.on_event(_event(SessionState.RECOVERING))
-    seat.on_event(_event(SessionState.ASSIGNED))
-    seat.update_place(Place(1, 1, 0.0))
-    assert await seat.next_notice() is Signal.GRANTED
-    assert await _silent(seat)
+    subscription = _subscription()
+    subscription.update_place(Place(1, 1, 0.0))
+    subscription.on_event(_event(SessionState.ASSIGNED))
+    subscription.on_event(_event(SessionState.RECOVERING))
+    subscription.on_event(_event(SessionState.ASSIGNED))
+    subscription.update_place(Place(1, 1, 0.0))
+    assert await subscription.next_notice() is Signal.GRANTED
+    assert await _has_no_notice(subscription)
 
 
 async def test_events_before_the_ticket_was_known_count() -> None:
-    seat = SessionSubscription("adx_1")
-    seat.on_event(_event(SessionState.ENDED, ticket=6, reason=EndReason.STOPPED))
-    seat.on_event(_event(SessionState.ASSIGNED, ticket=7))
-    seat.bind(7)
-    assert await seat.next_notice() is Signal.GRANTED
-    assert await _silent(seat)
+    subscription = SessionSubscription("adx_1")
+    subscription.on_event(_event(SessionState.ENDED, ticket=6, reason=EndReason.STOPPED))
+    subscription.on_event(_event(SessionState.ASSIGNED, ticket=7))
+    subscription.bind(7)
+    assert await subscription.next_notice() is Signal.GRANTED
+    assert await _has_no_notice(subscription)
 
 
 async def test_another_session_of_the_same_id_is_ignored() -> None:
-    seat = _seat()
-    seat.on_event(_event(SessionState.ASSIGNED, ticket=8))
-    seat.on_event(_event(SessionState.ENDED, ticket=6, reason=EndReason.STOPPED))
-    assert await _silent(seat)
+    subscription = _subscription()
+    subscription.on_event(_event(SessionState.ASSIGNED, ticket=8))
+    subscription.on_event(_event(SessionState.ENDED, ticket=6, reason=EndReason.STOPPED))
+    assert await _has_no_notice(subscription)
 
 
 async def test_a_notice_wakes_its_reader() -> None:
-    seat = _seat()
-    waiting = asyncio.create_task(seat.next_notice())
+    subscription = _subscription()
+    waiting = asyncio.create_task(subscription.next_notice())
     await asyncio.sleep(0)
-    seat.on_event(_event(SessionState.ENDED, reason=EndReason.CANCELLED))
+    subscription.on_event(_event(SessionState.ENDED, reason=EndReason.CANCELLED))
     assert await waiting == Ended(EndReason.CANCELLED)
-    seat.notify(Signal.EDGE_CLOSING)
-    assert await seat.next_notice() is Signal.EDGE_CLOSING
+    subscription.notify(Signal.EDGE_CLOSING)
+    assert await subscription.next_notice() is Signal.EDGE_CLOSING
 
 
 def _snapshot(waiting: list[str], running: list[str]) -> QueueSnapshot:
@@ -116,13 +116,13 @@ def _snapshot(waiting: list[str], running: list[str]) -> QueueSnapshot:
 
 
 async def test_a_snapshot_gives_every_session_a_place_or_a_grant() -> None:
-    seats = {sid: SessionSubscription(sid) for sid in ("a", "b", "c")}
-    for number, seat in enumerate(seats.values()):
-        seat.bind(number)
-    update_places(_snapshot(["elsewhere", "b"], ["a"]), seats)
-    assert await seats["a"].next_notice() is Signal.GRANTED
-    assert await seats["b"].next_notice() == Place(2, 2, 2.5)
-    assert await _silent(seats["c"])
+    subscriptions = {sid: SessionSubscription(sid) for sid in ("a", "b", "c")}
+    for number, subscription in enumerate(subscriptions.values()):
+        subscription.bind(number)
+    update_places(_snapshot(["elsewhere", "b"], ["a"]), subscriptions)
+    assert await subscriptions["a"].next_notice() is Signal.GRANTED
+    assert await subscriptions["b"].next_notice() == Place(2, 2, 2.5)
+    assert await _has_no_notice(subscriptions["c"])
 
 
 class Clock:

@@ -29,7 +29,7 @@ ODD_ID = StreamPosition(TICKET, 1, 3).id().encode()
 Track = np.ndarray[Any, np.dtype[np.int16]]
 
 
-def laid(length: int, *sounds: tuple[float, Samples], rate: int) -> Track:
+def track_with(length: int, *sounds: tuple[float, Samples], rate: int) -> Track:
     """A silent track with sounds at their seconds."""
     track = np.zeros(length, dtype=np.int16)
     for at_s, samples in sounds:
@@ -40,7 +40,7 @@ def laid(length: int, *sounds: tuple[float, Samples], rate: int) -> Track:
 
 def assert_user_is(track: Track, *sounds: tuple[float, Samples]) -> None:
     """The left channel is the resampled sum of these; the ends of the file ring a little."""
-    at_16k = laid(len(track) * 2 // 3 + 1, *sounds, rate=IN).astype(np.float32) / 32767
+    at_16k = track_with(len(track) * 2 // 3 + 1, *sounds, rate=IN).astype(np.float32) / 32767
     expected = np.clip(soxr.resample(at_16k, IN, OUT)[: len(track)] * 32767, -32768, 32767)
     np.testing.assert_allclose(track[: len(expected)], expected, atol=1.0)
 
@@ -60,7 +60,7 @@ def test_both_sides_are_at_the_times_of_playback(tmp_path: Path) -> None:
     replay = talk.record(tmp_path).replay()
     assert len(replay) == 6 * OUT
     assert_user_is(replay[:, 0], *((float(i), samples) for i, samples in enumerate(asked)))
-    model = laid(len(replay), (2.1, spoken[0]), (3.1, spoken[1]), (4.4, spoken[2]), rate=OUT)
+    model = track_with(len(replay), (2.1, spoken[0]), (3.1, spoken[1]), (4.4, spoken[2]), rate=OUT)
     np.testing.assert_array_equal(replay[:, 1], model)
 
 
@@ -76,7 +76,7 @@ def test_listening_during_speech_cuts_it_and_a_finished_turn_plays_to_its_end(
     talk.listen(5.0)
     replay = talk.record(tmp_path).replay()
     played = cut[: round(0.8 * OUT)]
-    model = laid(len(replay), (1.2, played), (4.0, whole), rate=OUT)
+    model = track_with(len(replay), (1.2, played), (4.0, whole), rate=OUT)
     np.testing.assert_array_equal(replay[:, 1], model)
 
 
@@ -88,7 +88,7 @@ def test_a_barge_in_cuts_the_audio_that_still_plays(tmp_path: Path) -> None:
         talk.chunk(1.0 + second, noise(second, 1.0, IN), force_listen=second >= 2)
     talk.speak(1.1, spoken, end=True)
     replay = talk.record(tmp_path).replay()
-    model = laid(len(replay), (1.1, spoken[: round(1.9 * OUT)]), rate=OUT)
+    model = track_with(len(replay), (1.1, spoken[: round(1.9 * OUT)]), rate=OUT)
     np.testing.assert_array_equal(replay[:, 1], model)
 
 
@@ -101,7 +101,7 @@ def test_audio_that_a_second_worker_repeats_is_played_twice(tmp_path: Path) -> N
     talk.epoch = 2
     talk.speak(1.49, second, end=True)
     replay = talk.record(tmp_path).replay()
-    model = laid(len(replay), (1.5, first), (2.0, second), rate=OUT)
+    model = track_with(len(replay), (1.5, first), (2.0, second), rate=OUT)
     np.testing.assert_array_equal(replay[:, 1], model)
 
 
@@ -144,7 +144,7 @@ def test_half_duplex_with_its_silences_and_a_stopped_answer(tmp_path: Path) -> N
     assert len(replay) == 5 * OUT
     times = (0.0, 0.5, 1.0, 4.5)
     assert_user_is(replay[:, 0], *zip(times, asked, strict=True))
-    model = laid(len(replay), (1.6, first), (2.2, second[: round(0.3 * OUT)]), rate=OUT)
+    model = track_with(len(replay), (1.6, first), (2.2, second[: round(0.3 * OUT)]), rate=OUT)
     np.testing.assert_array_equal(replay[:, 1], model)
     assert recorded.meta.replay is ReplayState.READY
     assert recorded.recording.merged_replay == "merged_replay.wav"
@@ -166,7 +166,9 @@ def test_a_chat_begins_with_the_users_audio(tmp_path: Path) -> None:
     lead_s = (1600 + 801) / IN
     assert recorded.recording.merged_replay_lead_ms == pytest.approx(lead_s * 1000, abs=0.1)
     replay = recorded.replay()
-    model = laid(len(replay), (lead_s + 0.5, sound(601, OUT // 2)), (lead_s + 1.0, whole), rate=OUT)
+    model = track_with(
+        len(replay), (lead_s + 0.5, sound(601, OUT // 2)), (lead_s + 1.0, whole), rate=OUT
+    )
     np.testing.assert_array_equal(replay[:, 1], model)
     assert_user_is(replay[:, 0], (0.0, sound(1, 1600)), (0.1, sound(2, 801)))
 
@@ -192,7 +194,7 @@ def test_a_missing_file_becomes_silence(tmp_path: Path) -> None:
     (recorded.folder / "ai_audio/turn_0_chunk_001.wav").unlink()
     merge(recorded.folder, keep_going)
     replay = recorded.replay()
-    model = laid(len(replay), (1.5, spoken[0]), (3.5, spoken[2]), rate=OUT)
+    model = track_with(len(replay), (1.5, spoken[0]), (3.5, spoken[2]), rate=OUT)
     np.testing.assert_array_equal(replay[:, 1], model)
 
 

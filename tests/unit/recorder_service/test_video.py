@@ -154,7 +154,7 @@ def endless_scans() -> bytes:
     return data[:-2] + 40 * last + data[-2:]
 
 
-def swollen_text() -> bytes:
+def large_text() -> bytes:
     """A PNG whose text chunks unpack to some MiB."""
     texts = PngImagePlugin.PngInfo()
     for n in range(3):
@@ -164,7 +164,7 @@ def swollen_text() -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("make", [odd_exif, endless_scans, swollen_text])
+@pytest.mark.parametrize("make", [odd_exif, endless_scans, large_text])
 def test_a_hostile_frame_is_left_out_alone(tmp_path: Path, make: Callable[[], bytes]) -> None:
     hostile, good = make(), jpeg(64, 48, BLUE)
     recorded = omni(hostile, good, hostile, good).record(tmp_path)
