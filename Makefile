@@ -8,8 +8,7 @@ CANDIDATES := python3 python3.12 python3.11
 SUITABLE := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITABLE)' 2>/dev/null && echo $(p))))
 
-# Most tests wait for real time to pass: three files at a time keep two cores busy. They speak, listen
-# and wait beside each other on few cores: what fails is run once more, alone, and that is its verdict.
+# Most tests wait for real time to pass: three files at a time keep two cores busy.
 SIDE_BY_SIDE := --numprocesses=3 --dist=loadfile
 
 # Runs after all other tests: Chromium aborts loads when a network interface appears or disappears.
@@ -32,8 +31,8 @@ web: .run-time  ## Build the browser pages if web/ has changed
 test: check .programs  ## Lint, types and all tests (with CI=true also the container tests)
 	@$(BIN)/python tools/web_pages.py test
 	@$(BIN)/python tools/web_pages.py build
-	$(BIN)/pytest $(SIDE_BY_SIDE) || { test $$? -eq 1 && $(BIN)/pytest --last-failed; }
-	$(if $(filter true,$(CI)),$(IN_CONTAINERS) || $(IN_CONTAINERS) --last-failed)
+	$(BIN)/pytest $(SIDE_BY_SIDE)
+	$(if $(filter true,$(CI)),$(IN_CONTAINERS))
 
 containers: .test-time  ## Build, run and test the compose stack (minutes; needs Docker, or root on Debian)
 	$(IN_CONTAINERS)
