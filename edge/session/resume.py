@@ -95,7 +95,11 @@ class MissedMessages:
                 self._held.append(entry)
 
     async def replay(self, machine: SessionMachine[Any]) -> AsyncIterator[ServerMessage]:
-        """The messages that the client has missed, in order. The machine is up to date afterwards."""
+        """The messages that the client has missed, in order. The machine is up to date afterwards.
+
+        Raises ResumeExpired, before the first message, when message `last` was never sent, or when
+        the output stream no longer holds what comes after it.
+        """
         inputs = await self._unconfirmed_inputs()
         first = self.checkpoints.popleft()
         machine.restore(first.snapshot, self._held)
@@ -118,7 +122,8 @@ class MissedMessages:
         for message in self._apply_checkpoints(machine, None):
             yield message
         self._apply_inputs(machine, inputs)
-        self.seq = max(self.seq, self.last)
+        if self.seq < self.last:
+            raise ResumeExpired
 
     def _apply_checkpoints(
         self, machine: SessionMachine[Any], position: StreamPosition | None

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -160,11 +161,19 @@ class ResumableSender:
         self.token_sent = True
         return Resumed(seq=missed.last, resume_token=self._token, capabilities=capabilities)
 
-    async def send_missed(self, missed: MissedMessages) -> Finish | None:
+    async def send_missed(
+        self,
+        missed: MissedMessages,
+        first: ServerMessage | None,
+        others: AsyncIterator[ServerMessage],
+    ) -> Finish | None:
         """Send everything that the client has missed. Returns how the session ended, if it did."""
-        async for message in missed.replay(self._machine):
-            self._put(message)
+        if first is not None:
+            self._put(first)
+        async for message in others:
             await self._queue.wait_for_space()
+            self._put(message)
+        await self._queue.wait_for_space()
         self.seq, self.delivered = missed.seq, missed.delivered
         self._held = len(self._machine.held)
         self._checkpoint([], None)

@@ -184,7 +184,7 @@ class EdgeSession(Generic[Command]):
     def _leave(self) -> None:
         """End the session, or detach it if its client can resume it."""
         number, terminator = self._ticket.number, self._context.terminator
-        can_resume = self._resumable is not None and self._resumable.token_sent
+        can_resume = self._resumable is not None and (self._resumable.token_sent or self._missed)
         if can_resume and not self._finished.is_set():
             terminator.detach(self._sid, number, self._subscription.connection)
         else:
@@ -207,10 +207,12 @@ class EdgeSession(Generic[Command]):
         """Write the first checkpoint of a resumable session, or send what a resumed one missed."""
         if self._resumable and self._missed:
             self._writer.take_over(self._missed)
+            messages = self._missed.replay(self._machine)
+            first = await anext(messages, None)  # a resume that must fail fails here
             greeting = self._resumable.greeting(self._missed)
             await self._connection.send(self._connection.encoding.encode(greeting))
             self._connection.probe(self._confirm_token)
-            finish = await self._resumable.send_missed(self._missed)
+            finish = await self._resumable.send_missed(self._missed, first, messages)
             if not self._machine.waiting:
                 self._granted.set()
             if finish:

@@ -248,6 +248,25 @@ async def test_a_token_that_never_arrived_is_not_needed(
             assert (await client.expect("result"))["text"] == "at last"
 
 
+async def test_f21_a_number_that_was_never_sent_is_refused(
+    settings: BrokerSettings, worker: PlayedWorker
+) -> None:
+    """The attempt changes nothing: the client may resume with the right number."""
+    async with running_edge(settings) as edge, begun(edge, worker) as (client, session):
+        await ask(client)
+        await session.answer(text="one")
+        await client.expect("result")
+        await client.drop()
+        for beyond in (client.last + 1, 10**15 - 1):
+            query = {"resume": 1, "resume_token": client.token, "seq": beyond}
+            async with client._open(client._url(edge.ws, **query)):
+                assert await client.closed() == (4410, "resume_expired")
+        async with client.back(edge.ws):
+            await ask(client)
+            await session.answer(text="two")
+            assert (await client.expect("result"))["text"] == "two"
+
+
 async def test_an_invalid_number_is_refused(settings: BrokerSettings, worker: PlayedWorker) -> None:
     async with edges(settings) as (one, _), begun(one, worker) as (client, _):
         for seq in ("x", "-1", "1e3", "9" * 20):
