@@ -14,6 +14,9 @@ SIDE_BY_SIDE := --numprocesses=3 --dist=loadfile
 # Runs after all other tests: Chromium aborts loads when a network interface appears or disappears.
 IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0
 
+# Without their bytecode, each of the hundreds of processes of the tests would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo up web test containers check lint format types bench clean
 
 help:  ## List the targets
