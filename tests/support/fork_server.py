@@ -23,6 +23,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
+from antiphon.cli.main import _COMMANDS
+
 _POLL_S = 0.01
 
 
@@ -77,13 +79,15 @@ class ForkServer:
         environment: dict[str, str],
         output: Path,
         errors: Path | None = None,
+        imports: tuple[str, ...] = (),
     ) -> ForkedProcess:
-        """Calls `main` of `module` in a new process.
+        """Calls `main` of `module` in a new process, which has imported `imports` too.
 
         Its output is appended to the file `output`, its errors to `errors` or to `output` too.
         """
         pid = self.ask(
             module=module,
+            imports=imports,
             arguments=arguments,
             folder=str(folder),
             environment=environment,
@@ -111,8 +115,14 @@ def fork_server() -> ForkServer:
 
 
 def run_antiphon(
-    *arguments: str, folder: Path, environment: dict[str, str]
+    *arguments: str, folder: Path, environment: dict[str, str], preloaded: bool = False
 ) -> subprocess.CompletedProcess[str]:
+    """Runs the `antiphon` command in `folder`; `preloaded`: its module is imported before the fork."""
+    imports = tuple(
+        f"antiphon.cli.commands.{module}"
+        for module, summaries in _COMMANDS.items()
+        if preloaded and not summaries.keys().isdisjoint(arguments[:1])
+    )
     with TemporaryDirectory() as name:
         output, errors = Path(name) / "output", Path(name) / "errors"
         process = fork_server().start(
@@ -122,6 +132,7 @@ def run_antiphon(
             environment=environment,
             output=output,
             errors=errors,
+            imports=imports,
         )
         try:
             status = process.wait(timeout=100)
@@ -145,6 +156,8 @@ def _serve() -> None:
                     running.discard(pid)
             else:
                 main = importlib.import_module(request["module"]).main
+                for name in request["imports"]:
+                    importlib.import_module(name)
                 gc.freeze()  # a garbage collection in a child would copy every page of these modules
                 answer = os.fork()
                 if answer == 0:

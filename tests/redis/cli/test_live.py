@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,6 +16,7 @@ from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.control_plane import claim, join, serve
+from support.fork_server import run_antiphon
 
 
 @pytest.fixture
@@ -28,19 +30,26 @@ async def _busy(broker: Broker) -> None:
 
 
 async def started(settings: BrokerSettings, *args: str) -> asyncio.subprocess.Process:
-    env = os.environ | {
+    command = (sys.executable, "-m", "antiphon", *args)
+    return await asyncio.create_subprocess_exec(
+        *command, env=environment(settings), stdout=asyncio.subprocess.PIPE
+    )
+
+
+def environment(settings: BrokerSettings) -> dict[str, str]:
+    return os.environ | {
         "ANTIPHON_REDIS_URL": settings.redis_url,
         "ANTIPHON_KEY_PREFIX": settings.key_prefix,
     }
-    command = (sys.executable, "-m", "antiphon", *args)
-    return await asyncio.create_subprocess_exec(*command, env=env, stdout=asyncio.subprocess.PIPE)
 
 
 async def shown(settings: BrokerSettings, *args: str) -> str:
-    process = await started(settings, *args)
-    out, _ = await process.communicate()
-    assert process.returncode == 0
-    return out.decode()
+    env = environment(settings)
+    done = await asyncio.to_thread(
+        run_antiphon, *args, folder=Path.cwd(), environment=env, preloaded=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 async def rows(settings: BrokerSettings, command: str) -> list[dict[str, Any]]:
