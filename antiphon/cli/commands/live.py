@@ -153,7 +153,7 @@ def _seconds(ms: int) -> float:
     return round(max(0, ms) / 1000, 1)
 
 
-queue = command_group(live_table("nobody waits", queue_rows), cancel)
+queue = command_group(live_table("no session waits", queue_rows), cancel)
 sessions = command_group(live_table("no session is live", session_rows), show, export)
 workers = live_table("no worker is alive", worker_rows)
 edges = live_table("no edge is alive", edge_rows)

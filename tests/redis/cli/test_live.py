@@ -145,7 +145,7 @@ async def test_events_are_listed_in_order_and_then_followed(
 
 async def test_empty_tables(settings: BrokerSettings) -> None:
     assert await rows(settings, "queue") == []
-    assert await shown(settings, "queue") == "nobody waits\n"
+    assert await shown(settings, "queue") == "no session waits\n"
     assert await shown(settings, "sessions") == "no session is live\n"
     assert await shown(settings, "workers") == "no worker is alive\n"
     assert await shown(settings, "edges") == "no edge is alive\n"
