@@ -67,6 +67,8 @@ def create_app(settings: EdgeSettings) -> FastAPI:
         version=version("antiphon"),
         description=_DESCRIPTION,
         lifespan=lifespan,
+        docs_url=None,  # the pages have their own, which loads nothing from other servers
+        redoc_url=None,
     )
     app.router.routes.extend(_ROUTES.routes)
     app.add_exception_handler(BrokerUnavailable, unavailable_response)

@@ -47,6 +47,7 @@ _HEADERS = {
 _FILES = {
     "/": "index.html",
     "/admin": "admin.html",
+    "/docs": "docs.html",
     "/s/{recording_id}": "session-viewer.html",
     "/favicon.svg": "favicon.svg",
     **{app.route: f"{app.route.strip('/')}.html" for app in APPS.values() if app.page},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import httpx
 import pytest
 from playwright.async_api import Page, expect
@@ -33,6 +35,17 @@ async def test_home_links_to_every_enabled_page(stack: Stack, visitor: Visitor) 
         await links.filter(has_text=name).click()
         await expect(page).to_have_title(f"{name} · Antiphon")
         await expect(links.filter(has_text=name)).to_have_attribute("aria-current", "page")
+
+
+async def test_the_api_page_loads_from_this_server_only(stack: Stack, visitor: Visitor) -> None:
+    """The visitor collects violations of the content security policy as errors."""
+    page = await visitor.open("/")
+    servers: set[str] = set()
+    page.on("request", lambda request: servers.add(urlsplit(request.url).netloc))
+    await page.goto(f"{stack.http_url}/docs")
+    await page.locator("#operations-chat-chat_api_chat_post").click()
+    await expect(page.get_by_text("Request body").first).to_be_visible()
+    assert servers == {urlsplit(stack.http_url).netloc}
 
 
 async def test_a_disabled_page_is_not_in_the_menu(stack: Stack, visitor: Visitor) -> None:
