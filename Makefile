@@ -17,7 +17,7 @@ IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_ti
 # Without their bytecode, each of the hundreds of processes of the tests would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo up web test containers check lint format types bench clean
+.PHONY: help demo up web test chaos containers check lint format types bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ test: check .programs  ## Lint, types and all tests (with CI=true also the conta
 	@$(BIN)/python tools/web_pages.py build
 	$(BIN)/pytest $(SIDE_BY_SIDE)
 	$(if $(filter true,$(CI)),$(IN_CONTAINERS))
+
+chaos: .test-time  ## Random faults under 30 clients (CHAOS_SECONDS, by default 300; CHAOS_SEED repeats a run)
+	CHAOS_SECONDS=$(or $(CHAOS_SECONDS),300) $(BIN)/pytest tests/system/faults/test_chaos.py -q -s -o faulthandler_timeout=0
 
 containers: .test-time  ## Build, run and test the compose stack (minutes; needs Docker, or root on Debian)
 	$(IN_CONTAINERS)

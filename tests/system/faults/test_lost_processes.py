@@ -24,7 +24,9 @@ async def talk(wire: Wire, seconds: int) -> list[int]:
     return times
 
 
-async def test_a_killed_worker_is_replaced_and_the_client_only_sees_a_pause(stack: Stack) -> None:
+async def test_f1_a_killed_worker_is_replaced_and_the_client_only_sees_a_pause(
+    stack: Stack,
+) -> None:
     stack.edge()
     first = stack.worker()
     async with open_wire(stack.ws_url, "adx_1") as wire:
@@ -42,7 +44,7 @@ async def test_a_killed_worker_is_replaced_and_the_client_only_sees_a_pause(stac
         await wire.expect("stopped")
 
 
-async def test_a_stalled_worker_sends_nothing_after_it_wakes_up(stack: Stack) -> None:
+async def test_f2_a_stalled_worker_sends_nothing_after_it_wakes_up(stack: Stack) -> None:
     stack.edge()
     first = stack.worker()
     async with open_wire(stack.ws_url, "adx_1") as wire:
@@ -58,7 +60,7 @@ async def test_a_stalled_worker_sends_nothing_after_it_wakes_up(stack: Stack) ->
         assert second.process.poll() is None
 
 
-async def test_without_another_worker_the_client_gets_an_error(stack: Stack) -> None:
+async def test_f1_without_another_worker_the_client_gets_an_error(stack: Stack) -> None:
     stack.edge(recovery_timeout_s=2)
     worker = stack.worker()
     async with open_wire(stack.ws_url, "adx_1") as wire:
@@ -72,7 +74,7 @@ async def test_without_another_worker_the_client_gets_an_error(stack: Stack) -> 
         assert await wire.closed() == 1013
 
 
-async def test_a_stopped_worker_hands_over_its_sessions(stack: Stack) -> None:
+async def test_f5_a_stopped_worker_hands_over_its_sessions(stack: Stack) -> None:
     stack.edge()
     first = stack.worker(drain_s=0.5)
     async with open_wire(stack.ws_url, "adx_1") as wire:
@@ -83,7 +85,7 @@ async def test_a_stopped_worker_hands_over_its_sessions(stack: Stack) -> None:
         assert await talk(wire, 1) == [2000]
 
 
-async def test_a_worker_drained_by_an_operator_hands_over_its_sessions_and_exits(
+async def test_f5_a_worker_drained_by_an_operator_hands_over_its_sessions_and_exits(
     stack: Stack,
 ) -> None:
     stack.edge()
@@ -102,7 +104,7 @@ async def test_a_worker_drained_by_an_operator_hands_over_its_sessions_and_exits
 
 
 @pytest.mark.parametrize("empty", [False, True], ids=["with its data", "empty"])
-async def test_an_outage_of_redis_for_three_seconds(stack: Stack, empty: bool) -> None:
+async def test_f6_an_outage_of_redis_for_three_seconds(stack: Stack, empty: bool) -> None:
     """With persistence the conversation continues, otherwise it ends with an error. No process restarts."""
     edge, worker = stack.edge(), stack.worker()
     async with open_wire(stack.ws_url, "adx_1") as wire:
@@ -138,7 +140,7 @@ async def reach(moment: str, wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("moment", ["queued", "assigned", "active", "paused"])
-async def test_a_client_that_disconnects_frees_its_slot_within_two_seconds(
+async def test_f9_a_client_that_disconnects_frees_its_slot_within_two_seconds(
     stack: Stack, moment: str
 ) -> None:
     stack.edge()
@@ -160,7 +162,7 @@ async def test_a_client_that_disconnects_frees_its_slot_within_two_seconds(
     await until(lambda: httpx.get(f"{stack.http_url}/status").json()["busy_workers"] == 0)
 
 
-async def test_a_killed_edge_frees_its_sessions(stack: Stack) -> None:
+async def test_f4_a_killed_edge_frees_its_sessions(stack: Stack) -> None:
     edge = stack.edge()
     stack.worker(slots=1, broker_patience_s=2)
     async with open_wire(stack.ws_url, "adx_1") as wire:
