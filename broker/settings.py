@@ -12,6 +12,12 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+PRIVATE_FOLDER = 0o700
+"""Mode of a new folder with data of conversations."""
+
+PRIVATE_UMASK = 0o077
+"""For processes that write data of conversations; also the bits that other users must not have."""
+
 
 class AntiphonSettings(BaseSettings):
     """Read once at start-up: flags win over `ANTIPHON_*` variables, and these over `antiphon.toml`."""

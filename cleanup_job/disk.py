@@ -17,6 +17,7 @@ from pathlib import Path
 
 import structlog
 
+from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.cleanup_job.retention import StoredSession
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, USED_FILE, Meta, parse_meta
 
@@ -99,7 +100,7 @@ def discard(folder: Path) -> bool:
     Raises OSError when it cannot be moved away or deleted.
     """
     trash = folder.parent / TRASH
-    trash.mkdir(exist_ok=True)
+    trash.mkdir(PRIVATE_FOLDER, exist_ok=True)
     trashed = trash / f"{folder.name}.{secrets.token_hex(4)}"
     try:
         folder.rename(trashed)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import structlog
 
+from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.cleanup_job.disk import (
     TRASH,
     UPLOADS,
@@ -46,7 +47,7 @@ def sweep(
     )
     if policy.max_age_s < 0 and policy.max_bytes < 0:
         return SweepReport(status=SweepStatus.DISABLED, dry_run=settings.dry_run)
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    settings.data_dir.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     with sweep_lock(settings.data_dir) as mine:
         if not mine:
             return SweepReport(status=SweepStatus.BUSY, dry_run=settings.dry_run)

@@ -16,6 +16,7 @@ from antiphon.broker.events import EventGroup, EventWatch, follow
 from antiphon.broker.service.metrics import BrokerMetrics, new_registry
 from antiphon.broker.service.process import stop_on_signals
 from antiphon.broker.service.status_port import status_port
+from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.recorder_service.journal.job import RecordingJob
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.sessions.active import ActiveRecordings
@@ -61,7 +62,7 @@ async def run(
     Raises IncompatibleRedis, and OSError when `data_dir` cannot be created.
     """
     stop = stop or stop_on_signals()
-    (settings.data_dir / "sessions").mkdir(parents=True, exist_ok=True)
+    (settings.data_dir / "sessions").mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     recording = _run(settings, metrics or RecorderMetrics(), broker_metrics)
     running = asyncio.create_task(recording, name="recorder")
     stopping = asyncio.create_task(stop.wait(), name="stop")

@@ -1,4 +1,4 @@
-"""A private redis-server for one machine."""
+"""A private redis-server for one machine, which only its user can reach."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
+from urllib.parse import quote
 
 from antiphon.broker.connection import is_supported
 from antiphon.broker.errors import BrokerError
+from antiphon.broker.settings import PRIVATE_FOLDER, PRIVATE_UMASK
 
 HOST = "127.0.0.1"
 
@@ -29,17 +33,16 @@ _REMEDY = (
 )
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.01
-_FREE_PORT_TRIES = 3
 _LOG_TAIL = 600
 _PATIENCE_S = 5.0
+
+_SOCKET = "redis.sock"
+_LONGEST_SOCKET_PATH = 100
+"""Bytes. The kernel takes 107 on Linux and 103 on macOS."""
 
 
 class EmbeddedRedisError(BrokerError):
     """No redis-server could be found or started; the message names the remedy."""
-
-
-class _PortTaken(EmbeddedRedisError):
-    """Another process listens on the port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,24 +120,29 @@ def check_bind(host: str, port: int) -> None:
 
 
 class EmbeddedRedis:
-    """A redis-server on 127.0.0.1 with append-only persistence in `folder` and no eviction.
+    """A redis-server on a Unix socket, with append-only persistence in `folder` and no eviction.
 
-    `port` 0 takes a free one. A context manager; `stop` may be called twice, and `start` again after
-    `stop` (the port and the data stay). The server exits when this process dies.
+    Only its user can open the socket and the data. With `port` it also listens on 127.0.0.1, without a
+    password. A context manager; `stop` may be called twice, and `start` again after `stop` (the address
+    and the data stay). The server exits when this process dies.
     """
 
     def __init__(self, folder: Path, *, port: int = 0, ready_timeout_s: float = 30.0) -> None:
         self.folder = folder.resolve()
         self.port = port
-        self._any_port = port == 0
+        self._short_folder: Path | None = None
         self._ready_timeout_s = ready_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._lock: IO[str] | None = None
         self.server: RedisServer | None = None
 
     @property
+    def socket_path(self) -> Path:
+        return (self._short_folder or self.folder) / _SOCKET
+
+    @property
     def url(self) -> str:
-        return f"redis://{HOST}:{self.port}/0"
+        return f"unix://{quote(str(self.socket_path))}?db=0"
 
     @property
     def pid(self) -> int | None:
@@ -153,17 +161,8 @@ class EmbeddedRedis:
 
     def start(self) -> None:
         """Start, and wait until it answers. Raises EmbeddedRedisError."""
-        tries = _FREE_PORT_TRIES if self._any_port else 1
-        for remaining in range(tries, 0, -1):
-            try:
-                self.spawn()
-                self.wait_ready()
-            except _PortTaken:
-                if remaining == 1:
-                    raise
-                self.port = 0
-            else:
-                return
+        self.spawn()
+        self.wait_ready()
 
     def spawn(self) -> None:
         """Start the process, unless it runs, without waiting for it. Raises EmbeddedRedisError."""
@@ -171,18 +170,16 @@ class EmbeddedRedis:
             return
         self.server = self.server or find_redis_server()
         self._take_lock()
-        self.port = self.port or free_port()
-        try:
-            check_bind(HOST, self.port)
-        except OSError as error:
-            self.stop()
-            raise _PortTaken(f"port {self.port} is in use; choose another") from error
-        with self.log_file.open("wb") as log:
+        self._place_socket()
+        if self.port:
+            self._check_port()
+        with _open_private(self.log_file, "wb") as log:
             self._process = subprocess.Popen(
-                [self.server.path, *_options(self.port, self.folder)],
+                [self.server.path, *_options(self.port, self.socket_path, self.folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                umask=PRIVATE_UMASK,
                 start_new_session=True,  # Ctrl-C in a terminal must not reach it first
                 preexec_fn=tether(signal.SIGTERM),
             )
@@ -194,8 +191,7 @@ class EmbeddedRedis:
             if self.pid is None:
                 tail = self._log_tail()
                 self.stop()
-                kind = _PortTaken if "already in use" in tail else EmbeddedRedisError
-                raise kind(f"redis-server exited at once: {tail}")
+                raise EmbeddedRedisError(f"redis-server exited at once: {tail}")
             if time.monotonic() > deadline:
                 tail = self._log_tail()
                 self.stop()
@@ -208,19 +204,21 @@ class EmbeddedRedis:
         """Stop it: SHUTDOWN, then SIGTERM, then SIGKILL, five seconds apart."""
         process = self._process
         if process is not None and process.poll() is None:
-            _ask(self.port, "SHUTDOWN")
+            _ask(self.socket_path, "SHUTDOWN")
             if not _ended(process):
                 process.terminate()
                 if not _ended(process):
                     process.kill()
                     process.wait()
         self._process = None
+        if self._short_folder is not None:
+            shutil.rmtree(self._short_folder, ignore_errors=True)
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def _answers(self) -> bool:
-        reply = _ask(self.port, "INFO server", "PING", "QUIT")
+        reply = _ask(self.socket_path, "INFO server", "PING", "QUIT")
         return f"process_id:{self.pid}\r" in reply and "+PONG" in reply
 
     def _log_tail(self) -> str:
@@ -231,8 +229,8 @@ class EmbeddedRedis:
         if self._lock is not None:
             return
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            lock = (self.folder / ".lock").open("a")
+            self.folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+            lock = _open_private(self.folder / ".lock", "a")
         except OSError as error:
             raise EmbeddedRedisError(f"cannot write in {self.folder}: {error.strerror}") from error
         try:
@@ -244,12 +242,58 @@ class EmbeddedRedis:
             ) from None
         self._lock = lock
 
+    def _place_socket(self) -> None:
+        """In the folder of the data, or in a new one if that is too long or open to other users."""
+        if self._short_folder is not None:
+            self._short_folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
+        elif not (is_private(self.folder) and _is_short(self.folder)):
+            self._short_folder = _new_short_folder()
 
-def _options(port: int, folder: Path) -> list[str]:
+    def _check_port(self) -> None:
+        try:
+            check_bind(HOST, self.port)
+        except OSError as error:
+            self.stop()
+            raise EmbeddedRedisError(f"port {self.port} is in use; choose another") from error
+
+
+def is_private(folder: Path) -> bool:
+    """True if no other user can enter or read it."""
+    return not folder.stat().st_mode & PRIVATE_UMASK
+
+
+def _is_short(folder: Path) -> bool:
+    return len(os.fsencode(folder / _SOCKET)) <= _LONGEST_SOCKET_PATH
+
+
+def _new_short_folder() -> Path:
+    """A new folder of this user alone (mode 0700), whose path leaves room for a socket's name.
+
+    Raises EmbeddedRedisError.
+    """
+    places = (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp")  # noqa: S108
+    for place in filter(None, places):
+        with suppress(OSError):
+            made = Path(tempfile.mkdtemp(prefix="antiphon-", dir=place))
+            if _is_short(made):
+                return made
+            made.rmdir()
+    raise EmbeddedRedisError(
+        "no folder for its socket: neither XDG_RUNTIME_DIR nor the temporary folder is short and writable"
+    )
+
+
+def _open_private(path: Path, mode: str) -> IO[Any]:
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
+def _options(port: int, socket_path: Path, folder: Path) -> list[str]:
     """Persistence is the append-only file alone; snapshots would double the writes."""
     options = {
         "bind": HOST,
         "port": str(port),
+        "unixsocket": str(socket_path),
+        "unixsocketperm": "700",
         "dir": str(folder),
         "appendonly": "yes",
         "appendfsync": "everysec",
@@ -261,10 +305,12 @@ def _options(port: int, folder: Path) -> list[str]:
     return [part for name, value in options.items() for part in (f"--{name}", value)]
 
 
-def _ask(port: int, *commands: str) -> str:
+def _ask(path: Path, *commands: str) -> str:
     """The server's answer to inline commands; empty when it does not answer."""
     try:
-        with socket.create_connection((HOST, port), timeout=1.0) as link:
+        with socket.socket(socket.AF_UNIX) as link:
+            link.settimeout(1.0)
+            link.connect(str(path))
             link.sendall("".join(f"{command}\r\n" for command in commands).encode())
             return b"".join(iter(lambda: link.recv(4096), b"")).decode(errors="replace")
     except OSError:

@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 import structlog
 
+from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.shared_schemas.ids import is_recording_id
 from antiphon.shared_schemas.recording import TIMELINE_FILE, USED_FILE
 
@@ -183,7 +184,7 @@ class AtomicFile:
         self._store = store
         folder = store.root / UPLOADS_FOLDER
         with _writing():
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
             self._path: Path = folder / f"{secrets.token_hex(8)}.part"
             self._file = self._path.open("xb")
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from antiphon.broker.redis_server.embedded import free_port
+from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey
 from antiphon.cli.conversation.conversation import ConversationResult
 from antiphon.cli.conversation.dialogue import Call, Transcript, ask_file
@@ -57,6 +58,7 @@ def run_demo(question: Path, data_dir: Path, api_key: str | None = None) -> int:
     """Exit status: 0 if the question was answered, spoken, saved and recorded."""
     console = Console(highlight=False, soft_wrap=True)
     began = time.monotonic()
+    data_dir.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     with ExitStack() as resources:
         logs = resources.enter_context(LogFiles(data_dir / "logs"))
         try:

@@ -21,7 +21,12 @@ from rich.console import Console
 from rich.text import Text
 
 from antiphon.broker.redis_server.checkup import examine_redis
-from antiphon.broker.redis_server.embedded import EmbeddedRedisError, check_bind, find_redis_server
+from antiphon.broker.redis_server.embedded import (
+    EmbeddedRedisError,
+    check_bind,
+    find_redis_server,
+    is_private,
+)
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import broker_settings
 from antiphon.cli.common import AsJson, DataDir, Engine, ModelPath, RedisUrl, fail, given
@@ -83,6 +88,7 @@ def _examine(redis_url: str | None, flags: dict[str, Any]) -> Iterator[Finding]:
     yield examine_python()
     yield from _examine_redis(redis_url)
     yield from examine_disk(recorder.data_dir, cleanup.max_storage_gb)
+    yield examine_privacy(recorder.data_dir)
     yield from examine_ports(
         (
             ("edge", edge.host, edge.port, "ANTIPHON_PORT"),
@@ -142,6 +148,19 @@ def examine_disk(data_dir: Path, max_storage_gb: float) -> Iterator[Finding]:
         yield warning("disk space", f"{found}, but cleanup keeps up to {kept:g} GiB", remedy)
     else:
         yield ok("disk space", found)
+
+
+def examine_privacy(data_dir: Path) -> Finding:
+    """Whether other users of this machine can read recordings, or the data of `antiphon up`."""
+    about = "privacy of the data"
+    if not data_dir.is_dir() or is_private(data_dir):
+        return ok(about, f"{data_dir}")
+    kept = (data_dir / "sessions", data_dir / "redis")
+    open_ones = [str(path) for path in kept if path.is_dir() and not is_private(path)]
+    if not open_ones:
+        return ok(about, ", ".join(str(path) for path in kept if path.is_dir()))
+    found = f"other users can read {' and '.join(open_ones)}"
+    return warning(about, found, f"chmod -R go-rwx {' '.join(open_ones)}")
 
 
 def _writable(place: Path, sessions: Path) -> Finding:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from antiphon.broker.redis_server.embedded import EmbeddedRedisError, check_bind
+from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import StackFile
 from antiphon.cli.common import Engine, ModelPath, Slots, fail, given, plain_table, print_table
@@ -51,7 +52,10 @@ def up(
         str | None, typer.Option(help="Use this Redis instead of a private one.")
     ] = None,
     redis_port: Annotated[
-        int, typer.Option(help="Port of the private Redis; 0 for any free one.")
+        int,
+        typer.Option(
+            help="Port for other programs of this machine, without a password; 0: Unix socket only."
+        ),
     ] = 0,
 ) -> None:
     flags = given(host=host, port=port, engine=engine, slots=slots, model_path=model_path)
@@ -100,7 +104,7 @@ def run_stack(plan: StackPlan) -> int:
             check_bind(host, port)
         except OSError as error:
             fail(f"port {port} for the {name} cannot be used ({error.strerror}); choose another")
-    plan.data_dir.mkdir(parents=True, exist_ok=True)
+    plan.data_dir.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     console = Console(highlight=False, soft_wrap=True)
     with opened_stack(plan, lambda name, line: console.print(render(name, line))) as stack:
         stack_file = StackFile(pid=os.getpid(), redis_url=stack.redis_url, edge_url=plan.edge_url)

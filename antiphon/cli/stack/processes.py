@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from antiphon.broker.redis_server.embedded import tether
+from antiphon.broker.settings import PRIVATE_UMASK
 
 RESTART_PAUSES_S = (0.5, 1.0, 2.0)
 """Waits before each restart; after one more failure the supervisor gives up."""
@@ -98,6 +99,7 @@ class Service:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
+            umask=PRIVATE_UMASK,
             start_new_session=True,  # Ctrl-C in a terminal must not stop it out of order
             preexec_fn=tether(signal.SIGKILL),
         )

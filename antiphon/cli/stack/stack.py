@@ -48,7 +48,9 @@ START_ERRORS = (EmbeddedRedisError, NotReady, ServiceFailed, ValidationError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackPlan:
-    """What to start and where. `redis_url` None means a private Redis; port 0 means any free port.
+    """What to start and where. `redis_url` None means a private Redis, on a Unix socket.
+
+    Port 0 means any free port; `redis_port` 0 means none.
 
     `drain_s` is the time that sessions have to end during a stop, at the edge and then at the worker.
     """

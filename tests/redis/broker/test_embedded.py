@@ -7,7 +7,9 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -63,11 +65,11 @@ async def test_data_survives_a_restart(tmp_path: Path) -> None:
         settings = BrokerSettings(redis_url=redis.url)
         async with open_broker(settings) as broker:
             await broker.queue.join("adx_1", SessionKind.AUDIO_DUPLEX, edge="e", recording="r")
-        port = redis.port
+        url = redis.url
         redis.stop()
         assert redis.pid is None
         redis.start()
-        assert redis.port == port
+        assert redis.url == url
         async with open_broker(settings) as broker:
             assert await broker.sessions.get("adx_1") is not None
 
@@ -95,7 +97,7 @@ def test_two_servers_never_share_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
-    with EmbeddedRedis(tmp_path / "a") as first:
+    with EmbeddedRedis(tmp_path / "a", port=free_port()) as first:
         second = EmbeddedRedis(tmp_path / "b", port=first.port)
         with pytest.raises(EmbeddedRedisError, match=f"port {first.port} is in use"):
             second.start()
@@ -136,6 +138,79 @@ def test_it_exits_when_its_parent_is_killed(tmp_path: Path) -> None:
     assert gone
 
 
-def test_free_port_is_free(tmp_path: Path) -> None:
-    with EmbeddedRedis(tmp_path, port=free_port()) as redis:
-        assert redis.url == f"redis://127.0.0.1:{redis.port}/0"
+def can_reach(address: str | int, uid: int) -> bool:
+    """Whether a process of this user can connect to a Unix socket or to a port of this machine."""
+    program = """
+        import os, socket, sys
+        os.setuid(int(sys.argv[1]))
+        target = sys.argv[2]
+        family = socket.AF_INET if target.isdigit() else socket.AF_UNIX
+        with socket.socket(family) as link:
+            link.connect(("127.0.0.1", int(target)) if target.isdigit() else target)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), str(uid), str(address)]
+    return subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def modes_in(folder: Path) -> set[int]:
+    """What users other than the owner may do with anything in this folder."""
+    return {path.stat().st_mode & 0o077 for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users can enter; pytest's folders are private."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+async def test_no_other_user_of_the_machine_reaches_it(open_folder: Path) -> None:
+    folder = open_folder / "redis"
+    with EmbeddedRedis(folder) as redis:
+        assert redis.pid is not None
+        process = psutil.Process(redis.pid)
+        assert not process.net_connections("inet"), "it listens on a TCP port"
+        assert redis.socket_path.parent == folder
+        async with open_broker(BrokerSettings(redis_url=redis.url)) as broker:
+            await broker.queue.join("adx_1", SessionKind.AUDIO_DUPLEX, edge="e", recording="r")
+        assert folder.stat().st_mode & 0o077 == 0
+        assert modes_in(folder) == {0}
+        if os.getuid() == 0:
+            assert can_reach(str(redis.socket_path), uid=0)
+            assert not can_reach(str(redis.socket_path), uid=65534)
+
+
+def test_an_existing_folder_that_others_can_read_gets_no_socket(tmp_path: Path) -> None:
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    folder.chmod(0o755)
+    with EmbeddedRedis(folder) as redis:
+        assert redis.socket_path.parent != folder
+        assert redis.socket_path.parent.stat().st_mode & 0o077 == 0
+        assert modes_in(folder) == {0}
+    assert folder.stat().st_mode & 0o777 == 0o755
+    assert not redis.socket_path.parent.exists()
+
+
+def test_a_path_too_long_for_a_socket_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ("x" * 100) / ("y" * 100)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("x" * 100)))
+    redis = EmbeddedRedis(folder)
+    with redis:
+        url = redis.url
+        assert len(os.fsencode(redis.socket_path)) <= 100
+        assert redis.socket_path.parent.stat().st_mode & 0o777 == 0o700
+        redis.stop()
+        redis.start()
+        assert redis.url == url
+    assert not redis.socket_path.parent.exists()
+
+
+def test_a_port_is_opened_only_on_request(tmp_path: Path) -> None:
+    port = free_port()
+    with EmbeddedRedis(tmp_path, port=port) as redis:
+        assert redis.url.startswith("unix://")
+        assert can_reach(port, os.getuid())

@@ -92,7 +92,7 @@ def running_up(folder: Path, port: int) -> Iterator[Up]:
     command = [sys.executable, "-m", "antiphon", "up", "--engine", "simulated"]
     with subprocess.Popen(
         [*command, "--port", str(port), "--health-port", "0", "--data-dir", str(folder)],
-        cwd=folder,
+        cwd=folder.parent,
         env=environment() | {"PYTHONPATH": str(QUESTION.parents[3])},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -194,6 +194,30 @@ def test_up_restarts_dead_services_and_ctrl_c_stops_everything_in_order(tmp_path
         stops_in_order(up, family)
     assert is_free(port)
     assert not (tmp_path / "stack.json").exists()
+
+
+def test_only_its_user_can_read_the_data_of_up(tmp_path: Path) -> None:
+    """Recordings, Redis' data and its socket."""
+    data = tmp_path / "data"
+    port = free_port()
+    with running_up(data, port) as up:
+        server = up.child("redis-server")
+        assert not server.net_connections("inet")
+        url = next(line for line in up.output if "unix://" in line).split()[-1]
+        for command in (("queue",), ("queue", "--redis-url", url)):
+            assert quick(*command, cwd=tmp_path).endswith("exit status 0")
+        assert "redis version" in quick("doctor", "--engine", "simulated", cwd=tmp_path)
+        talk = quick(
+            *("talk", str(QUESTION), "--out", "r.wav", "--url", f"ws://127.0.0.1:{port}"),
+            cwd=tmp_path,
+        )
+        assert talk.endswith("exit status 0"), talk
+    assert data.stat().st_mode & 0o777 == 0o700
+    recorded = [path for path in (data / "sessions").rglob("*") if path.is_file()]
+    assert recorded
+    assert {
+        path.stat().st_mode & 0o077 for path in data.rglob("*") if path.name != "stack.json"
+    } == {0}
 
 
 def test_sigterm_to_up_alone_stops_everything_in_order(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from antiphon.cli.commands.doctor import (
     examine_certificate,
     examine_disk,
     examine_ports,
+    examine_privacy,
     examine_python,
 )
 from antiphon.inference_worker.engines.factory import examine_engine
@@ -50,6 +51,22 @@ def test_a_file_at_the_path_of_the_folder(tmp_path: Path) -> None:
         (tmp_path / "data" / "sessions").mkdir()
     finding = by_name(examine_disk(tmp_path / "data", 0))["recordings"]
     assert finding.verdict is FindingStatus.FAILURE
+
+
+def test_recordings_that_other_users_can_read(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    assert examine_privacy(data).verdict is FindingStatus.OK
+    (data / "sessions").mkdir(parents=True)
+    data.chmod(0o755)
+    (data / "sessions").chmod(0o755)
+    finding = examine_privacy(data)
+    assert finding.verdict is FindingStatus.WARNING
+    assert finding.remedy == f"chmod -R go-rwx {data / 'sessions'}"
+    (data / "sessions").chmod(0o700)
+    assert examine_privacy(data).verdict is FindingStatus.OK
+    (data / "sessions").chmod(0o755)
+    data.chmod(0o700)
+    assert examine_privacy(data).verdict is FindingStatus.OK
 
 
 def test_a_size_limit_larger_than_the_disk(tmp_path: Path) -> None:
