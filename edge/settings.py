@@ -77,6 +77,9 @@ class AccessSettings(BrokerSettings):
     """file with the admin token"""
     allowed_origins: CommaSeparated = ()
     """web origins in addition to the edge's own, such as https://app.example; * for any"""
+    allowed_hosts: CommaSeparated = ()
+    """host names under which the edge answers; default: any, or only names of this machine when it
+    listens on loopback without keys"""
     trusted_proxies: CommaSeparated = ()
     """addresses or networks whose X-Forwarded-* headers are trusted"""
     metrics_open: bool = False
@@ -86,7 +89,9 @@ class AccessSettings(BrokerSettings):
     max_connects_per_minute: int = Field(default=600, ge=0)
     """new connections of one address per minute; 0: no limit"""
 
-    @field_validator("api_keys", "allowed_origins", "trusted_proxies", mode="before")
+    @field_validator(
+        "api_keys", "allowed_hosts", "allowed_origins", "trusted_proxies", mode="before"
+    )
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):

@@ -29,6 +29,7 @@ class ErrorCode(StrEnum):
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
     ORIGIN_NOT_ALLOWED = "origin_not_allowed"
+    HOST_NOT_ALLOWED = "host_not_allowed"
     RATE_LIMITED = "rate_limited"
     PAGE_OFF = "page_off"
     NOT_FOUND = "not_found"

@@ -54,12 +54,38 @@ class AllowedOrigins:
     def __init__(self, allowed: Iterable[str]) -> None:
         self._allowed = frozenset(_parse_origin(text) for text in allowed)
 
+    @property
+    def any(self) -> bool:
+        return ANY_ORIGIN in self._allowed
+
+    def hosts(self) -> list[str]:
+        """The host names of the listed origins."""
+        return [name for origin in self._allowed if (name := urlsplit(origin).hostname)]
+
     def allow(self, origin: str | None, host: str | None) -> bool:
         """True if a page of `origin` may call `host`. Clients that are not browsers send no origin."""
-        if origin is None or ANY_ORIGIN in self._allowed:
+        if origin is None or self.any:
             return True
         origin = origin.lower()
         return origin in self._allowed or same_origin(origin, host)
+
+
+class AllowedHosts:
+    """Names under which the edge answers: the listed ones, addresses, and names of this machine.
+
+    A web page can point its own name at any address and then has the same origin. Unless `strict`,
+    every name is allowed.
+    """
+
+    def __init__(self, allowed: Iterable[str], *, strict: bool) -> None:
+        self._allowed = frozenset(_plain_name(text) for text in allowed)
+        self._strict = strict
+
+    def allow(self, host: str | None) -> bool:
+        name = _plain_name(host_name(host))
+        if not self._strict or not name or name in self._allowed:
+            return True
+        return is_loopback(name) or parse_address(name) is not None
 
 
 def same_origin(origin: str, host: str | None) -> bool:
@@ -118,6 +144,10 @@ def host_name(host: str | None) -> str:
         return urlsplit(f"//{host or ''}").hostname or ""
     except ValueError:
         return ""
+
+
+def _plain_name(name: str) -> str:
+    return name.lower().rstrip(".")
 
 
 def _parse_origin(text: str) -> str:

@@ -13,6 +13,7 @@ from fastapi.security.base import SecurityBase
 from starlette.requests import HTTPConnection
 
 from antiphon.edge.access.addresses import (
+    AllowedHosts,
     AllowedOrigins,
     TrustedProxies,
     host_name,
@@ -29,7 +30,14 @@ from antiphon.shared_schemas.ids import is_share_token
 KEY_PROTOCOL = "antiphon.key."
 """Prefix of a WebSocket subprotocol that holds the base64url of a key. Browsers cannot set headers."""
 
-_PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+_PROXY_HEADERS = (
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+)
 
 
 class AccessPolicy:
@@ -48,6 +56,9 @@ class AccessPolicy:
         self._keys = [_digest(key) for key in keys]
         self._admin = [_digest(token)] if token is not None else []
         self._loopback_only = is_loopback(host)
+        unprotected = self._loopback_only and not self._keys and not self._origins.any
+        strict = unprotected or bool(settings.allowed_hosts)
+        self._hosts = AllowedHosts([*settings.allowed_hosts, *self._origins.hosts()], strict=strict)
         self._metrics_open = settings.metrics_open
 
     def check_client(self, connection: HTTPConnection) -> None:
@@ -79,9 +90,12 @@ class AccessPolicy:
             self.check_admin(connection)
 
     def check_origin(self, connection: HTTPConnection) -> None:
-        """Raises HttpError: 403 for a foreign web page."""
-        origin = connection.headers.get("origin")
-        if not self._origins.allow(origin, self._proxies.requested_host(connection)):
+        """Raises HttpError: 403 for a foreign web page, also one whose name points at this edge."""
+        origin, host = connection.headers.get("origin"), self._proxies.requested_host(connection)
+        if not self._hosts.allow(host) and not self._proxies.trust(peer_address(connection)):
+            text = "this host name may not be used here: add it to allowed_hosts on the server"
+            raise HttpError(403, ErrorCode.HOST_NOT_ALLOWED, text)
+        if not self._origins.allow(origin, host):
             text = "pages of this origin may not use this server"
             raise HttpError(403, ErrorCode.ORIGIN_NOT_ALLOWED, text)
 

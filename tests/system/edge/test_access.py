@@ -11,6 +11,7 @@ import httpx
 import orjson
 import pytest
 import structlog
+from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
@@ -40,7 +41,11 @@ async def refusal(edge: RunningEdge, path: str, **options: Any) -> tuple[int, di
     with pytest.raises(InvalidStatus) as refused:
         async with edge.open(path, **options):
             pass
-    response = refused.value.response
+    return _problem(refused.value)
+
+
+def _problem(refused: InvalidStatus) -> tuple[int, dict[str, Any]]:
+    response = refused.response
     return response.status_code, orjson.loads(bytes(response.body or b"{}"))
 
 
@@ -150,7 +155,7 @@ async def test_admin_routes_without_a_token(
     async with guarded(settings) as (_, http):
         assert (await http.request(method, path, json=body)).status_code == 200
         bent = await http.request(method, path, json=body, headers={"Host": "evil.example"})
-        assert (bent.status_code, bent.json()["code"]) == (403, "forbidden")
+        assert (bent.status_code, bent.json()["code"]) == (403, "host_not_allowed")
     async with running_edge(settings, host="0.0.0.0") as edge:
         url = edge.url.replace("0.0.0.0", "127.0.0.1")
         async with httpx.AsyncClient(base_url=url) as http:
@@ -173,6 +178,26 @@ async def test_foreign_pages_are_rejected(
         assert refused.status_code == 403
         assert "access-control-allow-origin" not in refused.headers
     assert not caplog.records, "a refusal is not logged as a server error"
+
+
+async def test_pages_whose_name_points_at_this_machine_are_rejected(
+    settings: BrokerSettings,
+) -> None:
+    async with guarded(settings) as (_, http):
+        name = f"evil.example:{http.base_url.port}"
+        for path in SOCKETS:
+            with pytest.raises(InvalidStatus) as refused:
+                await connect(
+                    f"ws://{name}{path}",
+                    host="127.0.0.1",
+                    proxy=None,
+                    origin=Origin(f"http://{name}"),
+                )
+            status, problem = _problem(refused.value)
+            assert (status, problem["code"]) == (403, "host_not_allowed")
+        answer = await http.get("/sessions", headers={"Host": name})
+        assert (answer.status_code, answer.json()["code"]) == (403, "host_not_allowed")
+        assert "allowed_hosts" in answer.json()["message"]
 
 
 async def test_allowed_origins(settings: BrokerSettings) -> None:

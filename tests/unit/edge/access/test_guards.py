@@ -21,7 +21,7 @@ from antiphon.edge.settings import EdgeSettings, InvalidAccessSettings
 KEY, OTHER, TOKEN = "client-key-0123456789", "client-key-9876543210", "admin-token-0123456789"
 GUARDS = (CLIENT, READER, ADMIN, METRICS)
 PUBLIC = {
-    *("/health", "/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"),
+    *("/health", "/docs", "/openapi.json"),
     *("/", "/turnbased", "/half_duplex", "/omni", "/audio_duplex", "/admin", "/s/{recording_id}"),
     *(
         "/mobile",
@@ -250,3 +250,35 @@ def test_every_route_and_every_socket_has_a_guard() -> None:
     }
     for both in ("comment", "upload-recording"):  # written by id, also read by link
         assert guards[f"{recording}/{both}"] == [[CLIENT], [READER]]
+
+
+REBOUND = {"host": "evil.example:8006", "origin": "http://evil.example:8006"}
+"""What a browser sends for a page whose host name points at this machine."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, 403),
+        ({"api_keys": [KEY]}, 401),  # the page has no key
+        ({"allowed_hosts": ["talk.example"]}, 403),
+        ({"allowed_hosts": ["Evil.example."]}, 200),
+        ({"allowed_origins": ["http://evil.example:8006"]}, 200),
+        ({"allowed_origins": ["*"]}, 200),
+        ({"trusted_proxies": ["127.0.0.1"]}, 200),  # the proxy selects by name
+    ],
+)
+def test_a_page_whose_name_points_at_this_machine(settings: dict[str, Any], expected: int) -> None:
+    assert status(access(**settings).check_client, **REBOUND) == expected
+
+
+@pytest.mark.parametrize("host", ["localhost:8006", "127.0.0.1", "[::1]:8006", "192.168.1.5:8006"])
+def test_names_and_addresses_of_this_machine_are_allowed(host: str) -> None:
+    assert status(access().check_client, host=host) == 200
+
+
+def test_a_public_edge_answers_under_every_name_unless_they_are_listed() -> None:
+    assert status(access("0.0.0.0").check_client, **REBOUND) == 200
+    listed = access("0.0.0.0", allowed_hosts=["talk.example"])
+    assert status(listed.check_client, **REBOUND) == 403
+    assert status(listed.check_client, host="talk.example") == 200
