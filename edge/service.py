@@ -62,6 +62,9 @@ async def serving(settings: EdgeSettings) -> AsyncIterator[tuple[EdgeContext, st
     with contextlib.closing(bind(settings.host, settings.port)) as listener:
         app = create_app(settings)
         async with app.router.lifespan_context(app):
+            if app.state.edge.access.open_to_everyone:
+                remedy = "set ANTIPHON_API_KEYS_FILE or ANTIPHON_API_KEYS, or listen on 127.0.0.1"
+                log.warning("edge_without_keys", listens_on=settings.host, remedy=remedy)
             server = _Server(_config(app, app.state.edge))
             task = asyncio.create_task(server.serve(sockets=[listener]), name="edge-server")
             try:

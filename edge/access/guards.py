@@ -61,6 +61,11 @@ class AccessPolicy:
         self._hosts = AllowedHosts([*settings.allowed_hosts, *self._origins.hosts()], strict=strict)
         self._metrics_open = settings.metrics_open
 
+    @property
+    def open_to_everyone(self) -> bool:
+        """Anyone who can reach the edge can use it."""
+        return not self._keys and not self._loopback_only
+
     def check_client(self, connection: HTTPConnection) -> None:
         """Raises HttpError: 403 for a foreign web page, 401 for a missing or unknown key."""
         self.check_origin(connection)

@@ -49,6 +49,19 @@ def _problem(refused: InvalidStatus) -> tuple[int, dict[str, Any]]:
     return response.status_code, orjson.loads(bytes(response.body or b"{}"))
 
 
+@pytest.mark.parametrize(
+    ("options", "warns"),
+    [({}, False), ({"host": "0.0.0.0"}, True), ({"host": "0.0.0.0", "api_keys": [KEY]}, False)],
+)
+async def test_an_edge_that_everyone_can_use_logs_a_warning(
+    settings: BrokerSettings, options: dict[str, Any], *, warns: bool
+) -> None:
+    with structlog.testing.capture_logs() as logs:
+        async with running_edge(settings, **options):
+            pass
+    assert ("edge_without_keys" in {entry["event"] for entry in logs}) is warns
+
+
 async def test_the_python_client_sends_its_key(settings: BrokerSettings) -> None:
     async with guarded(settings, api_keys=[KEY]) as (edge, _):
         with pytest.raises(CannotConnect, match="401"):
