@@ -26,6 +26,7 @@ from antiphon.inference_worker.engines.minicpmo.model.memory import (
     free_bytes,
 )
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.token2wav.checkpoint_guard import check_yaml
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import find_token2wav
 from antiphon.shared_schemas.findings import Finding, failure, ok, warning
 
@@ -103,7 +104,12 @@ def _voice(folder: Path, options: EngineOptions) -> Finding:
     if importlib.util.find_spec("stepaudio2") is None:
         remedy = "pip install --no-deps minicpmo-utils, and the extra token2wav; or vocoder=none"
         return failure("voice", "Token2wav's package is not installed", remedy)
-    return ok("voice", str(place))
+    return run_check("voice", lambda: _safe_voice(place), _FETCH)
+
+
+def _safe_voice(place: Path) -> str:
+    check_yaml(place)
+    return str(place)
 
 
 def _memory(folder: Path, options: EngineOptions) -> str:

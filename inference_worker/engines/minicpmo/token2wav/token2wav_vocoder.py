@@ -17,6 +17,10 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from antiphon.inference_worker.engines.minicpmo.device import exit_device_lost, is_device_lost
+from antiphon.inference_worker.engines.minicpmo.token2wav.checkpoint_guard import (
+    check_yaml,
+    weights_only,
+)
 from antiphon.inference_worker.engines.minicpmo.token2wav.flow import Flow
 from antiphon.inference_worker.engines.minicpmo.token2wav.micro_batcher import MicroBatcher
 from antiphon.inference_worker.engines.minicpmo.token2wav.streams import (
@@ -141,6 +145,7 @@ def load_token2wav(folder: Path, steps: int, device: torch.device) -> Token2WavV
         raise EngineLoadError(
             f"the vocoder runs on a GPU, not on {device}: vocoder=none serves text"
         )
+    check_yaml(folder)
     try:
         package = importlib.import_module("stepaudio2")
     except (ImportError, OSError) as error:
@@ -149,7 +154,7 @@ def load_token2wav(folder: Path, steps: int, device: torch.device) -> Token2WavV
             f"the extra token2wav; or serve text only with vocoder=none): {error}"
         ) from error
     try:
-        with torch.cuda.device(device):
+        with torch.cuda.device(device), weights_only():
             inner = package.Token2wav(str(folder), n_timesteps=steps)
             # Loaded on this thread's CUDA stream, but used on another one, which does not wait for it.
             torch.cuda.synchronize()
