@@ -13,6 +13,7 @@ from antiphon.recorder_service.journal.journal import (
     transcript,
 )
 from antiphon.recorder_service.journal.state import JournalState
+from antiphon.recorder_service.journal.steady import without_clock_jumps
 from antiphon.recorder_service.manifest.meta import (
     config_of,
     duration_ms,
@@ -39,9 +40,10 @@ _NOT_EVENTS: frozenset[type[StreamEntry]] = frozenset({ChunkIn, ResultOut, Diagn
 
 
 def build_manifest(
-    job: RecordingJob, ending: SessionEnding, contents: JournalContents
+    job: RecordingJob, ending: SessionEnding, recorded: JournalContents
 ) -> tuple[DuplexRecording | TurnRecording, Meta]:
     """The finished recording of everything the journal holds."""
+    contents = without_clock_jumps(recorded)
     state = JournalState.of(job.ticket, contents)
     if state.first_at is None and ending.at is not None:
         state.first_at = float(ending.at)
@@ -56,7 +58,7 @@ def build_manifest(
         start_ts=moment(state.start_ms),
         config=config_of(state.prepare),
     )
-    return recording, final_meta(job, ending, state, recording, contents)
+    return recording, final_meta(job, ending, state, recording, recorded, contents)
 
 
 def _duplex_recording(

@@ -20,6 +20,7 @@ from antiphon.recorder_service.journal.journal import (
     Side,
 )
 from antiphon.recorder_service.journal.state import JournalState, SessionConfigIn
+from antiphon.recorder_service.journal.steady import steady_end_ms
 from antiphon.recorder_service.manifest.plan import plan_replay
 from antiphon.shared_schemas.entries import ChatIn, HalfDuplexPrepareIn, StreamEntry
 from antiphon.shared_schemas.recording import (
@@ -161,7 +162,7 @@ def _disk_outage(outage: OutageEntry, contents: JournalContents | None) -> DiskO
     return DiskOutage(
         at=moment(outage.start.at_ms),
         error=outage.start.error,
-        resumed_at=moment(outage.resumed_ms),
+        resumed_at=moment(max(outage.start.at_ms, outage.resumed_ms)),
         late=[entries for entries in late if entries is not None],
     )
 
@@ -217,23 +218,27 @@ def final_meta(
     ending: SessionEnding,
     state: JournalState,
     recording: DuplexRecording | TurnRecording,
+    recorded: JournalContents,
     contents: JournalContents,
 ) -> Meta:
-    """The meta of a session that is over; its replay is still to be merged if there is any sound."""
-    times = [item.entry.at for item in (*contents.inputs, *contents.outputs)]
-    ended_ms = max(times, default=0.0) if ending.at is None else float(ending.at)
-    whole = bool(times) and ending.at is not None and not recording.missing
+    """The meta of a session that is over; its replay is still to be merged if there is any sound.
+
+    `contents` are the `recorded` entries with steady times.
+    """
+    ended_ms = max(state.start_ms, steady_end_ms(ending.at, recorded, contents))
+    has_entries = bool(contents.inputs or contents.outputs)
+    whole = has_entries and ending.at is not None and not recording.missing
     has_sound = plan_replay(job.kind, state, contents).seconds > 0
     return live_meta(job, state, ending.worker, ()).model_copy(
         update={
             "state": RecordingState.COMPLETE if whole else RecordingState.INTERRUPTED,
             "reason": ending.reason,
             "ended_at": moment(ended_ms),
-            "duration_s": round(max(0.0, ended_ms - state.start_ms) / 1000, 3),
+            "duration_s": round((ended_ms - state.start_ms) / 1000, 3),
             "chunks": len(recording.chunks) if isinstance(recording, DuplexRecording) else None,
             "turns": len(recording.turns) if isinstance(recording, TurnRecording) else None,
             "missing": recording.missing or [],
-            "degraded": disk_outages(contents.outages, contents),
+            "degraded": disk_outages(recorded.outages, recorded),
             "replay": ReplayState.MERGING if has_sound else ReplayState.NONE,
         }
     )

@@ -14,6 +14,7 @@ from antiphon.recorder_service.folder import remove_working_files
 from antiphon.recorder_service.journal.files import write_atomic
 from antiphon.recorder_service.journal.journal import read_finished_journal
 from antiphon.recorder_service.journal.state import JournalState
+from antiphon.recorder_service.journal.steady import without_clock_jumps
 from antiphon.recorder_service.manifest.meta import read_meta
 from antiphon.recorder_service.manifest.plan import plan_replay
 from antiphon.recorder_service.metrics import RecorderMetrics
@@ -103,7 +104,7 @@ def _write_replay(folder: Path, meta: Meta, check: StopCheck) -> tuple[float | N
     else depends on the recording's files, which stay the same.
     """
     try:
-        contents = read_finished_journal(folder / TIMELINE_FILE)
+        contents = without_clock_jumps(read_finished_journal(folder / TIMELINE_FILE))
         plan = plan_replay(meta.app_type, JournalState.of(meta.ticket, contents), contents)
         write_replay(folder, REPLAY_WAV, plan, check)
         if meta.app_type is SessionKind.OMNI_DUPLEX:

@@ -182,8 +182,9 @@ class SessionRecorder:
         """Wait for the end, and `recorder_settle_s` longer: a worker may be publishing its last unit."""
         ending = await asyncio.shield(self._ended)
         if ending.at is not None:
-            settles_at = ending.at + self._settings.recorder_settle_s * 1000
-            await asyncio.sleep(max(0.0, settles_at - self._broker.clock.now_ms()) / 1000)
+            settle_s = self._settings.recorder_settle_s
+            since_s = (self._broker.clock.now_ms() - ending.at) / 1000
+            await asyncio.sleep(min(settle_s, max(0.0, settle_s - since_s)))
 
     async def _finish(self, folder: RecordingFolder) -> None:
         state = await asyncio.to_thread(folder.finish, self._ended.result())

@@ -86,7 +86,7 @@ async def reconnect_time_left_s(broker: Broker, job: RecordingJob, grace_s: floa
         return 0.0
     if row.reason in (EndReason.CLIENT_GONE, EndReason.EDGE_LOST):
         return 0.0
-    return max(0.0, grace_s - (broker.clock.now_ms() - row.ended_at) / 1000)
+    return min(grace_s, max(0.0, grace_s - (broker.clock.now_ms() - row.ended_at) / 1000))
 
 
 def unfinished_recordings(root: Path, quiet_s: float) -> list[RecordingJob]:
