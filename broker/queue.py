@@ -25,6 +25,7 @@ def _enqueue(
     resume_digest: str,
     protocol: str,
     trace: bytes,
+    owner: str,
 ) -> Ticket:
     outcome, *values = reply
     if outcome == b"exists":
@@ -95,13 +96,15 @@ class Queue:
         resume: ResumeToken | None = None,
         protocol: str = "",
         trace: bytes = b"",
+        owner: str = "",
     ) -> Ticket:
         """Enqueue a new session. Raises QueueFull, or SessionExists while the id is live.
 
-        With `resume` its client may reconnect, under the same `protocol`.
+        With `resume` its client may reconnect, under the same `protocol`. `owner`: the digest of the
+        secret that its client must present to control it by HTTP.
         """
         digest = resume.digest if resume else ""
-        args = (sid, kind, edge, recording, self._max, digest, protocol, trace)
+        args = (sid, kind, edge, recording, self._max, digest, protocol, trace, owner)
         return await self._scripts.run(_enqueue, *args)
 
     async def snapshot(self) -> QueueSnapshot:

@@ -36,7 +36,7 @@ def _end(
 
 
 @control_script
-def _ask(reply: int, sid: str, kind: SessionKind, command: SessionCommand) -> bool:
+def _ask(reply: int, sid: str, kind: SessionKind, command: SessionCommand, owner: str) -> bool:
     return reply == 1
 
 
@@ -81,9 +81,14 @@ class Sessions:
             return False
         return await self.end(sid, EndReason.CANCELLED, epoch=row.epoch, ticket=ticket)
 
-    async def send_command(self, sid: str, kind: SessionKind, command: SessionCommand) -> bool:
-        """Send a command to the edge that serves a session; False when none of this kind is active."""
-        return await self._scripts.run(_ask, sid, kind, command)
+    async def send_command(
+        self, sid: str, kind: SessionKind, command: SessionCommand, *, owner: str = ""
+    ) -> bool:
+        """Send a command to the edge that serves a session.
+
+        False when none of this kind is active, or when it has another `owner` than the given one.
+        """
+        return await self._scripts.run(_ask, sid, kind, command, owner)
 
 
 @control_script

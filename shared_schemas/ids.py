@@ -52,6 +52,16 @@ def is_share_token(text: str) -> bool:
     return SHARE_TOKEN.match(text) is not None
 
 
+def new_client_secret() -> str:
+    """Proves that a request comes from the browser that opened a session."""
+    return secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def client_digest(secret: str | None) -> str:
+    """What Redis stores of a client's secret; '' without one."""
+    return sha256(secret.encode()).hexdigest() if secret else ""
+
+
 def new_process_id(role: str) -> str:
     """The id of one run of a service, such as `worker-host1-4711-9f3a`; unique across restarts."""
     host = re.sub(r"[^A-Za-z0-9-]", "-", platform.node())[:32]

@@ -1,5 +1,6 @@
 -- Put a new session at the end of the queue.
--- ARGV: sid, kind, edge, recording, max_queue, resume_digest ('' = not resumable), protocol, trace ('' = none)
+-- ARGV: sid, kind, edge, recording, max_queue, resume_digest ('' = not resumable), protocol, trace ('' = none),
+--       owner (digest of the client's secret; '' = none)
 -- Result: {'exists', state} | {'full', length} | {'ok', ticket, position, length, 1 if it must wait}
 local key = session_key(sid)
 
@@ -18,6 +19,7 @@ redis.call('HSET', key, 'kind', kind, 'edge', edge, 'worker', '', 'epoch', 0, 'a
 if resume_digest ~= '' then
   redis.call('HSET', key, 'resume', resume_digest, 'protocol', protocol, 'connection', 1, 'seen_at', at)
 end
+if owner ~= '' then redis.call('HSET', key, 'owner', owner) end
 if trace ~= '' then redis.call('HSET', key, 'trace', trace) end
 redis.call('ZADD', queue, ticket, sid)
 redis.call('ZADD', edges, at, edge)  -- the calling edge is alive, though it may not have sent a heartbeat yet

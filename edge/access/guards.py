@@ -89,6 +89,21 @@ class AccessPolicy:
             text = "admin routes are closed: set an admin token on the server"
             raise HttpError(403, ErrorCode.FORBIDDEN, text)
 
+    def is_admin(self, connection: HTTPConnection) -> bool:
+        """True for a request that `check_admin` accepts."""
+        try:
+            self.check_admin(connection)
+        except HttpError:
+            return False
+        return True
+
+    def is_secure(self, connection: HTTPConnection) -> bool:
+        """True if the client uses TLS, to this edge or to a trusted proxy."""
+        if self._proxies.trust(peer_address(connection)):
+            forwarded = connection.headers.get("x-forwarded-proto", "")
+            return forwarded.rpartition(",")[2].strip().lower() in ("https", "wss")
+        return connection.url.scheme in ("https", "wss")
+
     def check_metrics(self, connection: HTTPConnection) -> None:
         """Raises HttpError."""
         if not self._metrics_open:

@@ -11,6 +11,7 @@ import structlog
 from fastapi import APIRouter, Request, Response
 from starlette.requests import ClientDisconnect
 
+from antiphon.edge.access.cookies import client_owner, remembered_chat
 from antiphon.edge.access.limits import Reservation
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import ClientGone, Close, Fault, error_message
@@ -23,7 +24,7 @@ from antiphon.edge.protocols.chat import (
 from antiphon.edge.protocols.decoding import too_large
 from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep
 from antiphon.edge.routes.models import StopAnswer, StopRequest
-from antiphon.edge.routes.sockets import new_chat, remembered_chat
+from antiphon.edge.routes.sockets import new_chat
 from antiphon.edge.session.admission import AdmittedSession, ConnectOptions
 from antiphon.edge.session.handshake import limit_connections, reject
 from antiphon.edge.session.session import ProtocolSpec, serve_session
@@ -179,12 +180,16 @@ async def stop_chat(edge: EdgeDep, request: Request) -> StopAnswer:
     name="stop",
     tags=["half-duplex"],
 )
-async def stop_half_duplex(edge: EdgeDep, request: StopRequest) -> StopAnswer:
-    """Stop the current answer of a half-duplex session at any worker; the session continues."""
-    kind = SessionKind.HALF_DUPLEX
-    if await edge.broker.sessions.send_command(request.session_id, kind, SessionCommand.INTERRUPT):
+async def stop_half_duplex(edge: EdgeDep, stop: StopRequest, request: Request) -> StopAnswer:
+    """Stop the current answer of a half-duplex session at any worker; the session continues.
+
+    Only the browser that opened the session (by its cookie) and administrators may do so.
+    """
+    owner = "" if edge.access.is_admin(request) else client_owner(request) or "unknown"
+    interrupt = partial(edge.broker.sessions.send_command, stop.session_id, owner=owner)
+    if await interrupt(SessionKind.HALF_DUPLEX, SessionCommand.INTERRUPT):
         return StopAnswer(success=True, message="stop signal sent")
-    return StopAnswer(success=False, message="no such half-duplex session is active")
+    return StopAnswer(success=False, message="this client has no such active half-duplex session")
 
 
 async def _read_request(request: Request, edge: EdgeContext, reservation: Reservation) -> ChatIn:

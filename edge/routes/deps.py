@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -9,6 +10,10 @@ from fastapi import Depends, Request
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import HttpError, Problem, TooManyConnections
 from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.registry import QueueSnapshot
+
+HIDDEN_ID = "hidden"
+"""Replaces the id of a session in what clients may read."""
 
 NEEDS_REDIS: dict[int | str, dict[str, Any]] = {
     503: {"model": Problem, "description": "Redis is not available"}
@@ -41,6 +46,21 @@ def edge_context(request: Request) -> EdgeContext:
 
 
 EdgeDep = Annotated[EdgeContext, Depends(edge_context)]
+
+
+async def visible_snapshot(edge: EdgeDep, request: Request) -> QueueSnapshot:
+    """The queue and the running sessions. Ids of sessions are shown to administrators only."""
+    snapshot = await edge.broker.queue.snapshot()
+    if edge.access.is_admin(request):
+        return snapshot
+    return replace(
+        snapshot,
+        waiting=tuple(replace(row, sid=HIDDEN_ID) for row in snapshot.waiting),
+        running=tuple(replace(row, sid=HIDDEN_ID) for row in snapshot.running),
+    )
+
+
+SnapshotDep = Annotated[QueueSnapshot, Depends(visible_snapshot)]
 
 
 async def rate_limited(edge: EdgeDep, request: Request) -> None:

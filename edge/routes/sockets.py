@@ -11,8 +11,8 @@ from itertools import count
 from typing import Any
 
 from fastapi import APIRouter, WebSocket
-from starlette.requests import HTTPConnection
 
+from antiphon.edge.access.cookies import identify_client, remember_chat
 from antiphon.edge.access.limits import Reservation
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.protocols.chat import ChatDecoder, ChatMachine, decode_request
@@ -40,9 +40,6 @@ from antiphon.shared_schemas.ids import duplex_kind, is_session_id
 from antiphon.shared_schemas.states import SessionKind
 
 router = APIRouter()
-
-_COOKIE = "antiphon_chat"
-"""Names the chat that a browser began last: the stop button of its page sends no id."""
 
 _MODES = {"video": SessionKind.OMNI_DUPLEX, "audio": SessionKind.AUDIO_DUPLEX}
 
@@ -81,8 +78,10 @@ async def duplex(socket: WebSocket, session_id: str) -> None:
 
 @router.websocket("/ws/half_duplex/{session_id:path}")
 async def half_duplex(socket: WebSocket, session_id: str) -> None:
-    request = partial(_with_client_id, session_id, SessionKind.HALF_DUPLEX, "half_duplex")
-    await serve_socket(socket, HALF_DUPLEX_SPEC, HALF_DUPLEX, request)
+    kind = SessionKind.HALF_DUPLEX
+    owner, headers = identify_client(socket)
+    request = partial(_with_client_id, session_id, kind, "half_duplex", owner=owner)
+    await serve_socket(socket, HALF_DUPLEX_SPEC, HALF_DUPLEX, request, headers=headers)
 
 
 @router.websocket("/v1/realtime")
@@ -101,37 +100,19 @@ async def chat(socket: WebSocket) -> None:
     )
 
 
-def remember_chat(socket: HTTPConnection, sid: str) -> list[tuple[bytes, bytes]]:
-    """The handshake header that sets the cookie; none for a client that resumes its chat.
-
-    Pages of other origins can neither read the cookie nor send it.
-    """
-    if "resume_token" in socket.query_params:
-        return []
-    secure = "; Secure" if socket.url.scheme == "wss" else ""
-    value = f"{_COOKIE}={sid}; Path=/; HttpOnly; SameSite=Strict{secure}"
-    return [(b"set-cookie", value.encode())]
-
-
-def remembered_chat(request: HTTPConnection) -> str | None:
-    """The id of the chat that this browser began last."""
-    sid = request.cookies.get(_COOKIE)
-    return sid if sid and is_session_id(sid) else None
-
-
 def new_chat() -> SessionRequest:
     """A chat has one candidate for its id, which the response's cookie already names."""
     return SessionRequest(SessionKind.CHAT, "chat", [f"chat_{secrets.token_hex(8)}"])
 
 
 def _with_client_id(
-    sid: str, kind: SessionKind, protocol: str, _context: EdgeContext
+    sid: str, kind: SessionKind, protocol: str, _context: EdgeContext, *, owner: str = ""
 ) -> SessionRequest:
     """Raises InvalidInput. The routes match any text, so that an invalid id gets an error message."""
     if not is_session_id(sid):
         text = "session_id: must be 1 to 64 of A-Z a-z 0-9 _ -"
         raise InvalidInput(text, field="session_id", code=ErrorCode.INVALID_SESSION_ID)
-    return SessionRequest(kind, protocol, [sid], client_id=True)
+    return SessionRequest(kind, protocol, [sid], client_id=True, owner=owner)
 
 
 def _realtime_request(mode: str, context: EdgeContext) -> SessionRequest:

@@ -14,7 +14,7 @@ from prometheus_client.exposition import choose_encoder
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.eta import SessionLengths
 from antiphon.edge.context import EdgeContext
-from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep
+from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep, SnapshotDep
 from antiphon.edge.routes.models import (
     ActionResult,
     ActiveSession,
@@ -84,9 +84,8 @@ async def metrics(edge: EdgeDep, request: Request) -> Response:
 
 
 @router.get("/status", tags=["health"])
-async def status(edge: EdgeDep) -> ServiceStatus:
+async def status(edge: EdgeDep, snapshot: SnapshotDep) -> ServiceStatus:
     """Workers by state, slots, the queue's length, and running sessions."""
-    snapshot = await edge.broker.queue.snapshot()
     ttl_ms = edge.settings.heartbeat_ttl_s * 1000
     states = [_state(worker, snapshot.at, ttl_ms) for worker in snapshot.workers]
     groups = Counter(_STATE_GROUPS[state] for state in states)
@@ -108,18 +107,16 @@ async def status(edge: EdgeDep) -> ServiceStatus:
 
 
 @router.get("/workers", tags=["health"])
-async def workers(edge: EdgeDep) -> WorkersResponse:
+async def workers(edge: EdgeDep, snapshot: SnapshotDep) -> WorkersResponse:
     """Every worker with its state, its sessions and its counters."""
-    snapshot = await edge.broker.queue.snapshot()
     ttl_ms = edge.settings.heartbeat_ttl_s * 1000
     rows = [_worker_info(worker, snapshot, ttl_ms) for worker in snapshot.workers]
     return WorkersResponse(total=len(rows), workers=rows)
 
 
 @router.get("/sessions", tags=["health"])
-async def sessions(edge: EdgeDep) -> ActiveSessions:
+async def sessions(snapshot: SnapshotDep) -> ActiveSessions:
     """Every session that runs on a worker. Recordings are under `/api/sessions`."""
-    snapshot = await edge.broker.queue.snapshot()
     beats = {worker.id: worker.beat_at for worker in snapshot.workers}
     rows = [
         ActiveSession(
@@ -133,18 +130,17 @@ async def sessions(edge: EdgeDep) -> ActiveSessions:
 
 
 @router.get("/cache", tags=["health"])
-async def cache(edge: EdgeDep) -> CacheStatus:
+async def cache(edge: EdgeDep, snapshot: SnapshotDep) -> CacheStatus:
     """Workers that may hold a conversation's context."""
-    rows = (await workers(edge)).workers
+    rows = (await workers(edge, snapshot)).workers
     return CacheStatus(
         workers=[CacheHolder(worker_id=row.worker_id, status=row.status) for row in rows]
     )
 
 
 @router.get("/api/queue", tags=["queue"])
-async def queue(edge: EdgeDep) -> QueueStatus:
+async def queue(edge: EdgeDep, snapshot: SnapshotDep) -> QueueStatus:
     """Waiting sessions in order, with estimates, and running sessions."""
-    snapshot = await edge.broker.queue.snapshot()
     return QueueStatus(
         queue_length=len(snapshot.waiting),
         max_queue_size=edge.settings.max_queue_size,
@@ -154,9 +150,8 @@ async def queue(edge: EdgeDep) -> QueueStatus:
 
 
 @router.get("/api/queue/{ticket_id}", tags=["queue"])
-async def ticket(edge: EdgeDep, ticket_id: TicketId) -> QueueTicket:
+async def ticket(snapshot: SnapshotDep, ticket_id: TicketId) -> QueueTicket:
     """One waiting session; `found` is false once it was assigned, cancelled or left."""
-    snapshot = await edge.broker.queue.snapshot()
     row = _find_ticket(snapshot, ticket_id)
     if row is None:
         return QueueTicket(found=False, message="not in the queue: assigned, cancelled or gone")

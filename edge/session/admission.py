@@ -83,13 +83,14 @@ class SessionRequest:
     """The session that a connection asks for.
 
     `ids`: candidates for its id, in order; `client_id`: the client chose the id. `protocol`: a
-    client that resumes the session must use it again.
+    client that resumes the session must use it again. `owner`: the digest of the client's secret.
     """
 
     kind: SessionKind
     protocol: str
     ids: Iterable[str]
     client_id: bool = False
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,7 @@ async def _join_or_resume(
             resume=token,
             protocol=request.protocol,
             trace=trace.context if trace else b"",
+            owner=request.owner,
         )
     except BrokerUnavailable:  # the session may be queued all the same
         context.terminator.withdraw(sid, recording)

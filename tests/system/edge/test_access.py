@@ -19,6 +19,7 @@ from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import CannotConnect
+from antiphon.shared_schemas.states import SessionState
 from support.edge_harness import RunningEdge, played_worker, running_edge
 
 KEY, TOKEN = "client-key-0123456789", "admin-token-0123456789"
@@ -307,3 +308,59 @@ async def test_long_bodies_are_rejected(settings: BrokerSettings) -> None:
         for content in (b" " * 3000, endless()):
             answer = await http.post("/api/half_duplex/stop", content=content)
             assert (answer.status_code, answer.json()["code"]) == (413, "message_too_large")
+
+
+LISTINGS = ("/status", "/sessions", "/api/queue", "/workers")
+
+
+async def test_only_administrators_see_ids_of_sessions(
+    settings: BrokerSettings, broker: Broker
+) -> None:
+    keys = {"api_keys": [KEY], "admin_token": TOKEN}
+    async with guarded(settings, **keys) as (edge, http), played_worker(broker) as worker:
+        headers = {"X-Api-Key": KEY}
+        async with (
+            edge.client("adx_running", additional_headers=headers),
+            edge.client("adx_waiting", additional_headers=headers),
+        ):
+            await worker.claim()
+            for path in LISTINGS:
+                seen = (await http.get(path, headers=headers)).text
+                assert "adx_" not in seen, path
+                assert "hidden" in seen, path
+                assert "adx_running" in (await http.get(path, headers={"X-Api-Key": TOKEN})).text
+
+
+async def test_another_client_cannot_stop_a_half_duplex_answer(
+    settings: BrokerSettings, broker: Broker
+) -> None:
+    keys = {"api_keys": [KEY], "admin_token": TOKEN}
+    async with guarded(settings, **keys) as (edge, http), played_worker(broker) as worker:
+        path, headers = "/ws/half_duplex/hd_bob", {"X-Api-Key": KEY}
+        async with edge.open(path, additional_headers=headers) as client:
+            assert client.socket.response is not None
+            cookie = client.socket.response.headers["Set-Cookie"].partition(";")[0]
+            session = await worker.claim()
+            await session.move(SessionState.PREPARING)
+            await session.move(SessionState.ACTIVE)
+            for own, expected in (
+                ({}, False),
+                ({"Cookie": "antiphon_client=" + "x" * 32}, False),
+                ({"Cookie": cookie}, True),
+                ({"X-Api-Key": TOKEN}, True),
+            ):
+                answer = await http.post(
+                    "/api/half_duplex/stop",
+                    json={"session_id": "hd_bob"},
+                    headers={**headers, **own},
+                )
+                assert answer.json()["success"] is expected, own
+
+
+async def test_cookies_are_secure_behind_a_proxy_with_tls(settings: BrokerSettings) -> None:
+    async with guarded(settings, trusted_proxies=["127.0.0.1"]) as (edge, _):
+        for proto, secure in (("https", True), ("http", False)):
+            headers = {"X-Forwarded-Proto": proto}
+            async with edge.open("/ws/half_duplex/hd_1", additional_headers=headers) as client:
+                assert client.socket.response is not None
+                assert ("Secure" in client.socket.response.headers["Set-Cookie"]) is secure
