@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import structlog
@@ -19,6 +20,7 @@ from antiphon.broker.scripts import Scripts, stream_script
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import (
+    EPOCHS_PER_TICKET,
     StreamEntry,
     StreamPosition,
     UnreadableEntry,
@@ -167,13 +169,16 @@ class SessionStreams:
     ) -> StreamWriter:
         """Open the stream and shut out older epochs. Raises StaleFence when a newer writer has it."""
         start = StreamPosition(ticket, epoch, 0)
-        majors = (_major(StreamPosition.before(ticket)), _major(start))
-        n = await self._scripts.run(_open_stream, key, *majors, self._settings.stream_ttl_s)
-        start = start._replace(n=n)
+        start = start._replace(n=await self._open(key, start))
         seconds = self._metrics.append.labels(name)
         return StreamWriter(
             self._redis, self._clock, self._settings, key, start, seconds, expire_with
         )
+
+    async def _open(self, key: str, start: StreamPosition) -> int:
+        """Shut out writers of older epochs; returns the number of the session's last entry."""
+        majors = (_major(StreamPosition.before(start.ticket)), _major(start))
+        return await self._scripts.run(_open_stream, key, *majors, self._settings.stream_ttl_s)
 
     async def history(
         self, key: StreamKey[EntryT], ticket: int, after: StreamPosition | None = None
@@ -192,6 +197,12 @@ class SessionStreams:
                     continue
                 yield StreamPosition.parse(entry_id), entry
             start = page[-1][0].decode()
+
+    async def seal_output(self, sid: str, ticket: int) -> None:
+        """Shut out every worker: entries read after this are all that the session will have."""
+        last = StreamPosition(ticket, EPOCHS_PER_TICKET - 1, 0)
+        with suppress(StaleFence):  # a newer session with the same id has the stream
+            await self._open(self._keys.outbound(sid), last)
 
     async def discard(self, sid: str, ticket: int) -> None:
         """Remove a finished session's entries, but not those of a newer session with the same id.

@@ -137,6 +137,7 @@ class SessionRecorder:
         try:
             if not folder.complete:
                 await first_of(*(self._follow(folder, side) for side in SIDES), self._settled())
+                await self._broker.streams.seal_output(self.job.sid, self.job.ticket)
                 for side in SIDES:
                     await self._drain(folder, side)
                 await self._finish(folder)

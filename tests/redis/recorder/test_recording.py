@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from antiphon.broker.client import Broker
+from antiphon.broker.errors import StaleFence
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig
@@ -242,6 +243,19 @@ async def test_results_after_the_end_are_recorded(
         await talk.exchange(2)
         await until_finished(settings.data_dir, talk)
     assert len(load(settings, talk)["chunks"]) == 2
+
+
+async def test_a_worker_cannot_publish_what_the_recording_will_not_have(
+    broker: Broker, quickly: RecorderSettings
+) -> None:
+    """A worker that learns late that its session has ended; the client may still be reading."""
+    async with in_process(quickly):
+        talk = await LiveTalk.begin(broker)
+        await talk.exchange(0)
+        await talk.end(EndReason.WORKER_LOST)
+        await until_finished(quickly.data_dir, talk)
+        with pytest.raises(StaleFence):
+            await talk.out.append(result(9))
 
 
 async def test_a_long_backlog_of_a_live_session_is_recorded(

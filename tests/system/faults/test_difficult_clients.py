@@ -1,0 +1,248 @@
+"""Clients that vanish, do not read, send too fast, connect twice, or stop at the worst moment."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import struct
+from contextlib import AsyncExitStack, suppress
+from typing import Any
+
+import psutil
+from websockets.exceptions import ConnectionClosed
+
+from antiphon.broker.client import open_broker
+from antiphon.shared_schemas.states import EndReason
+from support.edge_harness import base64_audio
+from support.fault_stack import SIMULATED
+from support.raw_client import Wire, open_path, open_wire
+from support.resuming_client import Resumer
+from support.stack import Stack, until
+from support.two_edges import broker_of, ended, two_edges
+
+MIB = 1024 * 1024
+ALWAYS_SPEAKS = SIMULATED[:-1] + ',"speak_ratio":1.0}'
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+async def no_slot_leaked(stack: Stack) -> None:
+    async with open_broker(stack.settings) as broker:
+
+        async def is_free() -> bool:
+            snapshot = await broker.queue.snapshot()
+            return not snapshot.running and not snapshot.waiting
+
+        await until(is_free)
+
+
+def reset(wire: Wire) -> None:
+    """RST instead of FIN."""
+    opened: socket.socket = wire.socket.transport.get_extra_info("socket")
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+    wire.socket.transport.abort()
+
+
+async def test_f9_clients_that_vanish_around_their_grant_leave_nothing(stack: Stack) -> None:
+    """One slot: most of them wait, and each is reset at a random time around its grant."""
+    stack.edge()
+    stack.worker(slots=1, engine_options=SIMULATED)
+    rng = random.Random(9)
+
+    async def vanish(name: str, after_s: float) -> None:
+        async with open_wire(stack.ws_url, name) as wire:
+            await asyncio.sleep(after_s)
+            reset(wire)
+
+    async def vanish_when_granted(name: str) -> None:
+        async with open_wire(stack.ws_url, name) as wire:
+            await wire.until("queue_done")
+            reset(wire)
+
+    for turn in range(4):
+        names = [f"adx_{turn}_{n}" for n in range(24)]
+        vanishing = [vanish(name, rng.uniform(0.0, 0.1)) for name in names[::2]]
+        granted = [vanish_when_granted(name) for name in names[1::2]]
+        await asyncio.gather(*vanishing, *granted)
+    async with open_wire(stack.ws_url, "adx_next") as wire:
+        await wire.begin()
+    await no_slot_leaked(stack)
+
+
+async def test_f10_a_half_open_client_frees_its_slot(stack: Stack) -> None:
+    stack.edge(ping_interval_s=0.3, ping_timeout_s=0.3)
+    stack.worker(slots=1, engine_options=SIMULATED)
+    async with open_wire(stack.ws_url, "adx_1") as wire:
+        await wire.begin()
+        wire.socket.transport.pause_reading()  # no pong, and no FIN
+        assert await ended(stack, "adx_1") is EndReason.CLIENT_GONE
+        wire.socket.transport.resume_reading()
+    await no_slot_leaked(stack)
+
+
+async def test_f11_a_client_that_does_not_read_costs_little_and_delays_no_other(
+    stack: Stack,
+) -> None:
+    """Each result is five seconds of sound: more than the buffers of the sockets hold."""
+    edge = stack.edge(send_stall_s=1.0, input_ahead_s=600.0, input_bytes_per_s=8 * MIB)
+    stack.worker(slots=2, engine_options=ALWAYS_SPEAKS, backlog_chunks=1000)
+    always = {"force_listen_count": 0}
+    async with (
+        open_wire(stack.ws_url, "adx_slow") as slow,
+        open_wire(stack.ws_url, "adx_good") as good,
+    ):
+        await slow.begin(config=always)
+        await good.begin(config=always)
+        before = psutil.Process(edge.process.pid).memory_info().rss
+        slow.socket.transport.pause_reading()
+        chunk = base64_audio(5 * 16_000)
+        for _ in range(30):
+            await slow.send(type="audio_chunk", audio=chunk)
+        for number in range(1, 6):
+            await good.send_second()
+            assert (await good.expect("result"))["current_time"] == 1000 * number
+        assert await ended(stack, "adx_slow") is EndReason.CLIENT_GONE
+        grown = psutil.Process(edge.process.pid).memory_info().rss - before
+        assert grown < 64 * MIB
+        slow.socket.transport.resume_reading()
+        assert await slow.closed() == 1013
+        await good.send_second()
+        await good.expect("result")
+    await no_slot_leaked(stack)
+
+
+async def test_f12_connections_without_a_request_are_closed_and_delay_no_other(
+    stack: Stack,
+) -> None:
+    stack.edge(request_head_s=1.0)
+    stack.worker(slots=1, engine_options=SIMULATED)
+    heads = (b"", b"GET /ws/duplex/adx_x HTTP/1.1\r\nHost: x\r\n", b"GET /health HTTP/1.1\r\nX-A: ")
+    async with AsyncExitStack() as closing:
+        opened = []
+        for number in range(300):
+            reader, writer = await asyncio.open_connection("127.0.0.1", stack.edge_port)
+            closing.callback(writer.close)
+            writer.write(heads[number % len(heads)])
+            opened.append(reader)
+        async with open_wire(stack.ws_url, "adx_1") as wire:
+            await wire.begin()
+            await wire.send_second()
+            await wire.expect("result")
+            await asyncio.gather(*(_closed(reader) for reader in opened))
+            await wire.send_second()
+            await wire.expect("result")
+    await no_slot_leaked(stack)
+
+
+async def _closed(reader: asyncio.StreamReader) -> None:
+    async with asyncio.timeout(30):
+        with suppress(ConnectionResetError):
+            while await reader.read(1024):
+                pass
+
+
+async def test_f16_audio_faster_than_real_time_is_refused_and_units_stay_in_order(
+    stack: Stack,
+) -> None:
+    stack.edge(input_ahead_s=5.0)
+    stack.worker(slots=1, engine_options=SIMULATED, backlog_chunks=1000)
+    async with open_wire(stack.ws_url, "adx_1") as wire:
+        await wire.begin()
+        sent = 20
+        for _ in range(sent):
+            await wire.send_second()
+        messages = [await wire.next() for _ in range(sent)]
+        errors = [message["code"] for message in messages if message["type"] == "error"]
+        times = [m["current_time"] for m in messages if m["type"] == "result"]
+        assert set(errors) == {"input_backpressure"}
+        assert times == [1000 * n for n in range(1, len(times) + 1)]
+        await asyncio.sleep(1.5)  # a gap, in which the account of real time recovers
+        await wire.send_second()
+        assert (await wire.expect("result"))["current_time"] == times[-1] + 1000
+
+
+async def test_f21_two_sockets_resume_one_session_and_one_of_them_has_it(stack: Stack) -> None:
+    edges = two_edges(stack)
+    stack.worker(slots=1, engine_options=SIMULATED)
+    client = Resumer("/ws/duplex/adx_1")
+    async with client.connected(edges.first):
+        await client.expect("queue_done", skip=("queued", "queue_update"))
+        await client.send("prepare")
+        await client.expect("prepared")
+        await client.drop()
+    query = f"?resume=1&resume_token={client.token}&seq={client.last}"
+    async with AsyncExitStack() as closing:
+        wires = [
+            await closing.enter_async_context(open_wire(base, "adx_1", query))
+            for base in (edges.first, edges.other)
+        ]
+        closed = [asyncio.create_task(_close_code(wire)) for wire in wires]
+        await asyncio.wait(closed, return_when=asyncio.FIRST_COMPLETED, timeout=30)
+        assert sorted(task.done() for task in closed) == [False, True]
+        loser = next(n for n, task in enumerate(closed) if task.done())
+        assert closed[loser].result()[0] in (4409, 4410)
+        owner = wires[1 - loser]
+        await owner.send_second()
+        await owner.send(type="stop")
+        code, messages = await closed[1 - loser]
+        assert code == 1000
+        assert [m["type"] for m in messages] == ["resumed", "result", "stopped"]
+        assert [m["seq"] for m in messages] == [client.last + n for n in range(3)]
+    async with broker_of(stack) as broker:
+        row = await broker.sessions.get("adx_1")
+        assert row is not None
+        assert row.reason is EndReason.STOPPED
+
+
+async def _close_code(wire: Wire) -> tuple[int, list[dict[str, Any]]]:
+    messages = []
+    while True:
+        try:
+            messages.append(await wire.next())
+        except ConnectionClosed:
+            assert wire.socket.close_code is not None
+            return wire.socket.close_code, messages
+
+
+async def test_f22_a_stop_at_any_moment_of_an_answer_gives_one_end(stack: Stack) -> None:
+    """Stops and disconnects race with the answer, which takes about 100 ms."""
+    stack.edge()
+    engine = '{"prefill_ms":10,"speak_ms":10,"answer_pieces":10}'
+    stack.worker(slots=8, engine_options=engine)
+    rng = random.Random(22)
+
+    async def chat(number: int) -> None:
+        async with open_path(stack.ws_url, "/ws/chat") as wire:
+            await wire.send(messages=[{"role": "user", "content": "Hello"}])
+            await wire.until("prefill_done")
+            await asyncio.sleep(rng.uniform(0.0, 0.25))
+            if number % 4 == 0:
+                reset(wire)
+                return
+            with suppress(ConnectionClosed):
+                await wire.send(type="stop")
+            code, messages = await _close_code(wire)
+            types = [message["type"] for message in messages]
+            assert (code, types.count("done"), types[-1]) == (1000, 1, "done")
+            assert set(types[:-1]) <= {"chunk"}
+
+    await asyncio.gather(*(chat(number) for number in range(32)))
+    await no_slot_leaked(stack)
+
+
+async def test_f23_limits_that_are_reached_at_once_give_one_end(stack: Stack) -> None:
+    """The limit of the session and the silence of its client end it in the same second."""
+    stack.edge(realtime_audio_s=2.0)
+    stack.worker(slots=8, engine_options=SIMULATED, silence_timeout_s=1.9)
+
+    async def session() -> None:
+        async with open_path(stack.ws_url, "/v1/realtime?mode=audio") as wire:
+            await wire.until("session.queue_done")
+            await wire.send(type="session.update", session={"instructions": "Be brief."})
+            code, messages = await _close_code(wire)
+            types = [message["type"] for message in messages]
+            assert (code, types.count("session.closed"), types[-1]) == (1000, 1, "session.closed")
+            assert messages[-1]["reason"] == "timeout"
+
+    await asyncio.gather(*(session() for _ in range(8)))
+    await no_slot_leaked(stack)
