@@ -37,9 +37,10 @@ async def no_slot_leaked(stack: Stack) -> None:
 
 
 def reset(wire: Wire) -> None:
-    """RST instead of FIN."""
-    opened: socket.socket = wire.socket.transport.get_extra_info("socket")
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+    """RST instead of FIN; nothing if the connection is closed already."""
+    with suppress(OSError):
+        opened: socket.socket = wire.socket.transport.get_extra_info("socket")
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
     wire.socket.transport.abort()
 
 

@@ -12,6 +12,7 @@ from antiphon.broker.client import open_broker
 from antiphon.cli.commands.admin import ask_to_drain
 from antiphon.shared_schemas.states import EndReason, SessionState
 from support.raw_client import Wire, open_wire
+from support.redis_server import free_port
 from support.stack import Stack, until
 
 
@@ -58,6 +59,25 @@ async def test_f2_a_stalled_worker_sends_nothing_after_it_wakes_up(stack: Stack)
         assert await talk(wire, 2) == [4000, 5000]
         assert first.process.poll() is None
         assert second.process.poll() is None
+
+
+async def test_f3_a_long_step_of_the_engine_loses_no_lease(stack: Stack) -> None:
+    """One step takes longer than a lease and than the time after which a worker counts as dead."""
+    port = free_port()
+    quick = {"lease_s": 1.0, "heartbeat_ttl_s": 1.0}
+    stack.edge(**quick)
+    engine = '{"prepare_ms":1,"prefill_ms":1,"listen_ms":3500,"finalize_ms":1}'
+    stack.worker(slots=1, engine_options=engine, health_port=port, **quick)
+    async with open_wire(stack.ws_url, "adx_1") as wire:
+        await wire.begin()
+        await wire.send_second()
+        await wire.expect("result")
+        async with open_broker(stack.settings) as broker:
+            row = await broker.sessions.get("adx_1")
+            assert row is not None
+            assert (row.attempt, row.epoch) == (1, 1)
+    metrics = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+    assert "antiphon_worker_deadline_misses_total 1.0" in metrics
 
 
 async def test_f1_without_another_worker_the_client_gets_an_error(stack: Stack) -> None:

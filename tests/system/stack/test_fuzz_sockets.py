@@ -189,7 +189,7 @@ OPTIONS = ("timing", "capabilities", "notices", "progress", "playback_ack", "tra
     prepared=st.booleans(),
     end=st.sampled_from(["stop", "close", "abort"]),
 )
-async def test_hostile_frames_are_refused(
+async def test_f14_hostile_frames_are_refused(
     stack: Stack,
     path: str,
     data: st.DataObject,
@@ -239,7 +239,7 @@ _TOKENS = st.text("abcXYZ019.-_!~", min_size=1, max_size=30)
     offered=st.lists(_TOKENS | _TOKENS.map("antiphon.{}".format), max_size=3),
     origin=st.none() | _TOKENS | st.just("null"),
 )
-async def test_hostile_handshakes(
+async def test_f12_hostile_handshakes_are_refused(
     stack: Stack, path: str, query: dict[str, str], offered: list[str], origin: str | None
 ) -> None:
     url = f"{stack.ws_url}{path}?{'&'.join(map('='.join, query.items()))}"
@@ -253,7 +253,7 @@ async def test_hostile_handshakes(
 
 
 @pytest.mark.parametrize("path", PROTOCOLS)
-async def test_too_long_a_frame_closes(stack: Stack, path: str) -> None:
+async def test_f13_too_long_a_frame_closes(stack: Stack, path: str) -> None:
     protocol = PROTOCOLS[path]
     size = 65 * MIB if protocol is CHAT else 17 * MIB
     async with connect(stack.ws_url + _path(protocol), proxy=None) as socket:
@@ -276,7 +276,7 @@ GOODBYE = Frame(Opcode.CLOSE, b"\x03\xe8").serialize(mask=True)
     [NO_UTF8, NO_UTF8 + GOODBYE, NO_OPCODE],
     ids=["no UTF-8", "no UTF-8 and a close", "no opcode"],
 )
-async def test_broken_framing(stack: Stack, path: str, invalid: bytes) -> None:
+async def test_f13_broken_framing_closes(stack: Stack, path: str, invalid: bytes) -> None:
     """In one packet, before an answer of the edge, or after all its answers."""
     for pause_s in (0.0, 0.001, 0.1):
         url = stack.ws_url + _path(PROTOCOLS[path])
