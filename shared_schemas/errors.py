@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from pydantic import ValidationError
@@ -15,6 +16,7 @@ class ErrorCode(StrEnum):
     MISSING_FIELD = "missing_field"
     INVALID_FIELD = "invalid_field"
     MESSAGE_TOO_LARGE = "message_too_large"
+    TOO_COMPLEX = "too_complex"
     NOT_READY = "not_ready"
     PAUSED = "paused"
     INVALID_SESSION_ID = "invalid_session_id"
@@ -45,6 +47,11 @@ class ErrorCode(StrEnum):
 PART_TAGS = frozenset({"text", "audio", "image", "video"})
 """Tags of content parts, which pydantic adds to the path of an error."""
 
+_MAX_PART_CHARS = 64
+_MAX_NAME_CHARS = 256
+_MAX_TEXT_CHARS = 500
+"""Names and texts of errors are cut here: a client chooses the names of unknown fields."""
+
 
 class InvalidInput(ValueError):
     """Invalid input of a client; the session continues.
@@ -67,16 +74,21 @@ def from_validation(error: ValidationError, *, skip: int = 0) -> InvalidInput:
     In a list of variants, the tag after an index (`content.0.image.data`) is not a field either.
     """
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    name = ".".join(_path(first["loc"][skip:])) or None
+    name = field_name(_path(first["loc"][skip:]))
     if first["type"] == "missing":
         return InvalidInput(f"{name} is required", field=name, code=ErrorCode.MISSING_FIELD)
-    text = first["msg"][0].lower() + first["msg"][1:]
+    text = first["msg"][0].lower() + first["msg"][1:_MAX_TEXT_CHARS]
     return InvalidInput(f"{name or 'message'}: {text}", field=name)
 
 
-def _path(location: tuple[int | str, ...]) -> list[str]:
+def field_name(path: Sequence[int | str]) -> str | None:
+    """The path of a field, such as `messages.0.content`; None for the message as a whole."""
+    return ".".join(str(part)[:_MAX_PART_CHARS] for part in path)[:_MAX_NAME_CHARS] or None
+
+
+def _path(location: tuple[int | str, ...]) -> list[int | str]:
     return [
-        str(part)
+        part
         for index, part in enumerate(location)
         if not (part in PART_TAGS and index and isinstance(location[index - 1], int))
     ]

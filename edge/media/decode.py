@@ -6,9 +6,18 @@ import numpy as np
 import pybase64
 
 from antiphon.edge.media.file_types import HEAD_BYTES, image_size, is_video
-from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes, samples_from_bytes
+from antiphon.shared_schemas.audio import (
+    INPUT_RATE,
+    PcmFormat,
+    Samples,
+    float_bytes,
+    samples_from_bytes,
+)
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.media import Media, Raw
+
+MAX_PEAK = 8.0
+"""Largest float32 sample; full scale is 1. Text, 16-bit numbers and other data have far larger ones."""
 
 _SAMPLE_NAMES = {PcmFormat.F32: "float32", PcmFormat.S16: "16-bit"}
 
@@ -38,7 +47,10 @@ def as_float32(audio: Raw) -> bytes:
 
 
 def check_audio(audio: Raw, field: str, max_s: float, *, min_samples: int = 1) -> None:
-    """PCM at 16 kHz: whole samples, finite, not too short, not too long. Raises InvalidInput."""
+    """PCM at 16 kHz: whole samples, no larger than MAX_PEAK, not too short, not too long.
+
+    Raises InvalidInput.
+    """
     data, width = audio.data, audio.pcm.width
     if not data:
         raise InvalidInput(f"{field}: holds no samples", field=field)
@@ -51,8 +63,19 @@ def check_audio(audio: Raw, field: str, max_s: float, *, min_samples: int = 1) -
     if samples > max_s * INPUT_RATE:
         limit = int(max_s * INPUT_RATE)
         raise InvalidInput(f"{field}: {samples} samples, the limit is {limit}", field=field)
-    if audio.pcm is PcmFormat.F32 and not np.isfinite(np.frombuffer(data, dtype="<f4")).all():
+    if audio.pcm is PcmFormat.F32:
+        check_peak(np.frombuffer(data, dtype="<f4"), field)
+
+
+def check_peak(samples: Samples, field: str) -> None:
+    """Raises InvalidInput for samples that are not sound: NaN, infinite, or beyond MAX_PEAK."""
+    if samples.min() >= -MAX_PEAK and samples.max() <= MAX_PEAK:  # false for NaN
+        return
+    if not np.isfinite(samples).all():
         raise InvalidInput(f"{field}: holds NaN or infinite samples", field=field)
+    peak = max(float(samples.max()), -float(samples.min()))
+    text = f"{field}: a sample of {peak:g} is not float32 audio, which lies between -1 and 1"
+    raise InvalidInput(text, field=field)
 
 
 def read_image(media: Media, field: str, *, max_bytes: int, max_pixels: int) -> bytes:

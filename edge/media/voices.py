@@ -19,7 +19,7 @@ import soundfile
 import soxr
 import structlog
 
-from antiphon.edge.media.decode import as_float32, check_audio, read_media
+from antiphon.edge.media.decode import as_float32, check_audio, check_peak, read_media
 from antiphon.edge.media.file_types import is_wav
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes
@@ -147,8 +147,7 @@ def read_wav(source: Path | io.BytesIO, field: str, max_s: float) -> bytes:
     mono = frames.mean(axis=1, dtype=np.float32)
     if not len(mono):
         raise InvalidInput(f"{field}: holds no samples", field=field)
-    if not np.isfinite(mono).all():
-        raise InvalidInput(f"{field}: holds NaN or infinite samples", field=field)
+    check_peak(mono, field)
     return float_bytes(soxr.resample(mono, rate, INPUT_RATE))
 
 

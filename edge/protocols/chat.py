@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import pybase64
 
 from antiphon.edge.errors import Close, Fault, error_message
+from antiphon.edge.json_text import load_json
 from antiphon.edge.media.decode import read_audio, read_image, read_video
 from antiphon.edge.media.voices import (
     UploadedVoices,
@@ -19,7 +20,7 @@ from antiphon.edge.media.voices import (
     load_named_voice,
     no_uploaded_voices,
 )
-from antiphon.edge.protocols.decoding import InputReader, decode_frame, load_json, too_large
+from antiphon.edge.protocols.decoding import InputReader, decode_frame, too_large
 from antiphon.edge.protocols.machine import (
     Action,
     Finish,

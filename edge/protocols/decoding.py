@@ -4,32 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import AnyStr
-
-import orjson
 
 from antiphon.edge.access.limits import InputBudget
-from antiphon.edge.errors import NotJson
+from antiphon.edge.json_text import load_json
 from antiphon.edge.media.decode import as_float32, read_audio, read_image
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.entries import ChunkIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.media import Media, Payload, split_frame
-
-MAX_JSON_TOKENS = 100_000
-"""Opening brackets and commas of one message, including those in its texts.
-
-A parser makes an object of each and blocks all other sessions: 60 MiB of `[],` take it 8 s, this many
-0.03 s. A chat of 1000 messages has 6000; the longest context has fewer commas than tokens.
-"""
-
-_TOKEN_BYTES = 100
-"""Each bracket or comma is charged like this many bytes of plain text."""
-
-_MAX_FINDS = 16
-_BLOCK_BYTES = 1024 * 1024
-"""Count in blocks of this size and stop after the first block over the limit."""
 
 
 def decode_frame(
@@ -44,46 +27,6 @@ def decode_frame(
         raise too_large(len(frame), max_bytes)
     text, payload = (frame, None) if isinstance(frame, str) else split_frame(frame)
     return load_json(text, len(frame), charge), payload
-
-
-def load_json(
-    text: str | bytes, frame_bytes: int = 0, charge: Callable[[int], None] | None = None
-) -> object:
-    """Raises NotJson, or InvalidInput for a text that is too complex, and what `charge` raises."""
-    tokens = count_json_tokens(text)
-    if charge is not None:
-        charge(frame_bytes + tokens * _TOKEN_BYTES)
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise NotJson(f"not valid JSON: {error}") from None
-
-
-def count_json_tokens(text: str | bytes) -> int:
-    """Opening brackets and commas. Raises InvalidInput if there are more than MAX_JSON_TOKENS."""
-    total = 0
-    for start in range(0, len(text), _BLOCK_BYTES):
-        block = text[start : start + _BLOCK_BYTES]
-        if isinstance(block, str):
-            total += _count(block, "[") + _count(block, "{") + _count(block, ",")
-        else:
-            total += _count(block, b"[") + _count(block, b"{") + _count(block, b",")
-        if total > MAX_JSON_TOKENS:
-            raise InvalidInput(
-                f"message with more than {MAX_JSON_TOKENS} brackets and commas; send less at once",
-                code=ErrorCode.MESSAGE_TOO_LARGE,
-            )
-    return total
-
-
-def _count(block: AnyStr, token: AnyStr) -> int:
-    """Like `count`. If tokens are few it takes a twentieth of the time: audio is one long string."""
-    at = -1
-    for found in range(_MAX_FINDS):
-        at = block.find(token, at + 1)
-        if at < 0:
-            return found
-    return _MAX_FINDS + block.count(token, at + 1)
 
 
 def too_large(size: int, max_bytes: int) -> InvalidInput:

@@ -100,6 +100,7 @@ _CODES: dict[str, RealtimeCode] = {
     ErrorCode.MISSING_FIELD: RealtimeCode.MISSING_FIELD,
     ErrorCode.INVALID_FIELD: RealtimeCode.INVALID_PAYLOAD,
     ErrorCode.MESSAGE_TOO_LARGE: RealtimeCode.INVALID_PAYLOAD,
+    ErrorCode.TOO_COMPLEX: RealtimeCode.INVALID_PAYLOAD,
     ErrorCode.QUEUE_FULL: RealtimeCode.QUEUE_FULL,
     ErrorCode.WORKER_LOST: RealtimeCode.WORKER_CONNECT_FAILED,
     ErrorCode.BROKER_UNAVAILABLE: RealtimeCode.SERVICE_UNAVAILABLE,

@@ -22,7 +22,6 @@ from antiphon.edge.protocols.machine import ErrorEncoder
 from antiphon.edge.transport.connection import (
     ClientConnection,
     SocketConnection,
-    choose_encoding,
     choose_subprotocol,
 )
 from antiphon.shared_schemas.apps import App
@@ -34,13 +33,12 @@ log = structlog.get_logger()
 async def accept(
     socket: WebSocket, encode_error: ErrorEncoder, headers: Sequence[tuple[bytes, bytes]] = ()
 ) -> AsyncIterator[tuple[EdgeContext, SocketConnection]]:
-    """An accepted connection. An exception inside is reported to the client and closes it."""
+    """An accepted connection that encodes JSON. An exception inside is reported and closes it."""
     context: EdgeContext = socket.app.state.edge
     subprotocol = choose_subprotocol(socket.scope.get("subprotocols", ()))
     await socket.accept(subprotocol=subprotocol, headers=headers)
     connection = SocketConnection(socket)
     try:
-        connection.encoding = choose_encoding(subprotocol, socket.query_params.get("pcm"))
         yield context, connection
     except ClientGone:
         log.info("client_gone_early", path=socket.url.path)

@@ -8,7 +8,7 @@ import io
 import json
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -118,6 +118,13 @@ class Client:
         except ConnectionClosed:
             return self.socket.close_code
         raise AssertionError(f"expected a close, got {message}")
+
+    async def close_code_after_all(self) -> int | None:
+        """Waits for the server's close; skips messages."""
+        with suppress(ConnectionClosed):
+            while True:
+                await self.message()
+        return self.socket.close_code
 
     async def abort(self) -> None:
         """Cuts the connection without a WebSocket close."""

@@ -54,6 +54,8 @@ MISTAKES: dict[str, Frame] = {
     "an unknown `type`": _frame("sing"),
     "no object": "[1, 2]",
     "no JSON": "{",
+    "a number out of range": '{"type":"stop","at":1e309}',
+    "JSON nested 2000 deep": f'{{"type":"stop","at":{"[" * 2000}{"]" * 2000}}}',
     "a binary frame cut short": b"\x01\x02",
 }
 

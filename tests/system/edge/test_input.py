@@ -157,9 +157,6 @@ MALFORMED = {
     "nothing": "",
     "bare word": "stop",
     "NaN": '{"type": "pause", "timeout": NaN}',
-    "infinite": '{"type": "pause", "timeout": 1e999}',
-    "lone surrogate": '{"type": "\\ud800"}',
-    "depth 10000": '{"a":' * 10_000 + "1" + "}" * 10_000,
     "binary": b'{"type": "stop"}',
 }
 

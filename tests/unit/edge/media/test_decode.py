@@ -38,6 +38,12 @@ def test_audio_is_not_changed() -> None:
     assert _audio(data) == data
 
 
+def test_f15_loud_audio_is_accepted() -> None:
+    for peak in (1.5, 8.0, -8.0):
+        data = np.array([0.0, peak], "<f4").tobytes()
+        assert _audio(data) == data
+
+
 def test_five_seconds_are_the_limit() -> None:
     assert len(_audio(bytes(4 * 80_000))) == 320_000
     with pytest.raises(InvalidInput, match="80001 samples, the limit is 80000"):
@@ -51,6 +57,9 @@ def test_five_seconds_are_the_limit() -> None:
         (b"abc", "whole number"),
         (struct.pack("<2f", 0.0, float("nan")), "NaN"),
         (struct.pack("<2f", float("-inf"), 0.0), "infinite"),
+        (struct.pack("<2f", 0.0, 8.1), "a sample of 8.1 is not float32 audio"),
+        (struct.pack("<2f", -32768.0, 0.5), "a sample of 32768 is not float32 audio"),
+        (b"This is a text, and no voice. " * 8, "is not float32 audio"),
     ],
 )
 def test_invalid_samples_are_rejected(data: bytes, reason: str) -> None:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
+import soundfile
 
-from antiphon.edge.media.voices import bundled_voices, find_bundled_voice, load_named_voice
+from antiphon.edge.media.voices import (
+    bundled_voices,
+    find_bundled_voice,
+    load_named_voice,
+    read_voice,
+)
 from antiphon.edge.settings import SHIPPED_ASSETS, EdgeSettings
 from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.media import Raw
 
 HALF = (np.full(16_000, 0.5) * 32767).astype("<i2").tobytes()
 
@@ -32,6 +41,18 @@ async def test_unknown_uploaded_voices(name: str) -> None:
 async def test_an_uploaded_voice_has_the_same_length_limit() -> None:
     with pytest.raises(InvalidInput, match="limit is 8000"):
         await load_named_voice(EdgeSettings(max_reference_s=0.5), _store, "uploaded:abc123")
+
+
+@pytest.mark.parametrize(
+    ("loudest", "reason"), [(20_000.0, "a sample of 20000 is not"), (float("nan"), "NaN")]
+)
+def test_f15_a_float_file_with_other_numbers_is_no_voice(loudest: float, reason: str) -> None:
+    file = io.BytesIO()
+    samples = np.full(16_000, loudest, np.float32)
+    soundfile.write(file, samples, 16_000, subtype="FLOAT", format="WAV")
+    with pytest.raises(InvalidInput, match=f"field: .*{reason}") as refused:
+        read_voice(Raw(file.getvalue()), "field", 5.0)
+    assert refused.value.field == "field"
 
 
 def test_the_documented_name_selects_the_default_voice() -> None:

@@ -1,0 +1,110 @@
+"""Messages that no parser can use and sound that is none, on the sockets of a running edge."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import httpx
+import pytest
+import structlog
+
+from support.edge_harness import Client, PlayedWorker, RunningEdge, base64_audio
+
+UNUSABLE = {
+    "1e309": '{"type":"stop","a":[1e309]}',
+    "400 digits": '{"type":' + "1" * 400 + "}",
+    "half a pair": '{"type":"stop","a":"\\ud800"}',
+    "too deep": '{"type":"stop","a":' + "[" * 1100 + "]" * 1100 + "}",
+    "far too deep": "[" * 40_000 + "]" * 40_000,
+}
+SOCKETS = ("/ws/duplex/adx_1", "/ws/half_duplex/hd_1", "/v1/realtime?mode=audio", "/ws/chat")
+TEXT = b"The quick brown fox jumps over the lazy dog, again and again. " * 400
+NO_SOUND = {
+    "text": base64.b64encode(TEXT[:16_000]).decode(),
+    "16-bit numbers": base64_audio(16_000, 20_000.0),
+    "minus nine": base64_audio(16_000, -9.0),
+}
+
+
+async def _error(client: Client) -> dict[str, Any]:
+    """The next error, in the form of the duplex protocol."""
+    while (message := await client.message())["type"] != "error":
+        pass
+    error = message["error"]
+    return error if isinstance(error, dict) else message
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+async def test_f14_json_that_cannot_be_used_ends_no_session(edge: RunningEdge, path: str) -> None:
+    codes = {"invalid_field", "too_complex", "invalid_payload"}
+    with structlog.testing.capture_logs() as logs:
+        async with edge.open(path) as client:
+            if path == "/ws/chat":
+                await client.socket.send('{"messages":[{"role":"user","content":"Hello."}]}')
+            for name, text in UNUSABLE.items():
+                await client.socket.send(text)
+                error = await _error(client)
+                assert error["code"] in codes, (name, error)
+            await client.socket.send("no JSON")
+            assert await client.close_code_after_all() == 1003
+    assert not [line for line in logs if line["log_level"] == "error"]
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+async def test_f14_a_chat_request_that_cannot_be_used_is_refused(
+    edge: RunningEdge, http: httpx.AsyncClient, name: str
+) -> None:
+    text = UNUSABLE[name]
+    async with edge.open("/ws/chat") as client:
+        await client.socket.send(text)
+        assert (await _error(client))["code"] in {"invalid_field", "too_complex"}
+        assert await client.close_code() == 1008
+    answer = await http.post("/api/chat", content=text)
+    assert answer.status_code == 422
+    assert answer.json()["code"] in {"invalid_field", "too_complex"}
+
+
+@pytest.mark.parametrize("name", NO_SOUND)
+async def test_f15_other_data_is_not_taken_for_sound(
+    edge: RunningEdge, worker: PlayedWorker, http: httpx.AsyncClient, name: str
+) -> None:
+    data = NO_SOUND[name]
+    text = "is not float32 audio, which lies between -1 and 1"
+    async with edge.client("adx_1") as client:
+        await client.send("prepare", ref_audio_base64=data)
+        error = await _error(client)
+        assert (error["code"], error["field"]) == ("invalid_field", "ref_audio_base64")
+        assert text in error["message"]
+        session = await worker.claim()
+        await client.expect("queue_done", skip=("queued", "queue_update"))
+        await client.send("prepare")
+        await session.prepare()
+        await client.expect("prepared")
+        await client.send("audio_chunk", audio=data)
+        error = await client.expect_error("invalid_field", "audio")
+        assert text in error["message"]
+    async with edge.open("/v1/realtime?mode=audio") as client:
+        await client.send("session.update", session={"instructions": "Hi.", "ref_audio": data})
+        error = await _error(client)
+        assert error["code"] == "invalid_payload"
+        assert text in error["message"]
+    part = {"type": "audio", "data": data}
+    refused = await http.post("/api/chat", json={"messages": [{"role": "user", "content": [part]}]})
+    assert (refused.status_code, refused.json()["field"]) == (422, "messages.0.content.0.data")
+    voice = {"name": "text", "audio_base64": data}
+    upload = await http.post("/api/assets/ref_audio", json=voice)
+    assert (upload.status_code, upload.json()["code"]) == (400, "invalid_field")
+    assert text in upload.json()["message"]
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+async def test_an_unknown_form_of_sound_is_an_error_without_a_traceback(
+    edge: RunningEdge, path: str
+) -> None:
+    with structlog.testing.capture_logs() as logs:
+        async with edge.open(f"{path}{'&' if '?' in path else '?'}pcm=zz") as client:
+            if not path.startswith("/v1/realtime"):
+                assert (await _error(client))["field"] == "pcm"
+            assert await client.close_code_after_all() == 1008
+    assert not [line for line in logs if line["log_level"] == "error"]
